@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.record import RecordStore, Verified
 from app.workspace.paths import Workspace
+from tests.examples import at_most
 from tests.unit.proposals.faults import Steps, Watched, in_child, kill
 from tests.unit.proposals.repositories import git
 from tests.unit.storage.test_pruning import Bench
@@ -94,8 +96,10 @@ def test_a_crash_leaves_a_decision_with_its_entry_or_neither(bench: Bench, step:
     assert [entry.count for entry in entries(bench)] == ([last.number] if last else [])
 
 
-def fifty(bench: Bench) -> None:
-    """Fifty decisions of all kinds, recorded with their words."""
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with fifty decisions of all kinds, recorded with their words."""
+    bench = Bench(tmp_path_factory.mktemp("recorded"))
     for number in range(33):
         name = bench.stage("a.txt", lines(line_2=f"two {number}", line_20=f"twenty {number}"))
         if number % 2 == 0:
@@ -106,6 +110,16 @@ def fifty(bench: Bench) -> None:
         done = bench.service.deny(name, None, f"no {number}", [comment])
         words = decided(done, Decision.DENIED, feedback=f"no {number}", comments=(comment,))
         bench.sessions.record_decision(words)
+    bench.database.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    bench.database.close()
+    return bench.database.path
+
+
+@pytest.fixture
+def fifty(recorded: Path, tmp_path: Path) -> Bench:
+    """With fifty decisions."""
+    shutil.copy(recorded, tmp_path)
+    return Bench(tmp_path)
 
 
 def rows(bench: Bench) -> list[tuple[int, bytes, str]]:
@@ -121,32 +135,31 @@ def verify(path: Path, name: str) -> Verified:
         database.close()
 
 
-def test_every_flipped_byte_of_an_entry_is_named(bench: Bench) -> None:
-    fifty(bench)
-    written = rows(bench)
-    assert len(written) == 50 and [entry.number for entry in entries(bench)] == [number for number, _, _ in written]
-    bench.database.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-    bench.database.close()
-    sound = bench.database.path.read_bytes()
+def test_every_flipped_byte_of_an_entry_is_named(fifty: Bench) -> None:
+    written = rows(fifty)
+    assert len(written) == 50 and [entry.number for entry in entries(fifty)] == [number for number, _, _ in written]
+    fifty.database.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    fifty.database.close()
+    sound = fifty.database.path.read_bytes()
     # The hash stands before the bytes; in the entry that follows it stands by itself.
     stored = [(number, digest.encode() + body) for number, body, digest in written]
     places = [(number, start := sound.index(row), start + len(row)) for number, row in stored]
     dice = random.Random(66)
     named = 0
-    for _ in range(200):
+    for _ in range(at_most(200)):
         place = dice.randrange(len(sound))
         flipped = bytearray(sound)
         flipped[place] ^= 1 << dice.randrange(8)
-        copy = bench.base / "flipped.db"
+        copy = fifty.base / "flipped.db"
         copy.write_bytes(flipped)
         touched = {number for number, start, end in places if start <= place < end}
         try:
-            broken = {one.number for one in verify(copy, bench.name).broken}
+            broken = {one.number for one in verify(copy, fifty.name).broken}
         except StorageError as error:
             assert str(copy) in str(error)
             continue
         finally:
-            for left in bench.base.glob("flipped.db*"):
+            for left in fifty.base.glob("flipped.db*"):
                 left.unlink()
         assert touched <= broken
         named += len(touched)
@@ -164,12 +177,11 @@ def test_every_flipped_byte_of_an_entry_is_named(bench: Bench) -> None:
         ("DELETE FROM record_ends", set()),
     ],
 )
-def test_what_somebody_changes_is_named(bench: Bench, harm: str, named: set[int] | None) -> None:
-    fifty(bench)
-    last = rows(bench)[-1][0]
-    with bench.database.transaction() as connection:
+def test_what_somebody_changes_is_named(fifty: Bench, harm: str, named: set[int] | None) -> None:
+    last = rows(fifty)[-1][0]
+    with fifty.database.transaction() as connection:
         connection.execute(harm)
-    broken = {one.number for one in RecordStore(bench.database, bench.name).verify().broken}
+    broken = {one.number for one in RecordStore(fifty.database, fifty.name).verify().broken}
     if ">= 30" in harm:
         named = set(range(30, last + 1))
     assert broken == named if named is not None else broken
@@ -177,16 +189,15 @@ def test_what_somebody_changes_is_named(bench: Bench, harm: str, named: set[int]
 
 @pytest.mark.parametrize(("position", "betrayed"), [(10, 12), (49, 50)])
 def test_an_entry_that_was_forged_with_its_hash_is_betrayed_by_the_next_or_by_the_end(
-    bench: Bench, position: int, betrayed: int
+    fifty: Bench, position: int, betrayed: int
 ) -> None:
-    fifty(bench)
-    number, body, _ = rows(bench)[position]
+    number, body, _ = rows(fifty)[position]
     forged = body.replace(b'"decision":"', b'"decision":"not_')
     assert forged != body
-    with bench.database.transaction() as connection:
+    with fifty.database.transaction() as connection:
         values = (forged, hashlib.sha256(forged).hexdigest(), number)
         connection.execute("UPDATE record SET body = ?, sha256 = ? WHERE number = ?", values)
-    assert {one.number for one in RecordStore(bench.database, bench.name).verify().broken} == {betrayed}
+    assert {one.number for one in RecordStore(fifty.database, fifty.name).verify().broken} == {betrayed}
 
 
 def test_a_decision_that_was_taken_back_led_to_nothing(bench: Bench) -> None:
@@ -236,9 +247,8 @@ def test_an_entry_of_a_later_version_is_told_from_a_broken_one(bench: Bench) -> 
     assert broken.why == "is not what was written"
 
 
-def test_pruning_leaves_the_chain_whole(bench: Bench) -> None:
-    fifty(bench)
-    before = rows(bench)
-    bench.prune()
-    assert rows(bench) == before
-    assert len(entries(bench)) == len(before)
+def test_pruning_leaves_the_chain_whole(fifty: Bench) -> None:
+    before = rows(fifty)
+    fifty.prune()
+    assert rows(fifty) == before
+    assert len(entries(fifty)) == len(before)
