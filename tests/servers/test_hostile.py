@@ -3,7 +3,8 @@
 import asyncio
 import json
 import os
-import subprocess
+import signal
+import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +18,12 @@ from app.servers.log import LONGEST, MOST_LINES
 from app.servers.reach import Reach
 from app.servers.server import State
 from app.tools.contract import Confirmation, ConfirmationAnswer
+from tests.forking import Forking
 from tests.servers.stage import YES, Stage, player, stage
 from tests.waiting import until
 from tests.wire.server import WireServer
 
+ROOT = Path(__file__).resolve().parents[2]
 SPAWN = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=True); found['said'] = 'spawned'"
 
 
@@ -352,13 +355,17 @@ async def test_nothing_of_it_is_left(wire: WireServer, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is left is found in /proc")
 @pytest.mark.parametrize("ways", [(), (Way.IN_PLACE,)], ids=["layer", "read-only"])
-async def test_nothing_of_it_is_left_when_signoff_is_killed(ways: tuple[Way, ...], tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "tests.servers.killed", str(tmp_path), *ways]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+async def test_nothing_of_it_is_left_when_signoff_is_killed(
+    processes: Forking, ways: tuple[Way, ...], tmp_path: Path
+) -> None:
+    ours, theirs = socket.socketpair()
+    words = ("tests.servers.killed", str(tmp_path), *ways)
+    process = processes.start_module(*words, folder=ROOT, environment=os.environ, talk=theirs)
+    with ours, ours.makefile("rb") as told:
+        assert told.readline() == b"ready\n"
         await until(lambda: running("98762"))
         process.kill()
+        assert process.wait() == -signal.SIGKILL
     await until(lambda: not running("98762"))
 
 
