@@ -170,7 +170,8 @@ def _by_shape(state: LadderState) -> Action:
         case Last.CUT_CALLS | Last.CUT_TEXT if state.truncated_nudges < NUDGES:
             action = Request(InterventionKind.TRUNCATED)
         case Last.CUT_CALLS | Last.CUT_TEXT:
-            action = Stop("answer" if state.last is Last.CUT_TEXT else "failed", _CUT_AGAIN)
+            said = _BROKEN_OFF_AGAIN if state.finish_reason in (None, "error") else _CUT_AGAIN
+            action = Stop("answer" if state.last is Last.CUT_TEXT else "failed", said)
         case Last.EMPTY | Last.REASONING_ONLY if state.empty_nudges < NUDGES:
             action = Request(InterventionKind.EMPTY_RESPONSE)
         case Last.EMPTY | Last.REASONING_ONLY:
@@ -196,4 +197,5 @@ def _request(state: LadderState, request: Request) -> Action:
 _NO_HELP = "Making room did not help; start a new session."
 _STILL_FULL = "The context is full, and making room did not help. Start a new session."
 _CUT_AGAIN = "The response was cut off twice. Raise the output limit, or ask for less at a time."
+_BROKEN_OFF_AGAIN = "The response broke off twice: the server or the connection ended it before the model did."
 _EMPTY_AGAIN = "The model returned an empty response twice. Send a message to go on."

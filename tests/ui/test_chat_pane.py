@@ -475,6 +475,7 @@ async def test_the_time_shown_is_not_the_users() -> None:
             ("The key was refused.", "/continue sends it again"),
         ),
         (TurnEnded(id=9, stopped="answer"), ()),
+        (TurnEnded(id=9, stopped="answer", message="It broke off."), ("It broke off.", "/continue goes on")),
     ],
 )
 async def test_how_a_turn_ended_is_said_where_its_end_is_out_of_sight(end: TurnEnded, words: tuple[str, ...]) -> None:

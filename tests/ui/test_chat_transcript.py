@@ -1,7 +1,7 @@
 """The transcript on screen: following, scrolling, folding, selecting, and text that wants to do harm."""
 
 from collections import Counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
 from textual.events import MouseScrollUp
@@ -323,6 +323,18 @@ async def test_a_link_tells_the_app_and_shows_where_it_leads() -> None:
         await pilot.click(app.pane.transcript, offset=(9, 1))
         await pilot.pause()
         assert app.said == [ChatPane.LinkOpened("https://example.org/x")]
+
+
+@pytest.mark.parametrize("stopped", ["answer", "staged", "refused"])
+async def test_what_is_said_of_a_turn_that_did_not_fail_is_shown_whole(
+    stopped: Literal["answer", "staged", "refused"],
+) -> None:
+    words = "It was ended before the model was done, and these words are too long for a line."
+    app = ChatApp([UserMessage(id=1, text="Go on"), TurnEnded(id=2, stopped=stopped, message=words)])
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert words in " ".join(" ".join(app.shown()).split())
+        assert any("/continue goes on" in row for row in app.shown()) == (stopped == "answer")
 
 
 HOSTILE = "x[/]y [red]z[/red] \x1b]0;title\x07 \x1b[2J \x9b31m \u202eevil\u2066 a\u200bb"

@@ -340,15 +340,18 @@ class EntryBuilder:
         duration = event.time - self._turn_began - self._turn_waited if event.time and self._turn_began else 0.0
         calls, spent = self._turn_calls, self._turn_spent
         self._turn_began, self._turn_calls, self._turn_spent = 0.0, 0, Spent()
-        stopped = "answer" if event.stopped == "aborted" and self._interrupted else event.stopped
+        stopped, message = event.stopped, event.message
+        if stopped == "aborted" and self._interrupted:
+            # The words that were cut off say so.
+            stopped, message = "answer", ""
         self._interrupted = False
-        entry = TurnEndEntry(key, stopped, event.message, duration, calls, spent)
+        entry = TurnEndEntry(key, stopped, message, duration, calls, spent)
         failure, failed = self._failure
         self._failure = ("", "")
         if failed and event.message.endswith(failed) and stopped != "answer":
             # The end of the turn says it, too, and what to do about it.
             return [Drop(failure), Put(entry)]
-        return [Put(entry)] if entry.facts or stopped in ("aborted", "failed") else []
+        return [Put(entry)] if entry.facts or message or stopped in ("aborted", "failed") else []
 
 
 def key_of(log: Iterable[Event], event_id: int) -> str:

@@ -220,6 +220,8 @@ class ChatPane(Column):
                 self.status_line.show_end("Interrupted", "goes on")
             case "failed":
                 self.status_line.show_end(event.message or "The request failed.", "sends it again")
+            case "answer" if event.message:
+                self.status_line.show_end(event.message, "goes on")
             case _:
                 self.status_line.show_end("")
 

@@ -177,6 +177,15 @@ def test_where_it_stops_and_says_why(given_state: LadderState, stopped: str) -> 
         assert action.message
 
 
+@pytest.mark.parametrize(
+    ("finish", "words"),
+    [("length", "Raise the output limit"), (None, "the connection ended it"), ("error", "the connection ended it")],
+)
+def test_what_is_said_of_a_response_that_was_cut_twice_is_what_cut_it(finish: str | None, words: str) -> None:
+    action = decide(state(last=Last.CUT_TEXT, truncated_nudges=1, finish_reason=finish))
+    assert isinstance(action, Stop) and words in action.message
+
+
 def test_an_open_question_stops_and_waits_whatever_came_last() -> None:
     for finish, failure, last, compacted in product(FINISH_REASONS, FAILURES, Last, (True, False)):
         asking = state(question_open=True, finish_reason=finish, failure=failure, last=last, compacted=compacted)

@@ -76,24 +76,22 @@ class TurnEndEntry(Entry):
 
     @property
     def facts(self) -> list[str]:
-        """What there is to say about it."""
+        """What it took."""
         calls = plural(self.calls, "tool call") if self.calls else ""
-        message = visible(" ".join(self.message.split())) if self.stopped != "answer" else ""
-        return [
-            fact for fact in (message, seconds(self.duration), calls, tokens(self.spent), dollars(self.spent)) if fact
-        ]
+        return [fact for fact in (seconds(self.duration), calls, tokens(self.spent), dollars(self.spent)) if fact]
 
     def rows(self, width: int, opened: bool) -> list[Line]:
         """The facts, and how it goes on where that is not plain."""
-        match self.stopped:
-            case "failed":
-                told = wrap_text(visible(self.message) or "The request failed.", Face("error"), width)
-                return [*told, Line(((shorten("/continue sends it again", width), MUTED),))]
-            case "aborted":
-                parts, face = ["interrupted", *self.facts, "/continue goes on"], Face("warning")
-            case _:
-                parts, face = self.facts, MUTED
-        return [Line(((shorten(" · ".join(parts), width), face),))]
+        said = visible(self.message)
+        if self.stopped == "failed":
+            told = wrap_text(said or "The request failed.", Face("error"), width)
+            return [*told, Line(((shorten("/continue sends it again", width), MUTED),))]
+        if self.stopped == "aborted":
+            parts = ["interrupted", *filter(None, [" ".join(said.split())]), *self.facts, "/continue goes on"]
+            return [Line(((shorten(" · ".join(parts), width), Face("warning")),))]
+        told = wrap_text(said, Face("warning"), width) if said else []
+        parts = [*self.facts, "/continue goes on"] if said and self.stopped == "answer" else self.facts
+        return [*told, *([Line(((shorten(" · ".join(parts), width), MUTED),))] if parts else [])]
 
     def marks(self, opened: bool) -> Gutter:
         """None, if it went well."""
