@@ -18,6 +18,7 @@ from hypothesis import settings
 
 from tests.examples import STANDARD
 from tests.forking import Forking, forking
+from tests.layers import why_no_layer
 from tests.pictures import paint_what_is_looked_at
 from tests.pilots import wait_for_what_was_done
 from tests.stylesheets import work_once
@@ -112,6 +113,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         # What can't be imported says so when it is collected.
         with contextlib.suppress(Exception, pytest.skip.Exception):
             importlib.import_module(module)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out what needs a layer where the system lets none be made."""
+    if item.get_closest_marker("layer") and (why := why_no_layer()):
+        pytest.skip(why)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -53,6 +53,7 @@ def asked(*, only: tuple[str, ...] = (), as_json: bool = False) -> argparse.Name
     return argparse.Namespace(id="P1", only=list(only), json=as_json)
 
 
+@pytest.mark.layer
 def test_the_exit_code_and_the_document_say_what_failed(runtime: Runtime, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(runtime, asked(as_json=True)) == Exit.FAILED
     said = json.loads(capsys.readouterr().out)
@@ -64,6 +65,7 @@ def test_the_exit_code_and_the_document_say_what_failed(runtime: Runtime, capsys
     assert (runtime.workspace.root / "a.txt").read_text() == "one\n"
 
 
+@pytest.mark.layer
 def test_one_check_alone(runtime: Runtime, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(runtime, asked(only=("one",))) == Exit.DONE
     assert capsys.readouterr().out.startswith("one ✓ ")
@@ -106,6 +108,7 @@ def approving(*, unchecked: bool = False) -> argparse.Namespace:
     return argparse.Namespace(ids=["P1"], hunks=None, force=False, unchecked=unchecked, json=False)
 
 
+@pytest.mark.layer
 @pytest.mark.parametrize(("says", "code"), [("two", Exit.REFUSED), ("one", Exit.DONE)])
 def test_what_is_to_be_checked_before_a_write_is(root: Path, runtime: Runtime, says: str, code: Exit) -> None:
     (root / ".signoff.toml").write_text(

@@ -15,6 +15,7 @@ from tests.wire.server import WireServer
 DISOBEDIENT = (OBEYS, IGNORES_TOOL_CHOICE, REJECTS_TOOL_CHOICE, LEAKS_CALLS, FAILS_CALLS)
 
 
+@pytest.mark.layer
 async def test_a_tool_of_a_server_is_offered_asked_for_and_called(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}) as on:
         said = await on.say(("play__echo", {"text": "hello\nthere"}))
@@ -59,6 +60,7 @@ async def test_behind_a_staged_edit_no_server_is_called(
         assert (on.root / "greet.py").read_text() == FILE
 
 
+@pytest.mark.layer
 async def test_what_a_server_writes_is_staged_and_closes_the_gate(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}, behaviour=IGNORES_TOOL_CHOICE) as on:
         path = str(on.root / "new/file.txt")

@@ -37,6 +37,7 @@ async def run(
     return json.loads(done.stdout), done.stderr
 
 
+@pytest.mark.layer
 async def test_what_a_server_writes_waits(processes: Forking, wire: WireServer, tmp_path: Path) -> None:
     outcome, _ = await run(processes, wire, tmp_path, "--commands", "allow")
     assert outcome["proposals"] == ["P1"]
@@ -48,6 +49,7 @@ async def test_nothing_is_called_that_nobody_allowed(processes: Forking, wire: W
     assert "not allowed without the screen: write" in said
 
 
+@pytest.mark.layer
 async def test_one_that_writes_without_review_is_not_called_unwatched(
     processes: Forking, wire: WireServer, tmp_path: Path
 ) -> None:

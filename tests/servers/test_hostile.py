@@ -199,6 +199,7 @@ async def test_tools_that_change_while_they_are_asked_for_are_asked_for_again(
 STRANGER = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=True)"
 
 
+@pytest.mark.layer
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no layer elsewhere")
 async def test_nothing_of_it_runs_while_what_it_has_written_is_read(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}) as on:
@@ -216,6 +217,7 @@ async def test_nothing_of_it_runs_while_what_it_has_written_is_read(wire: WireSe
         assert await run(on, "found['said'] = 'well'") == "well"
 
 
+@pytest.mark.layer
 async def test_what_it_writes_while_nobody_has_called_it_is_named_and_thrown_away(
     wire: WireServer, tmp_path: Path
 ) -> None:
@@ -242,6 +244,7 @@ Path("now.txt").write_text("x")
         assert not (on.root / "late.txt").exists()
 
 
+@pytest.mark.layer
 async def test_what_it_writes_before_it_answers_with_an_error_is_staged(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}) as on:
         said = await on.say(("play__run", {"code": "Path('half.txt').write_text('x'); 1 / 0"}))
@@ -310,6 +313,7 @@ async def test_what_it_asks_of_the_user_is_declined(method: str, wire: WireServe
         assert json.loads(await run(on, roots))["result"]["roots"][0]["uri"] == on.root.as_uri()
 
 
+@pytest.mark.layer
 async def test_a_server_of_the_generation_without_a_greeting_is_spoken_to(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player("stateless")}) as on:
         assert await on.say(("play__echo", {"text": "hello"})) == "hello"
@@ -332,6 +336,7 @@ async def test_the_list_of_tools_stays_the_same_within_a_turn(wire: WireServer, 
         assert "play__echo" not in on.offered
 
 
+@pytest.mark.layer
 async def test_a_list_that_changed_once_is_asked_for_once_more(
     wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def results(run: Running) -> list[str]:
     return [event.text for event in run.app.session().log.events if event.type == "tool_result"]
 
 
+@pytest.mark.layer
 @SIZES
 async def test_a_call_asks_with_its_arguments_and_may_be_allowed_for_good(
     size: Any, wire: WireServer, tmp_path: Path
@@ -120,6 +121,7 @@ async def test_a_call_asks_with_its_arguments_and_may_be_allowed_for_good(
         await ask(other, wire, "five")
 
 
+@pytest.mark.layer
 async def test_servers_of_a_workspace_start_only_once_they_are_trusted(wire: WireServer, tmp_path: Path) -> None:
     root = tmp_path / "workspace"
     root.mkdir()

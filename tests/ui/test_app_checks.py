@@ -49,6 +49,7 @@ async def stage(run: Running, server: WireServer, new: str = "'Hi '") -> None:
     await run.see("P1")
 
 
+@pytest.mark.layer
 async def test_a_red_check_stands_in_the_pane_and_at_its_line_and_an_approval_over_it_asks_once(
     tmp_path: Path, server: WireServer
 ) -> None:
@@ -78,6 +79,7 @@ async def test_a_red_check_stands_in_the_pane_and_at_its_line_and_an_approval_ov
         assert (before_them.through, before_them.unseen_lines) == ("app", 0)
 
 
+@pytest.mark.layer
 @pytest.mark.parametrize("size", [(160, 45), (80, 24), (60, 20)])
 async def test_however_narrow_it_is_no_check_and_no_key_is_dropped(
     tmp_path: Path, server: WireServer, size: tuple[int, int]
@@ -90,6 +92,7 @@ async def test_however_narrow_it_is_no_check_and_no_key_is_dropped(
         await run.see("greets ✗ 1 failed, 0 before", "types ✗ ", "format ✓", " S  send", " C  log")
 
 
+@pytest.mark.layer
 async def test_a_green_check_lets_an_approval_through(tmp_path: Path, server: WireServer) -> None:
     prepared(tmp_path)
     async with running(tmp_path, server) as run:
@@ -100,6 +103,7 @@ async def test_a_green_check_lets_an_approval_through(tmp_path: Path, server: Wi
         await run.until(lambda: "'Hey '" in run.file, "the approval")
 
 
+@pytest.mark.layer
 async def test_a_key_sends_the_findings_to_the_model(tmp_path: Path, server: WireServer) -> None:
     prepared(tmp_path)
     async with running(tmp_path, server) as run:
@@ -129,6 +133,7 @@ async def test_an_untrusted_workspace_runs_nothing(tmp_path: Path, server: WireS
     assert not seen.exists()
 
 
+@pytest.mark.layer
 async def test_a_decision_ends_the_check_that_runs(tmp_path: Path, server: WireServer) -> None:
     mark = "7654321.5"
     prepared(tmp_path, script=f"echo under way; setsid sleep {mark} & sleep {mark}")
@@ -141,6 +146,7 @@ async def test_a_decision_ends_the_check_that_runs(tmp_path: Path, server: WireS
         await run.until(lambda: not processes(mark), "the end of the check")
 
 
+@pytest.mark.layer
 async def test_what_hangs_before_an_approval_can_be_ended_and_nothing_is_written(
     tmp_path: Path, server: WireServer
 ) -> None:
@@ -157,6 +163,7 @@ async def test_what_hangs_before_an_approval_can_be_ended_and_nothing_is_written
         assert not processes(mark)
 
 
+@pytest.mark.layer
 async def test_what_is_run_on_approval_keeps_it_from_being_written_once(tmp_path: Path, server: WireServer) -> None:
     prepared(tmp_path, TABLE + 'when = "approve"\n')
     async with running(tmp_path, server) as run:

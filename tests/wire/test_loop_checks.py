@@ -21,6 +21,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
 
 
+@pytest.mark.layer
 async def test_a_failed_check_answers_the_step_once_and_opens_no_gate(server: WireServer, tmp_path: Path) -> None:
     root = prepared(tmp_path, TABLE + "feed = true\n")
     before = facts(root)
@@ -63,6 +64,7 @@ async def test_an_untrusted_workspace_feeds_nothing(server: WireServer, tmp_path
         assert not seen.exists()
 
 
+@pytest.mark.layer
 async def test_escape_ends_the_check_and_keeps_the_edit(server: WireServer, tmp_path: Path) -> None:
     mark = "8765432.5"
     prepared(tmp_path, TABLE + "feed = true\n", f"setsid sleep {mark} & sleep {mark}")
@@ -79,6 +81,7 @@ async def test_escape_ends_the_check_and_keeps_the_edit(server: WireServer, tmp_
         on.check()
 
 
+@pytest.mark.layer
 async def test_a_step_does_not_wait_for_ever_behind_a_check_that_the_user_has_started(
     server: WireServer, tmp_path: Path
 ) -> None:

@@ -79,6 +79,7 @@ async def test_a_command_does_not_get_the_key(
         assert "is-passed-on" in told and "very-secret" not in told
 
 
+@pytest.mark.layer
 async def test_what_a_command_changes_is_staged_with_the_step_and_closes_the_gate(
     server: WireServer, tmp_path: Path
 ) -> None:
@@ -121,6 +122,7 @@ async def test_a_command_sees_what_is_pending_and_its_change_stacks_on_that(
         assert on.file == FILE.replace("Hello", "Hi") + "# end\n"
 
 
+@pytest.mark.layer
 async def test_in_plan_mode_the_tools_are_the_same_and_nothing_can_be_changed(
     server: WireServer, tmp_path: Path
 ) -> None:
@@ -205,6 +207,7 @@ async def test_what_is_large_is_staged_whole_shown_by_its_size_written_and_undon
         assert sorted(each.name for each in on.root.iterdir()) == ["greet.py", "large.txt"]
 
 
+@pytest.mark.layer
 async def test_what_a_command_has_moved_is_one_file_wherever_it_is_told(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         allow_everything(on)
@@ -222,6 +225,7 @@ async def test_what_a_command_has_moved_is_one_file_wherever_it_is_told(server: 
         assert (change.old_path, change.added, change.removed) == ("greet.py", 1, 0)
 
 
+@pytest.mark.layer
 async def test_git_can_be_read_and_not_written(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         allow_everything(on)

@@ -47,6 +47,7 @@ def on_disk(root: Path) -> dict[str, tuple[int, bytes]]:
     return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in root.iterdir()}
 
 
+@pytest.mark.layer
 async def test_a_check_sees_its_proposal_and_what_that_stacks_on_and_nothing_else(runtime: Runtime) -> None:
     stage(runtime, a="a1\n", b="b1\n")
     stage(runtime, c="c1\n")
@@ -75,6 +76,7 @@ async def test_the_trees_of_a_draft_are_those_of_its_proposal(runtime: Runtime) 
     )
 
 
+@pytest.mark.layer
 async def test_what_a_check_writes_is_thrown_away_and_no_time_changes(runtime: Runtime) -> None:
     root = runtime.workspace.root
     (root / ".gitignore").write_text("out\n")
@@ -87,6 +89,7 @@ async def test_what_a_check_writes_is_thrown_away_and_no_time_changes(runtime: R
     assert on_disk(root) == before
 
 
+@pytest.mark.layer
 async def test_a_check_that_hangs_is_ended_at_its_limit_with_no_process_left(runtime: Runtime) -> None:
     mark = "5432176.25"
     proposal = stage(runtime, a="a1\n")
@@ -96,6 +99,7 @@ async def test_a_check_that_hangs_is_ended_at_its_limit_with_no_process_left(run
     assert not running(mark)
 
 
+@pytest.mark.layer
 async def test_files_are_quoted_and_are_those_that_match_and_are_there(runtime: Runtime) -> None:
     draft = runtime.service.draft("")
     for name in ("x y.py", "-n.py", "$(touch hacked).py", "z.txt"):
@@ -109,6 +113,7 @@ async def test_files_are_quoted_and_are_those_that_match_and_are_there(runtime: 
     assert "hacked" not in lines
 
 
+@pytest.mark.layer
 async def test_one_at_a_time_and_what_is_known_is_not_run_again(runtime: Runtime, tmp_path: Path) -> None:
     proposal = stage(runtime, a="a1\n")
     trees = runtime.service.trees(proposal.id)
@@ -121,6 +126,7 @@ async def test_one_at_a_time_and_what_is_known_is_not_run_again(runtime: Runtime
     assert log.read_text().split() == ["in", "out"] * 6
 
 
+@pytest.mark.layer
 async def test_whoever_has_no_patience_gives_up_its_turn_and_only_that(runtime: Runtime) -> None:
     trees = runtime.service.trees(stage(runtime, a="a1\n").id)
     hangs, quick = Check(name="hangs", run="echo under way; sleep 98765.5"), Check(name="quick", run="true")
@@ -137,6 +143,7 @@ async def test_whoever_has_no_patience_gives_up_its_turn_and_only_that(runtime: 
     assert (await runtime.checks.run(quick, trees, patience=60)).state is State.PASSED
 
 
+@pytest.mark.layer
 async def test_a_check_is_nice_and_gets_no_key(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     result = await checked(runtime, stage(runtime, a="a1\n"), "nice; env")

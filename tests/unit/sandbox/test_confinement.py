@@ -79,6 +79,7 @@ async def test_it_sees_neither_the_processes_of_the_user_nor_signoffs_state(run:
     assert await printed(run, f"ls -d /proc/{os.getpid()} 2>&1 | grep -c 'No such'") == "1\n"
 
 
+@pytest.mark.layer
 async def test_what_git_ignores_is_written_as_the_command_did(root: Path, sandbox: Sandbox) -> None:
     git = ["git", "-C", str(root), "-c", "user.name=n", "-c", "user.email=e@x"]
     (root / ".gitignore").write_text("build/\n*.log\n!keep.log\nold/\n")
@@ -164,6 +165,7 @@ async def test_what_git_ignores_comes_from_another_file_system_without_pipes_and
     assert sorted(path.name for path in root.iterdir()) == [".git", ".gitignore", "build"]
 
 
+@pytest.mark.layer
 @pytest.mark.usefixtures("ordinary_user")
 async def test_what_a_command_has_locked_is_looked_through_and_written_as_it_is(root: Path, sandbox: Sandbox) -> None:
     (root / ".gitignore").write_text("build/\n")
@@ -189,6 +191,7 @@ async def test_what_a_command_has_locked_is_looked_through_and_written_as_it_is(
     assert sorted(each.name for each in old.iterdir()) == ["file", "x"]
 
 
+@pytest.mark.layer
 async def test_a_file_that_someone_changes_meanwhile_is_left_out(root: Path, sandbox: Sandbox) -> None:
     (root / "shared").write_text("one\n")
     async with sandbox.open({}) as run:
