@@ -39,7 +39,7 @@ def status_of(
     """
     here, session = branch(root), current.now
     if session is None:
-        return Status(model=settings.model, demo=current.demo, waiting=waiting, branch=here)
+        return Status(model=settings.model, waiting=waiting, branch=here)
     policy = session.gate.policy
     asks: Literal["", "permission", "question"] = ""
     if session.confirmations.waiting:
@@ -51,7 +51,6 @@ def status_of(
     return Status(
         model=settings.model,
         effort="" if effort == "off" else effort,
-        demo=current.demo,
         gate_closed=session.gate.closed,
         follows=session.follows,
         plan=session.settings.plan,

@@ -93,7 +93,7 @@ def test_tmux_shows_nothing_of_a_notification_and_notes_the_bell(tmp_path: Path)
 
     ask("new-session", "-d", "-s", "work", "-x", "120", "-y", "40", *signoff_command("--demo"))
     try:
-        wait_for("demo model")
+        wait_for("signoff-demo")
         # A bell is noted for windows that are not in front.
         ask("new-window", "-t", "work", "sleep 600")
         ask("send-keys", "-t", "work:0", "-l", "fix the failing tests")

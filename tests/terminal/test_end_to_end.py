@@ -32,7 +32,7 @@ def demo(tmp_path: Path, temp: Path, columns: int, rows: int, processes: Forking
     with running_signoff(
         processes, "--demo", folder=tmp_path, environment=environment, columns=columns, rows=rows
     ) as terminal:
-        terminal.wait_for("gate open", "demo model")
+        terminal.wait_for("gate open", "signoff-demo")
         yield terminal
 
 
@@ -118,7 +118,7 @@ def test_escape_interrupts_and_the_next_message_is_answered(demo: Terminal) -> N
 def test_the_sample_is_removed_at_the_end(tmp_path: Path, temp: Path) -> None:
     environment = terminal_environment(tmp_path / "home", TMPDIR=str(temp))
     with running(signoff_command("--demo"), folder=tmp_path, environment=environment) as demo:
-        demo.wait_for("gate open", "demo model")
+        demo.wait_for("gate open", "signoff-demo")
         demo.press("ctrl+q")
         assert demo.wait_for_exit() == 0
     assert list(temp.glob("signoff-demo-*")) == []
@@ -164,7 +164,7 @@ def test_the_users_own_editor_gets_the_terminal_and_gives_the_text_back(
 ) -> None:
     environment = terminal_environment(tmp_path / "home", TMPDIR=str(temp), EDITOR="sed -i s/draft/letter/")
     with running_signoff(processes, "--demo", folder=tmp_path, environment=environment) as terminal:
-        terminal.wait_for("gate open", "demo model")
+        terminal.wait_for("gate open", "signoff-demo")
         terminal.type("my first draft")
         terminal.wait_for("my first draft")
         terminal.press("\x07")
@@ -184,7 +184,7 @@ def test_an_editor_that_does_not_do_gives_the_terminal_back(
 ) -> None:
     environment = terminal_environment(tmp_path / "home", EDITOR=editor)
     with running_signoff(processes, "--demo", folder=tmp_path, environment=environment) as terminal:
-        terminal.wait_for("gate open", "demo model")
+        terminal.wait_for("gate open", "signoff-demo")
         terminal.type("my first draft")
         terminal.wait_for("my first draft")
         terminal.press("\x07")
@@ -204,7 +204,7 @@ def test_whoever_leaves_is_told_the_way_back_and_what_waits(tmp_path: Path, proc
     with running_signoff(
         processes, *words, folder=tmp_path, environment=environment, columns=100, rows=30
     ) as terminal:
-        terminal.wait_for("gate open", "demo model")
+        terminal.wait_for("gate open", "signoff-demo")
         terminal.type("add docstrings to greet.py")
         terminal.press("enter")
         terminal.wait_for("1 proposal waiting", "tool call")

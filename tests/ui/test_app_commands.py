@@ -254,6 +254,7 @@ async def test_a_name_that_is_not_listed_can_be_typed(tmp_path: Path, server: Wi
     async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
         await run.screen("ModelScreen")
         run.app.screen.query_one(Input).value = "fix the tests"
+        await run.see("Enter takes a name without blanks")
         await run.pilot.press("enter")
         await run.see("has no blanks")
         run.app.screen.query_one(Input).value = "very-new-model"

@@ -64,7 +64,7 @@ async def test_who_is_waited_for_stands_first_with_the_key_that_answers(asks: st
     app = Bar()
     async with app.run_test(size=(60, 3)) as pilot:
         bar = app.query_one(StatusBar)
-        bar.status = Status(demo=True, gate_closed=True, waiting=1, asks=asks, answer_key="F2")  # type: ignore[arg-type]
+        bar.status = Status(model="m", gate_closed=True, waiting=1, asks=asks, answer_key="F2")  # type: ignore[arg-type]
         await pilot.pause()
         assert bar.render().plain.startswith(f" The model {words}  F2  ·  ● gate closed")
 

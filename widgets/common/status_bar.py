@@ -29,8 +29,6 @@ class Status(NamedTuple):
     model: str = ""
     effort: str = ""
     """How much it is asked to reason, if it is."""
-    demo: bool = False
-    """The answers come from the demo model."""
     gate_closed: bool | None = None
     """None until it is known."""
     follows: bool = False
@@ -122,10 +120,9 @@ class StatusBar(Widget):
             plural = "" if status.waiting == 1 else "s"
             waiting = Content.styled(f"{status.waiting} proposal{plural} waiting", "bold $text-accent")
             parts.append(Part(7, self._leading_to("app.focus_approvals", waiting)))
-        if status.demo or status.model:
-            model = Content.styled("demo model", "$text-secondary") if status.demo else Content(visible(status.model))
+        if status.model:
             effort = f" {status.effort}" if status.effort else ""
-            named = Content.assemble(model, (effort, "$text-secondary"))
+            named = Content.assemble(visible(status.model), (effort, "$text-secondary"))
             parts.append(Part(5, self._leading_to("app.command('model')", named)))
         return [*parts, *(Part(rank, content, at_right=True) for rank, content in self._figures())]
 

@@ -69,7 +69,7 @@ class ModelScreen(Dialog[str]):
         yield SearchList(
             "Search, or write a name",
             empty="Type the name of a model, as the endpoint calls it.",
-            unmatched="The endpoint lists no such model. Enter takes the name as you typed it.",
+            unmatched="The endpoint lists no such model. Enter takes a name without blanks as you typed it.",
         )
 
     def on_mount(self) -> None:
