@@ -40,7 +40,7 @@ LONG_ECHO = 2.1
 """The most CPU until the end of a session is on the screen and a key too, in units of an empty session's start."""
 LENGTH = 1.15
 """The most that this may be with 20,000 messages, in units of 2,000."""
-FIRST = 1.15
+FIRST = 1.05
 """The most that a start takes when nothing is compiled, in units of the next one, over the same of the bare app."""
 
 PLACEHOLDER, LAST_WORDS = "sk for a change", "very last answer"
