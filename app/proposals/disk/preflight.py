@@ -62,7 +62,7 @@ def _check_path(workspace: Workspace, filesystem: Filesystem, step: Transition) 
     file = filesystem.read(step.path)
     found = file.version.sha256 if file else None
     expected = step.before.sha256 if step.before else None
-    if found != expected or (file and step.before and file.version.is_link != step.before.is_link):
+    if found != expected:
         raise _Unfit(f"{step.path} changed on disk at this moment; look at it again")
     return file.identity if file else None
 
@@ -90,9 +90,12 @@ def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -
             if filesystem.kind(folder) in ("file", "link", "other") and folder not in gone:
                 raise _Unfit(f"{folder} is a file, so {step.path} can't be made; rename one of them")
         if filesystem.kind(step.path) == "folder":
-            left = [path for path in files_below(filesystem, step.path) if path not in gone]
+            below = files_below(filesystem, step.path)
+            left = [path for path in below if path not in gone]
             if left:
                 raise _Unfit(f"{step.path} is a folder with other files in it ({left[0]}); move them first")
+            if not below:
+                raise _Unfit(f"{step.path} is a folder; remove it first")
         clash = case_clash(filesystem, step.path, listings)
         if clash and clash not in gone:
             raise _Unfit(f"{step.path} and {clash} differ by case only; some disks can't hold both")

@@ -9,16 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.disk.filesystem import PosixFilesystem
+from app.proposals.disk.filesystem import DiskFile, PosixFilesystem
 from app.proposals.disk.journal import Transition, plan
 from app.proposals.disk.preflight import check
+from app.proposals.disk.recognition import is_made
 from app.proposals.disk.renames import exchange, move
 from app.proposals.errors import ApplyFailed, NotWaiting, StaleProposal
 from app.proposals.locate.matching import Replacement
-from app.proposals.models import Op, ProposalState
+from app.proposals.models import Identity, Op, ProposalState
+from app.proposals.origin import Origin
 from app.proposals.overlay import Contents
 from app.proposals.refusals import EditRefused
 from app.proposals.service import ProposalService
+from app.proposals.store import JournalEntry
+from app.sandbox.changes import Change, Leaf
 from app.storage.database import Database
 from app.storage.proposals import SqliteProposalStore
 from app.storage.signals import Signal
@@ -301,6 +305,8 @@ RIVAL = """
 import sys
 from pathlib import Path
 from app.proposals.service import ProposalService
+from app.proposals.store import JournalEntry
+from app.sandbox.changes import Change, Leaf
 from app.proposals.errors import ProposalError
 from app.storage.database import Database
 from app.storage.proposals import SqliteProposalStore
@@ -523,3 +529,46 @@ def test_an_empty_folder_that_the_user_made_after_a_deletion_stays(bench: Make) 
     assert (site.root / "out").is_dir()
     site.service.approve(edit.id)
     assert (site.root / "out").is_dir()
+
+
+def test_a_file_and_one_in_a_folder_of_its_name_are_not_written_together(bench: Make) -> None:
+    site = bench({})
+    changes = [Change(path, None, Leaf(b"x\n", 0o644)) for path in ("a", "a/b")]
+    proposal = site.service.stage_changes(changes, Origin(), "Both")
+    with pytest.raises(ApplyFailed, match="a can't be a file and the folder of a/b"):
+        site.service.approve(proposal.id)
+    assert not list(site.root.iterdir())
+
+
+class Rival(Meddling):
+    """A disk on which someone else writes to one file as it is taken back, since another could not be swapped."""
+
+    saved = False
+
+    def exchange(self, path: str, temp: str) -> None:
+        if path == "a.txt" and self.meddled and not self.saved:
+            self.saved = True
+            (self._root / "theirs").write_text("theirs\n")
+            (self._root / "theirs").rename(self._root / "a.txt")
+        super().exchange(path, temp)
+
+
+def test_who_saves_a_file_as_it_is_taken_back_has_it_where_it_was_saved(bench: Make) -> None:
+    site = bench({"a.txt": "one\n", "b.txt": "one\n"})
+    proposal = site.write(**{"a.txt": "two\n", "b.txt": "two\n"})
+    with pytest.raises(ApplyFailed, match=r"What a\.txt held is kept as a\.txt\.kept-P1"):
+        site.reopened(Rival(site.root, 1 << 20)).approve(proposal.id)
+    found = {path: data for path, (data, _) in site.tree().items()}
+    assert found.pop("a.txt") == b"theirs\n" and found.pop("b.txt") == b"someone else\n"
+    assert list(found.values()) == [b"one\n"]
+
+
+def test_what_is_another_file_is_not_opened_to_see_whether_it_is_ours(bench: Make) -> None:
+    class Unread(PosixFilesystem):
+        def read(self, path: str) -> DiskFile | None:
+            raise AssertionError(path)
+
+    site = bench({"a.txt": "one\n"})
+    made = Identity(device=0, inode=0)
+    entry = JournalEntry(path="a.txt", op=Op.CREATE, before=None, after="0" * 64, made=made)
+    assert not is_made(Unread(site.root, 1 << 20), entry, "a.txt")

@@ -253,3 +253,11 @@ def test_text_never_becomes_where_a_link_leads(bench: Make) -> None:
     site.service.approve(site.service.stage(draft, "No link").id)
     assert not (site.root / "link").is_symlink()
     assert site.read("link") == b"text\n"
+
+
+def test_a_file_is_not_moved_over_one_that_the_same_step_made(bench: Make) -> None:
+    draft = bench({"a.txt": "a\n"}).service.draft("session")
+    draft.write("new.txt", "new\n")
+    with pytest.raises(EditRefused, match=r"new\.txt exists already"):
+        draft.rename("a.txt", "new.txt")
+    assert draft.read("new.txt").content == b"new\n"

@@ -423,3 +423,14 @@ def test_a_decision_stands_although_what_stacks_on_it_cannot_be_saved(bench: Mak
     site.service.refresh()
     site.service.approve(second.id, revision=site.service.get(second.id).revision)
     assert site.read("a.txt").decode() == numbered(20, l2="two", l12="twelve")
+
+
+def test_a_link_is_not_moved_in_the_place_of_the_file_that_was_shown(bench: Make) -> None:
+    site = bench({"a.txt": "a\n", "b.txt": "b\n"})
+    draft = site.service.draft("session")
+    draft.rename("a.txt", "c.txt")
+    proposal = site.service.stage(draft, "Move")
+    (site.root / "a.txt").unlink()
+    (site.root / "a.txt").symlink_to("b.txt")
+    with pytest.raises(StaleProposal, match=r"a\.txt is a symbolic link now"):
+        site.service.approve(proposal.id)

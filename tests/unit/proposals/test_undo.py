@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from app.proposals.errors import NothingToUndo, UndoConflict
+from app.proposals.errors import ApplyFailed, NothingToUndo, UndoConflict
 from app.proposals.locate.matching import Replacement
 from app.proposals.models import ProposalState
+from app.sandbox.changes import Change, Leaf
 from tests.unit.proposals.bench import Bench, numbered
 
 Make = Callable[..., Bench]
@@ -238,3 +239,31 @@ def test_what_was_binary_is_not_merged(bench: Make) -> None:
     with pytest.raises(UndoConflict, match="is binary and was changed since"):
         site.service.undo(proposal.id)
     assert site.read("a.bin").decode() == changed
+
+
+@pytest.mark.parametrize(
+    ("inside", "message"), [((), "a.txt is a folder; remove"), (("x",), r"a.txt is a folder with other files in it")]
+)
+def test_a_file_does_not_come_back_where_a_folder_is(bench: Make, inside: tuple[str, ...], message: str) -> None:
+    site = bench({"a.txt": "a\n"})
+    proposal = site.write(**{"a.txt": None})
+    site.service.approve(proposal.id)
+    (site.root / "a.txt").mkdir()
+    for name in inside:
+        (site.root / "a.txt" / name).write_text("mine\n")
+    with pytest.raises(ApplyFailed, match=message):
+        site.service.undo(proposal.id)
+    assert [path.name for path in site.root.rglob("*")] == ["a.txt", *inside]
+
+
+def test_permissions_are_not_taken_back_off_a_link(bench: Make) -> None:
+    site = bench({"a.sh": "a\n", "b.sh": "b\n"})
+    draft = site.service.draft("session")
+    draft.take([Change("a.sh", Leaf(b"a\n", 0o644), Leaf(b"a\n", 0o755))])
+    proposal = site.service.stage(draft, "Executable")
+    site.service.approve(proposal.id)
+    (site.root / "a.sh").unlink()
+    (site.root / "a.sh").symlink_to("b.sh")
+    with pytest.raises(UndoConflict, match="another link than it was"):
+        site.service.undo(proposal.id)
+    assert (site.root / "a.sh").readlink().name == "b.sh"
