@@ -17,7 +17,9 @@ LONGEST_FENCE = 64
 """Lines of code in one chunk; cut earlier at an empty line if there is one after `SHORTEST_FENCE`."""
 SHORTEST_FENCE = 40
 LONGEST_TABLE = 24
-"""Rows of a table in one chunk; the first chunk decides the widths of the columns."""
+"""Rows of a table in its first chunk, which decides the widths of the columns."""
+MORE_OF_TABLE = 8
+"""Rows in each of its later chunks: those that are open are laid out for each picture."""
 LONGEST_QUOTE = 40
 """Lines of a quotation after which an empty quoted line cuts it; three times as many, and any line does."""
 

@@ -30,6 +30,7 @@ from widgets.chat.chunks import (
     LONGEST_PARAGRAPH,
     LONGEST_QUOTE,
     LONGEST_TABLE,
+    MORE_OF_TABLE,
     SHORTEST_FENCE,
     Chunk,
     Kind,
@@ -272,8 +273,8 @@ class Splitter:
 
     def _add_row(self, line: str) -> list[Chunk]:
         self._add(line)
-        full = len(self._lines) >= LONGEST_TABLE or self._size > LARGEST_PIECE
-        return [self._piece()] if full else []
+        most = LONGEST_TABLE if self._begins else MORE_OF_TABLE
+        return [self._piece()] if len(self._lines) >= most or self._size > LARGEST_PIECE else []
 
     def _in_quote(self, line: str) -> list[Chunk]:
         if QUOTE.match(line):
