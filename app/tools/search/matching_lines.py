@@ -15,6 +15,11 @@ Hit = tuple[int, int]
 """A matching line, from 0, and the column of its first match."""
 
 
+WORKER = Path(__file__).with_name("regex_worker.py")
+LIFE = 60
+"""Seconds after which the worker ends by itself, far more than a search may take."""
+
+
 class MatcherStopped(Exception):
     """The matcher was stopped while it was at work."""
 
@@ -68,7 +73,7 @@ class RegexMatcher:
         self._pattern = pattern
         self._ignore_case = ignore_case
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(Path(__file__).with_name("regex_worker.py"))],
+            [sys.executable, "-I", "-S", str(WORKER), str(LIFE)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -9,12 +9,15 @@ Kept apart: it is run as a process of its own.
 
 import json
 import re
+import signal
 import sys
 import warnings
 
 
 def main() -> None:
-    """Answer until stdin ends."""
+    """Answer until stdin ends, or the seconds are over that stand on the command line."""
+    # Nobody ends it where signoff was killed, and an expression at work looks at nothing else.
+    signal.alarm(int(sys.argv[1]))
     warnings.simplefilter("ignore")
     question = json.loads(sys.stdin.readline())
     try:

@@ -1,6 +1,10 @@
 """`search_text`: with ripgrep and without, the same lines are found, and nothing that must stay hidden."""
 
 import asyncio
+import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,7 @@ from hypothesis import strategies as st
 
 from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
 from app.tools.search import search_text, searching
+from app.tools.search.matching_lines import WORKER
 from app.tools.search.ripgrep import find_ripgrep
 from tests.examples import at_most
 from tests.unit.tools.memory_draft import Bench
@@ -164,6 +169,16 @@ async def test_a_pattern_is_one_line(bench: Bench) -> None:
 
 
 EVIL = r"(a+)+$"
+
+
+def test_an_expression_that_nobody_is_left_to_end_ends_by_itself() -> None:
+    worker = [sys.executable, "-I", "-S", str(WORKER), "1"]
+    question = json.dumps({"pattern": EVIL, "ignore_case": False}) + "\n" + json.dumps(["a" * 60 + "b"]) + "\n"
+    with subprocess.Popen(worker, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert process.stdin is not None
+        process.stdin.write(question)
+        process.stdin.flush()
+        assert process.wait() == -signal.SIGALRM
 
 
 async def test_an_expression_that_explodes_is_stopped_and_the_loop_stays_free(
