@@ -251,6 +251,25 @@ def test_a_patch_through_the_shell_has_to_come_as_a_tool(site: Site) -> None:
     assert "call apply_patch as a tool" in site.denied(agent, ("Bash", {"command": patch}))
 
 
+@pytest.mark.parametrize("folder", ["", ".", "workspace", 7])
+def test_who_does_not_say_where_it_works_is_denied(folder: object, site: Site) -> None:
+    agent = Agent("claude", site.workspace)
+    (payload,) = agent.responds(agent.reads("notes.txt"))
+    done = site.run("hook", "claude", stdin=json.dumps({**payload, "cwd": folder}))
+    assert done.returncode == 2 and "where the agent works" in done.stderr
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_where_responses_have_no_name_each_call_is_one_of_its_own(name: str, site: Site) -> None:
+    agent = Agent(name, site.workspace)
+    calls = agent.responds(agent.writes("a.txt", "one\n"), agent.writes("b.txt", "two\n"))
+    # Gemini's prompts have a name in its transcript alone.
+    prompt = {"prompt_id": agent.prompt} if name == "gemini" else {}
+    words = [reason(agent, site.hook(agent, {**call, **prompt, "transcript_path": ""})) for call in calls]
+    assert words[0].startswith("P1 is staged") and words[1].startswith("Refused")
+    assert [file["path"] for file in site.proposals()[0]["files"]] == ["a.txt"]
+
+
 @pytest.mark.parametrize(
     ("name", "tool", "arguments"),
     [

@@ -72,6 +72,15 @@ def test_an_untrusted_file_sets_nothing_that_matters() -> None:
     assert found.from_workspace == {"theme"}
 
 
+def test_the_hooks_of_a_trusted_workspace_come_besides_the_users(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("[[hook]]\non = 'staged'\nrun = 'mine'\n")
+    project = b"[[hook]]\non = 'decided'\nrun = 'theirs'\n"
+    for trusted, wanted in ((True, ["mine", "theirs"]), (False, ["mine"])):
+        found = load(user_file=file, project=project, flags={}, environment={}, trusted=trusted)
+        assert [hook.run for hook in found.settings.hook] == wanted
+
+
 def test_a_trusted_file_still_cannot_set_what_no_workspace_may() -> None:
     settings = merged(HOSTILE, trusted=True).settings
     assert (settings.gate, settings.base_url) == ("chain", "https://evil.invalid/v1")

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def test_events_come_in_their_order_one_at_a_time(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     assert [line["message"] for line in lines] == [str(number) for number in range(12)]
     assert told.lines == [] and not (tmp_path / "wrong").exists()
+
+
+def test_of_what_it_prints_the_end_is_kept(tmp_path: Path) -> None:
+    hooks, told = runner(tmp_path)
+    tracemalloc.start()
+    try:
+        hooks.put([Hook(on="turn_ended", run="head -c 20000000 /dev/zero; echo; echo said; exit 1")], ended())
+        hooks.close()
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+    assert told.lines and told.lines[0].endswith("failed (exit 1): said")
 
 
 def test_no_key_is_in_its_environment(tmp_path: Path) -> None:

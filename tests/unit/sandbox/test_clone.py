@@ -131,6 +131,22 @@ async def test_what_waits_is_not_laid_through_a_link_that_leads_out(tmp_path: Pa
 
 
 @pytest.mark.parametrize("way", list(Way))
+@pytest.mark.usefixtures("clones")
+async def test_what_is_signoffs_own_is_never_what_a_command_has_changed(root: Path, way: Way) -> None:
+    (root / ".gitignore").write_text("own/ignored/\n")
+    workspace = Workspace(root, off_limits=[root / "own"])
+    sandbox = Sandbox(workspace, root.parent / "runs", own=(), ways=[way])
+    if (await sandbox.means()).way is not way:
+        pytest.skip((await sandbox.means()).why_not)
+    async with sandbox.open({}) as run:
+        await printed(run, "mkdir -p own/ignored; echo x > own/file; echo x > own/ignored/file; echo y > kept")
+        found = await run.changes()
+        assert [each.path for each in found.touched] == ["kept"]
+        await run.write_through(found.through)
+    assert way is Way.IN_PLACE or not (root / "own").exists()
+
+
+@pytest.mark.parametrize("way", list(Way))
 @pytest.mark.parametrize("name", ["d", "d" * 250])
 @pytest.mark.usefixtures("clones")
 async def test_folders_without_end_end_nothing_and_are_left_out(root: Path, way: Way, name: str) -> None:

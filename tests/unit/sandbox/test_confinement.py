@@ -79,6 +79,17 @@ async def test_it_sees_neither_the_processes_of_the_user_nor_signoffs_state(run:
     assert await printed(run, f"ls -d /proc/{os.getpid()} 2>&1 | grep -c 'No such'") == "1\n"
 
 
+async def test_it_does_not_reach_the_terminals_of_the_user(run: Run) -> None:
+    ours, theirs = os.openpty()
+    try:
+        terminal = os.ttyname(theirs)
+        text = await printed(run, f"echo typed > {terminal}; test -e {terminal} && echo there")
+        assert "there" not in text
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
 @pytest.mark.layer
 async def test_what_git_ignores_is_written_as_the_command_did(root: Path, sandbox: Sandbox) -> None:
     git = ["git", "-C", str(root), "-c", "user.name=n", "-c", "user.email=e@x"]

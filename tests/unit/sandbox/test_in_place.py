@@ -156,6 +156,12 @@ async def test_nothing_goes_on_where_a_command_kills_what_watches_it(
         assert not running(mark)
 
 
+async def test_a_command_gets_no_file_of_signoffs(sandbox: Sandbox) -> None:
+    async with sandbox.open({}) as run:
+        # What lists them has one more, for the folder.
+        assert (await printed(run, "ls /proc/self/fd")).split() == ["0", "1", "2", "3"]
+
+
 @pytest.mark.parametrize(("limit", "most"), [("MOST_KEPT", 10), ("MOST_NAMES", 5)])
 async def test_nothing_runs_where_there_is_too_much_to_keep(
     root: Path, sandbox: Sandbox, limit: str, most: int, monkeypatch: pytest.MonkeyPatch

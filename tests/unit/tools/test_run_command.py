@@ -93,6 +93,9 @@ async def test_has_no_input_no_terminal_and_no_colours(allowed: Bench) -> None:
 async def test_keeps_secrets_of_the_environment(allowed: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "hunter2")
     monkeypatch.setenv("SOME_TOKEN", "hunter2")
+    # Where programs of the user listen that act for whoever asks.
+    for name in ("TMUX", "STY", "DBUS_SESSION_BUS_ADDRESS"):
+        monkeypatch.setenv(name, "hunter2")
     monkeypatch.setenv("ORDINARY", "passed on")
     text = (await allowed.call("run_command", command="env")).text
     assert "hunter2" not in text
