@@ -27,7 +27,11 @@ CACHES = (
 )
 """What package managers and compilers keep; never a folder with programs in it that a shell would find."""
 
-_SOCKETS = ("/run/docker.sock", "/run/podman", "/run/containerd", "/run/screen", "/run/dbus")
+_SOCKETS = (
+    *("/run/docker.sock", "~/.docker/run", "~/.docker/desktop", "/run/podman", "/run/containerd", "/run/crio"),
+    *("/run/screen", "/run/dbus", "/run/systemd/private", "/run/snapd.socket", "/run/libvirt"),
+    *("/var/lib/lxd/unix.socket", "/var/snap/lxd/common/lxd/unix.socket"),
+)
 """By what listens there, a command could have something written by a process that is not in its namespace."""
 
 
@@ -53,7 +57,7 @@ def access(wished: Sequence[str], own: Iterable[Path]) -> Access:
     found = {Path(os.path.realpath(path)) for path in (*(Path(each).expanduser() for each in usual), *named)}
     writable = sorted(path for path in found if path.exists() and path != Path("/"))
     user = os.getuid()
-    agents = [Path(f"/run/user/{user}"), Path(f"/tmp/tmux-{user}"), *map(Path, _SOCKETS)]
+    agents = [Path(f"/run/user/{user}"), Path(f"/tmp/tmux-{user}"), *(Path(each).expanduser() for each in _SOCKETS)]
     if terminal := os.environ.get("TMUX"):
         agents.append(Path(terminal.partition(",")[0]).parent)
     shown = {Path(os.path.realpath(each)) for each in named}

@@ -79,6 +79,22 @@ async def test_it_sees_neither_the_processes_of_the_user_nor_signoffs_state(run:
     assert await printed(run, f"ls -d /proc/{os.getpid()} 2>&1 | grep -c 'No such'") == "1\n"
 
 
+async def test_it_does_not_reach_what_acts_for_whoever_asks(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".docker/run").mkdir(parents=True)
+    (tmp_path / "tmux").mkdir()
+    for listening in (".docker/run/docker.sock", "tmux/default"):
+        (tmp_path / listening).write_text("listens\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TMUX", f"{tmp_path}/tmux/default,1,0")
+    sandbox = Sandbox(Workspace(root), tmp_path / "state/runs", own=())
+    if (await sandbox.means()).way is not Way.OVERLAY:
+        pytest.skip((await sandbox.means()).why_not)
+    async with sandbox.open({}) as run:
+        assert await printed(run, f"cat {tmp_path}/.docker/run/* {tmp_path}/tmux/* 2>/dev/null") == ""
+
+
 async def test_it_does_not_reach_the_terminals_of_the_user(run: Run) -> None:
     ours, theirs = os.openpty()
     try:
