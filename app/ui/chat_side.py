@@ -12,6 +12,7 @@ from app.ui.links import open_link
 from app.ui.means import Means
 from app.ui.screens.welcome import welcome
 from app.ui.session import CurrentSession
+from app.workspace.breadth import too_wide
 from app.workspace.paths import Workspace
 from widgets.chat.composer import Composer
 from widgets.chat.pane import ChatPane
@@ -56,8 +57,9 @@ class ChatSide(Column):
 
     def apply_settings(self, settings: "Settings") -> None:
         """Follow the settings, and leave alone what the user turned by key."""
-        folder = self._workspace.root.name
-        self.pane.transcript.greet(welcome(folder, settings.keys, demo=self._session.demo))
+        root = self._workspace.root
+        greeting = welcome(root.name or str(root), settings.keys, demo=self._session.demo, wide=too_wide(root))
+        self.pane.transcript.greet(greeting)
         if settings.show_interventions != self._interventions:
             self._interventions = settings.show_interventions
             self.pane.transcript.action_toggle_interventions()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from app.ui.parts import Parts
 from app.ui.review_loading import ReviewLoading
-from app.workspace.breadth import too_wide, warning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,8 +126,6 @@ class Startup:
         await self._painted()
         await asyncio.to_thread(load_session_parts)
         problems += self._parts.preferences.load_themes()
-        if what := too_wide(opened.runtime.workspace.root):
-            problems.append(warning(what))
         self._host_session()
         for line in problems:
             self._means.tell(line, problem=True)

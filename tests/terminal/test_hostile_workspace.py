@@ -45,14 +45,14 @@ def test_a_home_that_nobody_named_is_opened_only_after_a_yes(folder: Path, proce
         assert terminal.wait_for_exit() == 0
         assert not (folder.parent / "home").exists()
     with running_signoff(processes, *ENDPOINT, ".", folder=folder, environment=environment) as terminal:
-        terminal.wait_for("This workspace is your home folder", "Ask for a change")
+        terminal.wait_for("The model can read all of your home folder.")
         assert b"Open it all the same?" not in terminal.raw
         terminal.press("ctrl+q")
         assert terminal.wait_for_exit() == 0
     with running_signoff(processes, *ENDPOINT, folder=folder, environment=environment) as terminal:
         terminal.wait_for("Open it all the same?")
         terminal.type("y\r")
-        terminal.wait_for("This workspace is your home folder", "Ask for a change")
+        terminal.wait_for("The model can read all of your home folder.")
         terminal.press("ctrl+q")
         assert terminal.wait_for_exit() == 0
 

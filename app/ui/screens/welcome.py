@@ -10,13 +10,14 @@ from app.text.safe_text import visible
 _COLUMN = 12
 
 
-def welcome(folder: str, keymap: Mapping[str, str], *, demo: bool = False) -> Sequence[Content]:
+def welcome(folder: str, keymap: Mapping[str, str], *, demo: bool = False, wide: str = "") -> Sequence[Content]:
     """The lines, none wider than some sixty columns.
 
     Args:
         folder: the workspace's name.
         keymap: the user's.
         demo: whether the demo model answers, which knows its sample repository only.
+        wide: what the workspace is, where it is more than a project.
     """
 
     def key(action_id: str) -> str:
@@ -33,6 +34,7 @@ def welcome(folder: str, keymap: Mapping[str, str], *, demo: bool = False) -> Se
         Content(""),
         Content("The model proposes, you sign off."),
         Content("Nothing on disk changes before you approve it."),
+        *([Content.assemble((f"The model can read all of {wide}.", "$text-warning"))] if wide else []),
         Content(""),
         *([row("Try", "fix the failing tests")] if demo else []),
         row("@", "mention a file"),

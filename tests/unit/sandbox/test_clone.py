@@ -162,6 +162,7 @@ async def test_folders_without_end_end_nothing_and_are_left_out(root: Path, way:
     assert left == [] and not sandbox.put_back()
 
 
+@pytest.mark.layer
 @pytest.mark.usefixtures("ordinary_user")
 async def test_what_git_ignores_and_cannot_be_written_takes_nothing_else_along(root: Path, tmp_path: Path) -> None:
     (root / ".gitignore").write_text("*.log\n")

@@ -79,6 +79,7 @@ async def test_it_sees_neither_the_processes_of_the_user_nor_signoffs_state(run:
     assert await printed(run, f"ls -d /proc/{os.getpid()} 2>&1 | grep -c 'No such'") == "1\n"
 
 
+@pytest.mark.layer
 async def test_it_does_not_reach_what_acts_for_whoever_asks(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,8 +90,6 @@ async def test_it_does_not_reach_what_acts_for_whoever_asks(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("TMUX", f"{tmp_path}/tmux/default,1,0")
     sandbox = Sandbox(Workspace(root), tmp_path / "state/runs", own=())
-    if (await sandbox.means()).way is not Way.OVERLAY:
-        pytest.skip((await sandbox.means()).why_not)
     async with sandbox.open({}) as run:
         assert await printed(run, f"cat {tmp_path}/.docker/run/* {tmp_path}/tmux/* 2>/dev/null") == ""
 
@@ -158,6 +157,7 @@ def elsewhere(tmp_path: Path) -> Iterator[Path]:
     pytest.skip("there is one file system")
 
 
+@pytest.mark.layer
 @pytest.mark.usefixtures("ordinary_user")
 async def test_what_git_ignores_comes_from_another_file_system_without_pipes_and_sockets(
     root: Path, elsewhere: Path
@@ -165,8 +165,6 @@ async def test_what_git_ignores_comes_from_another_file_system_without_pipes_and
     (root / ".gitignore").write_text("build/\n*.sock\n")
     subprocess.run(["git", "-C", str(root), "init", "-q"], check=True)
     sandbox = Sandbox(Workspace(root), elsewhere / "runs", own=())
-    if (await sandbox.means()).way is not Way.OVERLAY:
-        pytest.skip((await sandbox.means()).why_not)
     script = (
         "mkfifo a.sock; mkdir -p build/in; mkfifo build/pipe build/in/pipe; ln -s nowhere build/in/link; "
         "echo 1 > build/in/file; echo 2 > build/locked; chmod 000 build/in build/locked; echo 3 > reviewed"
