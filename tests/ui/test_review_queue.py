@@ -178,3 +178,18 @@ async def test_a_new_proposal_is_shown_instead_of_a_stale_one_unless_somebody_lo
         await app.pass_grace()
         await pilot.press("y")
         assert app.posted == [] and "P2 is stale" in app.text()
+
+
+async def test_where_there_is_nothing_to_undo_at_once_it_is_said_how_an_earlier_decision_is_undone() -> None:
+    app = with_history(waiting=1, decided=1)
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("u")
+        await pilot.pause()
+        assert "show it first: it stands under “decided”" in app.text() and app.posted == []
+        app.review.pane.queue.focus()
+        await pilot.press("j", "enter", "j")
+        assert app.review.state.current == "P1"
+        await app.pass_grace()
+        await pilot.press("u")
+        assert [type(message).__name__ for message in app.posted] == ["Undo"]

@@ -185,6 +185,8 @@ class Review(AskingKeys):
                 f"“{event.character}” does nothing here. In case you were writing to the chat, keys decide nothing "
                 "for a moment. Press the key again."
             )
+            if event.character == self.key_of("undo") and self.state.recent:
+                self.say("To undo what was decided earlier or elsewhere, show it first: it stands under “decided”.")
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Remember the chip on which a click begins."""
