@@ -45,14 +45,14 @@ def test_a_home_that_nobody_named_is_opened_only_after_a_yes(folder: Path, proce
         assert terminal.wait_for_exit() == 0
         assert not (folder.parent / "home").exists()
     with running_signoff(processes, *ENDPOINT, ".", folder=folder, environment=environment) as terminal:
-        terminal.wait_for("The model can read all of your home folder.")
+        terminal.wait_for("This is your home folder: the model can read all of it.")
         assert b"Open it all the same?" not in terminal.raw
         terminal.press("ctrl+q")
         assert terminal.wait_for_exit() == 0
     with running_signoff(processes, *ENDPOINT, folder=folder, environment=environment) as terminal:
         terminal.wait_for("Open it all the same?")
         terminal.type("y\r")
-        terminal.wait_for("The model can read all of your home folder.")
+        terminal.wait_for("This is your home folder: the model can read all of it.")
         terminal.press("ctrl+q")
         assert terminal.wait_for_exit() == 0
 

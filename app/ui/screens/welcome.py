@@ -34,7 +34,7 @@ def welcome(folder: str, keymap: Mapping[str, str], *, demo: bool = False, wide:
         Content(""),
         Content("The model proposes, you sign off."),
         Content("Nothing on disk changes before you approve it."),
-        *([Content.assemble((f"The model can read all of {wide}.", "$text-warning"))] if wide else []),
+        *([Content.assemble((f"This is {wide}: the model can read all of it.", "$text-warning"))] if wide else []),
         Content(""),
         *([row("Try", "fix the failing tests")] if demo else []),
         row("@", "mention a file"),
