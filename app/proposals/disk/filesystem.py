@@ -23,8 +23,8 @@ from app.workspace.reading import read_file
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_NO_SECOND_NAME = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
-"""What linking says of a folder, and of anything on exFAT, FAT and much that is mounted over a network."""
+_NO_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
+"""What flushing a folder says where that is unknown: what virtual machines share with their host, for instance."""
 LARGEST = 100_000_000
 """Bytes of the largest file that is kept for a decision; hosts of git take no larger one either."""
 OPEN_FOLDERS = 128
@@ -254,25 +254,7 @@ class PosixFilesystem:
         from app.proposals.disk import renames
 
         with _At(self, temp) as source, _At(self, path) as target:
-            if renames.move(source.folder, source.name, target.folder, target.name):
-                return
-            try:
-                os.link(
-                    source.name,
-                    target.name,
-                    src_dir_fd=source.folder,
-                    dst_dir_fd=target.folder,
-                    follow_symlinks=False,
-                )
-            except OSError as error:
-                # All that is left is a rename, which replaces what comes there in the instant after this look.
-                if error.errno not in _NO_SECOND_NAME:
-                    raise
-                if self.node(path) is not None:
-                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from error
-                os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
-            else:
-                os.unlink(source.name, dir_fd=source.folder)
+            renames.move(source.folder, source.name, target.folder, target.name)
 
     def remove(self, path: str) -> None:
         """Remove a file's name."""
@@ -293,7 +275,11 @@ class PosixFilesystem:
     def sync_folder(self, path: str) -> None:
         """Have a folder's names on disk."""
         with _At(self, f"{path}/." if path else ".") as at:
-            os.fsync(at.folder)
+            try:
+                os.fsync(at.folder)
+            except OSError as error:
+                if error.errno not in _NO_FLUSH:
+                    raise
 
     def free_bytes(self) -> int:
         """Bytes that this user may still write; no end of them where the file system says nothing: then all is 0."""

@@ -1,14 +1,17 @@
-"""Renames that replace nothing, each in one step: Linux's `renameat2`, for which Python has no function."""
+"""Renames that replace nothing, each in one step where Linux's `renameat2` can, for which Python has no function."""
 
 import errno
 import os
 import sys
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 # From linux/fs.h.
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
+_NO_SECOND_NAME = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
+"""What linking says of a folder, and of anything on exFAT, FAT and much that is mounted from elsewhere."""
 
 
 def exchange(first_folder: int, first: str, second_folder: int, second: str) -> bool:
@@ -23,13 +26,27 @@ def exchange(first_folder: int, first: str, second_folder: int, second: str) -> 
     return _rename(first_folder, first, second_folder, second, _RENAME_EXCHANGE)
 
 
-def move(folder: int, name: str, new_folder: int, new_name: str) -> bool:
-    """Give a file, or whatever it is, another name that is free; returns as `exchange`.
+def move(folder: int, name: str, new_folder: int, new_name: str) -> None:
+    """Give a file, or whatever it is, another name that is free.
 
     Raises:
         OSError: it can't be done with these; FileExistsError if the new name is taken.
     """
-    return _rename(folder, name, new_folder, new_name, _RENAME_NOREPLACE)
+    if _rename(folder, name, new_folder, new_name, _RENAME_NOREPLACE):
+        return
+    try:
+        os.link(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_SECOND_NAME:
+            raise
+    else:
+        os.unlink(name, dir_fd=folder)
+        return
+    with suppress(FileNotFoundError):
+        os.stat(new_name, dir_fd=new_folder, follow_symlinks=False)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new_name)
+    # All that is left; it replaces what comes there in the instant after this look.
+    os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
 
 
 def _rename(folder: int, name: str, new_folder: int, new_name: str, how: int) -> bool:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -295,7 +296,7 @@ def test_renames_replace_nothing_and_are_one_step_on_linux(tmp_path: Path) -> No
             exchange(folder, "a", folder, "c")
         with pytest.raises(FileExistsError):
             move(folder, "a", folder, "b")
-        assert move(folder, "a", folder, "c")
+        move(folder, "a", folder, "c")
     finally:
         os.close(folder)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"b": "a", "c": "b"}
@@ -518,6 +519,20 @@ def test_a_disk_that_does_not_say_how_much_is_free_is_not_full(bench: Make, monk
     monkeypatch.setattr(os, "statvfs", lambda _: unsaid)
     site.service.approve(proposal.id)
     assert site.read("a.txt") == b"two\n"
+
+
+def test_a_disk_that_flushes_no_folders_is_written_all_the_same(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    flush = os.fsync
+
+    def of_files_alone(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", of_files_alone)
+    site = bench({"a.txt": "one\n"})
+    site.service.approve(site.edit("a.txt", ("one", "two")).id)
+    assert site.tree() == {"a.txt": (b"two\n", 0o644)}
 
 
 def test_an_empty_folder_that_the_user_made_after_a_deletion_stays(bench: Make) -> None:
