@@ -9,11 +9,12 @@ import pytest
 from app.llm.failures.errors import RequestError
 from app.llm.failures.retry import RetryPolicy
 from app.llm.transport import Timeouts
+from tests.examples import at_most
 from tests.wire.driving import client_of, opening, response, updates_of
 from tests.wire.replies import CUT, DONE, STALL, Reply, Turn, call_delta, chunk, document, error, stream
 from tests.wire.server import WireServer
 
-REQUESTS = 150
+REQUESTS = max(60, at_most(150))
 CALL = chunk(calls=[call_delta(0, call_id="1", name="edit_file", arguments='{"path": "a"')])
 FAULTS: list[Reply] = [
     stream(CUT),
