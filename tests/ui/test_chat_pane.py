@@ -1,5 +1,6 @@
 """The pane as a whole: streaming, questions, the status line, and quiet when nothing moves."""
 
+import gc
 from datetime import datetime
 from typing import Any, Self
 
@@ -385,6 +386,21 @@ async def test_a_place_in_a_session_that_is_left_meanwhile_is_not_looked_for_in_
         await shows(app, "answer 399")
         await until(lambda: not app.pane.is_flushing, "the end of the text")
         assert app.pane.transcript.cursor_entry is None
+
+
+async def opened_three_times() -> None:
+    app = ChatApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        for length in (400, 401, 402):
+            app.pane.open_log(long_log(length))
+        await until(lambda: not app.pane.is_flushing, "the whole session")
+
+
+async def test_a_session_that_is_left_before_the_rest_of_it_begins_to_come_leaves_nothing_behind() -> None:
+    await opened_three_times()
+    # What was never awaited is told of as an error.
+    gc.collect()
 
 
 class Clock:

@@ -1,8 +1,9 @@
 """The chat pane: transcript, status line and open question, fed with the updates of a session."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -138,7 +139,8 @@ class ChatPane(Column):
             if len(end) == len(log):
                 return
         self._filling = []
-        self.run_worker(self._fill(tuple(log), self._filling), group="fill", exclusive=True, description="fill")
+        fill: Callable[[], Awaitable[None]] = partial(self._fill, tuple(log), self._filling)
+        self.run_worker(fill, group="fill", exclusive=True, description="fill")
 
     async def show_event(self, log: Sequence[Event], event_id: int) -> None:
         """Go to what is shown for an event of the log that was opened, as soon as that is shown."""
@@ -186,7 +188,8 @@ class ChatPane(Column):
                 self._collect(update, 0)
             case PhaseChanged(phase, detail, until):
                 if phase is Phase.REQUESTING:
-                    self.run_worker(asyncio.to_thread(preload), exit_on_error=False, description="preload")
+                    load: Callable[[], Awaitable[None]] = partial(asyncio.to_thread, preload)
+                    self.run_worker(load, exit_on_error=False, description="preload")
                 self.status_line.show_phase(phase, detail, until)
             case QueueChanged(texts):
                 self.composer.set_queue(texts)
