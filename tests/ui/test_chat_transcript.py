@@ -74,6 +74,19 @@ async def test_the_end_is_followed_until_the_user_scrolls_up() -> None:
         assert "new" not in app.pane.status_line.render().plain
 
 
+async def test_for_new_rows_the_screen_is_not_laid_out() -> None:
+    app = ChatApp(conversation(20))
+    async with app.run_test(size=SIZE) as pilot:
+        await stream(app, pilot, "first line\n\n")
+        laid_out: list[object] = []
+        app.screen.screen_layout_refresh_signal.subscribe(app.pane, laid_out.append, immediate=True)
+        await stream(app, pilot, "second line\n\n" * 20)
+        transcript = app.pane.transcript
+        assert "second line" in app.shown()[-2]
+        assert transcript.vertical_scrollbar.window_virtual_size == transcript.virtual_size.height
+        assert not laid_out
+
+
 async def test_the_mouse_wheel_stops_following_too() -> None:
     app = ChatApp(conversation(40))
     async with app.run_test(size=SIZE) as pilot:

@@ -23,6 +23,16 @@ def allowed(span: Span, form: CommandForm | None = None) -> ConfirmationAnswer:
 COMMAND = Confirmation("command", "Run a command", "pytest -q tests", ".")
 
 
+async def test_where_the_words_stay_the_screen_is_not_laid_out() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        laid_out: list[object] = []
+        app.screen.screen_layout_refresh_signal.subscribe(app.review, laid_out.append, immediate=True)
+        await pilot.press("shift+tab")
+        assert app.focused is not app.review.view and not laid_out
+
+
 @pytest.mark.parametrize("new_line", ["enter", "ctrl+j", "shift+enter"])
 async def test_feedback_goes_with_the_denial_whole(new_line: str) -> None:
     app = ReviewApp(small())

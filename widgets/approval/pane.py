@@ -19,6 +19,16 @@ _MOST_ROWS = 10
 """Rows of the list."""
 
 
+class _Words(Static):
+    """Words that are drawn with whatever changes: to lay out the screen each time would hold up a key's picture."""
+
+    def say(self, words: Content | None) -> None:
+        """Say this, or nothing."""
+        words = words or Content("")
+        if not (isinstance(self.content, Content) and self.content.is_same(words)):
+            self.update(words)
+
+
 class ApprovalPane(Column):
     """Draws a `ReviewState`; changes nothing in it."""
 
@@ -59,6 +69,7 @@ class ApprovalPane(Column):
         &:focus-within #headline { border-left: outer $primary; }
         &.-changed #headline { text-opacity: 60%; }
         &.-asking #headline { display: none; }
+        &.-writing { min-height: 2; #headline { display: none; } }
     }
     """
 
@@ -73,9 +84,9 @@ class ApprovalPane(Column):
     """Whether what is said of a decision holds only until the model's turn is over."""
 
     def compose(self) -> ComposeResult:
-        yield Static(id="question", markup=False)
-        yield Static(id="headline", markup=False)
-        yield Static(id="outcome", markup=False)
+        yield _Words(id="question", markup=False)
+        yield _Words(id="headline", markup=False)
+        yield _Words(id="outcome", markup=False)
         yield ReviewQueue()
 
     @property
@@ -95,12 +106,12 @@ class ApprovalPane(Column):
         if self._says_outcome and state.proposal is not None and not state.proposal.state.waiting:
             # What became of it has been said already.
             lines = lines[1:] or lines
-        shown = self.query_one("#headline", Static)
+        shown = self.query_one("#headline", _Words)
         width = shown.content_size.width
         if state.proposal is not None and state.proposal.state.waiting and not comparing:
             # Above the keys, which are the last line.
             lines[-1:-1] = check_lines(state, state.proposal.id, key, width)
-        shown.update(Content("\n").join(fitted(line, width) if width else line for line in lines))
+        shown.say(Content("\n").join(fitted(line, width) if width else line for line in lines))
         self._lines = len(lines)
         self.fit(self._height_of_all)
 
@@ -125,12 +136,12 @@ class ApprovalPane(Column):
         """Draw anew what was said last: the focus is elsewhere."""
         text, back = self._outcome
         words = text + Content(f" {back()}") if text is not None and back is not None else text
-        self.query_one("#outcome", Static).update(words or "")
+        self.query_one("#outcome", _Words).say(words)
 
     def ask(self, question: Content | None) -> None:
         """Show a question in the place of everything else, or take it away."""
-        bar = self.query_one("#question", Static)
-        bar.update(question or "")
+        bar = self.query_one("#question", _Words)
+        bar.say(question)
         self.set_class(question is not None, "-asking")
         bar.set_class(question is not None, "shown")
 
