@@ -43,7 +43,7 @@ class Sides(Row):
 
     def keep_place(self) -> None:
         """Have a place for the review, and the line that parts it from the chat."""
-        if self.query("#parting"):
+        if len(self.children) > 1:
             return
         from widgets.common.splitter import Splitter
 
