@@ -253,7 +253,7 @@ class AskingKeys(CountingKeys):
         before = self.state.unsaid.drafts.get(proposal.id, "").rstrip()
         self.writing.put_aside(proposal.id, "\n\n".join(filter(None, (before, as_feedback(answered[-1])))))
         self.writing.open()
-        self.set_class(self.feedback.is_open, "-writing")
+        self.pane.set_class(self.feedback.is_open, "-writing")
 
     @on(Transcript.LinkOpened)
     def _open_link(self, event: Transcript.LinkOpened) -> None:

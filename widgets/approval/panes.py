@@ -52,8 +52,6 @@ class ReviewPanes(Column):
     ReviewPanes {
         width: 1fr;
         height: 1fr;
-        &.-writing #headline { display: none; }
-        &.-writing ApprovalPane { min-height: 2; }
         &.-aside #headline { display: none; }
         &.-aside ApprovalPane { min-height: 2; }
         &.-full ApprovalPane { min-height: 0; }
@@ -290,7 +288,7 @@ class ReviewPanes(Column):
             self.lose_picture()
         self.draw_approvals()
         self.diff_pane.set_title(self.preview.title, self.preview.origin)
-        self.set_class(self.feedback.is_open, "-writing")
+        self.pane.set_class(self.feedback.is_open, "-writing")
         offered = (one for one in DECIDES | SHAPES | CHECKS if is_offered(one, state, question))
         possible = frozenset((one, self.title_of(one)) for one in offered)
         if possible != self._possible:

@@ -325,7 +325,7 @@ class Review(AskingKeys):
             return
         if self.writing.open():
             self.say("")
-        self.set_class(self.feedback.is_open, "-writing")
+        self.pane.set_class(self.feedback.is_open, "-writing")
 
     @on(WritingField.Typed, "#feedback")
     def _keep_draft(self, event: WritingField.Typed) -> None:
@@ -356,7 +356,7 @@ class Review(AskingKeys):
             self.deciding.act(deny_in_words(self.state, proposal))
 
     def _end_writing(self) -> None:
-        self.remove_class("-writing")
+        self.pane.remove_class("-writing")
         self.screen.set_focus(self.view)
         self.show_permission()
 
