@@ -18,7 +18,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from textual import events
 from textual.app import App, ScreenStackError
@@ -217,10 +217,12 @@ class Followed:
         while self._rest:
             self._at = node = self._rest.pop()
             self._met |= bool(node.message_queue_size)
-            if node.call_later(self._passed, node):
+            # Of what `call_later` wraps Textual looks through the signature, at each node of each key.
+            if node.post_message(events.Callback(_Visit(self, node).over)):
                 return
 
-    async def _passed(self, node: DOMNode) -> None:
+    async def passed(self, node: DOMNode) -> None:
+        """A node has dealt with all that came before the event, or with what it made of it."""
         if node is not self._at:
             return
         self._met |= bool(node.message_queue_size)
@@ -252,3 +254,14 @@ class Followed:
         if self._at is not None:
             self.leave()
             await self._done()
+
+
+class _Visit(NamedTuple):
+    """An event that is followed, at a node."""
+
+    followed: Followed
+    node: DOMNode
+
+    async def over(self) -> None:
+        """The node has come to it."""
+        await self.followed.passed(self.node)
