@@ -1,8 +1,9 @@
 """Of all the pictures that an app without a terminal would paint, those are painted that somebody looks at.
 
 An app paints some forty pictures in a test, and a test looks at a few: painting took nearly half of its time. Here a
-picture is painted when a test goes on, after what its pilot did, with all that has changed since the one before. What
-a widget learns from being drawn, as the diff does of what its user has seen, it learns at once.
+picture is painted when a test looks at the screen, when its pilot goes on with the next key or click, as a user does
+who has the picture before them, and when the app ends: with all that has changed since the one before. What a widget
+learns from being drawn, as the diff does of what its user has seen, it learns at once.
 """
 
 from collections.abc import Callable
@@ -27,11 +28,16 @@ def number_of_pictures(app: App[Any]) -> int:
     return _numbers.get(app, 0)
 
 
-def paint(screen: Screen[Any]) -> None:
+def paint(app: App[Any]) -> None:
     """Paint what has changed since the last picture; raises what a widget raises that cannot be drawn."""
-    if changed := _put_off.pop(screen, None):
-        screen._compositor._dirty_regions |= changed
-        _paint(screen)
+    if app._exception is None and app.screen_stack and (changed := _put_off.pop(app.screen, None)):
+        app.screen._compositor._dirty_regions |= changed
+        _paint(app.screen)
+
+
+def painted_whole(screen: Screen[Any]) -> None:
+    """Note that a test has just had a screen drawn as it is now, for itself."""
+    _put_off.pop(screen, None)
 
 
 def _note(screen: Screen[Any]) -> None:
@@ -46,9 +52,10 @@ def _note(screen: Screen[Any]) -> None:
     compositor._dirty_regions.clear()
     screen._dirty_widgets.clear()
     _put_off.setdefault(screen, set()).update(changed)
+    crop = Region.from_union(changed) if changed else Region()
     for widget, (region, clip) in compositor.visible_widgets.items():
         if isinstance(widget, DiffSurface) and any(map(region.overlaps, changed)):
-            widget.render_lines(region.intersection(clip).translate(-region.offset))
+            widget.render_lines(region.intersection(clip).intersection(crop).translate(-region.offset))
 
 
 def paint_what_is_looked_at() -> None:

@@ -1,4 +1,4 @@
-"""A pilot that goes on when what it did is done and painted, however fast the machine is.
+"""A pilot that goes on when what it did is done and laid out, however fast the machine is.
 
 Textual's own looks whether the process has used little of the processor lately, for at least 40 ms after each key: on
 a busy machine it has, before anything was done. Here it asks the event loop, which knows.
@@ -15,6 +15,9 @@ from textual.pilot import Pilot
 
 from tests.pictures import paint
 from tests.waiting import until
+
+_post_mouse_events: Any = Pilot._post_mouse_events
+_shutdown: Any = App._shutdown
 
 _BUSY = 1.0
 """Seconds to wait for an app that always has something to do."""
@@ -50,8 +53,8 @@ def _is_due(app: App[Any]) -> bool:
     return bool(changed or screen._callbacks)
 
 
-async def _painted(pilot: Pilot[Any], timeout: float = 30.0) -> bool:
-    """Wait until what a pilot did was handled, the picture painted, and what waited for the picture done."""
+async def _picture_due(pilot: Pilot[Any], timeout: float = 30.0) -> bool:
+    """Wait until what a pilot did was handled, the picture could be painted, and what waited for the picture done."""
     app, loop, end = pilot.app, asyncio.get_running_loop(), time.monotonic() + _AT_WORK
     rounds = 0
     await _idle()
@@ -64,8 +67,6 @@ async def _painted(pilot: Pilot[Any], timeout: float = 30.0) -> bool:
         else:
             break
         await _idle()
-    if app._exception is None and app.screen_stack:
-        paint(app.screen)
     return app._exception is None
 
 
@@ -77,10 +78,26 @@ async def at_rest(pilot: Pilot[Any]) -> None:
 
 
 async def _press(pilot: Pilot[Any], *keys: str) -> None:
-    """Press keys one by one, each when the picture of the one before is on the screen."""
+    """Press keys one by one, each when the one before was handled and its picture could be on the screen."""
+    paint(pilot.app)
     for key in keys:
         await pilot.app._press_keys((key,))
         await pilot._wait_for_screen()
+
+
+async def _click(pilot: Pilot[Any], *arguments: Any, **how: Any) -> bool:
+    """Click on what is on the screen, or move over it."""
+    paint(pilot.app)
+    hit: bool = await _post_mouse_events(pilot, *arguments, **how)
+    return hit
+
+
+async def _end(app: App[Any]) -> None:
+    """Paint the last picture, and end the app."""
+    try:
+        paint(app)
+    finally:
+        await _shutdown(app)
 
 
 async def _no_longer(min_sleep: float = 0.0, max_sleep: float = 0.0) -> None:
@@ -88,7 +105,9 @@ async def _no_longer(min_sleep: float = 0.0, max_sleep: float = 0.0) -> None:
 
 
 def wait_for_what_was_done() -> None:
-    """Have every pilot, whoever runs the app, go on when what it did is done and painted."""
+    """Have every pilot, whoever runs the app, go on when what it did is done, and its picture could be painted."""
     textual.app.wait_for_idle = textual.pilot.wait_for_idle = _no_longer  # type: ignore[attr-defined]
-    Pilot._wait_for_screen = _painted  # type: ignore[assignment, method-assign]
+    Pilot._wait_for_screen = _picture_due  # type: ignore[assignment, method-assign]
     Pilot.press = _press  # type: ignore[assignment, method-assign]
+    Pilot._post_mouse_events = _click  # type: ignore[assignment, method-assign]
+    App._shutdown = _end  # type: ignore[assignment, method-assign]
