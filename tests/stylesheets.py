@@ -48,6 +48,8 @@ class _Outcome:
 
     styles: Any
     facts: list[bool]
+    held: dict[str, Any] | None
+    """What a node holds once they were applied to it; None where some of them come by and by."""
 
 
 class _Kind:
@@ -138,15 +140,23 @@ def _applied_once(self: Any, node: Any, *, animate: bool = False, cache: Any = N
     kind = _sheet(self).kind(node)
     place = kind.place(node.css_path_nodes)
     known = kind.outcomes.get(place)
+    base = node.styles.base
     if known is None:
-        held: dict[Any, Any] = {}
-        _apply(self, node, animate=animate, cache=held)
-        for styles in held.values():
-            kind.outcomes[place] = _Outcome(styles, [getattr(node, fact) for fact in _FACTS])
+        found: dict[Any, Any] = {}
+        _apply(self, node, animate=animate, cache=found)
+        for styles in found.values():
+            facts = [getattr(node, fact) for fact in _FACTS]
+            kind.outcomes[place] = _Outcome(styles, facts, None if "transitions" in styles else dict(base._rules))
         return
     for fact, holds in zip(_FACTS, known.facts, strict=True):
         setattr(node, fact, holds)
-    self.replace_rules(node, known.styles, animate=animate)
+    if known.held is None or (base._rules != known.held and (base._rules or node._is_mounted)):
+        self.replace_rules(node, known.styles, animate=animate)
+    else:
+        # Nothing hears of what is set before it is mounted, nor of what is set to what it is.
+        base._rules.update(known.held)
+        base._updates += 1
+        node.notify_style_update()
     self._process_component_classes(node)
 
 
