@@ -51,8 +51,12 @@ def _note(screen: Screen[Any]) -> None:
     changed = compositor._dirty_regions.copy()
     compositor._dirty_regions.clear()
     screen._dirty_widgets.clear()
+    if not changed:
+        return
     _put_off.setdefault(screen, set()).update(changed)
-    crop = Region.from_union(changed) if changed else Region()
+    # As to paint does: in a map that is made later, what was shown since would pass for what was there before.
+    _ = compositor.full_map
+    crop = Region.from_union(changed)
     for widget, (region, clip) in compositor.visible_widgets.items():
         if isinstance(widget, DiffSurface) and any(map(region.overlaps, changed)):
             widget.render_lines(region.intersection(clip).intersection(crop).translate(-region.offset))
