@@ -29,6 +29,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.proposals.facts import FileStat, LineComment
+from tests.pictures import paint_everything
 from tests.ui.chat_app import ChatApp, call, conversation, staged
 from widgets.chat.entries.words import AnswerEntry
 from widgets.chat.pane import ChatPane
@@ -72,19 +73,6 @@ async def test_the_end_is_followed_until_the_user_scrolls_up() -> None:
         assert transcript.following
         assert "news" in app.shown()[-2]
         assert "new" not in app.pane.status_line.render().plain
-
-
-async def test_for_new_rows_the_screen_is_not_laid_out() -> None:
-    app = ChatApp(conversation(20))
-    async with app.run_test(size=SIZE) as pilot:
-        await stream(app, pilot, "first line\n\n")
-        laid_out: list[object] = []
-        app.screen.screen_layout_refresh_signal.subscribe(app.pane, laid_out.append, immediate=True)
-        await stream(app, pilot, "second line\n\n" * 20)
-        transcript = app.pane.transcript
-        assert "second line" in app.shown()[-2]
-        assert transcript.vertical_scrollbar.window_virtual_size == transcript.virtual_size.height
-        assert not laid_out
 
 
 async def test_the_mouse_wheel_stops_following_too() -> None:
@@ -439,6 +427,7 @@ class CountedBar(ScrollBarRender):
 async def test_text_that_streams_in_lays_out_no_screen_and_draws_the_scroll_bar_when_it_looks_different(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    paint_everything(monkeypatch)
     app = ChatApp(conversation(20))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
