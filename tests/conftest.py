@@ -109,10 +109,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         compileall.compile_file(file, quiet=2)
     files = {file for argument in session.config.args for file in (root / argument).rglob("test_*.py")}
     for file in sorted(file for file in files if not any(map(file.is_relative_to, left_out)))[share]:
-        module = ".".join(file.relative_to(root).with_suffix("").parts)
         # What can't be imported says so when it is collected.
         with contextlib.suppress(Exception, pytest.skip.Exception):
-            importlib.import_module(module)
+            importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
