@@ -110,7 +110,7 @@ TURN: list[Event] = [
     ProposalStaged(id=10, proposal="P7", summary="Back off between retries", files=FILES, calls=("c2.0", "c2.1")),
     Intervention(id=11, kind=InterventionKind.STAGED, text="Staged as P7, not applied. Stop and hand control back."),
     AssistantMessage(id=12, text="I staged **P7**; it backs off and keeps the last error."),
-    TurnEnded(id=13, time=121.4, stopped="staged", message="P7 waits for you"),
+    TurnEnded(id=13, time=121.4, stopped="staged"),
 ]
 
 AFTERMATH: list[Event] = [
