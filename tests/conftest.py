@@ -23,6 +23,9 @@ from tests.pictures import paint_what_is_looked_at
 from tests.pilots import wait_for_what_was_done
 from tests.stylesheets import work_once
 
+# Of what is imported next to nothing is garbage; it is looked for again once the tests are collected.
+gc.disable()
+
 os.environ.update(
     TERM="xterm-256color",
     COLORTERM="truecolor",
@@ -83,8 +86,8 @@ _FEW = 3
 """Files that are run sooner in one process than with workers, which first have to start."""
 _LONG_NAME = 24
 """Bytes that may be read in the name of a test."""
-_WORKERS_PER_CORE = 1.5
-"""A third of the time of a test is spent waiting: for a screen, a child process, a server. Each has to start."""
+_WORKERS_PER_CORE = 2
+"""A third of the time of a test is spent waiting: for a screen, a child process, a server."""
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
@@ -130,6 +133,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:
