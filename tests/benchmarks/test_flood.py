@@ -43,7 +43,7 @@ WORST_KEY_MS = 50.0
 WORST_RATIO = 3.0
 """The most that the slowest key may take: what one just doesn't notice, or, where a quiet app's are no faster than
 that, so many times its slowest."""
-WORK_RATIO = 2.0
+WORK_RATIO = 2.3
 """The most CPU that a flood may take, in units of reading the response and rendering the finished text once. The rest
 goes into some five pictures a second of a screen that changes as a whole, and into the turn around it."""
 
