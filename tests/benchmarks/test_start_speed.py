@@ -22,7 +22,7 @@ from app.runtime.workspace import Runtime, open_runtime
 from tests.benchmarks.outside import Start
 
 ROOT = Path(__file__).resolve().parents[2]
-RUNS = 8
+RUNS = 10
 PROPOSALS = 200
 NOISE = 1.1
 """By how much the least of some runs still differs from one time to the next, with both cores busy."""
