@@ -163,6 +163,12 @@ def test_hunks_are_approved_by_number(signoff: Run, workspace: Path) -> None:
     assert "in part" not in signoff("proposals", "--all").stdout
 
 
+def test_a_proposal_of_which_only_a_hunk_was_denied_still_waits(signoff: Run) -> None:
+    signoff("stage", stdin=PATCH)
+    assert document(signoff("deny", "P1", "--hunks", "2", "--json"))["state"] == "pending"
+    assert "in part" not in signoff("export", "P1", "--review").stdout + signoff("proposals", "--all").stdout
+
+
 def test_a_proposal_of_which_a_hunk_was_denied_is_not_listed_as_applied(signoff: Run, workspace: Path) -> None:
     signoff("stage", stdin=PATCH)
     signoff("approve", "P1", "--hunks", "2")
