@@ -7,18 +7,8 @@ from pathlib import Path
 
 _OF_THE_SYSTEM = (
     *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/srv"),
-    *(
-        "/sys",
-        "/usr",
-        "/var",
-        "/Applications",
-        "/Library",
-        "/System",
-        "/Users",
-        "/Volumes",
-        "/private",
-        "/private/etc",
-    ),
+    *("/sys", "/usr", "/var"),
+    *("/Applications", "/Library", "/System", "/Users", "/Volumes", "/private", "/private/etc"),
 )
 
 
