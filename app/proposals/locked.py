@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.proposals.disk.apply import Applier, reason_of
 from app.proposals.disk.filesystem import Filesystem
-from app.proposals.disk.journal import Action, Transition, plan
+from app.proposals.disk.journal import Action, Transition, last_modes, plan
 from app.proposals.disk.locking import WorkspaceLock
 from app.proposals.disk.preflight import check
 from app.proposals.disk.recovery import recover, tidied
@@ -163,7 +163,8 @@ class LockedProposals:
         if not transitions and (action == "apply" or before.on_disk):
             self.store.save_proposal(after)
             return
-        record = plan(self.filesystem, action, after, transitions, dropped_folders)
+        modes = {} if action == "apply" else last_modes(self.records(before))
+        record = plan(self.filesystem, action, after, transitions, dropped_folders, modes)
         record = check(self.workspace, self.filesystem, self.contents, record, transitions)
         for line in (*tidied(self.store, self._applier.rollback), *self._applier.run(record, after, before)):
             self._tell(line)

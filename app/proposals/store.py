@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, Protocol
 
+from pydantic import Field
+
 from app.proposals.facts import Value
 from app.proposals.models import Identity, Op, Proposal
 
@@ -40,6 +42,8 @@ class JournalRecord(Value):
     """Folders that did not exist before, parents first."""
     dropped_folders: tuple[str, ...] = ()
     """Folders to remove once they are empty, children first."""
+    folder_modes: dict[str, int] = Field(default_factory=dict)
+    """Permission bits that folders have, or had when they were removed: those with which they come back."""
     prepared: bool = True
     """Whether all new contents are on disk under their temporary names; no path is touched before."""
     state: Literal["open", "done", "rolled_back", "blocked"] = "open"

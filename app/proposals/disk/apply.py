@@ -124,7 +124,7 @@ class Applier:
             if folder in puts or any(above in puts for above in parents(folder)):
                 self._filesystem.remove_folder(folder)
         for folder in record.made_folders:
-            self._filesystem.make_folder(folder)
+            self._filesystem.make_folder(folder, record.folder_modes.get(folder))
 
     def _change(self, entry: JournalEntry) -> None:
         if entry.after is None:

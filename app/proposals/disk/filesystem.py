@@ -11,7 +11,7 @@ import stat
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -53,6 +53,8 @@ class Node:
     size: int
     written: int
     """When its content was last written, in nanoseconds."""
+    mode: int = field(compare=False)
+    """Permission bits."""
 
 
 def version_of(data: bytes, mode: int) -> FileVersion:
@@ -135,8 +137,8 @@ class Filesystem(Readable, Protocol):
         """Remove a file's name."""
         ...
 
-    def make_folder(self, path: str) -> None:
-        """Make a folder; its parent exists."""
+    def make_folder(self, path: str, mode: int | None = None) -> None:
+        """Make a folder with these permission bits, None for those of any new one; its parent exists."""
         ...
 
     def remove_folder(self, path: str) -> None:
@@ -193,7 +195,8 @@ class PosixFilesystem:
             if error.errno == errno.ELOOP:  # a folder on the way is a link
                 return None
             raise
-        return Node(_kind(facts.st_mode), _identity(facts), facts.st_size, facts.st_mtime_ns)
+        mode = stat.S_IMODE(facts.st_mode)
+        return Node(_kind(facts.st_mode), _identity(facts), facts.st_size, facts.st_mtime_ns, mode)
 
     def read(self, path: str) -> DiskFile | None:
         """The file or link; None if there is none. Raises OSError (EFBIG) for one over the limit."""
@@ -261,10 +264,14 @@ class PosixFilesystem:
         with _At(self, path) as at:
             os.unlink(at.name, dir_fd=at.folder)
 
-    def make_folder(self, path: str) -> None:
+    def make_folder(self, path: str, mode: int | None = None) -> None:
         """Make a folder."""
         with _At(self, path) as at:
-            os.mkdir(at.name, dir_fd=at.folder)
+            os.mkdir(at.name, 0o777 if mode is None else mode, dir_fd=at.folder)
+        if mode is not None:
+            # The umask has taken from it, and special bits are not given by making.
+            with _At(self, f"{path}/.") as made:
+                os.fchmod(made.folder, mode)
 
     def remove_folder(self, path: str) -> None:
         """Remove an empty folder."""

@@ -8,9 +8,10 @@ a file, a name that differs by case only) goes first; every other removal comes 
 import secrets
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Literal
 
 from app.proposals.disk.filesystem import Filesystem, Kind
@@ -47,6 +48,7 @@ def plan(
     proposal: Proposal,
     transitions: Sequence[Transition],
     dropped_folders: Iterable[str] | None = None,
+    folder_modes: Mapping[str, int] = MappingProxyType({}),
 ) -> JournalRecord:
     """The journal record of a change set, not yet stored.
 
@@ -56,6 +58,7 @@ def plan(
         proposal: As it stands once the record is done.
         transitions: One for each path at most; those without effect are left out.
         dropped_folders: Folders to remove if they end up empty; None for all those that lose a file, as git does.
+        folder_modes: Permission bits that folders had when they were removed, in case they come back.
     """
     steps = [step for step in transitions if not same(step.before, step.after)]
     puts = {step.path for step in steps if step.after}
@@ -82,6 +85,7 @@ def plan(
     # Many files lie in few folders.
     kind = cache(filesystem.kind)
     made = {folder for folder in above_puts if kind(folder) != "folder"}
+    dropped = {folder: filesystem.node(folder) for folder in dropped_folders}
     mark = secrets.token_hex(6)
     return JournalRecord(
         proposal=proposal.id,
@@ -89,7 +93,8 @@ def plan(
         time=time.time(),
         entries=tuple(_entry(kind, step, puts, f"{mark}-{n}") for n, step in enumerate(ordered)),
         made_folders=tuple(sorted(made, key=lambda folder: folder.count("/"))),
-        dropped_folders=tuple(sorted(set(dropped_folders), key=lambda folder: -folder.count("/"))),
+        dropped_folders=tuple(sorted(dropped, key=lambda folder: -folder.count("/"))),
+        folder_modes={**folder_modes, **{folder: node.mode for folder, node in dropped.items() if node}},
         prepared=False,
         after_proposal=proposal.model_dump_json(),
     )
@@ -129,6 +134,12 @@ def undone(records: Sequence[JournalRecord]) -> list[JournalRecord]:
     """Of a proposal's records, newest first, those that the last undo took back, newest first."""
     done = [record for record in records if record.state == "done"]
     return effective(done[1:]) if done and done[0].action == "undo" else []
+
+
+def last_modes(records: Sequence[JournalRecord]) -> dict[str, int]:
+    """The permission bits that folders had last, as far as these records, newest first, have made or removed them."""
+    done = [record.folder_modes for record in records if record.state == "done"]
+    return {folder: mode for modes in reversed(done) for folder, mode in modes.items()}
 
 
 def _entry(kind: Callable[[str], Kind], step: Transition, puts: set[str], mark: str) -> JournalEntry:

@@ -159,7 +159,7 @@ class Rollback:
             if disk.node(temp) is None:
                 if is_made(disk, entry, path) and entry.before is None:
                     disk.set_aside(path, temp)
-                elif is_made(disk, entry, path) or (touched and not entry.after and self._is_free(path)):
+                elif is_made(disk, entry, path) or (touched and not entry.after and self._is_free(record, path)):
                     self._rewrite(entry)
                 else:
                     return None
@@ -168,9 +168,9 @@ class Rollback:
                 if not is_made(disk, entry, temp):
                     # Somebody came between the two: what they put there has the path again.
                     disk.exchange(path, temp)
-            elif self._returned(temp, path):
+            elif self._returned(record, temp, path):
                 return None
-            elif not self._is_free(path):
+            elif not self._is_free(record, path):
                 self._keep(record, entry, temp)
                 return None
         raise Unsettled(f"{path} keeps changing")
@@ -184,12 +184,12 @@ class Rollback:
             self._drop(aside)
         elif self._filesystem.node(entry.temp) is None:
             self._filesystem.set_aside(aside, entry.temp)
-        elif not self._returned(aside, entry.path):
+        elif not self._returned(record, aside, entry.path):
             self._keep(record, entry, aside)
 
-    def _returned(self, name: str, path: str) -> bool:
+    def _returned(self, record: JournalRecord, name: str, path: str) -> bool:
         """Whether what has a name of our own could be put to a path where nothing is."""
-        if not self._is_free(path):
+        if not self._is_free(record, path):
             return False
         try:
             self._filesystem.put(name, path)
@@ -197,13 +197,13 @@ class Rollback:
             return False
         return True
 
-    def _is_free(self, path: str) -> bool:
-        """Whether something can be put to a path; its folders are made if they are gone."""
+    def _is_free(self, record: JournalRecord, path: str) -> bool:
+        """Whether something can be put to a path; its folders are made as they were if they are gone."""
         if self._filesystem.node(path) is not None:
             return False
         for folder in parents(path):
             if self._filesystem.kind(folder) == "missing":
-                self._filesystem.make_folder(folder)
+                self._filesystem.make_folder(folder, record.folder_modes.get(folder))
             if self._filesystem.kind(folder) != "folder":
                 return False
         return True

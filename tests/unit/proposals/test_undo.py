@@ -1,14 +1,17 @@
 """Undo and redo: byte for byte, after a restart, out of order, or not at all."""
 
+import stat
 from collections.abc import Callable
 
 import pytest
 
+from app.proposals.disk.filesystem import PosixFilesystem
 from app.proposals.errors import ApplyFailed, NothingToUndo, UndoConflict
 from app.proposals.locate.matching import Replacement
 from app.proposals.models import ProposalState
 from app.sandbox.changes import Change, Leaf
 from tests.unit.proposals.bench import Bench, numbered
+from tests.unit.proposals.faults import Steps, Watched, broken
 
 Make = Callable[..., Bench]
 
@@ -164,6 +167,58 @@ def test_deleting_the_last_file_takes_the_folder_as_git_does(bench: Make) -> Non
     assert [path.name for path in (site.root / "a").iterdir()] == ["d.txt"]
     site.service.undo(proposal.id)
     assert site.read("a/b/c.txt") == b"c\n"
+
+
+def test_a_folder_comes_back_with_the_permissions_that_it_had(bench: Make) -> None:
+    site = bench({"a/b/c.txt": "c\n", "other.txt": "o\n"})
+    (site.root / "a").chmod(0o2711)
+    (site.root / "a/b").chmod(0o700)
+    proposal = site.write(**{"a/b/c.txt": None, "new/d.txt": "d\n"})
+    site.service.approve(proposal.id)
+    (site.root / "new").chmod(0o777)
+    for mode in (0o700, 0o750):
+        site.reopened().undo(proposal.id)
+        assert folders(site) == {"a": 0o2711, "a/b": 0o700}
+        (site.root / "a/b").chmod(mode)
+        site.reopened().redo(proposal.id)
+        assert folders(site) == {"new": 0o777}
+    site.reopened().undo(proposal.id)
+    assert folders(site) == {"a": 0o2711, "a/b": 0o750}
+
+
+def test_a_folder_whose_permissions_were_changed_since_stays_so(bench: Make) -> None:
+    site = bench({"a/one.txt": "1\n", "a/two.txt": "2\n"})
+    proposal = site.write(**{"a/one.txt": None, "b/new.txt": "n\n"})
+    site.service.approve(proposal.id)
+    (site.root / "a").chmod(0o700)
+    (site.root / "b").chmod(0o711)
+    site.put(**{"b/mine.txt": "m\n"})
+    site.service.undo(proposal.id)
+    assert folders(site) == {"a": 0o700, "b": 0o711}
+
+
+def test_a_folder_that_became_a_file_has_its_permissions_when_that_is_taken_back(bench: Make) -> None:
+    site = bench({"stuff/a": "a\n"})
+    (site.root / "stuff").chmod(0o700)
+    draft = site.service.draft("session")
+    draft.delete("stuff/a")
+    draft.write("stuff", "s\n")
+    proposal = site.service.stage(draft, "Turn over")
+    steps = Steps(broken, lambda number: steps.names[-1:] == ["put"] and steps.names.count("put") == 1)
+    disk = Watched(PosixFilesystem(site.root, 1 << 20), steps)
+    with pytest.raises(ApplyFailed, match="every file is as it was"):
+        site.reopened(disk).approve(proposal.id)
+    assert "make_folder" in steps.names and folders(site) == {"stuff": 0o700}
+    assert site.read("stuff/a") == b"a\n"
+
+
+def folders(site: Bench) -> dict[str, int]:
+    """Every folder on disk, with its permission bits."""
+    return {
+        path.relative_to(site.root).as_posix(): stat.S_IMODE(path.stat().st_mode)
+        for path in sorted(site.root.rglob("*"))
+        if path.is_dir()
+    }
 
 
 def test_an_undo_rebases_what_waits(bench: Make) -> None:
