@@ -7,6 +7,7 @@ from pathlib import Path
 
 from app.checks.findings import failures, findings
 from app.checks.results import Outcome, State
+from app.config.check_command import FILES
 from app.config.settings import Check
 from app.sandbox.changes import Pending
 from app.sandbox.process import Ended, StartFailed
@@ -15,7 +16,6 @@ from app.tools.command.output import HeadAndTail, PlainText
 from app.workspace.ignore import IgnoreFile, compile_patterns
 
 NICENESS = 10
-FILES = "{files}"
 _CANNOT_RUN = {126: "not executable", 127: "command not found"}
 """What a shell's exit codes mean that it uses for itself."""
 

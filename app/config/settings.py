@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
+from app.config.check_command import check_placed
 from app.config.hook_table import Hook
 from app.config.model_table import (
     LEAST_WINDOW,
@@ -86,8 +87,8 @@ class Check(BaseModel):
 
     name: str = Field(min_length=1, max_length=24, pattern=r"^[\w.+-]([\w.+ -]*[\w.+-])?\Z")
     """What the review calls it."""
-    run: str = Field(min_length=1)
-    """For `sh`; `{files}` stands for the files that the proposal changes, quoted."""
+    run: Annotated[str, Field(min_length=1), AfterValidator(check_placed)]
+    """For `sh`; `{files}` stands for the files that the proposal changes, quoted, outside of other quotes."""
     when: Literal["staged", "asked", "approve"] = "staged"
     """As soon as a proposal is staged; when the user asks for it; or when the user approves, before it is written."""
     files: Annotated[tuple[str, ...], BeforeValidator(_one_or_more)] = ()
