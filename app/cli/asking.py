@@ -12,6 +12,7 @@ from app.conversation.side_events import Exchange, Place, SideAnswer, exchanges
 from app.conversation.spent import Spent
 from app.proposals.models import Proposal
 from app.runtime.connection import NotConnected, connect, open_session
+from app.runtime.picked_model import with_picked_model
 from app.runtime.recovery import put_right
 from app.runtime.workspace import Runtime, open_runtime
 from app.storage.sessions import SessionRecord
@@ -31,11 +32,12 @@ async def _ask(arguments: argparse.Namespace) -> int:
         put_right(runtime, print_error)
         proposal = runtime.service.get(arguments.id)
         place = _place(proposal, arguments.hunk)
+        settings = with_picked_model(runtime)
         try:
-            model = connect(runtime)
+            model = connect(runtime, settings)
         except NotConnected as error:
             raise CommandError(str(error), Exit.USAGE) from error
-        session = open_session(runtime, model, _record(runtime, proposal))
+        session = open_session(runtime, model, _record(runtime, proposal), settings)
         try:
             exchange = await _answered(session, place, arguments.question)
         finally:

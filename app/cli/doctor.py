@@ -3,6 +3,8 @@
 import argparse
 import asyncio
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from app.cli.documents import CheckLine, DoctorDocument
 from app.cli.output import CommandError, Exit, print_json, print_line, print_text
@@ -12,6 +14,7 @@ from app.llm.failures.errors import RequestError
 from app.llm.types import Endpoint
 from app.runtime.connection import LearnedProfiles, NotConnected, endpoint_of, list_models
 from app.runtime.own_checks import own_checks
+from app.runtime.picked_model import model_from, with_picked_model
 from app.runtime.workspace import Runtime
 from app.sandbox.sandbox import Way
 from app.tools.command.wording import doctor_words
@@ -29,11 +32,13 @@ def doctor(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
         print_text(json.dumps(schema_of(documents.HookDocument, documents), indent=2) + "\n")
         return Exit.DONE
-    if runtime.settings.names_an_endpoint and not runtime.settings.model:
+    settings = with_picked_model(runtime)
+    if settings.names_an_endpoint and not settings.model:
         raise CommandError(asyncio.run(_choice(runtime)), Exit.USAGE)
     try:
-        endpoint = endpoint_of(runtime.settings, runtime.origin_of)
-        diagnosis = asyncio.run(_examine(runtime, endpoint, quiet=arguments.json))
+        endpoint = endpoint_of(settings, runtime.origin_of, model_from(runtime, settings))
+        overrides = settings.of_its_model.profile_overrides
+        diagnosis = asyncio.run(_examine(runtime, endpoint, overrides, quiet=arguments.json))
     except (NotConnected, ProfileError) as error:
         raise CommandError(str(error), Exit.USAGE) from error
     commands = asyncio.run(_commands(runtime))
@@ -81,9 +86,8 @@ def _print_check(check: Check) -> None:
     print_line(f"{_MARKS[check.ok]} {check.name:<12} {check.detail}")
 
 
-async def _examine(runtime: Runtime, endpoint: Endpoint, *, quiet: bool) -> Diagnosis:
+async def _examine(runtime: Runtime, endpoint: Endpoint, overrides: Mapping[str, Any], *, quiet: bool) -> Diagnosis:
     cache = LearnedProfiles(runtime.sessions)
-    overrides = runtime.settings.of_its_model.profile_overrides
     profile = resolve(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
     diagnosis: Diagnosis | None = None
     async for finding in examine(endpoint, profile):

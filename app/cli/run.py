@@ -45,6 +45,7 @@ from app.images.image import Image
 from app.runtime.attachments import attached
 from app.runtime.connection import NotConnected, connect, open_session
 from app.runtime.leaving import end_soon
+from app.runtime.picked_model import with_picked_model
 from app.runtime.recovery import put_right
 from app.runtime.served import Served
 from app.runtime.workspace import Runtime, open_runtime
@@ -93,8 +94,9 @@ async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[s
 async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) -> int:
     if arguments.commands == "allow":
         await _check_commands(runtime, in_place=arguments.in_place)
+    settings = with_picked_model(runtime)
     try:
-        model = connect(runtime)
+        model = connect(runtime, settings)
     except NotConnected as error:
         raise CommandError(str(error), Exit.USAGE) from error
     message = await asyncio.to_thread(_message, runtime, prompt)
@@ -104,7 +106,7 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
         await model.aclose()
         raise CommandError(str(error), Exit.USAGE) from error
     served = Served(runtime, print_error)
-    session = open_session(runtime, model, _record(runtime, arguments), source=served, tell=print_error)
+    session = open_session(runtime, model, _record(runtime, arguments), settings, source=served, tell=print_error)
     if session.follows:
         await model.aclose()
         raise CommandError(

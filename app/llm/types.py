@@ -27,6 +27,8 @@ class Endpoint:
     """What the model costs, as the user says."""
     key_from: str = ""
     """Where the key comes from, as the user knows it: `$OPENAI_API_KEY`, `config.toml`; empty if nobody said."""
+    model_from: str = ""
+    """Where the model's name comes from, likewise."""
     address: Address = field(init=False, repr=False)
     """With what was secret in the base URL."""
 

@@ -61,12 +61,15 @@ def address_of(settings: Settings) -> str:
     return _ANTHROPIC if settings.anthropic_api_key and claude else _OPENAI
 
 
-def endpoint_of(settings: Settings, origin_of: Callable[[str], str] = lambda setting: "") -> Endpoint:
+def endpoint_of(
+    settings: Settings, origin_of: Callable[[str], str] = lambda setting: "", model_from: str = ""
+) -> Endpoint:
     """The endpoint that the settings name, with the key that is meant for it.
 
     Args:
         settings: those in force.
         origin_of: tells where a setting comes from (`Runtime.origin_of`).
+        model_from: where the model is from, as people are told.
 
     Raises:
         NotConnected: there is neither a key nor a base URL, or no model.
@@ -85,7 +88,7 @@ def endpoint_of(settings: Settings, origin_of: Callable[[str], str] = lambda set
     setting = "anthropic_api_key" if settings.anthropic_api_key and _is_anthropics(base_url) else "api_key"
     key: SecretStr | None = getattr(settings, setting)
     key_from = origin_of(setting) if key else ""
-    return Endpoint(base_url, settings.model, key, dict(settings.headers), wishes, price, key_from)
+    return Endpoint(base_url, settings.model, key, dict(settings.headers), wishes, price, key_from, model_from)
 
 
 def _is_anthropics(base_url: str) -> bool:

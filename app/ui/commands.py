@@ -387,9 +387,12 @@ class CommandRunner:
 
     async def _doctor(self, _: str) -> None:
         from app.runtime.connection import endpoint_of
+        from app.runtime.picked_model import model_from
         from app.ui.screens.doctor import DoctorScreen
 
-        endpoint = endpoint_of(self._preferences.settings, self._runtime.origin_of)
+        settings = self._preferences.settings
+        named = "" if self._session.demo else model_from(self._runtime, settings)
+        endpoint = endpoint_of(settings, self._runtime.origin_of, named)
         if await self._means.ask(DoctorScreen(self._runtime, endpoint)):
             await self._connector.use(self._preferences.settings)
 

@@ -1,23 +1,20 @@
 """Gets the app a model: connects to what is configured, or lets the user choose what is missing."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from app.llm.address import take_apart
-from app.runtime.connection import NotConnected, address_of
-from app.storage.errors import StorageError
+from app.runtime.connection import NotConnected
+from app.runtime.picked_model import endpoint_name, keep_picked_model, picked_model
 from app.ui.means import Means
 from app.ui.preferences import Preferences
 from app.ui.session import CurrentSession
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from app.config.settings import Settings
     from app.llm.capabilities.model_list import ListedModel
+    from app.runtime.workspace import Runtime
     from app.storage.sessions import SessionRecord
     from app.ui.screens.model_settings import ModelSettingsScreen
 
@@ -37,7 +34,7 @@ class Connector:
         *,
         open_session: "Callable[[SessionRecord | None], Awaitable[None]]",
         hint: Callable[[str], None],
-        config_file: "Path",
+        runtime: "Runtime",
     ) -> None:
         """Nothing is connected yet.
 
@@ -47,14 +44,15 @@ class Connector:
             means: lets the user choose.
             open_session: shows a session once there is a model.
             hint: says in the composer what to do where there is none.
-            config_file: where the user can write it down.
+            runtime: remembers what was picked, and knows where the user can write it down.
         """
         self._session = session
         self._preferences = preferences
         self._ask, self._work = means.ask, means.work
         self._open_session = open_session
         self._hint = hint
-        self._config_file = config_file
+        self._store = runtime.sessions
+        self._config_file = runtime.places.config_file
         self._record: SessionRecord | None = None
         self._choosing = asyncio.Lock()
 
@@ -117,16 +115,10 @@ class Connector:
         return name
 
     async def _picked_before(self, settings: "Settings") -> str:
-        """The model that was picked at this endpoint the last time; where that cannot be read it is asked for."""
-        try:
-            return await asyncio.to_thread(self._preferences.picked_model, _host(settings))
-        except StorageError:
-            return ""
+        return await asyncio.to_thread(picked_model, self._store, endpoint_name(settings))
 
     async def _keep(self, settings: "Settings", name: str) -> None:
-        with contextlib.suppress(StorageError):
-            # At worst it is asked for again.
-            await asyncio.to_thread(self._preferences.keep_picked_model, _host(settings), name)
+        await asyncio.to_thread(keep_picked_model, self._store, endpoint_name(settings), name)
 
     async def pick_model(self, settings: "Settings") -> str | None:
         """Let the user choose among the endpoint's models, or write a name. What the endpoint has is remembered."""
@@ -139,7 +131,7 @@ class Connector:
             return listed
 
         self._session.asked.set()
-        name = await self._ask(ModelScreen(load, _host(settings), settings.model, self.settings_of))
+        name = await self._ask(ModelScreen(load, endpoint_name(settings), settings.model, self.settings_of))
         if name and (not listed or any(model.id == name for model in listed)):
             await self._keep(settings, name)
         return name
@@ -155,7 +147,7 @@ class Connector:
         from app.ui.screens.setup import DEMO, SetupScreen
 
         self._session.asked.set()
-        choice = await self._ask(SetupScreen(missing, self._config_file, self._preferences.picked_model))
+        choice = await self._ask(SetupScreen(missing, self._config_file, partial(picked_model, self._store)))
         if choice is None:
             self._hint(NO_MODEL)
             return
@@ -173,8 +165,3 @@ class Connector:
         if not self._session.demo:
             await self._keep(settings, model)
         await self._open_session(self._record)
-
-
-def _host(settings: "Settings") -> str:
-    """The endpoint as it is shown and remembered: without credentials."""
-    return take_apart(address_of(settings)).url

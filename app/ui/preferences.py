@@ -28,7 +28,6 @@ _ENDPOINT = (
 )
 """Settings that a connection is made from."""
 _REVIEW_SHARE = "review_share"
-_PICKED_MODEL = "picked_model "
 
 
 class Preferences:
@@ -97,14 +96,6 @@ class Preferences:
     def keep_review_share(self, share: int) -> None:
         """Remember it; raises StorageError."""
         self._runtime.sessions.set_setting(_REVIEW_SHARE, str(share), shared=True)
-
-    def picked_model(self, base_url: str) -> str:
-        """The model that the user picked at an endpoint the last time, in any workspace; raises StorageError."""
-        return self._runtime.sessions.setting(f"{_PICKED_MODEL}{base_url}", shared=True) or ""
-
-    def keep_picked_model(self, base_url: str, model: str) -> None:
-        """Remember it; raises StorageError."""
-        self._runtime.sessions.set_setting(f"{_PICKED_MODEL}{base_url}", model, shared=True)
 
     def change(self, **changes: Any) -> None:
         """Put settings in force, in this run only."""

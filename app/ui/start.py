@@ -193,7 +193,7 @@ class Startup:
             self._means,
             open_session=self._talk.open_session,
             hint=self._workbench.composer.set_placeholder,
-            config_file=parts.runtime.places.config_file,
+            runtime=parts.runtime,
         )
         parts.commands = CommandRunner(
             parts.runtime,

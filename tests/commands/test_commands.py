@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from app.runtime.picked_model import keep_picked_model
+from app.runtime.workspace import open_runtime
 from app.storage.session_lock import SessionLock
 from tests.forking import Forking
 from tests.terminal.terminal import signoff_command
@@ -621,6 +623,35 @@ def test_the_doctor_names_the_models_where_none_is_chosen(signoff: Run) -> None:
         assert "has large, small: give --model" in refused(signoff("doctor", *address, OPENAI_API_KEY="right"), 2)
         assert "does not accept the API key" in refused(signoff("doctor", *address, OPENAI_API_KEY="wrong"), 1)
         assert "`signoff doctor` lists" in refused(signoff("run", "hello", *address, OPENAI_API_KEY="right"), 2)
+
+
+def test_the_model_that_was_picked_in_the_app_is_used_and_the_doctor_says_so(
+    signoff: Run, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGNOFF_HOME", str(workspace.parent / "home"))
+    with WireServer() as server:
+        server.models = ["large", "small"]
+        runtime = open_runtime(workspace)
+        keep_picked_model(runtime.sessions, server.base_url, "small")
+        runtime.close()
+        for _ in range(20):
+            server.say("ok")
+        address = ("--base-url", server.base_url)
+
+        def model_line(*words: str, **environment: str) -> str:
+            checks = json.loads(signoff("doctor", "--json", *address, *words, **environment).stdout)["checks"]
+            return next(check["detail"] for check in checks if check["name"] == "model")
+
+        assert document(signoff("run", "hello", "--json", *address))["text"] == "ok"
+        assert server.last.body["model"] == "small"
+        assert model_line() == "small, from your last pick in the app"
+        assert model_line(SIGNOFF_MODEL="large") == "large, from $SIGNOFF_MODEL"
+        assert (
+            model_line("--model", "other") == "other answers, though it is not listed (as test-model), from --model"
+        )
+        signoff("stage", stdin=PATCH)
+        assert signoff("ask", "P1", "why?", "--hunk", "1", *address).returncode == 0
+        assert server.last.body["model"] == "small"
 
 
 def test_to_export_a_proposal_the_way_is_named(signoff: Run) -> None:

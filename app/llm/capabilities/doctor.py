@@ -159,19 +159,18 @@ def _key(client: ModelClient, hello: Answer) -> Check:
 
 
 def _model(client: ModelClient, hello: Answer, names: list[str] | None) -> Check:
-    wanted = client.endpoint.model
+    wanted, origin = client.endpoint.model, client.endpoint.model_from
     offered = one_line(", ".join(names[:5]) + (", …" if len(names) > 5 else "")) if names else ""
     if hello.failed is not None and hello.failed.kind is FailureKind.MODEL_NOT_FOUND:
-        return Check("model", False, hello.failed.message + (f" It offers: {offered}." if offered else ""))
+        named = f" The name is from {origin}." if origin else ""
+        return Check("model", False, hello.failed.message + named + (f" It offers: {offered}." if offered else ""))
     if hello.failed is not None:
         known = names is not None and wanted in names
         return Check("model", True if known else None, f"{wanted} is listed" if known else "not checked")
     if names and wanted not in names:
         served = one_line(hello.completed.model) if hello.completed else ""
-        return Check(
-            "model", True, f"{wanted} answers, though it is not listed" + (f" (as {served})" if served else "")
-        )
-    return Check("model", True, wanted)
+        wanted += " answers, though it is not listed" + (f" (as {served})" if served else "")
+    return Check("model", True, f"{wanted}, from {origin}" if origin else wanted)
 
 
 def _wire(client: ModelClient, hello: Answer) -> Check:
