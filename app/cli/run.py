@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_folder(arguments.workspace, narrow=not arguments.demo)
     prompt = piped_text("what you have to say") if arguments.prompt == "-" else arguments.prompt
     if not prompt.strip():
-        raise CommandError('There is nothing to say: signoff run "fix the failing test".', Exit.USAGE)
+        raise CommandError('There is nothing to say: signoff run "fix the failing tests".', Exit.USAGE)
     if arguments.max_steps is not None and not 1 <= arguments.max_steps <= 1_000:
         raise CommandError("--max-steps takes a number from 1 to 1000.", Exit.USAGE)
     return asyncio.run(_run(prompt, arguments))

@@ -638,7 +638,7 @@ def test_the_model_that_was_picked_in_the_app_is_used_and_the_doctor_says_so(
             server.say("ok")
         address = ("--base-url", server.base_url)
 
-        def model_line(*words: str, **environment: str) -> str:
+        def model_line(*words: str, **environment: str) -> Any:
             checks = json.loads(signoff("doctor", "--json", *address, *words, **environment).stdout)["checks"]
             return next(check["detail"] for check in checks if check["name"] == "model")
 

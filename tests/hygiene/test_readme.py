@@ -10,6 +10,7 @@ import pytest
 from app.actions import ACTIONS
 from app.cli.parser import command_parser
 from app.config.settings import Settings
+from app.demo.task import read_intent
 from app.keymap import checked, key_name
 from app.ui.slash_commands import COMMANDS
 from app.ui.themes.first import OWN_THEMES
@@ -87,3 +88,13 @@ def test_the_map_names_every_folder_of_the_code_and_no_other() -> None:
     packages = {path.parent for top in ("app", "widgets") for path in (ROOT / top).rglob("__init__.py")}
     assert packages <= named
     assert all(folder.is_dir() for folder in named)
+
+
+def test_what_to_try_first_is_the_same_everywhere_and_the_demo_model_knows_it() -> None:
+    pages = [*PAGES, *ROOT.glob("docs/*.py"), *ROOT.glob("app/**/*.py"), *ROOT.glob("app/**/*.toml")]
+    tried = {
+        request.lower()
+        for page in pages
+        for request in re.findall(r"(?i)\bfix the failing \w+", page.read_text(encoding="utf-8"))
+    }
+    assert [read_intent(request).kind for request in tried] == ["fix"]
