@@ -105,6 +105,19 @@ async def test_who_writes_on_after_a_key_that_came_too_early_decides_nothing() -
         assert posted(app) == [Review.Deny("P1")]
 
 
+async def test_what_is_said_of_a_dead_key_goes_with_what_it_was_pressed_for() -> None:
+    app = ReviewApp(small("P1"), small("P2", "b.py"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        for leave in (lambda: app.review.show_item("P2"), app.query_one(Input).focus):
+            app.clock.now -= 1.0
+            await pilot.press("y")
+            assert "press the key" in app.text()
+            leave()
+            await until(lambda: "press the key" not in app.text(), "the line to go")
+        assert posted(app) == []
+
+
 async def test_decision_keys_are_dead_after_a_new_revision_and_wake_up_again() -> None:
     item = small()
     app = ReviewApp(item)

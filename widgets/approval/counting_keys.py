@@ -8,6 +8,7 @@ from widgets.approval import messages
 from widgets.approval.offered import CHECKS, DECIDES, SHAPES, is_offered
 from widgets.approval.panes import ReviewPanes
 from widgets.approval.readiness import Guard
+from widgets.approval.wording import safe
 from widgets.common.input_order import arrival
 
 
@@ -34,7 +35,7 @@ class CountingKeys(ReviewPanes):
         why_not = self.readiness.why_not(guard or self.readiness.guard, arrival(self.app))
         if why_not:
             self.hold_keys(why_not)
-            self.say(why_not)
+            self.pane.outcome(safe(why_not), problem=True, of_key=True)
         return not why_not
 
     def _decides(self) -> bool:

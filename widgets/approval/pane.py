@@ -82,6 +82,8 @@ class ApprovalPane(Column):
     _outcome: tuple[Content | None, Callable[[], str] | None] = (None, None)
     is_passing = False
     """Whether what is said of a decision holds only until the model's turn is over."""
+    is_of_key = False
+    """Whether what is said is of a key that did nothing, to be pressed again."""
 
     def compose(self) -> ComposeResult:
         yield _Words(id="question", markup=False)
@@ -138,6 +140,11 @@ class ApprovalPane(Column):
         words = text + Content(f" {back()}") if text is not None and back is not None else text
         self.query_one("#outcome", _Words).say(words)
 
+    def leave_key(self) -> None:
+        """Take away what was said of a key: it would not be pressed again where it was."""
+        if self.is_of_key:
+            self.outcome(None)
+
     def ask(self, question: Content | None) -> None:
         """Show a question in the place of everything else, or take it away."""
         bar = self.query_one("#question", _Words)
@@ -151,6 +158,7 @@ class ApprovalPane(Column):
         *,
         problem: bool = False,
         passing: bool = False,
+        of_key: bool = False,
         back: Callable[[], str] | None = None,
     ) -> None:
         """Say what happened.
@@ -159,9 +167,10 @@ class ApprovalPane(Column):
             text: that, or None for nothing.
             problem: it went wrong.
             passing: it holds only until the model's turn is over.
+            of_key: it holds only where a key did nothing: for what is shown, with the focus here.
             back: the last words, how to take it back, which depend on where the focus is.
         """
-        self.is_passing = passing
+        self.is_passing, self.is_of_key = passing, of_key
         self._outcome = (text, back)
         line = self.query_one("#outcome", Static)
         self.draw_outcome()

@@ -269,6 +269,7 @@ class ReviewPanes(Column):
     def show_current(self) -> None:
         """Show the current item from the start."""
         self.deciding.question = None
+        self.pane.leave_key()
         self.preview.show_current()
         self.draw()
 
@@ -318,6 +319,7 @@ class ReviewPanes(Column):
             self._had_focus = self.in_focus
             self.readiness.sight.lose()
             self.view.refresh()
+            self.pane.leave_key()
             self.pane.draw_outcome()
             self.draw_approvals()
 
