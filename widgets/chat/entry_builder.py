@@ -151,7 +151,7 @@ class EntryBuilder:
                 changes = []
             case RequestFailed(message=message):
                 self._failure = (key, message)
-                self._overtaken = True
+                self._overtaken = bool(self._streaming)
                 changes = [Put(NoticeEntry(key, message, "error"))]
             case TurnEnded():
                 changes = self._drop_stream()
@@ -159,7 +159,7 @@ class EntryBuilder:
                     changes.extend(self._turn_end(event, key))
             case _:
                 changes = [Put(entry) for entry in _told(event, key)]
-                self._overtaken = self._overtaken or bool(changes)
+                self._overtaken = self._overtaken or bool(changes and self._streaming)
         return changes
 
     # The response that is being written.

@@ -42,7 +42,7 @@ from app.conversation.events import (
 from app.conversation.spent import Spent
 from app.llm.types import Usage
 from app.proposals.facts import FileStat
-from widgets.chat.entries.base import Change, Entry, Put
+from widgets.chat.entries.base import Change, Drop, Entry, Put
 from widgets.chat.entries.program import NoticeEntry, TurnEndEntry
 from widgets.chat.entries.proposals import DecisionEntry, ProposalEntry
 from widgets.chat.entries.tools import ToolEntry
@@ -159,6 +159,18 @@ def test_program_and_user_are_never_mistaken_for_each_other() -> None:
 def test_streaming_text_is_one_entry_that_grows() -> None:
     entries = live([ReasoningStreamed("a"), ReasoningStreamed("b"), TextStreamed("x"), TextStreamed("y")])
     assert entries == [ReasoningEntry("reasoning0", "ab"), AnswerEntry("answer0", "xy", "streaming")]
+
+
+def test_what_streamed_in_is_kept_when_it_is_recorded_and_moved_only_if_something_came_between() -> None:
+    fold = EntryBuilder()
+    for event in (TurnStarted(id=1, cause="message"), UserMessage(id=2, text="hello"), RequestSent(id=3)):
+        fold.event(event)
+    fold.update(TextStreamed("x"))
+    assert fold.event(AssistantMessage(id=4, text="x")) == [Put(AnswerEntry("answer1.0", "x"))]
+    fold.update(TextStreamed("y"))
+    fold.event(Notice(id=5, text="said meanwhile"))
+    moved = fold.event(AssistantMessage(id=6, text="y"))
+    assert moved == [Drop("answer1.1"), Put(AnswerEntry("answer1.1", "y"))]
 
 
 def test_a_discarded_attempt_is_kept_and_marked() -> None:
