@@ -10,8 +10,9 @@ TYPING_PAUSE = 0.01
 """Seconds that what streams in waits after a key, so that the key is painted first."""
 _LONGEST_PAUSE = 0.1
 """Seconds after which it waits no longer, however fast somebody types."""
-_FLOOD = 40_000
-"""Characters a second that nobody sees go by, twice what the fastest models write: of more, fewer are painted."""
+_FLOOD, _EBB = 40_000, 20_000
+"""Characters a second that nobody sees go by, twice what the fastest models write: of more, fewer are painted. Where
+other programs take part of the time, a flood comes slower: it is one until it is no faster than those models."""
 _REST, _FLOOD_REST = 1.0, 16.0
 """How long a picture is left alone, in units of what it took to make it: the rest of the time is for reading what
 comes, and for other programs where there is but a part of a core for this one."""
@@ -28,11 +29,14 @@ class Pace:
         self.waiting = 0
         """Characters that have come since the last picture."""
         self._taken = -math.inf
+        self._flooded = False
+        """What was shown last was of a flood."""
         self._picture_took = 0.0
         self._typed = -math.inf
 
     def took(self) -> None:
         """What has come is being shown."""
+        self._flooded = self.in_flood
         self.waiting = 0
         self._taken = self._clock()
 
@@ -47,7 +51,7 @@ class Pace:
     @property
     def in_flood(self) -> bool:
         """Whether more comes than anyone sees go by."""
-        return self.waiting > _FLOOD * (self._clock() - self._taken)
+        return self.waiting > (_EBB if self._flooded else _FLOOD) * (self._clock() - self._taken)
 
     def keys_go_first(self, *, in_hand: bool) -> bool:
         """Whether to ask again after `TYPING_PAUSE`; `in_hand`: a key is being dealt with."""

@@ -17,17 +17,21 @@ class Clock:
         return self.now
 
 
-def gaps(characters: int, *, burst: float, picture: float, seconds: float = 5.0) -> list[float]:
+def gaps(
+    characters: int, *, burst: float, picture: float, seconds: float = 5.0, before: tuple[int, float] = (0, 0.0)
+) -> list[float]:
     """Seconds between the pictures of a stream of so many characters a second.
 
     They come every `burst` seconds, and a picture takes `picture` seconds to make, in which nothing else is done.
+    `before` that came so many a second, for so many seconds; pictures of that time do not count.
     """
     clock = Clock()
     pace = Pace(clock)
-    shown, came, asked, end = [], clock.now, clock.now, clock.now + seconds
+    begun = clock.now + before[1]
+    shown, came, asked, end = [], clock.now, clock.now, begun + seconds
     while clock.now < end:
         while came <= clock.now:
-            pace.waiting += int(characters * burst)
+            pace.waiting += int((characters if came >= begun else before[0]) * burst)
             came += burst
         if clock.now < asked:
             clock.now = min(asked, came)
@@ -40,7 +44,7 @@ def gaps(characters: int, *, burst: float, picture: float, seconds: float = 5.0)
             pace.took()
             clock.now += picture
             pace.pictured()
-    return [later - earlier for earlier, later in pairwise(shown)]
+    return [later - earlier for earlier, later in pairwise(shown) if earlier >= begun]
 
 
 @pytest.mark.parametrize("burst", [0.0005, 0.01, 0.1], ids=["token by token", "in packets", "in bursts"])
@@ -58,6 +62,13 @@ def test_in_a_flood_most_of_the_time_is_for_reading_it() -> None:
     pictures = gaps(60_000, burst=0.001, picture=0.02)
     assert min(pictures) >= 9 * 0.02 - 1e-6
     assert max(pictures) <= 0.4
+
+
+def test_a_flood_that_others_slow_down_is_one_still_and_the_fastest_model_after_it_is_none() -> None:
+    assert max(gaps(30_000, burst=0.001, picture=0.02)) <= 0.1
+    assert min(gaps(30_000, burst=0.001, picture=0.02, before=(60_000, 1.0))) >= 9 * 0.02 - 1e-6
+    later = gaps(14_000, burst=0.001, picture=0.02, before=(60_000, 1.0))
+    assert max(later[1:]) <= 0.1
 
 
 def test_however_long_a_picture_takes_there_is_another_in_time() -> None:
