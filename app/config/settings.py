@@ -6,6 +6,7 @@ Kept whole: all settings with their defaults, and how the layers become one.
 """
 
 import contextlib
+import errno
 import os
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -235,12 +236,19 @@ class Configuration:
 def read_file(path: Path) -> dict[str, Any]:
     """A configuration file as a mapping, empty if there is none; raises ConfigError."""
     try:
-        content = path.read_bytes()
+        content = _content(path)
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
     return parse(content, str(path))
+
+
+def _content(path: Path) -> bytes:
+    """What is in a file; raises OSError, also for a pipe or a device, of which there may never be an end."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return path.read_bytes()
 
 
 def parse(content: bytes, name: str) -> dict[str, Any]:

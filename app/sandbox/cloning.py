@@ -18,7 +18,7 @@ _FICLONE = 0x40049409
 
 def reflink(source: Path, target: Path) -> None:
     """Make a new file of the same blocks. Raises OSError where the file system can't."""
-    reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         writer = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:

@@ -4,6 +4,7 @@ Of each file only what names servers is looked at; what cannot be used of it is 
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from pydantic import ValidationError
 from app.config.server_table import ServerTable
 from app.config.toml import parse_toml
 from app.servers.definition import Definition
+from app.workspace.reading import read_file
 
 LARGEST = 16 * 1024 * 1024
 """Bytes of such a file: Claude Code keeps much else in its own."""
@@ -67,14 +69,11 @@ def together(found: list[Found]) -> Found:
 
 def _read(path: Path, source: str, tables: Callable[[bytes], Tables]) -> Found:
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+        content, _ = read_file(os.path.realpath(path), LARGEST)
     except FileNotFoundError:
         return Found()
     except OSError as error:
         return Found(problems=(f"{source} cannot be read: {error.strerror}.",))
-    if len(content) > LARGEST:
-        return Found(problems=(f"{source} is too large to be read.",))
     return _parsed(source, content, tables)
 
 

@@ -44,6 +44,18 @@ def read_file(
         return b"".join(parts), facts
 
 
+def read_end(path: str | Path, limit: int) -> bytes:
+    """The last `limit` bytes of a regular file, to which links may lead.
+
+    Raises:
+        OSError: As by `read_file`.
+    """
+    with _opened(os.path.realpath(path)) as (descriptor, facts):
+        os.lseek(descriptor, max(0, facts.st_size - limit), os.SEEK_SET)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(limit)
+
+
 def same_bytes(one: Path, other: Path) -> bool:
     """Whether two regular files hold the same; however large they are, little of them is in memory at a time.
 

@@ -270,6 +270,15 @@ def test_where_responses_have_no_name_each_call_is_one_of_its_own(name: str, sit
     assert [file["path"] for file in site.proposals()[0]["files"]] == ["a.txt"]
 
 
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_transcript_that_is_a_pipe_holds_nobody_up(name: str, site: Site) -> None:
+    agent = Agent(name, site.workspace)
+    (call,) = agent.responds(agent.writes("a.txt", "one\n"))
+    pipe = site.workspace.parent / "pipe"
+    os.mkfifo(pipe)
+    assert "P1 is staged" in reason(agent, site.hook(agent, {**call, "transcript_path": str(pipe)}))
+
+
 @pytest.mark.parametrize(
     ("name", "tool", "arguments"),
     [

@@ -1,6 +1,7 @@
 """Which servers there are: as each agent writes them down, whose word counts, and what is wrong told in a line."""
 
 import json
+import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,16 @@ def test_claude_code_keeps_them_for_all_and_for_a_project(user: Home) -> None:
     one, two = user.known().definitions
     assert (one.name, one.table.command) == ("one", "mine")
     assert (two.table.url, two.is_remote) == ("https://far.example/mcp", True)
+
+
+def test_a_file_of_another_agent_that_is_none_is_named_and_not_waited_for(user: Home) -> None:
+    os.mkfifo(user.folder / ".claude.json")
+    (user.folder / "linked").write_text(json.dumps({"mcpServers": {"one": PROGRAM}}))
+    (user.folder / ".gemini").mkdir()
+    (user.folder / ".gemini/settings.json").symlink_to(user.folder / "linked")
+    known = user.known()
+    assert known.problems == ("~/.claude.json cannot be read: not a regular file.",)
+    assert [one.name for one in known.definitions] == ["one"]
 
 
 def test_gemini_names_addresses_in_its_own_way_and_counts_milliseconds(user: Home) -> None:

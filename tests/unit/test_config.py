@@ -188,6 +188,17 @@ def test_a_file_that_is_none_is_refused_at_once(root: Path, opened: Callable[[],
         opened()
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, lambda file: file.symlink_to("/dev/zero")], ids=["pipe", "device"])
+def test_a_configuration_of_the_users_that_is_no_file_is_refused_at_once(
+    tmp_path: Path, opened: Callable[[], Runtime], make: Callable[[Path], object]
+) -> None:
+    file = tmp_path / "home" / "config" / "config.toml"
+    file.parent.mkdir(parents=True)
+    make(file)
+    with pytest.raises(ConfigError, match=r"config\.toml cannot be read: it is no regular file\."):
+        opened()
+
+
 @pytest.mark.parametrize("exists", [True, False], ids=["file", "dangling"])
 def test_saving_follows_a_link_and_keeps_it(tmp_path: Path, exists: bool) -> None:
     real, link = tmp_path / "dotfiles" / "signoff.toml", tmp_path / "home" / "config.toml"

@@ -109,6 +109,18 @@ def test_a_bad_file_is_reported_and_harms_nothing(tmp_path: Path, text: str) -> 
     assert len(loaded.problems) == 1 and "a-bad.toml" in loaded.problems[0]
 
 
+def test_a_theme_may_be_a_link_to_a_file_and_nothing_else_is_waited_for(tmp_path: Path) -> None:
+    folder = tmp_path / "themes"
+    folder.mkdir()
+    (tmp_path / "linked").write_text('name = "good"\nprimary = "#123456"\n')
+    (folder / "a-link.toml").symlink_to(tmp_path / "linked")
+    (folder / "device.toml").symlink_to("/dev/zero")
+    os.mkfifo(folder / "pipe.toml")
+    loaded = load_themes((folder,))
+    assert [theme.name for theme in loaded.themes] == ["good"]
+    assert ["not a regular file" in problem for problem in loaded.problems] == [True, True]
+
+
 def places(folder: Path) -> Places:
     return Places(config=folder / "config", state=folder / "state")
 
@@ -145,6 +157,17 @@ def test_sixteen_colours_are_the_terminals_own_unless_a_theme_was_chosen() -> No
     assert fitting(STANDARD, "standard") == "ansi-dark"
     assert fitting("signoff-light", "standard") == "signoff-light"
     assert fitting(STANDARD, "256") == fitting(STANDARD, "truecolor") == STANDARD
+
+
+def test_a_configuration_that_is_a_pipe_does_not_keep_the_first_picture_waiting(tmp_path: Path) -> None:
+    where = places(tmp_path)
+    where.config.mkdir()
+    os.mkfifo(where.config_file)
+    assert first_theme(None, {}, tmp_path, where).name == STANDARD
+    where.config_file.unlink()
+    (tmp_path / "linked").write_text(f'theme = "signoff-light"\n# {"x" * 10_000}\n')
+    where.config_file.symlink_to(tmp_path / "linked")
+    assert first_theme(None, {}, tmp_path, where).name == "signoff-light"
 
 
 def test_no_workspace_can_keep_the_first_picture_waiting(tmp_path: Path) -> None:

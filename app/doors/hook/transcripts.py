@@ -6,8 +6,9 @@ as nothing else: then a call counts as a new response.
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from app.workspace.reading import read_end
 
 _TAIL = 4 * 1024 * 1024
 """Bytes of a transcript that are looked at: its end."""
@@ -72,11 +73,8 @@ def _lines(path: str, mark: str) -> list[dict[str, Any]]:
 
 def _parsed(path: str, mark: bytes) -> Iterator[dict[str, Any]]:
     try:
-        with Path(path).open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _TAIL))
-            lines = file.read(_TAIL).split(b"\n")
-    except OSError:
+        lines = read_end(path, _TAIL).split(b"\n")
+    except (OSError, ValueError):
         return
     for line in lines:
         if mark in line:

@@ -1,5 +1,6 @@
 """Theme files: data that becomes Textual themes, from signoff's own folder and the user's."""
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.config.toml import parse_toml
+from app.workspace.reading import read_file
 
 if TYPE_CHECKING:
     from textual.theme import Theme
@@ -20,6 +22,7 @@ OWN_THEME_PREFIX = "signoff-"
 Colour = Annotated[str, Field(pattern=r"^(#[0-9a-fA-F]{3}|#[0-9a-fA-F]{6}|ansi_[a-z_]+)$")]
 """`#rgb`, `#rrggbb`, or one of Textual's `ansi_…` names."""
 
+_LARGEST = 1024 * 1024
 _VARIABLE_NAME = re.compile(r"^[a-z][a-z0-9-]*$")
 
 
@@ -70,7 +73,7 @@ def load_themes(folders: Iterable[Path]) -> LoadedThemes:
     for folder in folders:
         for path in sorted(folder.glob("*.toml")):
             try:
-                theme = ThemeFile.model_validate(parse_toml(path.read_bytes()))
+                theme = ThemeFile.model_validate(parse_toml(read_file(os.path.realpath(path), _LARGEST)[0]))
                 _check_variables(theme.variables)
             except ValidationError as error:
                 first = error.errors(include_input=False, include_url=False)[0]

@@ -4,6 +4,7 @@ What is read here is read again and checked as soon as the first picture is on t
 passed over.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ STANDARD = "signoff-dark"
 _OF_16_COLOURS = "ansi-dark"
 _LARGEST = 8 * 1024
 """Bytes of a workspace's file that is read before there is a picture; the theme of a longer one comes later."""
+_LARGEST_OWN = 1024 * 1024
 
 
 def first_theme(flag: str | None, environment: Mapping[str, str], workspace: Path, where: Places) -> Theme:
@@ -66,8 +68,9 @@ def _theme(name: str, users: Path) -> Theme | None:
 
 
 def _toml(path: Path, *, foreign: bool = False) -> dict[str, Any]:
-    """What is in a file; one that came with a workspace may be anything, a link to an endless device for instance."""
+    """What is in a file; a link is followed unless it came with a workspace."""
     try:
-        return parse_toml(read_file(path, _LARGEST)[0] if foreign else path.read_bytes())
+        content, _ = read_file(path, _LARGEST) if foreign else read_file(os.path.realpath(path), _LARGEST_OWN)
+        return parse_toml(content)
     except (OSError, ValueError):
         return {}

@@ -1,5 +1,6 @@
 """Commands on a clone of the workspace: over its path where there are namespaces, else apart."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from app.sandbox import cloning
 from app.sandbox.changes import Leaf
+from app.sandbox.cloning import reflink
 from app.sandbox.sandbox import Run, Sandbox, Way
 from app.tools.contract import ConfirmationAnswer
 from app.workspace.paths import READ_LIMIT, Workspace
@@ -37,6 +39,12 @@ async def printed(run: Run, command: str) -> str:
     parts: list[bytes] = []
     await run.execute(shell(f"exec 2>&1\n{command}"), folder=".", seconds=30, output=parts.append)
     return b"".join(parts).decode()
+
+
+def test_what_has_become_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError):
+        reflink(tmp_path / "pipe", tmp_path / "target")
 
 
 @BOTH
