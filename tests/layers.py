@@ -5,7 +5,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from app.sandbox.sandbox import Sandbox, Way
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.ways import Way
 from app.workspace.paths import Workspace
 
 

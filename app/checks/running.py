@@ -11,7 +11,8 @@ from app.config.check_command import FILES
 from app.config.settings import Check
 from app.sandbox.changes import Pending
 from app.sandbox.process import Ended, StartFailed
-from app.sandbox.sandbox import Sandbox, Way
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.ways import Way
 from app.tools.command.output import HeadAndTail, PlainText
 from app.workspace.ignore import IgnoreFile, compile_patterns
 

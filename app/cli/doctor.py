@@ -16,7 +16,7 @@ from app.runtime.connection import LearnedProfiles, NotConnected, endpoint_of, l
 from app.runtime.own_checks import own_checks
 from app.runtime.picked_model import model_from, with_picked_model
 from app.runtime.workspace import Runtime
-from app.sandbox.sandbox import Way
+from app.sandbox.ways import Way
 from app.tools.command.wording import doctor_words
 
 _NAMED = 20

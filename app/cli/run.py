@@ -49,7 +49,7 @@ from app.runtime.picked_model import with_picked_model
 from app.runtime.recovery import put_right
 from app.runtime.served import Served
 from app.runtime.workspace import Runtime, open_runtime
-from app.sandbox.sandbox import Way
+from app.sandbox.ways import Way
 from app.slash_line import slash_call
 from app.storage.sessions import SessionRecord
 from app.text.safe_text import visible

@@ -180,7 +180,7 @@ def open_session(
         others=StoredSessions(runtime),
         claim=claim,
         service=runtime.service,
-        tools=standard_tools(runtime.sandbox, source, runtime.skills),
+        tools=standard_tools(lambda: runtime.sandbox, source, runtime.skills),
         workspace=runtime.workspace,
         model=model,
         commit=committer(runtime, settings),

@@ -250,8 +250,6 @@ class OpenSession:
 
     async def _hear_others(self) -> None:
         """Take in what other processes wrote to this workspace."""
-        from app.runtime.captured import stage_captured
-
         seen = await asyncio.to_thread(self.runtime.database.foreign_writes)
         async for _ in self.runtime.signal.heard():
             if self.session is not None and self.session.follows:
@@ -262,7 +260,7 @@ class OpenSession:
             if now == seen:
                 continue
             seen = now
-            for line in await asyncio.to_thread(stage_captured, self.runtime):
+            for line in await asyncio.to_thread(_stage_captured, self.runtime):
                 self._subscriber(Failed(line))
             if self.session is not None:
                 await self.session.catch_up()
@@ -301,6 +299,13 @@ class OpenSession:
                 else:
                     await asyncio.to_thread(self.runtime.service.refresh, paths)
                 await self.notice_proposals()
+
+
+def _stage_captured(runtime: Runtime) -> list[str]:
+    # What it needs is loaded once another process has written.
+    from app.runtime.captured import stage_captured
+
+    return stage_captured(runtime)
 
 
 def _versions(proposals: list[Proposal]) -> dict[str, tuple[int, str]]:

@@ -3,12 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
 
-from app.sandbox.changes import Change, Found, Leaf, Pending
+from app.sandbox.changes import Leaf, Pending
 from app.sandbox.clone_run import DEVICES, CloneRun, apart
 from app.sandbox.cloning import can_clone
 from app.sandbox.enclosed import StepFailed
@@ -19,59 +16,12 @@ from app.sandbox.mounting import mounts_below
 from app.sandbox.overlay_run import OverlayRun
 from app.sandbox.own_process import can_confine
 from app.sandbox.places import access
-from app.sandbox.process import Ended, Output, StartFailed
+from app.sandbox.process import StartFailed
 from app.sandbox.run_folders import clear_left_over, run_folder
 from app.sandbox.standing_layer import StandingLayer
 from app.sandbox.uncancelled import to_its_end
+from app.sandbox.ways import Means, Run, Way
 from app.workspace.paths import Workspace
-
-
-class Way(StrEnum):
-    """How commands run, the best first."""
-
-    OVERLAY = "overlay"
-    """On the workspace's own path, which in truth is another layer."""
-    CLONE = "clone"
-    """On the workspace's own path, at which there is a clone of it."""
-    CLONE_APART = "clone apart"
-    """In a clone at another path; the workspace itself can't be written to."""
-    IN_PLACE = "in place"
-    """On the user's own files."""
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What the probe has found."""
-
-    way: Way
-    why_not: str = ""
-    """Why it is none of the better ways."""
-    confined: bool = True
-    """Whether a command is kept from writing outside the workspace, apart from some places."""
-
-
-class Written(Protocol):
-    """What programs have made of the workspace with pending changes."""
-
-    async def changes(self) -> Found:
-        """What has changed so far. Raises OSError."""
-        ...
-
-    def read(self, path: str, limit: int) -> Change:
-        """One of the changes with its contents; raises OSError, and ChangedMeanwhile."""
-        ...
-
-    async def write_through(self, paths: Sequence[str]) -> None:
-        """Have ignored paths in the workspace as they are here. Raises OSError."""
-        ...
-
-
-class Run(Written, Protocol):
-    """The workspace with pending changes, for commands."""
-
-    async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> Ended:
-        """Run a program (absolute path, arguments) in a folder of the workspace; raises StartFailed."""
-        ...
 
 
 class Sandbox:

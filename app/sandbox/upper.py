@@ -13,6 +13,7 @@ from app.sandbox.changes import Change, Found, Leaf, Pending, Touched
 from app.sandbox.disk_leaf import leaf_at, same_content, write_leaf
 from app.sandbox.keeping import Keeping
 from app.sandbox.listing import opened_folder
+from app.sandbox.ways import ChangedMeanwhile
 from app.workspace.reading import read_file
 
 _OPAQUE = "user.overlay.opaque"
@@ -119,10 +120,6 @@ class Upper:
         return all(
             (place := self._folder / above).is_dir() or not os.path.lexists(place) for above in path.parents[:-1]
         )
-
-
-class ChangedMeanwhile(Exception):
-    """A file changed on disk while a command ran that has changed it too."""
 
 
 class _Scan:

@@ -5,7 +5,8 @@ Kept apart: the server is started by it, the permission question words it.
 
 from enum import StrEnum
 
-from app.sandbox.sandbox import Sandbox, Way
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.ways import Way
 from app.servers.definition import Definition
 
 

@@ -6,16 +6,18 @@ kernel wakes them, nobody polls the database.
 
 import hashlib
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
+
+from app.workspace.watching import STEP_MS, changes_of, watch_on
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
 
 _QUIET_MS = 150
-_STEP_MS = 100
 
 
 class Signal:
@@ -34,28 +36,11 @@ class Signal:
         except OSError:
             return
 
-    async def heard(self) -> AsyncIterator[None]:
+    async def heard(self) -> AsyncGenerator[None, None]:
         """Yields once it listens, so that what was written before is looked for, and soon after any process wrote."""
-        import asyncio
-
-        from watchfiles import awatch
-
-        changes = awatch(
-            self.path, debounce=_QUIET_MS, step=_STEP_MS, rust_timeout=60_000, recursive=False, watch_filter=None
-        )
-        following = asyncio.ensure_future(anext(changes))
-        try:
-            # The watch is in place as soon as the generator has come to its first wait.
-            await asyncio.sleep(0)
-            yield None
-            while True:
-                await following
+        async with aclosing(changes_of([self.path], quiet_ms=_QUIET_MS)) as changes:
+            async for _ in changes:
                 yield None
-                following = asyncio.ensure_future(anext(changes))
-        finally:
-            following.cancel()
-            await asyncio.wait({following})
-            await changes.aclose()
 
 
 class Watch:
@@ -66,10 +51,7 @@ class Watch:
         self._notify: RustNotify | None = None
 
     def __enter__(self) -> "Watch":
-        # Not through `watchfiles.watch`: that begins to watch only while it waits, and would miss what came before.
-        from watchfiles._rust_notify import RustNotify
-
-        self._notify = RustNotify([str(self._path)], False, False, 0, False, False)
+        self._notify = watch_on([self._path])
         return self
 
     def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:
@@ -81,7 +63,7 @@ class Watch:
         assert self._notify is not None, "entered"
         if seconds <= 0:
             return False
-        heard = self._notify.watch(_QUIET_MS, _STEP_MS, max(1, int(seconds * 1000)), stop)
+        heard = self._notify.watch(_QUIET_MS, STEP_MS, max(1, int(seconds * 1000)), stop)
         if heard == "signal":
             raise KeyboardInterrupt
         return isinstance(heard, set)

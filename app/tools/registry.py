@@ -1,16 +1,18 @@
 """The tools of a session, in one fixed order."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel
 
-from app.sandbox.sandbox import Sandbox
 from app.skills.finding import Skills
 from app.tools.contract import GivenArguments, Tool, ToolError
 from app.tools.schemas import json_schema, parse_arguments
+
+if TYPE_CHECKING:
+    from app.sandbox.sandbox import Sandbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +102,13 @@ def schema_of(tool: Tool) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def standard_tools(sandbox: Sandbox, source: Source | None = None, skills: Skills | None = None) -> ToolSet:
+def standard_tools(
+    sandbox: "Callable[[], Sandbox]", source: Source | None = None, skills: Skills | None = None
+) -> ToolSet:
     """Everything that signoff lets a model do.
 
     Args:
-        sandbox: Where commands run.
+        sandbox: Gives where commands run.
         source: Has more tools.
         skills: What the model may read besides the workspace, if there are any.
     """

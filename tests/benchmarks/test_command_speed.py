@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.sandbox import Sandbox, Way
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.ways import Way
 from app.workspace.paths import Workspace
 
 FILES = 100_000

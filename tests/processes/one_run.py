@@ -7,7 +7,8 @@ from pathlib import Path
 
 from app.sandbox import cloning
 from app.sandbox.changes import Leaf
-from app.sandbox.sandbox import Sandbox, Way
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.ways import Way
 from app.workspace.paths import Workspace
 
 PENDING = {"a.txt": Leaf(b"proposed\n", 0o755), "d/y.bin": None, "n/o/new": Leaf(b"waits\n", 0o644)}

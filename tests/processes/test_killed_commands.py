@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.sandbox import Sandbox, Way
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.ways import Way
 from app.workspace.paths import Workspace
 from tests.forking import Forking
 from tests.unit.sandbox.test_scripts import make, state

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from app.sandbox.sandbox import Way
+from app.sandbox.ways import Way
 from tests.servers.stage import player, stage
 from tests.wire.server import WireServer
 

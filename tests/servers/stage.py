@@ -12,7 +12,8 @@ from app.agent.updates import ConfirmationRequested, Failed, Update
 from app.conversation.events import ToolResult
 from app.runtime.open_session import OpenSession
 from app.runtime.workspace import open_runtime
-from app.sandbox.sandbox import Sandbox, Way
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.ways import Way
 from app.servers.server import Server, State
 from app.tools.contract import Confirmation, ConfirmationAnswer
 from tests.wire.bench import FILE

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import Outcome
-from app.sandbox.sandbox import Way
+from app.sandbox.ways import Way
 from app.servers import connection, listing, stdio
 from app.servers.log import LONGEST, MOST_LINES
 from app.servers.reach import Reach

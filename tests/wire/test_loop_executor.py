@@ -46,7 +46,7 @@ def executor(
     return Executor(
         log=log or on.session.log,
         service=on.runtime.service,
-        tools=ToolSet([*standard_tools(on.runtime.sandbox), *more]),
+        tools=ToolSet([*standard_tools(lambda: on.runtime.sandbox), *more]),
         workspace=on.runtime.workspace,
         session_id=on.session.id,
         publish=publish,

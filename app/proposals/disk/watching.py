@@ -1,18 +1,16 @@
 """Watching the files of waiting proposals, and those alone: the kernel says when one changes, nothing is polled."""
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Any
 
 from app.proposals.pending_paths import parents
+from app.workspace.watching import changes_of
 
 _QUIET_MS = 60
 """How long changes are gathered before they are told."""
-_STEP_MS = 100
-_TIMEOUT_MS = 3_600_000
-"""How long the watching thread sleeps at most; it wakes at once for a change or to be stopped."""
 
 
 class ProposalWatcher:
@@ -30,6 +28,8 @@ class ProposalWatcher:
         self._root = root
         self._paths: frozenset[str] = frozenset()
         self._changed = asyncio.Event()
+        self._stop = threading.Event()
+        """Ends the watch on the paths that there were before."""
 
     @property
     def paths(self) -> frozenset[str]:
@@ -42,6 +42,7 @@ class ProposalWatcher:
         if wanted != self._paths:
             self._paths = wanted
             self._changed.set()
+            self._stop.set()
 
     async def changes(self) -> AsyncGenerator[frozenset[str], None]:
         """Yields the paths that may have changed, whenever some have, until it is closed.
@@ -51,57 +52,24 @@ class ProposalWatcher:
         """
         while True:
             self._changed.clear()
+            self._stop.clear()
             folders, paths = self._folders(), self._paths
             if not paths:
                 await self._changed.wait()
                 continue
-            async with aclosing(self._events(folders)) as events:
-                async for names in events:
-                    touched = paths if names is None else _touched(paths, names)
-                    if touched:
-                        yield touched
-                    # A folder that came up or went away moves the watch: nearer to the files, or further up.
-                    if self._changed.is_set() or self._folders() != folders:
-                        break
-
-    async def _events(self, folders: frozenset[Path]) -> AsyncGenerator[set[str] | None, None]:
-        """Names of what changed in the folders; None when the watch has just begun. Ends when the set changes."""
-        from watchfiles import awatch
-
-        stop = asyncio.Event()
-        events = awatch(
-            *folders,
-            watch_filter=None,
-            debounce=_QUIET_MS,
-            step=_STEP_MS,
-            stop_event=stop,
-            rust_timeout=_TIMEOUT_MS,
-            recursive=False,
-            ignore_permission_denied=True,
-        )
-        changed = asyncio.ensure_future(self._changed.wait())
-        following = asyncio.ensure_future(anext(events))
-        try:
-            # One turn of the loop is enough: the watch is set up before the generator first waits.
-            await asyncio.sleep(0)
-            yield None
-            while True:
-                await asyncio.wait({following, changed}, return_when=asyncio.FIRST_COMPLETED)
-                if not following.done():
-                    return
-                try:
-                    found = following.result()
-                except (StopAsyncIteration, FileNotFoundError):
-                    return
-                yield {self._relative(path) for _, path in found}
-                following = asyncio.ensure_future(anext(events))
-        finally:
-            stop.set()
-            changed.cancel()
-            following.add_done_callback(_heed)
-            # Not `await following`: that would take this task's own cancellation for the end of the other.
-            await asyncio.wait({following})
-            await events.aclose()
+            # A folder that goes away just now moves the watch further up.
+            with suppress(FileNotFoundError):
+                async with aclosing(changes_of(folders, quiet_ms=_QUIET_MS, stop=self._stop)) as changes:
+                    async for changed in changes:
+                        if (
+                            touched := _touched(paths, {self._relative(path) for path in changed})
+                            if changed
+                            else paths
+                        ):
+                            yield touched
+                        # So does one that came up or went away: nearer to the files, or further up.
+                        if self._changed.is_set() or self._folders() != folders:
+                            break
 
     def _folders(self) -> frozenset[Path]:
         """The folders to watch: of each file its own, or the nearest above it that exists."""
@@ -110,20 +78,15 @@ class ProposalWatcher:
 
     def _nearest(self, name: str) -> Path:
         folder = self._root / name
-        while folder != self._root and not folder.is_dir():
+        # At last above the workspace, where that is gone itself.
+        while not folder.is_dir():
             folder = folder.parent
         return folder
 
-    def _relative(self, path: str) -> str:
+    def _relative(self, path: Path) -> str:
         with suppress(ValueError):
-            return Path(path).relative_to(self._root).as_posix()
-        return path
-
-
-def _heed(done: "asyncio.Future[Any]") -> None:
-    """Take note of how a step ended, so that its error does not pass for an unnoticed one."""
-    if not done.cancelled():
-        done.exception()
+            return path.relative_to(self._root).as_posix()
+        return str(path)
 
 
 def _touched(paths: frozenset[str], names: set[str]) -> frozenset[str]:

@@ -3,19 +3,24 @@
 import asyncio
 import shutil
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from app.sandbox.changes import Change
 from app.sandbox.process import Ended, StartFailed
-from app.sandbox.sandbox import Run, Sandbox, Way
+from app.sandbox.ways import Run, Way
 from app.tools.command.outcome import settle, staged
 from app.tools.command.output import HeadAndTail, LiveOutput, PlainText
 from app.tools.command.wording import CLONE_APART_TOLD, IN_PLACE_TOLD, doctor_words, failure_notes, permission_notes
 from app.tools.contract import Confirmation, Rejected, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.targets import explained, locate
+
+if TYPE_CHECKING:
+    from app.sandbox.sandbox import Sandbox
 
 DEFAULT_SECONDS = 120
 MOST_SECONDS = 600
@@ -50,8 +55,8 @@ class RunCommand(Tool):
         "commits are the user's. The result has the exit code and the output; of long output both ends."
     )
 
-    def __init__(self, sandbox: Sandbox) -> None:
-        """`sandbox` is where commands of this workspace run."""
+    def __init__(self, sandbox: "Callable[[], Sandbox]") -> None:
+        """`sandbox` gives where commands of this workspace run; it is loaded once one does."""
         self._sandbox = sandbox
 
     async def run(self, arguments: RunCommandArguments, context: ToolContext) -> ToolOutput:
@@ -60,17 +65,18 @@ class RunCommand(Tool):
             raise ToolError("The command has a NUL character in it.")
         folder = locate(context.workspace, arguments.folder or ".")
         _check_folder(context, folder)
-        means = await self._sandbox.means()
+        sandbox = await asyncio.to_thread(self._sandbox)
+        means = await sandbox.means()
         if context.planning and means.way is Way.IN_PLACE:
             raise ToolError(f"Plan mode: not on your own files. Commands here {doctor_words(means)}.")
-        notes = permission_notes(means, self._sandbox.writable, planning=context.planning)
+        notes = permission_notes(means, sandbox.writable, planning=context.planning)
         answer = await context.confirm(Confirmation("command", "Run a command?", arguments.command, folder, notes))
         if not answer.allowed:
             raise Rejected("The user did not allow this command. It did not run.", answer.feedback)
         _check_folder(context, folder)
         try:
             pending = await asyncio.to_thread(context.draft.laid_over)
-            async with self._sandbox.open(pending) as run:
+            async with sandbox.open(pending) as run:
                 output, changes = await self._in(run, arguments, folder, context)
                 if means.way is Way.CLONE_APART:
                     output = replace(output, text=f"{CLONE_APART_TOLD}\n{output.text}")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.sandbox.sandbox import Means, Way
+from app.sandbox.ways import Means, Way
 
 IN_PLACE_TOLD = "[ran directly on the files; staged edits were written there for it; all of that was put back]"
 """For the model."""

@@ -18,7 +18,7 @@ from app.llm.types import Endpoint
 from app.runtime.connection import LearnedProfiles
 from app.runtime.own_checks import own_checks
 from app.runtime.workspace import Runtime
-from app.sandbox.sandbox import Way
+from app.sandbox.ways import Way
 from app.text.safe_text import visible
 from app.tools.command.wording import doctor_words
 from app.ui.screens.dialog import Dialog

@@ -12,7 +12,8 @@ from app.config.settings import Check
 from app.proposals.locate.matching import Replacement
 from app.proposals.models import Proposal
 from app.runtime.workspace import Runtime, open_runtime
-from app.sandbox.sandbox import Sandbox, Way
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.ways import Way
 from tests.unit.tools.processes import running
 
 

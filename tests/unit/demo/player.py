@@ -198,7 +198,7 @@ class Player:
         """What the tool `name` answers."""
         draft: Any = self.draft
         context = ToolContext(Workspace(self.folder), draft, lambda text: None, self.confirm)
-        tools = standard_tools(Sandbox(context.workspace, self.folder.parent / "runs", own=()))
+        tools = standard_tools(lambda: Sandbox(context.workspace, self.folder.parent / "runs", own=()))
         tool = tools.get(name)
         assert tool is not None
         try:

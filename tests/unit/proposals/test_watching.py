@@ -119,3 +119,20 @@ async def test_a_cancellation_while_the_watch_moves_is_not_lost(watcher: Proposa
     task.cancel()
     done, _ = await asyncio.wait({task}, timeout=20)
     assert done and task.cancelled()
+
+
+async def test_a_workspace_that_goes_away_and_comes_back_is_watched_on(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "workspace"
+    root.mkdir()
+    watcher = ProposalWatcher(root)
+    watcher.watch({"a.txt"})
+    changes = watcher.changes()
+    await following(changes)
+    waiting = asyncio.ensure_future(anext(changes))
+    root.rename(tmp_path / "elsewhere")
+    await asyncio.wait_for(waiting, 20)
+    waiting = asyncio.ensure_future(anext(changes))
+    root.mkdir()
+    (root / "a.txt").write_text("x")
+    assert await asyncio.wait_for(waiting, 20) == {"a.txt"}
+    await changes.aclose()

@@ -9,7 +9,8 @@ import pytest
 from app.sandbox import cloning
 from app.sandbox.changes import Leaf
 from app.sandbox.cloning import reflink
-from app.sandbox.sandbox import Run, Sandbox, Way
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.ways import Run, Way
 from app.tools.contract import ConfirmationAnswer
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.sandbox.test_scripts import shell

@@ -14,7 +14,8 @@ import pytest
 
 from app.sandbox.changes import Leaf
 from app.sandbox.places import access
-from app.sandbox.sandbox import Run, Sandbox, Way
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.ways import Run, Way
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 

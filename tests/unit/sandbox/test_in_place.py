@@ -16,7 +16,8 @@ from app.sandbox import in_place_run
 from app.sandbox.changes import Leaf
 from app.sandbox.guard import guard_of
 from app.sandbox.keeping import Keeping
-from app.sandbox.sandbox import Sandbox, Way
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.ways import Way
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.sandbox.test_clone import printed
 from tests.unit.tools.processes import running

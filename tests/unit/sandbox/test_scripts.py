@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.service import ProposalService
-from app.sandbox.sandbox import Sandbox, Way
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.ways import Way
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.examples import at_most
 from tests.unit.proposals.memory_store import MemoryStore

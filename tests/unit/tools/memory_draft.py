@@ -11,7 +11,8 @@ from app.proposals.patch.parts import named_paths
 from app.proposals.patch.text import scan_patch
 from app.proposals.refusals import EditRefused
 from app.sandbox.changes import Change, Leaf
-from app.sandbox.sandbox import Sandbox, Way
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.ways import Way
 from app.tools.contract import (
     Confirmation,
     ConfirmationAnswer,
@@ -150,7 +151,7 @@ class Bench:
     def __post_init__(self) -> None:
         state = self.workspace.root.parent / "runs"
         self.sandbox = Sandbox(self.workspace, state, own=(), ways=self.ways)
-        self.tools = standard_tools(self.sandbox)
+        self.tools = standard_tools(lambda: self.sandbox)
 
     async def confirm(self, confirmation: Confirmation) -> ConfirmationAnswer:
         self.asked.append(confirmation)
@@ -175,4 +176,4 @@ def _hash(content: bytes | None) -> str:
 def nowhere() -> ToolSet:
     """The tools, for what can be said of them without a workspace."""
     here = Workspace(Path(__file__).parent)
-    return standard_tools(Sandbox(here, here.root, own=()))
+    return standard_tools(lambda: Sandbox(here, here.root, own=()))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.sandbox import Means, Way
+from app.sandbox.ways import Means, Way
 from app.tools.command.wording import doctor_words, failure_notes, permission_notes
 
 DIFFERENCE = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox import enclosed
-from app.sandbox.sandbox import Way
+from app.sandbox.ways import Way
 from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft

@@ -1,0 +1,61 @@
+"""The ways in which commands run on a workspace, and what a run of one offers, whichever way it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from app.sandbox.changes import Change, Found
+from app.sandbox.process import Ended, Output
+
+
+class Way(StrEnum):
+    """How commands run, the best first."""
+
+    OVERLAY = "overlay"
+    """On the workspace's own path, which in truth is another layer."""
+    CLONE = "clone"
+    """On the workspace's own path, at which there is a clone of it."""
+    CLONE_APART = "clone apart"
+    """In a clone at another path; the workspace itself can't be written to."""
+    IN_PLACE = "in place"
+    """On the user's own files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What the probe has found."""
+
+    way: Way
+    why_not: str = ""
+    """Why it is none of the better ways."""
+    confined: bool = True
+    """Whether a command is kept from writing outside the workspace, apart from some places."""
+
+
+class ChangedMeanwhile(Exception):
+    """A file changed on disk while a command ran that has changed it too."""
+
+
+class Written(Protocol):
+    """What programs have made of the workspace with pending changes."""
+
+    async def changes(self) -> Found:
+        """What has changed so far. Raises OSError."""
+        ...
+
+    def read(self, path: str, limit: int) -> Change:
+        """One of the changes with its contents; raises OSError, and ChangedMeanwhile."""
+        ...
+
+    async def write_through(self, paths: Sequence[str]) -> None:
+        """Have ignored paths in the workspace as they are here. Raises OSError."""
+        ...
+
+
+class Run(Written, Protocol):
+    """The workspace with pending changes, for commands."""
+
+    async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> Ended:
+        """Run a program (absolute path, arguments) in a folder of the workspace; raises StartFailed."""
+        ...

@@ -1,0 +1,62 @@
+"""Watching files and folders: the kernel says when one changes, nothing is polled.
+
+`watchfiles.awatch` does the same through anyio, whose backend takes longer to import than all else here.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Collection
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from watchfiles._rust_notify import RustNotify
+
+STEP_MS = 100
+"""How often it is looked whether changes have come to an end, and whether the watch has."""
+
+
+def watch_on(paths: Collection[Path]) -> "RustNotify":
+    """What hears every change of these paths from now on, not of what lies deeper; to be closed.
+
+    Raises:
+        FileNotFoundError: one of them is gone.
+        OSError: the system does not let them be watched.
+    """
+    # Not through `watchfiles.watch`: that begins to watch only while it waits, and would miss what came before.
+    from watchfiles._rust_notify import RustNotify
+    from watchfiles.main import _default_force_polling, _default_poll_delay_ms
+
+    return RustNotify(
+        [str(path) for path in paths], False, _default_force_polling(None), _default_poll_delay_ms(300), False, True
+    )
+
+
+async def changes_of(
+    paths: Collection[Path], *, quiet_ms: int, stop: threading.Event | None = None
+) -> AsyncGenerator[frozenset[Path], None]:
+    """Yields nothing once all are watched, then what has changed, soon after it did, until `stop` is set.
+
+    Args:
+        paths: Files, or folders for what lies in them.
+        quiet_ms: How long changes are gathered before they are told.
+        stop: Ends it when it is set.
+
+    Raises:
+        FileNotFoundError: one of them is gone.
+        OSError: the system does not let them be watched.
+    """
+    loop, stop = asyncio.get_running_loop(), stop or threading.Event()
+    # A thread of its own: the loop's have to be free for what comes to an end.
+    with watch_on(paths) as watch, ThreadPoolExecutor(1, "watch") as thread:
+        try:
+            yield frozenset()
+            while isinstance(
+                found := await loop.run_in_executor(thread, watch.watch, quiet_ms, STEP_MS, 0, stop), set
+            ):
+                yield frozenset(Path(path) for _, path in found)
+        finally:
+            stop.set()
+            # After what it is still at.
+            await loop.run_in_executor(thread, bool)
