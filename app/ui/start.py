@@ -237,6 +237,8 @@ def read_end(opened: Opened) -> "Sequence[Event]":
 
 def load_session_parts() -> None:
     """Import all that the model and its session need."""
+    import watchfiles  # noqa: F401
+
     import app.runtime.open_session
     import app.ui.commands
     import app.ui.connector

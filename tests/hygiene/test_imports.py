@@ -211,6 +211,26 @@ def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stage
     assert not loaded & {"app.proposals.draft", "app.proposals.staging", "app.proposals.attention.looking"}
 
 
+def test_where_commands_run_is_loaded_once_one_does() -> None:
+    loaded = all_modules_after(
+        "from app.ui.start import load_session_parts\nload_session_parts()\n"
+        "from app.tools.registry import standard_tools\nassert 'run_command' in standard_tools(lambda: None).names"
+    )
+    needed = {"app.sandbox", "app.sandbox.changes", "app.sandbox.process", "app.sandbox.ways"}
+    assert {name for name in loaded if room_of(name) == "app.sandbox"} <= needed
+
+
+def test_to_watch_files_loads_no_other_event_loop(tmp_path: Path) -> None:
+    code = (
+        "import asyncio\nfrom pathlib import Path\nfrom app.workspace.watching import changes_of\n"
+        f"async def watch():\n    changes = changes_of([Path({str(tmp_path)!r})], quiet_ms=1)\n"
+        "    await anext(changes)\n"
+        f"    Path({str(tmp_path / 'a.txt')!r}).touch()\n    assert await anext(changes)\n    await changes.aclose()\n"
+        "asyncio.run(watch())"
+    )
+    assert not {name for name in all_modules_after(code) if name.startswith("anyio._backends")}
+
+
 def test_to_load_a_session_reads_no_source_code() -> None:
     """As pydantic would for `Field(default_factory=list)`: the signature of `list` takes it 20 ms."""
     code = (
