@@ -3,10 +3,8 @@
 `watchfiles.awatch` does the same through anyio, whose backend takes longer to import than all else here.
 """
 
-import asyncio
 import threading
 from collections.abc import AsyncGenerator, Collection
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +45,10 @@ async def changes_of(
         FileNotFoundError: one of them is gone.
         OSError: the system does not let them be watched.
     """
+    # Commands watch without an event loop.
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
     loop, stop = asyncio.get_running_loop(), stop or threading.Event()
     # A thread of its own: the loop's have to be free for what comes to an end.
     with watch_on(paths) as watch, ThreadPoolExecutor(1, "watch") as thread:

@@ -225,7 +225,8 @@ def test_to_watch_files_loads_no_other_event_loop(tmp_path: Path) -> None:
         "import asyncio\nfrom pathlib import Path\nfrom app.workspace.watching import changes_of\n"
         f"async def watch():\n    changes = changes_of([Path({str(tmp_path)!r})], quiet_ms=1)\n"
         "    await anext(changes)\n"
-        f"    Path({str(tmp_path / 'a.txt')!r}).touch()\n    assert await anext(changes)\n    await changes.aclose()\n"
+        f"    Path({str(tmp_path / 'a.txt')!r}).touch()\n    assert await anext(changes)\n"
+        "    await changes.aclose()\n"
         "asyncio.run(watch())"
     )
     assert not {name for name in all_modules_after(code) if name.startswith("anyio._backends")}
