@@ -15,7 +15,7 @@ MOST = 50
 class Todo(BaseModel):
     """One thing to do."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     content: str = Field(min_length=1, max_length=300, description="What is to be done, in a few words.")
     status: Literal["pending", "in_progress", "completed"] = Field(description="One item at most is in_progress.")

@@ -13,7 +13,7 @@ HookEventName = Literal["staged", "decided", "turn_ended", "question"]
 class Hook(BaseModel):
     """One command, and what it is told of."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     on: HookEventName
     """A proposal was staged, whoever made it; the user decided; control is back with the user; the model asks."""

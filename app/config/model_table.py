@@ -23,7 +23,7 @@ _ENDING = re.compile(r"\[([^][]*\])\Z")
 class Price(BaseModel):
     """What a model's tokens cost, in US dollars per million: one entry of the `[price]` table."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     input: float = Field(ge=0)
     output: float = Field(ge=0)
@@ -72,7 +72,7 @@ RequestFields = Annotated[dict[str, Any], AfterValidator(_addable)]
 class ModelTable(BaseModel):
     """What is set for the models of one name or pattern, in the words of the general settings; None says nothing."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     reasoning_effort: Effort | None = None
     context_window: int | None = Field(default=None, ge=LEAST_WINDOW)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 class ServerTable(BaseModel):
     """One server: a program of the user's, or an address; with neither it changes one that another file names."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     command: str = ""
     """The program, by path or by name."""

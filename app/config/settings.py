@@ -84,7 +84,7 @@ def _one_or_more(value: Any) -> Any:
 class Check(BaseModel):
     """A command of the user's that says whether a proposal is sound: one `[[check]]` table."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re")
+    model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re", defer_build=True)
 
     name: str = Field(min_length=1, max_length=24, pattern=r"^[\w.+-]([\w.+ -]*[\w.+-])?\Z")
     """What the review calls it."""

@@ -19,7 +19,7 @@ _PREFIX = "draft:"
 class Kept(BaseModel):
     """The draft of one session, as it is stored."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     draft: str
     """As the composer keeps it."""

@@ -52,13 +52,13 @@ class Rejected(Exception):
 class ToolArguments(BaseModel):
     """Base of every tool's arguments: unknown names are an error that the model can act on."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class GivenArguments(BaseModel):
     """Arguments as the model gave them, where somebody else's schema says what is right."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     values: dict[str, Any]
 

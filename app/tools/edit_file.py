@@ -10,7 +10,7 @@ from app.tools.targets import ask_if_secret, locate
 class EditArguments(BaseModel):
     """One replacement."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     old: str = Field(
         description="The text to replace, exactly as in the file, without line numbers. Whole lines, and enough of "

@@ -21,7 +21,7 @@ def _price(fields: dict[str, float] | None) -> dict[str, float] | None:
 class Profile(BaseModel):
     """Capabilities of one endpoint and model. The defaults are those of an unknown server."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     name: str = "unknown"
     """The kind of server, a key of `app.llm.capabilities.profiles.SEEDS`; nothing depends on it."""
