@@ -18,11 +18,9 @@ from typing import Any
 
 _LATER = ("openai.lib", "openai.types", "httpcore2")
 """Packages that are loaded so, with those inside them; and `openai` itself."""
-_NEEDED = {
-    "openai": ("AsyncOpenAI", "DefaultAsyncHttpxClient", "Omit", "APIStatusError"),
-    "httpcore2": ("AsyncConnectionPool", "default_ssl_context", "TimeoutException"),
-}
-"""What every request asks for."""
+_CLIENT = ("AsyncOpenAI", "DefaultAsyncHttpxClient", "Omit", "APIStatusError")
+_CONNECTIONS = ("AsyncConnectionPool", "default_ssl_context", "TimeoutException")
+"""What every request asks for, of `openai` and of `httpcore2`."""
 _filling = threading.RLock()
 
 
@@ -71,16 +69,26 @@ class _LaterPackages(MetaPathFinder):
 
 def import_openai() -> ModuleType:
     """The package `openai`; what is asked of it comes when it is asked for."""
+    return _import("openai", _CLIENT)
+
+
+def import_connections() -> None:
+    """Import what opens connections, with what it would import on the event loop for the first of them."""
+    _import("httpcore2", _CONNECTIONS)
+    importlib.import_module("httpcore2._backends.anyio")
+    importlib.import_module("anyio._backends._asyncio")
+
+
+def _import(package: str, names: Sequence[str]) -> ModuleType:
     finder = _LaterPackages()
     sys.meta_path.insert(0, finder)
     try:
-        for package, names in _NEEDED.items():
-            module = importlib.import_module(package)
-            for name in names:
-                getattr(module, name)
+        module = importlib.import_module(package)
+        for name in names:
+            getattr(module, name)
     finally:
         sys.meta_path.remove(finder)
-    return sys.modules["openai"]
+    return module
 
 
 def _imported_names(package: str, source: bytes) -> dict[str, tuple[str, str]]:

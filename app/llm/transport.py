@@ -20,7 +20,7 @@ from app.llm.failures.failures import FailureReader, chain
 from app.llm.failures.server_words import parse_body
 from app.llm.response.limits import TooLarge
 from app.llm.response.sse import EventDecoder, ServerEvent
-from app.llm.sdk import Sdk, loaded, preload, preload_failures
+from app.llm.sdk import Sdk, expect_request, loaded, preload, preload_failures
 from app.llm.types import Endpoint
 from app.llm.wires.wire import Wire
 
@@ -128,11 +128,11 @@ class Transport:
 
     def preload(self) -> None:
         """Load the SDK on a thread; returns at once."""
-        preload(encrypted=False)
+        preload()
 
     def expect_request(self) -> None:
-        """Load on a thread what a request needs besides: certificates, where it is encrypted. Returns at once."""
-        preload(encrypted=self._encrypted)
+        """Load on a thread what connects, with certificates where it is encrypted; returns at once."""
+        expect_request(encrypted=self._encrypted)
 
     async def ready(self) -> None:
         """Return once the SDK is there."""

@@ -30,21 +30,30 @@ def test_building_a_client_does_not_either() -> None:
 def test_preloading_returns_at_once_and_loads_it_on_a_thread() -> None:
     code = (
         "import sys, threading\nfrom app.llm.sdk import preload\nfuture = preload()\n"
-        "assert preload() is future\nsdk = future.result(60)\nassert sdk.openai is sys.modules['openai']\n"
+        "assert preload() is future\nassert future.result(60) is sys.modules['openai']\n"
         "assert threading.current_thread() is threading.main_thread()"
     )
     assert {"openai", "httpx2"} <= modules_after(code)
 
 
+def test_what_connects_is_loaded_once_a_request_is_expected_on_the_thread() -> None:
+    code = (
+        "import sys\nfrom app.llm.sdk import expect_request, preload\npreload().result(60)\n"
+        "later = {'httpcore2', 'h11', 'anyio._backends._asyncio'}\nassert not later & set(sys.modules)\n"
+        "expect_request(encrypted=False).result(60)\nassert later <= set(sys.modules)"
+    )
+    assert "openai" in modules_after(code)
+
+
 def test_what_reads_failures_is_loaded_with_the_first_request() -> None:
     code = (
-        "import sys\nfrom app.llm.sdk import preload\npreload().result(60)\n"
+        "import sys\nfrom app.llm.sdk import expect_request\nsdk = expect_request(encrypted=False).result(60)\n"
         "assert 'app.llm.failures.classification' not in sys.modules\n"
         "from app.llm.failures.failures import FailureReader\nfrom app.llm.transport import Timeouts, Transport\n"
         "from app.llm.types import Endpoint\nimport asyncio, threading\n"
         "endpoint = Endpoint('http://127.0.0.1:9/v1', 'm')\n"
         "transport = Transport(endpoint, Timeouts(), FailureReader(endpoint))\n"
-        "transport._connected(preload().result())\n"
+        "transport._connected(sdk)\n"
         "for thread in threading.enumerate():\n    if thread.name == 'load-failures': thread.join()\n"
         "assert {'app.llm.failures.classification', 'app.llm.failures.wait_hints'} <= set(sys.modules)"
     )
@@ -70,7 +79,7 @@ def test_a_request_needs_little_of_the_sdk() -> None:
 
 def test_whatever_the_sdk_gives_out_is_there_when_somebody_asks_for_it() -> None:
     code = (
-        "from app.llm.sdk import preload\npreload().result(60)\n"
+        "from app.llm.sdk import expect_request\nexpect_request(encrypted=False).result(60)\n"
         "from openai.types.responses import Response\nfrom openai.types import Batch, chat\nimport openai\n"
         "assert openai.types.Batch is Batch and chat.ChatCompletion\n"
         "assert Response.__module__ == 'openai.types.responses.response'\n"
@@ -86,8 +95,8 @@ def test_whatever_the_sdk_gives_out_is_there_when_somebody_asks_for_it() -> None
 
 def test_certificates_are_loaded_for_connections_that_need_them() -> None:
     code = (
-        "from app.llm.sdk import preload\n"
-        "plain, safe = preload(encrypted=False).result(60), preload().result(60)\n"
+        "from app.llm.sdk import expect_request\n"
+        "plain, safe = expect_request(encrypted=False).result(60), expect_request().result(60)\n"
         "assert plain.openai is safe.openai\n"
         "assert plain.ssl_context.verify_mode == safe.ssl_context.verify_mode\n"
         "assert not plain.ssl_context.get_ca_certs()"
@@ -101,11 +110,11 @@ def test_certificates_are_loaded_once_a_request_is_expected() -> None:
         "from app.llm.transport import Timeouts, Transport\nfrom app.llm.types import Endpoint\n"
         "endpoint = Endpoint('https://127.0.0.1:9/v1', 'm')\n"
         "transport = Transport(endpoint, Timeouts(), FailureReader(endpoint))\n"
-        "transport.preload()\nassert sdk.preload(encrypted=False).result(60).openai\n"
-        "assert list(sdk._loading) == [False]\n"
-        "transport.expect_request()\nassert list(sdk._loading) == [False, True]\n"
-        "context = sdk.preload().result(60).ssl_context\n"
-        "assert context is not sdk.preload(encrypted=False).result().ssl_context"
+        "transport.preload()\nassert sdk.preload().result(60)\n"
+        "assert list(sdk._loading) == ['packages']\n"
+        "transport.expect_request()\nassert list(sdk._loading) == ['packages', 'encrypted']\n"
+        "context = sdk.expect_request().result(60).ssl_context\n"
+        "assert context is not sdk.expect_request(encrypted=False).result().ssl_context"
     )
     assert "httpx2" in modules_after(code)
 
