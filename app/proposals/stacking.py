@@ -6,7 +6,6 @@ from app.proposals.disk.filesystem import Readable
 from app.proposals.models import Proposal
 from app.proposals.overlay import Contents, Overlay
 from app.proposals.pending_paths import parents
-from app.proposals.rebase import rebase
 from app.proposals.store import ProposalStore
 
 
@@ -21,11 +20,18 @@ def restack(
     overlay = Overlay(filesystem, contents)
     changed: list[Proposal] = []
     for proposal in proposals:
-        moved = rebase(overlay, proposal)
+        moved = _rebased(overlay, proposal)
         if moved != proposal:
             changed.append(moved)
         overlay.pending.put(moved)
     return overlay, changed
+
+
+def _rebased(overlay: Overlay, proposal: Proposal) -> Proposal:
+    # Loaded once something waits.
+    from app.proposals.rebase import rebase
+
+    return rebase(overlay, proposal)
 
 
 def related(store: ProposalStore, paths: Collection[str] | None) -> list[Proposal]:

@@ -4,7 +4,6 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,13 +90,11 @@ class Runtime:
     @property
     def proposals(self) -> "SqliteProposalStore":
         """Where proposals are kept."""
-        from app.git.identity import git_identity
         from app.storage.proposals import SqliteProposalStore
 
         with self._making:
             if self._proposals is None:
-                who = partial(git_identity, self.workspace.root)
-                self._proposals = SqliteProposalStore(self.database, self.name, self.signal, who)
+                self._proposals = SqliteProposalStore(self.database, self.name, self.signal, self._who)
                 self._proposals.staged = self.hooked.staged
             return self._proposals
 
@@ -111,6 +108,12 @@ class Runtime:
                 lock = self.places.locks / f"{self.signal.path.name}.lock"
                 self._service = ProposalService(self.workspace, self.proposals, lock, in_use=self._in_use)
             return self._service
+
+    def _who(self) -> str:
+        """The name of the user who decides."""
+        from app.git.identity import git_identity
+
+        return git_identity(self.workspace.root)
 
     def _hooks(self) -> "Sequence[Hook]":
         """The hooks in force; none where it was said already that the configuration is wrong."""

@@ -13,14 +13,14 @@ from pydantic import ValidationError
 
 from app.proposals.facts import LastDecision
 from app.proposals.models import Proposal
-from app.proposals.record import blob_id, entry_of
 from app.proposals.store import JournalEntry, JournalRecord
 from app.storage.captured import RESERVE
 from app.storage.database import Database
 from app.storage.errors import StorageError
-from app.storage.pruning import FRESH_SECONDS
-from app.storage.record import add_entry, end_of_chain
 from app.storage.signals import Signal
+
+FRESH_SECONDS = 86_400.0
+"""Contents put less than this ago are not pruned: the proposal that needs them may be about to be written."""
 
 _Kept = TypeVar("_Kept", Proposal, JournalRecord, LastDecision)
 
@@ -174,6 +174,9 @@ class SqliteProposalStore:
         self, connection: sqlite3.Connection, proposal: Proposal, last: LastDecision, written: Sequence[JournalEntry]
     ) -> None:
         """Add what the user has decided to the record, in the transaction that makes it so."""
+        # Needed only where something is decided.
+        from app.proposals.record import blob_id, entry_of
+        from app.storage.record import add_entry, end_of_chain
 
         def git_id(name: str) -> str:
             row = connection.execute("SELECT data FROM blobs WHERE sha256 = ?", (name,)).fetchone()

@@ -17,9 +17,7 @@ from typing import cast
 from app.storage import search
 from app.storage.database import Database
 from app.storage.errors import StorageError
-
-FRESH_SECONDS = 86_400.0
-"""Contents put less than this ago are kept: the proposal that needs them may be about to be written."""
+from app.storage.proposals import FRESH_SECONDS
 
 _NAME = re.compile(r'"([0-9a-f]{64})"')
 """A content's name, wherever in a document it stands; one too many keeps a content, one too few would lose it."""

@@ -21,7 +21,6 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.log import from_a_turn
-from app.storage import search
 from app.storage.database import Database
 from app.storage.errors import NoSuchSession, StorageError
 from app.storage.signals import Signal
@@ -146,6 +145,8 @@ class SessionStore:
 
     def delete(self, session_ids: Sequence[str]) -> None:
         """Remove sessions with their events; proposals and decisions stay."""
+        from app.storage import search
+
         with self._database.transaction() as connection:
             search.forget(connection, session_ids)
             connection.executemany("DELETE FROM sessions WHERE id = ?", [(one,) for one in session_ids])

@@ -98,9 +98,11 @@ class Preferences:
         self._runtime.sessions.set_setting(_REVIEW_SHARE, str(share), shared=True)
 
     def change(self, **changes: Any) -> None:
-        """Put settings in force, in this run only."""
-        self.settings = self.settings.model_copy(update=changes)
-        self.apply()
+        """Put settings in force, in this run only; where they are that already, nothing is drawn anew."""
+        changed = self.settings.model_copy(update=changes)
+        if changed != self.settings:
+            self.settings = changed
+            self.apply()
 
     def save(self, **changes: Any) -> None:
         """Write settings to the user's configuration; None takes one out. Raises ConfigError."""

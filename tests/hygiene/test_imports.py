@@ -208,7 +208,19 @@ def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stage
     )
     later = ("widgets.diff", "widgets.approval", "app.proposals.locate.", "app.proposals.patch.")
     assert not {name for name in loaded if name.startswith(later)}
-    assert not loaded & {"app.proposals.draft", "app.proposals.staging", "app.proposals.attention.looking"}
+    assert not loaded & {
+        "app.proposals.draft",
+        "app.proposals.staging",
+        "app.proposals.attention.looking",
+        "app.proposals.rebase",
+        "app.proposals.text.merge",
+    }
+
+
+def test_where_nothing_was_ever_decided_no_record_and_no_search_is_loaded() -> None:
+    loaded = all_modules_after("import app.storage.proposals, app.storage.sessions, app.storage.captured")
+    later = {"app.proposals.record", "app.storage.record", "app.storage.pruning", "app.storage.search"}
+    assert not loaded & later and not {name for name in loaded if room_of(name) == "app.git"}
 
 
 def test_where_commands_run_is_loaded_once_one_does() -> None:

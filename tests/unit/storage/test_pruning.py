@@ -12,8 +12,8 @@ from app.proposals.disk.filesystem import PosixFilesystem
 from app.proposals.errors import UnknownProposal
 from app.proposals.service import ProposalService
 from app.storage.database import Database
-from app.storage.proposals import SqliteProposalStore
-from app.storage.pruning import FRESH_SECONDS, Pruned, prune
+from app.storage.proposals import FRESH_SECONDS, SqliteProposalStore
+from app.storage.pruning import Pruned, prune
 from app.storage.sessions import SessionStore
 from app.storage.signals import Signal
 from app.workspace.paths import Workspace
