@@ -1,13 +1,14 @@
 """ripgrep as a sieve: which of many files can have a match at all. What matches is then decided in one place, by us.
 
 It gets the very files to look at, so ignore rules, secrets and links are not its business, and it never shows text.
+Nor is it asked about expressions, of which it has a dialect of its own, but about the texts that a match needs.
 """
 
 import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 _ARGUMENT_BYTES = 96 * 1024
@@ -25,17 +26,27 @@ _OPTIONS = (
     "--null",
 )
 
+_LETTERS_I = r"[iI\x{130}\x{131}]"
+"""What Python takes for the same where case does not count; ripgrep has the last two, of Turkish, for others."""
+
 
 class Sieve:
     """One search with ripgrep; `stop` may come from another thread."""
 
-    def __init__(self, program: str, root: Path, pattern: str, *, regex: bool, ignore_case: bool) -> None:
+    def __init__(self, program: str, root: Path, texts: Collection[str], *, ignore_case: bool) -> None:
+        """Nothing is run yet.
+
+        Args:
+            program: ripgrep.
+            root: What the paths count from.
+            texts: Printable ASCII; files pass that have one of them.
+            ignore_case: Whether upper and lower case are the same, as for Python.
+        """
         self._root = root
-        self._command = [program, *_OPTIONS]
-        if not regex:
-            self._command.append("--fixed-strings")
-        self._command.append("--ignore-case" if ignore_case else "--case-sensitive")
-        self._command += ["--regexp", pattern, "--"]
+        self._command = [program, *_OPTIONS, "--ignore-case" if ignore_case else "--case-sensitive"]
+        for text in sorted(texts):
+            self._command += ["--regexp", "".join(_letter(each, ignore_case) for each in text)]
+        self._command.append("--")
         self._running: subprocess.Popen[bytes] | None = None
         self._stopped = threading.Event()
 
@@ -74,8 +85,16 @@ class Sieve:
             return batch
         if process.returncode not in (0, 1):
             return batch
-        matching = set(os.fsdecode(output).split("\0"))
+        # It reads its standard input in the place of a file of that name.
+        matching = {"-", *os.fsdecode(output).split("\0")}
         return [path for path in batch if path in matching]
+
+
+def _letter(letter: str, ignore_case: bool) -> str:
+    """An expression for one letter, which no version takes for anything else."""
+    if ignore_case and letter in "iI":
+        return _LETTERS_I
+    return letter if letter.isalnum() else f"\\x{ord(letter):02x}"
 
 
 def find_ripgrep(root: Path) -> str | None:

@@ -7,6 +7,7 @@ from pydantic import Field
 from app.text.plural import plural
 from app.tools.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.search.matching_lines import LiteralMatcher, Matcher, RegexMatcher
+from app.tools.search.required import required_texts
 from app.tools.search.ripgrep import Sieve, find_ripgrep
 from app.tools.search.searching import Findings, Search
 from app.tools.search.walk import finished
@@ -69,9 +70,10 @@ class SearchText(Tool):
 def _sieve(arguments: SearchTextArguments, context: ToolContext) -> Sieve | None:
     root = context.workspace.root
     program = find_ripgrep(root)
-    if program is None:
+    texts, ignore_case = required_texts(arguments.pattern, regex=arguments.regex, ignore_case=arguments.ignore_case)
+    if program is None or not texts:
         return None
-    return Sieve(program, root, arguments.pattern, regex=arguments.regex, ignore_case=arguments.ignore_case)
+    return Sieve(program, root, texts, ignore_case=ignore_case)
 
 
 def _report(pattern: str, found: Findings) -> ToolOutput:

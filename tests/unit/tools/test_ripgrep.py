@@ -28,8 +28,8 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def sieve(program: Path, root: Path, pattern: str = "needle", *, regex: bool = False, fold: bool = False) -> Sieve:
-    return Sieve(str(program), root, pattern, regex=regex, ignore_case=fold)
+def sieve(program: Path, root: Path, *texts: str, fold: bool = False) -> Sieve:
+    return Sieve(str(program), root, texts or ("needle",), ignore_case=fold)
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,14 @@ def test_all_pass_if_it_is_gone(program: Path, root: Path) -> None:
     assert sieve(program, root).passed(PATHS) == PATHS
 
 
-@pytest.mark.parametrize("regex", [True, False])
 @pytest.mark.parametrize("fold", [True, False])
-def test_a_pattern_is_never_an_option(program: Path, root: Path, regex: bool, fold: bool) -> None:
-    sieve(play(program, b"", 1), root, "--pre=rm", regex=regex, fold=fold).passed(["-a"])
-    ((*options, name, pattern, end, path),) = calls(program)
-    assert (name, pattern, end, path) == ("--regexp", "--pre=rm", "--", "-a")
-    assert ("--fixed-strings" in options) is not regex
+def test_a_text_is_never_an_option_nor_an_expression(program: Path, root: Path, fold: bool) -> None:
+    sieve(play(program, b"", 1), root, "--pre=r.", "b", fold=fold).passed(["-a"])
+    ((*options, name, text, also, other, end, path),) = calls(program)
+    assert (name, text, also, other, end, path) == (
+        *("--regexp", r"\x2d\x2dpre\x3dr\x2e", "--regexp", "b"),
+        *("--", "-a"),
+    )
     assert options[-1] == ("--ignore-case" if fold else "--case-sensitive")
 
 

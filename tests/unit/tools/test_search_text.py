@@ -56,6 +56,41 @@ class TestBothEngines:
         put(bench, "a.py", "foobar\nfoobaz\n")
         assert "  2: foobaz\n" in (await bench.call("search_text", pattern="foo(?!bar)", regex=True)).text
 
+    @pytest.mark.parametrize(
+        ("pattern", "ignore_case", "content"),
+        [
+            (r"x\wy", False, "x²y"),
+            (r"x\sy", False, "x\x1cy"),
+            (r"e\W", False, "e\u0301"),
+            (r"\Ahere", False, "first\nhere"),
+            ("[a&&b]z", False, "&z"),
+            ("[[a]z", False, "[z"),
+            (r"\<html\>", False, "<html>"),
+            ("(?-m:^here)", False, "first\nhere"),
+            ("(?x: [ ] z)", False, "a z"),
+            ("a(?#c)*b", False, "xb"),
+            ("a.b", False, "a\rb"),
+            ("caf.", False, b"caf\xe9"),
+            ("caf[^x]", False, b"caf\xe9"),
+            ("x.y", False, b"first\n" * 2000 + b"x\0y"),
+            ("x{,2}y", False, "y"),
+            ("TITLE", True, "t\u0131tle"),
+            ("(?i)title", False, "T\u0130TLE"),
+            ("ask", True, "A\u017f\u212a"),
+            ("^$", False, "a\r\n\r\n"),
+        ],
+    )
+    async def test_finds_what_the_two_would_not_agree_on(
+        self, bench: Bench, pattern: str, ignore_case: bool, content: str | bytes
+    ) -> None:
+        put(bench, "a.py", content)
+        output = await bench.call("search_text", pattern=pattern, regex=True, ignore_case=ignore_case)
+        assert output.summary == "1 matching line in 1 file"
+
+    async def test_a_file_may_be_called_like_the_standard_input(self, bench: Bench) -> None:
+        put(bench, "-", "needle\n")
+        assert (await bench.call("search_text", pattern="needle")).text.startswith("-\n  1: needle\n")
+
     async def test_case(self, bench: Bench) -> None:
         put(bench, "a.py", "Alpha\nalpha\n")
         assert (await bench.call("search_text", pattern="alpha")).summary.startswith("1 matching line in")
