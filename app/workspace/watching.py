@@ -1,8 +1,9 @@
-"""Watching files and folders: the kernel says when one changes, nothing is polled.
+"""Watching files and folders: the kernel says when one changes; nothing is polled where it does.
 
 `watchfiles.awatch` does the same through anyio, whose backend takes longer to import than all else here.
 """
 
+import os
 import threading
 from collections.abc import AsyncGenerator, Collection
 from pathlib import Path
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 STEP_MS = 100
 """How often it is looked whether changes have come to an end, and whether the watch has."""
+_POLL_MS = 300
+"""How often files are looked at where the kernel says nothing."""
 
 
 def watch_on(paths: Collection[Path]) -> "RustNotify":
@@ -24,11 +27,15 @@ def watch_on(paths: Collection[Path]) -> "RustNotify":
     """
     # Not through `watchfiles.watch`: that begins to watch only while it waits, and would miss what came before.
     from watchfiles._rust_notify import RustNotify
-    from watchfiles.main import _default_force_polling, _default_poll_delay_ms
 
-    return RustNotify(
-        [str(path) for path in paths], False, _default_force_polling(None), _default_poll_delay_ms(300), False, True
-    )
+    return RustNotify([str(path) for path in paths], False, _kernel_is_silent(), _POLL_MS, False, True)
+
+
+def _kernel_is_silent() -> bool:
+    """Whether files have to be looked at time and again, by watchfiles' rules: the user says so, or it is WSL."""
+    if said := os.environ.get("WATCHFILES_FORCE_POLLING"):
+        return said.lower() not in ("false", "disable", "disabled")
+    return "microsoft-standard" in os.uname().release.lower()
 
 
 async def changes_of(
