@@ -76,10 +76,15 @@ def filled(folder: Path, turns: int = 3) -> str:
 
 
 class Counting(SignoffApp):
-    """Counts how often all that is on the screen is styled anew, and how often the style sheets were read."""
+    """Counts how often all that is on the screen is styled anew, the style sheets were read, the status was drawn."""
 
     styled = 0
     read = 0
+    drawn = 0
+
+    def draw_status(self) -> None:
+        self.drawn += 1
+        super().draw_status()
 
     def update_styles(self, node: DOMNode, animate: bool = True) -> None:
         self.styled += node is self.workbench
@@ -99,6 +104,20 @@ async def test_the_first_picture_is_styled_once_and_has_no_place_for_a_review(
         assert isinstance(run.app, Counting)
         assert (run.app.styled, run.app.read) == (1, 0), "by Textual, when the screen comes to the front"
         assert not run.app.workbench.query("#parting, #front-review")
+
+
+async def test_settings_that_are_in_force_already_are_not_shown_anew(tmp_path: Path, server: WireServer) -> None:
+    async with waiting(tmp_path, server, kind=Counting) as (run, go_on):
+        go_on.set()
+        await run.app.opened()
+        await run.see("test-model")
+        assert isinstance(run.app, Counting)
+        before = run.app.drawn
+        run.app.parts.preferences.change(model="test-model")
+        assert run.app.drawn == before
+        run.app.parts.preferences.change(model="another")
+        assert run.app.drawn == before + 1
+        await run.see("another")
 
 
 async def test_what_is_typed_while_the_session_opens_is_kept(tmp_path: Path, server: WireServer) -> None:

@@ -6,6 +6,7 @@ passed over.
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +56,13 @@ def own_theme(name: str) -> Theme:
 def _theme(name: str, users: Path) -> Theme | None:
     if "/" in name:
         return None
-    for folder in (users, OWN_THEMES):
-        # Values of a wrong kind fail anywhere inside Textual's colours; the check of the file names them later.
-        try:
-            theme = Theme(**_toml(folder / f"{name}.toml"))
-            theme.to_color_system().generate()
-        except (AttributeError, TypeError, ValueError, ColorParseError):
-            continue
+    # Values of a wrong kind fail anywhere inside Textual's colours; the check of the file names them later.
+    with suppress(AttributeError, TypeError, ValueError, ColorParseError):
+        theme = Theme(**_toml(users / f"{name}.toml"))
+        theme.to_color_system().generate()
         # A variable could hold anything, also what no style sheet takes.
-        return theme if folder == OWN_THEMES else Theme(**{**vars(theme), "variables": {}})
-    return None
+        return Theme(**{**vars(theme), "variables": {}})
+    return own_theme(name) if (OWN_THEMES / f"{name}.toml").is_file() else None
 
 
 def _toml(path: Path, *, foreign: bool = False) -> dict[str, Any]:
