@@ -244,6 +244,19 @@ def test_to_watch_files_loads_no_other_event_loop(tmp_path: Path) -> None:
     assert not {name for name in all_modules_after(code) if name.startswith("anyio._backends")}
 
 
+def test_models_that_nothing_was_given_to_yet_are_not_built() -> None:
+    """Each takes pydantic a quarter of a millisecond; parts of the settings are built with the whole."""
+    code = (
+        "from app.config import hook_table, model_table, server_table, settings\n"
+        "from app.tools.registry import standard_tools\n"
+        "parts = [hook_table.Hook, model_table.ModelTable, model_table.Price, server_table.ServerTable]\n"
+        "parts += [settings.Check, *(tool.Arguments for tool in standard_tools(lambda: None))]\n"
+        "settings.Settings()\n"
+        "built = [part.__name__ for part in parts if part.__pydantic_complete__]\nassert not built, built"
+    )
+    assert "pydantic" in modules_after(code)
+
+
 def test_to_load_a_session_reads_no_source_code() -> None:
     """As pydantic would for `Field(default_factory=list)`: the signature of `list` takes it 20 ms."""
     code = (
