@@ -165,8 +165,6 @@ class Transport:
             async with contextlib.aclosing(self._events(response, patience)) as items:
                 async for item in items:
                     yield item
-        except AttemptFailed:
-            raise
         except TimeoutError as silence:
             raise AttemptFailed(patience.failure(self._reader)) from silence
         except Exception as problem:
@@ -209,35 +207,42 @@ class Transport:
         if self._client is None:
             if unusable := self._reader.unusable_settings():
                 raise AttemptFailed(unusable)
-            # Imports the HTTP library, which is there by now.
-            from app.llm.bounded_bodies import ACCEPTED, bound_body
-
-            preload_failures()
-            limits = self._timeouts
-            timeout = sdk.httpx2.Timeout(
-                connect=limits.connect, read=limits.read, write=limits.write, pool=limits.pool
-            )
-            key = self._endpoint.api_key
-            self._client = sdk.openai.AsyncOpenAI(
-                # Given in every case, because the SDK takes what is missing from the environment: a key that is
-                # meant for another host.
-                api_key=(key.get_secret_value().strip() if key is not None else "") or _NO_KEY,
-                base_url=self._endpoint.address.bare,
-                default_query=self._endpoint.address.query,
-                default_headers={"User-Agent": "signoff", **ACCEPTED, **self._endpoint.headers},
-                max_retries=0,
-                timeout=timeout,
-                http_client=sdk.openai.DefaultAsyncHttpxClient(
-                    verify=sdk.ssl_context,
-                    timeout=timeout,
-                    # Headers must not travel to where a server points.
-                    follow_redirects=False,
-                    # A proxy of the environment does not lead to this machine.
-                    trust_env=not is_local(self._endpoint.base_url),
-                    event_hooks={"response": [bound_body]},
-                ),
-            )
+            try:
+                self._client = self._made(sdk)
+            except sdk.httpx2.InvalidURL as problem:
+                raise AttemptFailed(self._reader.unusable_address(problem)) from problem
+            except (ImportError, ValueError) as problem:
+                # The HTTP library knows no such kind of proxy, or would need another package for it.
+                raise AttemptFailed(self._reader.unusable_proxy()) from problem
         return self._client
+
+    def _made(self, sdk: Sdk) -> Any:
+        # Imports the HTTP library, which is there by now.
+        from app.llm.bounded_bodies import ACCEPTED, bound_body
+
+        preload_failures()
+        limits = self._timeouts
+        timeout = sdk.httpx2.Timeout(connect=limits.connect, read=limits.read, write=limits.write, pool=limits.pool)
+        key = self._endpoint.api_key
+        return sdk.openai.AsyncOpenAI(
+            # Given in every case, because the SDK takes what is missing from the environment: a key that is
+            # meant for another host.
+            api_key=(key.get_secret_value().strip() if key is not None else "") or _NO_KEY,
+            base_url=self._endpoint.address.bare,
+            default_query=self._endpoint.address.query,
+            default_headers={"User-Agent": "signoff", **ACCEPTED, **self._endpoint.headers},
+            max_retries=0,
+            timeout=timeout,
+            http_client=sdk.openai.DefaultAsyncHttpxClient(
+                verify=sdk.ssl_context,
+                timeout=timeout,
+                # Headers must not travel to where a server points.
+                follow_redirects=False,
+                # A proxy of the environment does not lead to this machine.
+                trust_env=not is_local(self._endpoint.base_url),
+                event_hooks={"response": [bound_body]},
+            ),
+        )
 
     def _headers(self, sdk: Sdk, wire: Wire) -> dict[str, Any]:
         """Per request, because only there can the SDK's own be left out: whose account pays is between the user and
@@ -281,8 +286,6 @@ class Transport:
             return self._reader.not_connected(self._timeouts.connect)
         if any(isinstance(cause, httpx2.TimeoutException) for cause in causes):
             return self._reader.timed_out(self._timeouts.read, "the response" if begun else "its first byte")
-        if any(isinstance(cause, httpx2.UnsupportedProtocol | httpx2.InvalidURL) for cause in causes):
-            return self._reader.unusable_address(problem)
         if isinstance(problem, openai.APIConnectionError | httpx2.TransportError):
             return self._reader.broken("broke off", str(problem)) if begun else self._reader.unreachable(problem)
         if isinstance(problem, httpx2.DecodingError):

@@ -128,7 +128,15 @@ async def test_a_packed_error_keeps_the_servers_words(server: WireServer) -> Non
         await complete(server)
 
 
-@pytest.mark.parametrize(("encoding", "body"), [("gzip", b"\x1f\x8bnothing"), ("br", b"abc"), ("gzip, gzip", b"")])
+_AFTER_ZLIB = zlib.compressobj(wbits=-15)
+_NO_STREAM = zlib.compress(event(chunk("Bad"))) + _AFTER_ZLIB.compress(ANSWER) + _AFTER_ZLIB.flush()
+"""What is packed without a header is taken at the beginning, and not in the middle."""
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [("gzip", b"\x1f\x8bnothing"), ("br", b"abc"), ("gzip, gzip", b""), ("deflate", _NO_STREAM)],
+)
 async def test_a_body_that_cannot_be_unpacked_is_damaged(server: WireServer, encoding: str, body: bytes) -> None:
     server.script([Reply((body,), headers={"content-encoding": encoding}), Turn("Hello")])
     async with client_of(server) as client:

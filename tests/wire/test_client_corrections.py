@@ -302,6 +302,15 @@ async def test_where_there_is_nothing_to_move_nothing_is_learned(server: WireSer
     assert len(server.requests) == 1
 
 
+async def test_a_limit_that_is_too_large_is_not_asked_for_by_another_name(server: WireServer) -> None:
+    server.always(error(400, "max_tokens: 9000 is more than this model writes"))
+    async with client_of(server) as client:
+        with pytest.raises(RequestError, match="more than this model writes"):
+            await updates_of(client, lambda profile: Payload([USER], TOOLS, max_tokens=9000))
+        assert client.profile == Profile()
+    assert len(server.requests) == 1
+
+
 async def test_a_busy_server_teaches_nothing(server: WireServer) -> None:
     server.script([error(429, "tool_choice is not supported at this rate"), Turn("Hi")])
     async with client_of(server) as client:

@@ -149,6 +149,24 @@ async def test_strict_servers(
     assert diagnosis.usable == ("tools_supported" not in learned)
 
 
+@pytest.mark.parametrize(
+    ("fails", "findings"),
+    [
+        (lambda request: "tools" in request.body, {"tools": False, "tool_choice": None, "mid_system": None}),
+        (lambda request: request.closing, {"tool_choice": None, "mid_system": None}),
+    ],
+    ids=["with tools", "under none"],
+)
+async def test_a_probe_that_fails_is_told_in_the_servers_words(
+    server: WireServer, fails: Callable[[Request], bool], findings: dict[str, bool | None]
+) -> None:
+    server.model(lambda request: error(500, "Out of luck") if fails(request) else follows(request.messages))
+    diagnosis = await examined(server)
+    assert results(diagnosis) == GOOD | findings
+    first = next(check for check in diagnosis.checks if check.name == next(iter(findings)))
+    assert "Out of luck" in first.detail
+
+
 async def test_a_wrong_key(server: WireServer) -> None:
     server.require_key("right-key")
     server.model(lambda request: follows(request.messages))

@@ -1,7 +1,9 @@
 """HTTP errors: each is understood, told in one line that says what to do, and retried if that can help."""
 
 import re
+import ssl
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -11,9 +13,11 @@ from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import resolve
 from app.llm.client import ModelClient
 from app.llm.failures.errors import FailureKind, RequestError
+from app.llm.failures.failures import FailureReader, chain
+from app.llm.transport import Timeouts
 from app.llm.types import Endpoint, Payload, RetryScheduled
 from tests.wire.driving import BRISK, FAST, TOOLS, client_of, complete, opening, response, updates_of
-from tests.wire.replies import Reply, Turn, document, error, stream
+from tests.wire.replies import STALL, Reply, Turn, document, error, stream
 from tests.wire.server import WireServer
 
 K = FailureKind
@@ -289,6 +293,12 @@ async def test_a_missing_key_and_a_wrong_key_are_told_apart(server: WireServer) 
     client = ModelClient(Endpoint(server.base_url, "m", SecretStr("wrong-key")), Profile(), timeouts=BRISK)
     with pytest.raises(RequestError, match="does not accept the API key"):
         await updates_of(client)
+    server.always(error(403, "Not in your country"))
+    server.require_key("wrong-key")
+    with pytest.raises(
+        RequestError, match=r"does not allow this \(403\): Not in your country. Check what the API key"
+    ):
+        await updates_of(client)
     await client.aclose()
 
 
@@ -328,14 +338,52 @@ async def test_headers_of_the_endpoint_are_sent(server: WireServer) -> None:
         ("http://", "names no host"),
         ("http://a b/v1", "names no host"),
         ("http://[::1/v1", "not a usable base URL"),
+        ("http://127.0.0.1:9/v1\x01", "is not a usable base URL: Invalid non-printable ASCII character"),
     ],
 )
 async def test_unreachable(base_url: str, words: str) -> None:
     client = ModelClient(Endpoint(base_url, "m"), Profile(), retry=FAST, timeouts=BRISK)
-    with pytest.raises(RequestError) as caught:
-        await updates_of(client)
-    assert words in caught.value.message
+    for ask in (updates_of(client), client.models()):
+        with pytest.raises(RequestError) as caught:
+            await ask
+        assert words in caught.value.message
     await client.aclose()
+
+
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "gopher://127.0.0.1:9"])
+async def test_a_proxy_of_a_kind_that_nobody_knows_is_told(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTPS_PROXY", "https_proxy"):
+        monkeypatch.setenv(name, proxy)
+    client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), Profile(), retry=FAST, timeouts=BRISK)
+    for ask in (updates_of(client), client.models()):
+        with pytest.raises(
+            RequestError, match=r"proxy .* cannot be used: it has to be http:// or https://"
+        ) as caught:
+            await ask
+        assert caught.value.kind is FailureKind.INVALID_REQUEST, "to try again is of no use"
+    await client.aclose()
+
+
+def test_a_certificate_that_is_not_trusted_is_told_from_a_host_that_is_not_there() -> None:
+    reader = FailureReader(Endpoint("https://here.example/v1", "m"))
+    refused = ConnectionError("Connection error.")
+    refused.__cause__ = ssl.SSLCertVerificationError(1, "self-signed certificate")
+    failed = reader.unreachable(refused)
+    assert "TLS certificate that this machine does not trust (" in failed.message
+    assert "SSL_CERT_FILE" in failed.message and not failed.retryable
+
+
+def test_causes_that_lead_in_a_circle_are_told_once() -> None:
+    one, other = ValueError("one"), ValueError("other")
+    one.__cause__, other.__context__ = other, one
+    assert list(islice(chain(one), 9)) == [one, other]
+
+
+@pytest.mark.parametrize("deep", [80, 5_000])
+async def test_words_that_are_nested_deep_are_not_looked_for(server: WireServer, deep: int) -> None:
+    failed = await failure(server, document('{"error":' * deep + '"hidden"' + "}" * deep, status=400))
+    assert failed.kind is FailureKind.INVALID_REQUEST
+    assert "hidden" not in failed.message or deep > 1000
 
 
 @pytest.mark.parametrize(
@@ -390,6 +438,13 @@ async def test_https_on_a_plain_port_is_told(server: WireServer) -> None:
     await client.aclose()
 
 
+@pytest.mark.parametrize("near", ["http://127.0.0.1:1/v1", "http://localhost/v1", "http://[::1]:8080/v1"])
+def test_a_server_on_this_machine_may_load_a_model_first(near: str) -> None:
+    assert Timeouts.for_endpoint(Endpoint(near, "m")).first > Timeouts().first
+    for far in ("https://api.example.com/v1", "http://10.0.0.7/v1", "http://localhost.example.com/v1"):
+        assert Timeouts.for_endpoint(Endpoint(far, "m")) == Timeouts()
+
+
 async def test_the_list_of_models(server: WireServer) -> None:
     server.models = ["a", "b"]
     async with client_of(server) as client:
@@ -399,6 +454,10 @@ async def test_the_list_of_models(server: WireServer) -> None:
         server.route("/v1/models", document("<html>", content_type="text/html"))
         with pytest.raises(RequestError):
             await client.models()
+        server.route("/v1/models", Reply((STALL,)))
+        async with client_of(server, timeouts=replace(BRISK, connect=0.1, write=0.1)) as impatient:
+            with pytest.raises(RequestError, match=r"nothing for 0\.1 s while waiting for the list of models"):
+                await impatient.models()
         server.route("/v1/models", error(401, "No"))
         with pytest.raises(RequestError) as caught:
             await client.models()

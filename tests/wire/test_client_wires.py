@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -208,6 +209,36 @@ async def test_anthropics_errors_are_known_for_what_they_are(
     assert raised.value.kind is expected and words in str(raised.value)
 
 
+FAILED: dict[str, tuple[str, Reply]] = {
+    "an error of status 200": ("anthropic", anthropic_error(200, "Overloaded", "overloaded_error")),
+    "a response that failed": (
+        "responses",
+        stream(
+            named({"type": "response.created", "response": {"model": "m"}}),
+            named({"type": "response.failed", "response": {"status": "failed", "error": {"message": "Overloaded"}}}),
+        ),
+    ),
+    "one that does not say why": (
+        "responses",
+        stream(named({"type": "response.failed", "response": {"status": "failed", "error": None}})),
+    ),
+    "one that is not streamed": (
+        "responses",
+        document({"object": "response", "status": "failed", "output": [], "error": {"message": "Overloaded"}}),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FAILED)
+async def test_what_failed_is_no_answer_however_it_is_said(server: WireServer, talks: list[Talk], kind: str) -> None:
+    wire, reply = FAILED[kind]
+    server.always(reply)
+    talks.append(talk := Talk(server, Profile(wire=wire)))  # type: ignore[arg-type]
+    with pytest.raises(RequestError, match="The response failed" if "why" in kind else "Overloaded") as raised:
+        await talk.ask()
+    assert "no model response" not in raised.value.message
+
+
 A_CALL = (Call("edit_file", {"path": "é.py"}),)
 
 
@@ -358,3 +389,6 @@ def test_calls_stand_in_the_order_of_their_reasoning() -> None:
     messages, _ = WIRES["responses"].written([UserText("x"), turn], Profile(wire="responses"))
     shown = [one.get("id") or one.get("call_id") or one["content"] for one in messages]
     assert shown == ["x", "r0", "Hi.", "r1", "c1", "r2", "c2", "c1", "c2"]
+    # Reasoning that led to nothing is refused.
+    messages, _ = WIRES["responses"].written([UserText("x"), replace(turn, text=" ", calls=())], Profile())
+    assert [one["content"] for one in messages] == ["x"]

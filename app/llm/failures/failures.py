@@ -83,7 +83,15 @@ class FailureReader:
     def unusable_address(self, cause: BaseException) -> Failure:
         """The base URL is none, for a reason that only the HTTP library knows."""
         words = one_line(next((str(link) for link in reversed(list(chain(cause))) if str(link)), ""), self._secrets)
-        message = f"{self._where!r} is not a usable base URL: {words}. Check the configuration."
+        message = f"{self._where!r} is not a usable base URL: {words.rstrip('.')}. Check the configuration."
+        return Failure(FailureKind.INVALID_REQUEST, message, message)
+
+    def unusable_proxy(self) -> Failure:
+        """The environment names a proxy of a kind that the HTTP library does not take."""
+        message = (
+            f"The proxy of the environment for {self._host} cannot be used: it has to be http:// or https://. "
+            "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY."
+        )
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
     def not_connected(self, seconds: float) -> Failure:

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,3 +41,8 @@ def test_no_text_is_too_strange(raw: str) -> None:
 def test_a_number_too_long_for_python_is_a_complaint() -> None:
     arguments, complaint = parse_arguments('{"n": ' + "9" * 5000 + "}")
     assert arguments is None and "not usable JSON" in complaint
+
+
+@pytest.mark.parametrize("raw", ['{"a": }', '{"n": ' + "9" * 5000 + "}", '{"a":' * 100_000 + "1" + "}" * 100_000])
+def test_what_ends_like_an_object_and_is_none_is_not_complete(raw: str) -> None:
+    assert not is_complete(raw)

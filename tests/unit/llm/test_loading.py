@@ -125,3 +125,12 @@ def test_what_is_loaded_is_no_more_looked_through_for_garbage() -> None:
         "assert gc.get_freeze_count() > 10 * len(gc.get_objects()), (gc.get_freeze_count(), len(gc.get_objects()))"
     )
     assert "openai" in modules_after(code)
+
+
+def test_what_could_not_be_loaded_is_told_and_tried_again() -> None:
+    code = (
+        "import sys\nfrom app.llm.sdk import preload\nsys.modules['openai'] = None\n"
+        "assert isinstance(preload().exception(60), ImportError)\n"
+        "del sys.modules['openai']\nassert preload().result(60) is sys.modules['openai']"
+    )
+    assert "openai" in modules_after(code)
