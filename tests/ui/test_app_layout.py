@@ -47,6 +47,20 @@ async def test_a_notice_never_covers_the_head_of_the_diff(
         assert name[name.index("~ greet.py") :] in "\n".join(shown[:4])
 
 
+async def test_a_terminal_of_hardly_any_size_ends_nothing(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, size=(120, 40)) as run:
+        server.turn(calls=[edit()])
+        server.say("Staged.")
+        await with_proposal(run)
+        for size in ((1, 1), (2, 24), (4, 3), (80, 1)):
+            await run.pilot.resize_terminal(*size)
+            for key in ("f2", "f3", "f4"):
+                await run.pilot.press(key)
+                assert run.text.count("\n") == size[1] - 1
+        await run.pilot.resize_terminal(120, 40)
+        await run.see("hunk 1 of 1", "~ greet.py")
+
+
 async def test_the_focused_pane_is_plain_to_see(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.turn(calls=[edit()])

@@ -104,7 +104,9 @@ class ReviewQueue(ScrollView, can_focus=True):
         look = {self._hovered: ("queue--hover",), self._cursor: ("queue--cursor",)}
         style = self.get_visual_style(*look.get(line, ()))
         row = Padding(self._row(self._keys[line]), _MARGIN)
-        return Visual.to_strips(self, row, width, 1, style, pad=True)[0]
+        # Between the margins there may be no room at all.
+        strips = Visual.to_strips(self, row, width, 1, style, pad=True)
+        return strips[0] if strips else Strip.blank(width, style.rich_style)
 
     def _row(self, key: str) -> Content:
         if key == _DECIDED:

@@ -237,8 +237,7 @@ class DiffSurface(ScrollView):
 
     def on_resize(self, event: events.Resize) -> None:
         """Fit the rows to the new width."""
-        if event.size.width:
-            self._size_in_sight = event.size
+        self._size_in_sight = event.size
         if event.size.width != self.sheet.scene.width:
             self.relayout()
 
