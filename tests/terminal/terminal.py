@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 import time
+import tty
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -93,6 +94,10 @@ class Terminal:
     def modes(self) -> list[Any]:
         """What the kernel does with what is typed: the attributes of termios(3)."""
         return termios.tcgetattr(self._fd)
+
+    def make_raw(self) -> None:
+        """Have the kernel give each key as it was typed, as a program before this one may have left it."""
+        tty.setraw(self._fd)
 
     def resize(self, columns: int, rows: int) -> None:
         """Change the size, as a user drags the window."""

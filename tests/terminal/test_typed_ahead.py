@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import termios
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +40,27 @@ sys.exit(main())
 """The command, which waits before it loads one of its modules until the gate is closed."""
 
 
+IN_BACKGROUND = """
+import os, signal, sys
+
+if child := os.fork():
+    os.setpgid(child, child)
+
+    def end(*_):
+        os.kill(child, signal.SIGKILL)
+        sys.exit()
+
+    signal.signal(signal.SIGTERM, end)
+    if os.WIFSTOPPED(os.waitpid(child, os.WUNTRACED)[1]):
+        os.kill(child, signal.SIGKILL)
+        open(os.environ["GATE"]).close()
+        sys.exit("stopped by the system")
+else:
+    os.setpgid(0, 0)
+""" + textwrap.indent(HELD, "    ")
+"""The same as a job in the background."""
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "workspace").mkdir()
@@ -47,14 +69,14 @@ def folder(tmp_path: Path) -> Path:
 
 @contextmanager
 def held(
-    folder: Path, *arguments: str, before: str = "app.cli.open_app", **environment: str
+    folder: Path, *arguments: str, before: str = "app.cli.open_app", program: str = HELD, **environment: str
 ) -> Iterator[tuple[Terminal, int]]:
     """The command as it waits, and the gate: closing it lets it go on."""
     gate = folder.parent / "gate"
     os.mkfifo(gate)
     gates = {"GATE": str(gate), "GATED": before, "PYTHONPATH": str(ROOT)}
     variables = terminal_environment(folder.parent / "home", **gates, **environment)
-    with running([sys.executable, "-c", HELD, *arguments], folder=folder, environment=variables) as terminal:
+    with running([sys.executable, "-c", program, *arguments], folder=folder, environment=variables) as terminal:
         # Comes back as soon as the command waits there.
         yield terminal, os.open(gate, os.O_WRONLY)
 
@@ -70,6 +92,39 @@ def test_enter_before_the_first_picture_sends(folder: Path) -> None:
             # Nor has the terminal shown it, where the cursor stood by chance.
             assert not terminal.raw.startswith(b"h")
         assert server.last.messages[-1] == {"role": "user", "content": "hello\nthere"}
+
+
+def test_enter_before_the_terminal_gives_single_keys_sends_too(folder: Path) -> None:
+    with WireServer() as server:
+        server.say("Hello yourself.")
+        endpoint = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}
+        with held(folder, before="app.runtime.typed_ahead", **endpoint) as (terminal, gate):
+            assert terminal.modes[3] & termios.ICANON
+            terminal.type("\x1b[Awhat's é-1?o\x7f\rand then")
+            os.close(gate)
+            terminal.wait_for("Hello yourself.", "❯ and then")
+        assert server.last.messages[-1] == {"role": "user", "content": "what's é-1?"}
+
+
+def test_where_single_keys_are_given_already_a_line_feed_is_ctrl_j(folder: Path) -> None:
+    with WireServer() as server:
+        server.say("Hello yourself.")
+        endpoint = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}
+        with held(folder, before="app.runtime.typed_ahead", **endpoint) as (terminal, gate):
+            terminal.make_raw()
+            terminal.type("hello\nthere\r")
+            os.close(gate)
+            terminal.wait_for("Hello yourself.")
+        assert server.last.messages[-1] == {"role": "user", "content": "hello\nthere"}
+
+
+def test_in_the_background_the_terminal_is_left_as_it_is(folder: Path) -> None:
+    """Whoever changes it there is stopped by the system."""
+    with held(folder, program=IN_BACKGROUND) as (terminal, gate):
+        assert terminal.modes == fresh_modes()
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.wait_for_exit() == 0
+        os.close(gate)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from app.runtime.typed_ahead import give_back
+from app.runtime.typed_ahead import give_back, take_lines
 from app.text.safe_text import strip_unsafe
+from app.ui.terminal.typed_lines import keys_of
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -60,6 +61,8 @@ class Attention:
             def start_application_mode(self) -> None:
                 # To what it finds here Textual goes back, for an editor too.
                 give_back()
+                for key in keys_of(take_lines()):
+                    self.process_message(key)
                 super().start_application_mode()
                 attention._driver = self
 
