@@ -109,6 +109,6 @@ class ReviewApp(App[None]):
         return screen_text(self)
 
 
-_RECORDED = "approve deny approve_all deny_all undo redo edit confirmed full_screen stranded"
+_RECORDED = "approve deny approve_all deny_all undo redo edit confirmed full_screen stranded ask_aside"
 for _kind in _RECORDED.split():
     setattr(ReviewApp, f"on_{_kind}", ReviewApp.on_event_recorded)

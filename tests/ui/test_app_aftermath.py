@@ -8,6 +8,8 @@ import pytest
 from app.conversation.events import Notice, ProposalDecided, TurnStarted, UserMessage
 from app.proposals.facts import LineComment
 from app.proposals.models import ProposalState
+from app.proposals.origin import Origin, OriginKind
+from app.ui.slash_commands import BadArgument
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_decisions import APPROVED, stage
 from tests.wire.bench import FILE, edit, of_role
@@ -25,6 +27,13 @@ async def write_feedback(run: Running, text: str) -> None:
     await run.pilot.press("r")
     await run.until(lambda: run.app.workbench.review.feedback.is_open, "the field")
     await run.write(text)
+
+
+async def go_on(run: Running, **facts: object) -> str:
+    """What is said when the model is to go on after P1 was approved."""
+    assert run.app.parts.behind_review is not None
+    aftermath = run.app.parts.behind_review.decisions.aftermath
+    return await aftermath.go_on(run.proposals[0].model_copy(update=facts), asked=True)
 
 
 def causes(run: Running) -> list[str]:
@@ -151,7 +160,10 @@ async def test_feedback_while_a_question_is_open_says_when_it_goes_out(tmp_path:
         server.call("ask_user", {"question": "Which greeting?"})
         await run.say("go on")
         await run.see("Which greeting?")
+        with pytest.raises(BadArgument, match="A question waits for your answer"):
+            await run.app.parts.commands.run("continue")
         before = len(server.requests)
+        assert await go_on(run) == " The model goes on once you have answered its question."
         await run.review()
         await write_feedback(run, "Not so")
         await run.pilot.press("ctrl+s")
@@ -237,6 +249,7 @@ async def test_ticks_on_comments_and_choices_of_hunks_survive_a_restart(tmp_path
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("f3", "space", "g", "j", "enter")
         await run.see("☑ greet.py:", "No hunk is chosen")
+        run.runtime.sessions.set_setting("review:P9", "as no version writes it")
     async with running(tmp_path, server, resume=True) as run:
         await run.see(
             "Your comments on P1, 0 of 1 open", "☑ greet.py:", "changed in v2: name it", "No hunk is chosen"
@@ -305,6 +318,11 @@ async def test_words_about_another_sessions_proposal_are_not_said_to_be_on_their
         await run.command("new")
         await run.until(lambda: run.app.session().id != first, "the new session")
         await run.review()
+        before = len(server.requests)
+        assert await go_on(run) == " It is of another session, whose model goes on there."
+        theirs = Origin(kind=OriginKind.AGENT, agent="codex")
+        assert await go_on(run, origin=theirs) == " It is of Codex, which goes on by itself."
+        assert len(server.requests) == before and not run.app.session().busy
         await write_feedback(run, "No.")
         await run.pilot.press("ctrl+s")
         await run.see("Your words go to the", "session of P1.")
@@ -377,6 +395,9 @@ async def test_to_deny_a_hunk_beside_one_that_was_written_says_that_this_stays(
         await run.pilot.press("f3", "right_square_bracket", "x")
         await run.see("1 hunk of P1 denied; what was written stays.")
         assert "nothing was written" not in run.text
+        await run.until(run.can_decide, "the picture")
+        await run.pilot.press("u")
+        await run.see("Waiting again: 1 hunk of P1.")
 
 
 async def test_to_deny_all_names_what_was_written_before(tmp_path: Path, server: WireServer) -> None:

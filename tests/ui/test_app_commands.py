@@ -1,5 +1,6 @@
 """The commands in the whole app: one registry behind slash, palette and keys."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from textual.widgets import Input, OptionList
 
 from app.actions import ACTIONS
 from app.storage.proposals import RECENT
+from app.ui.slash_commands import BadArgument
 from tests.ui.running_app import running
 from tests.wire.bench import edit, of_role
 from tests.wire.replies import Turn, error
@@ -47,6 +49,21 @@ async def test_a_command_that_makes_no_sense_says_so_in_one_line(
         await run.see(said)
         assert (run.app.session().id, run.app.settings) == (session, settings)
         assert server.requests == []
+
+
+async def test_a_command_that_has_nothing_to_act_on_says_what_is_missing(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        for command, argument, said in (
+            ("resume", "", "There is no earlier session here."),
+            ("fork", "", "There is nothing in this session to fork yet."),
+            ("from", "one two three", "Write /from "),
+            ("export", "none/such.md", "such.md cannot be written: No such file or directory."),
+        ):
+            with pytest.raises(BadArgument, match=said):
+                await run.app.parts.commands.run(command, argument)
+        await run.command("effort")
+        await run.see("Reasoning effort: ")
+        assert len(run.runtime.sessions.all()) <= 1 and server.requests == []
 
 
 async def test_gate_changes_the_policy_of_the_session(tmp_path: Path, server: WireServer) -> None:
@@ -141,6 +158,9 @@ async def test_export_writes_a_record_and_never_over_a_file(tmp_path: Path, serv
         await run.command("export notes.md")
         await run.see("exists already")
         assert target.read_text() == "mine"
+        for number in (1, 2):
+            await run.command("export")
+            await run.until(lambda number=number: len([*target.parent.glob("signoff-*.md")]) == number)  # type: ignore[misc]
 
 
 async def test_continue_sends_a_failed_request_again(tmp_path: Path, server: WireServer) -> None:
@@ -193,6 +213,9 @@ async def test_escape_interrupts_and_gives_back_what_was_queued(tmp_path: Path, 
         await run.write("and another thing")
         await run.pilot.press("enter")
         await run.see("queued")
+        for command in ("continue", "compact"):
+            with pytest.raises(BadArgument, match="The model is at work"):
+                await run.app.parts.commands.run(command)
         await run.pilot.press("f4", "escape")
         await run.settled()
         assert run.app.workbench.composer.draft == "and another thing"
@@ -210,6 +233,30 @@ async def test_without_an_endpoint_the_setup_screen_comes_first(tmp_path: Path) 
         await run.screen("SetupScreen")
         await run.pilot.press("escape")
         await run.until(lambda: run.app.workbench.composer.draft == "hello", "the message back in the composer")
+
+
+async def test_where_the_demo_model_cannot_listen_one_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object) -> None:
+        raise OSError("no port is free")
+
+    async with running(tmp_path) as run:
+        await run.screen("SetupScreen")
+        await run.see("on this machine")
+        monkeypatch.setattr(asyncio, "start_server", refused)
+        await run.pilot.press("end", "enter")
+        await run.see("The demo server cannot listen", "no port is free")
+        assert run.app.current_session is None
+
+
+async def test_where_the_endpoint_lists_no_models_a_name_can_be_typed(tmp_path: Path) -> None:
+    async with running(tmp_path, base_url="http://127.0.0.1:9/v1", api_key="key") as run:
+        await run.screen("ModelScreen")
+        await run.see("Nothing answers at", "A name can be")
+        await run.write("my-model")
+        await run.pilot.press("enter")
+        await run.until(lambda: run.app.settings.model == "my-model", "the model")
 
 
 async def test_with_an_endpoint_but_no_model_the_endpoint_is_asked(tmp_path: Path, server: WireServer) -> None:
@@ -264,6 +311,8 @@ async def test_a_name_that_is_not_listed_can_be_typed(tmp_path: Path, server: Wi
     async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
         await run.screen("ModelScreen")
         assert run.app.current_session is None, "what the endpoint does not list may be a slip"
+        await run.pilot.press("escape")
+        await run.see("No model yet: send anything to choose one")
 
 
 async def test_a_defect_is_told_in_one_line_and_logged_without_values(tmp_path: Path, server: WireServer) -> None:

@@ -5,17 +5,33 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.agent.updates import Recorded
+from app.checks.results import Checked
+from app.conversation.side_events import SideAnswer
 from app.proposals.models import DeniedPart, HunkState, Op, Proposal, ProposalState, Rung
 from app.proposals.splitting import Part
 from app.tools.contract import Confirmation
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
+from widgets.approval.checked import check_lines
 from widgets.approval.looked_at import Unseen
 from widgets.approval.notes import Remark
-from widgets.approval.offered import is_offered
+from widgets.approval.offered import is_offered, title_now
 from widgets.approval.readiness import GRACE_SECONDS, Guard
 from widgets.approval.remarks import quote
 from widgets.approval.state import ReviewState
-from widgets.approval.verdicts import Ask, Do, Refuse, approve, approve_all, caveats, deny_all
+from widgets.approval.threads import Threads
+from widgets.approval.verdicts import (
+    Ask,
+    Do,
+    Refuse,
+    approve,
+    approve_all,
+    caveats,
+    deny,
+    deny_all,
+    deny_in_words,
+    unseen_words,
+)
 from widgets.approval.wording import confirmation_row, headline, proposal_row
 from widgets.diff.seen import changed_lines
 
@@ -36,6 +52,13 @@ def seen(state: ReviewState, *values: Proposal) -> ReviewState:
                 for number in range(changed_lines(hunk)):
                     shown.note(hunk, number)
     return state
+
+
+def asked_of_all(state: ReviewState) -> str:
+    """The question that comes before everything is approved."""
+    verdict = approve_all(state)
+    assert isinstance(verdict, Ask)
+    return verdict.question
 
 
 @given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from(list(ProposalState))), max_size=12))
@@ -168,6 +191,17 @@ def test_verdicts_on_one_proposal() -> None:
     for decided in (ProposalState.APPLIED, ProposalState.STALE, ProposalState.SUPERSEDED):
         other = value.model_copy(update={"state": decided})
         assert isinstance(approve(state, other, shown=True, versions=False), Refuse)
+        if not other.state.waiting:
+            gone = Refuse("P1 is not waiting any more.")
+            assert approve(state, other, shown=True, versions=False) == deny(state, other) == gone
+
+
+def test_what_is_on_disk_is_not_taken_back_over_what_changed_since() -> None:
+    value = proposal("P1", [file_diff("a.py", "a\n", "b\n", on_disk=True)])
+    state, gone = seen(ReviewState(), value), stale(value, "a.py changed")
+    for denied in (deny, deny_in_words):
+        assert denied(state, value) == Do("deny", ("P1",))
+        assert denied(state, gone) == Refuse("P1 is stale and cannot be taken back: a.py changed")
 
 
 def test_a_bulk_approval_never_takes_the_doubtful_without_naming_it() -> None:
@@ -210,6 +244,7 @@ def test_a_space_at_the_end_of_a_line_is_not_doubtful() -> None:
 
 def test_denying_all_of_nothing_and_of_one() -> None:
     assert isinstance(deny_all(ReviewState()), Refuse)
+    assert isinstance(approve_all(ReviewState()), Refuse)
     assert deny_all(ReviewState(waiting=[one("P1")])) == Do("deny", ("P1",))
 
 
@@ -249,10 +284,13 @@ def test_a_quote_has_the_lines_around_with_their_signs() -> None:
 
 
 def test_a_file_that_has_no_hunks_counts_as_unseen_by_itself() -> None:
-    value = proposal("P1", [file_diff("run.sh", "a\n", "a\n", op=Op.MODE)])
+    value = proposal("P1", [file_diff("run.sh", "a\n", "a\n", op=Op.MODE, rebased=True)])
     state = ReviewState(waiting=[value])
     assert state.unseen(value) == Unseen(0, 0, ("run.sh",))
+    assert unseen_words("P1", state.unseen(value)) == "run.sh of P1 was never on screen"
+    assert asked_of_all(state) == "Left out: P1 (re-based run.sh, run.sh never on screen)."
     assert not seen(state, value).unseen(value)
+    assert asked_of_all(state) == "Left out: P1 (re-based run.sh)."
 
 
 def test_what_was_left_out_does_not_come_back_under_another_name() -> None:
@@ -297,3 +335,24 @@ def test_what_was_denied_of_a_proposal_that_waits_can_be_taken_back() -> None:
         state = ReviewState(waiting=[shown], current=shown.id)
         assert (state.to_take_back is shown) is offered
         assert is_offered("undo", state, None) is offered
+
+
+def test_what_was_decided_says_first_that_a_tool_waits_for_permission() -> None:
+    state = ReviewState(recent=[one("P1", state=ProposalState.APPLIED)], current="P1")
+    assert "Nothing waits for you." in headline(state, str)[1].plain
+    state.permissions.asked["c1"] = Confirmation("command", "Run a command", "make test", ".")
+    assert "your permission is needed: make test" in headline(state, str)[1].plain
+
+
+def test_where_nothing_is_shown_a_key_means_what_its_action_is_called() -> None:
+    assert title_now("deny", ReviewState(), None, comparing=False) == ""
+
+
+def test_there_is_no_line_about_checks_where_there_are_none() -> None:
+    assert check_lines(ReviewState(checks={"P1": Checked("P1", 1)}), "P1", str, 80) == []
+
+
+def test_an_answer_to_a_question_that_is_not_known_is_about_nothing() -> None:
+    threads = Threads()
+    assert threads.take(Recorded(SideAnswer(question="q", proposal="P1", text="So."))) is None
+    assert threads.on("P1") == []

@@ -231,6 +231,12 @@ async def test_without_a_model_it_says_what_to_do_and_keeps_the_words(tmp_path: 
         await run.pilot.press("enter")
         await run.see("choose a model first", "why?")
         assert run.app.workbench.review.asking.has_keys
+        assert run.app.parts.behind_review is not None
+        aftermath = run.app.parts.behind_review.decisions.aftermath
+        assert aftermath.words_sent(run.proposals) == (
+            " There is no model that could read your words; they are in the log."
+        )
+        assert await aftermath.go_on(run.proposals[0], asked=True) == " There is no model yet that could go on."
 
 
 async def test_picked_lines_go_out_with_the_question(tmp_path: Path, server: WireServer) -> None:
@@ -251,7 +257,7 @@ async def test_who_types_on_after_the_field_has_gone_decides_nothing() -> None:
     app = ReviewApp(small())
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        await pilot.press("q", *"why yes", "escape", *"yYnNxo")
+        await pilot.press("q", "enter", *"why yes", "escape", *"yYnNxo")
         assert posted(app) == [] and app.focused is app.review.view
         assert "closed just now" in screen(app)
         await pilot.press("q")
@@ -261,6 +267,24 @@ async def test_who_types_on_after_the_field_has_gone_decides_nothing() -> None:
         await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [Review.Approve("P1", 1, None)]
+
+
+async def test_an_answer_is_no_feedback_for_what_is_decided_by_now() -> None:
+    item = small()
+    app = ReviewApp(item)
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        place = Place("P1", "a.py", item[1][0].change.hunks[0].id)
+        question = SideQuestion(uid="q", **place._asdict(), number=1, text="why?")
+        app.review.load_threads([question, SideAnswer(question="q", proposal="P1", text="So.")])
+        await pilot.press("q", "n", "o", "w", "question_mark")
+        app.put(item[0].model_copy(update={"state": ProposalState.APPLIED}))
+        await pilot.press("ctrl+f")
+        assert "P1 is decided, or not listed here: nobody would get the feedback." in screen(app)
+        assert app.review.asking.has_keys and app.review.state.unsaid.drafts == {}
+        app.review.take_aside(Recorded(SideQuestion(uid="r", **place._asdict(), number=1, text="and?")))
+        await pilot.press("enter")
+        assert posted(app) == [], "the answer before is awaited"
 
 
 async def test_what_is_asked_about_stays_in_view_above_the_panel() -> None:

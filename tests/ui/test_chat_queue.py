@@ -6,6 +6,7 @@ import pytest
 from textual.events import Paste
 
 from tests.ui.running_app import running
+from tests.ui.sample_diffs import proposal, retry_change
 from tests.wire.replies import STALL, chunk, stream
 from tests.wire.server import WireServer
 
@@ -74,6 +75,13 @@ async def test_a_session_that_is_open_elsewhere_is_looked_at(tmp_path: Path, ser
             await second.pilot.press("enter")
             await second.see("which alone can")
             assert second.app.workbench.composer.draft == "me too", "the words are not lost"
+            await second.pilot.press("f4")
+            await second.until(lambda: second.app.parts.behind_review is not None, "the review")
+            assert second.app.parts.behind_review is not None
+            aftermath = second.app.parts.behind_review.decisions.aftermath
+            goes_on = await aftermath.go_on(proposal("P1", retry_change()), asked=True)
+            assert goes_on == " Let the model go on in the window that has this session open."
+            await second.pilot.press("f2")
             assert len(server.requests) == 1
             second.app.workbench.composer.draft = ""
             second.app.clear_notifications()

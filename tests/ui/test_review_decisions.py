@@ -8,6 +8,8 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from app.checks.results import Checked, Outcome, Result
+from app.checks.results import State as CheckState
 from app.proposals.models import FileDiff, HunkState, Proposal, ProposalState, Rung
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
@@ -77,12 +79,16 @@ async def test_keys_that_are_pressed_without_looking_decide_nothing() -> None:
 
 
 async def test_decision_keys_are_dead_right_after_the_proposal_came_up() -> None:
-    app = ReviewApp(small())
+    app = ReviewApp(small(), small("P2", state=ProposalState.APPLIED))
+    app.review.state.last_decided = "P2"
+    red = Result("tests", CheckState.FAILED, outcome=Outcome(CheckState.FAILED, 1))
     async with app.run_test(size=BIG) as pilot:
+        app.review.set_checks(Checked("P1", 1, (red,)))
         await pilot.pause()
         app.review.view.focus()
         await pilot.pause()
-        for key in ("y", "n", "Y", "N", "x", "u", "e", "r"):
+        for key in ("y", "n", "Y", "N", "x", "u", "e", "r", "S"):
+            assert app.review.has_effect(key), key
             await pilot.press(key)
             assert posted(app) == [], key
             assert app.review.deciding.question is None, key
@@ -153,7 +159,9 @@ async def test_typing_in_the_composer_decides_nothing() -> None:
     app = ReviewApp(small())
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        app.query_one(Input).focus()
+        app.screen.set_focus(app.query_one(Input))
+        app.review.action_approve()
+        app.review.action_deny()
         await pilot.press("y", "n", "Y", "N", "u")
         assert posted(app) == []
         assert app.query_one(Input).value == "ynYNu"
@@ -175,6 +183,7 @@ async def test_the_first_proposal_stays_shown_when_another_arrives() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         app.put(*small("P2", "b.py"))
+        app.review.set_diffs("P2", app.diffs["P2"])
         await pilot.press("y")
         assert posted(app) == [Review.Approve("P1", 1, None)]
 
@@ -417,6 +426,8 @@ async def test_nothing_is_approved_or_denied_by_hunk_before_its_diff_is_on_scree
         await app.pass_grace()
         await pilot.press(key)
         assert posted(app) == []
+        await pilot.press("q")
+        assert "There is no proposal on the screen to ask about." in screen(app)
 
 
 async def test_undo_of_the_last_approval_while_the_next_proposal_is_shown() -> None:

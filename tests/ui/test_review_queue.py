@@ -32,6 +32,18 @@ def listed(app: ReviewApp) -> list[str]:
     return list(app.review.pane.queue.items)
 
 
+async def test_where_nothing_is_listed_the_keys_lead_nowhere() -> None:
+    app = ReviewApp()
+    moves = ("up", "down", "home", "end", "pageup", "pagedown", "enter")
+    async with app.run_test(size=BIG) as pilot:
+        app.review.pane.queue.focus()
+        await pilot.press(*moves)
+        app.review.view.focus()
+        await pilot.press(*moves, "V", "]", "}", "z", "Z", "w", "v", "c", "*", "space", "t", "e", "q", "full_stop")
+        assert app.posted == [] and app.focused is app.review.view
+        assert "Nothing to review yet." in app.text()
+
+
 async def test_what_was_decided_is_one_line_that_opens_and_closes() -> None:
     app = with_history()
     async with app.run_test(size=BIG) as pilot:

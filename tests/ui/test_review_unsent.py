@@ -29,6 +29,18 @@ async def test_feedback_for_a_proposal_that_was_decided_meanwhile_is_handed_on(b
         assert posted(app) == [Review.Stranded("hmm" if begin == "r" else "a.py:2  hmm")]
 
 
+async def test_a_comment_on_what_is_not_listed_any_more_is_handed_on() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("c", "h", "m")
+        app.proposals.clear()
+        app.tell()
+        await pilot.press("ctrl+s")
+        await pilot.pause()
+        assert posted(app) == [Review.Stranded("hm")]
+
+
 async def test_what_was_put_aside_is_handed_on_once_its_proposal_is_decided_elsewhere() -> None:
     value, diffs = small()
     app = ReviewApp((value, diffs))

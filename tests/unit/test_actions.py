@@ -50,6 +50,12 @@ def test_switches_are_read(argument: str, now: bool, then: bool) -> None:
     assert slash_commands.switch("wrap", argument, now) is then
 
 
+def test_a_name_is_one_word() -> None:
+    assert [slash_commands.word("theme", argument) for argument in ("", " nord ")] == ["", "nord"]
+    with pytest.raises(BadArgument, match="Write /theme "):
+        slash_commands.word("theme", "nord dark")
+
+
 def test_a_file_may_have_spaces_in_quotes(tmp_path: Path) -> None:
     assert slash_commands.file('"my notes.md"', tmp_path) == tmp_path / "my notes.md"
     assert slash_commands.file("", tmp_path) is None

@@ -242,9 +242,6 @@ class AskingKeys(CountingKeys):
         event.stop()
         place, answered = event.place, [one for one in self.threads.of(event.place) if one.answered]
         proposal = self.state.get(place.proposal)
-        if not answered:
-            self.say("There is no answer yet.")
-            return
         if proposal is None or not proposal.state.waiting or not self.state.lists(proposal.id):
             self.say(f"{place.proposal} is decided, or not listed here: nobody would get the feedback.")
             return

@@ -134,8 +134,7 @@ class ReviewQueue(ScrollView, can_focus=True):
 
     def action_cursor_down(self) -> None:
         """The next item, after the last the first."""
-        if self._keys:
-            self.action_move_to(0 if self._cursor is None else (self._cursor + 1) % len(self._keys))
+        self.action_move_to(0 if self._cursor is None else self._cursor + 1)
 
     def action_cursor_up(self) -> None:
         """The item before."""

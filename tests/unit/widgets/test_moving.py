@@ -7,8 +7,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.examples import at_most
+from tests.ui.sample_diffs import file_diff
+from tests.ui.sample_diffs import proposal as proposed
 from tests.unit.proposals.bench import Bench, numbered
-from widgets.approval.notes import Remark
+from widgets.approval.notes import Remark, moved
 from widgets.approval.state import ReviewState
 
 
@@ -75,3 +77,16 @@ def test_a_remark_stays_at_its_hunk_when_the_user_edits_that(tmp_path: Path) -> 
     state.update([site.service.replace_result(proposal.id, "a.txt", f"{edited}\n")])
     (remark,) = state.unsaid.remarks[proposal.id]
     assert site.service.diffs(proposal.id)[0].new[remark.line] == "Dee"
+
+
+def test_a_remark_stays_as_it_is_where_it_cannot_be_told_where_its_line_went() -> None:
+    two_more = proposed("P1", [file_diff("a.txt", "1\n2\n3\n4\n", "1\nA\nB\n2\n3\n4\n")])
+    denied = proposed("P1", [file_diff("a.txt", "1\n2\n3\n4\n", "1\n2\n3\n4\n")])
+    rebased = proposed("P1", [file_diff("a.txt", "1\nA\nB\n2\n3\n4\n", "1\nA\nB\n2\n3\n4\n5\n")])
+    elsewhere = proposed("P1", [file_diff("b.txt", "1\n", "2\n")])
+    on_new, on_old = Remark("a.txt", "new", 4, "why?"), Remark("a.txt", "old", 2, "why?")
+    assert moved(on_new, two_more, denied).line == 2, "the third line"
+    assert moved(on_old, two_more, denied) == on_old
+    for after in (rebased, elsewhere):
+        assert moved(on_new, two_more, after) == on_new
+    assert moved(on_new, elsewhere, two_more) == on_new
