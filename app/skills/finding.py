@@ -69,9 +69,8 @@ def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> Skill
         except (WorkspaceError, ValueError) as error:
             problems.append(visible(f"{where}: {error}", keep=""))
             continue
-        except (OSError, RuntimeError) as error:
-            # A loop of links is a RuntimeError.
-            problems.append(visible(f"{where} cannot be read: {getattr(error, 'strerror', None) or error}", keep=""))
+        except OSError as error:
+            problems.append(visible(f"{where} cannot be read: {error.strerror or error}", keep=""))
             continue
         if skill is None:
             continue

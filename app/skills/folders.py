@@ -75,7 +75,8 @@ class UserFolder:
     def read(self, file: str) -> bytes:
         """A file in it."""
         root = self._root.resolve()
-        real = (root / file).resolve()
+        # A loop of links it leaves as it is, which then can't be read.
+        real = Path(os.path.realpath(root / file))
         if not real.is_relative_to(root):
             raise UnsafePath(f"{file} is not in the folder of the skill")
         return _no_secret(file, real.name, read_file(real, LARGEST)[0])

@@ -1,10 +1,13 @@
-"""`apply_patch`: a unified diff or a patch with `*** Begin Patch`, over any number of files."""
+"""`apply_patch`: a unified diff or a patch with `*** Begin Patch`, over any number of files.
+
+Kept apart: the other edits name their file in the call, here the patch does.
+"""
 
 import asyncio
 
 from pydantic import Field
 
-from app.tools.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
+from app.tools.contract import Tool, ToolArguments, ToolContext, ToolOutput
 from app.tools.staging import refusals_told, stage
 from app.tools.targets import ask_if_secret
 
@@ -30,8 +33,6 @@ class ApplyPatch(Tool):
 
     async def run(self, arguments: ApplyPatchArguments, context: ToolContext) -> ToolOutput:
         """Stage the patch."""
-        if not arguments.patch.strip():
-            raise ToolError("The patch is empty.")
         draft = context.draft
         with refusals_told():
             patch = await asyncio.to_thread(draft.read_patch, arguments.patch)

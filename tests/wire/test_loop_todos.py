@@ -36,6 +36,11 @@ async def test_a_list_is_kept_unasked_and_what_came_of_it_told(server: WireServe
         (result,) = results(on)
         assert result.todos is not None and [todo.model_dump() for todo in result.todos] == LIST
         assert server.last.messages[-1]["content"] == "Kept: 1 of 3 done."
+        server.turn(calls=[("write_todos", {"todos": []})])
+        server.say("Nothing is left.")
+        await on.say("never mind")
+        assert server.last.messages[-1]["content"] == "The list is empty."
+        assert results(on)[-1].todos == ()
         on.check()
 
 

@@ -72,8 +72,6 @@ class HeadAndTail:
             self._head.append(text[:room])
             self._in_head += len(self._head[-1])
             text = text[room:]
-        if not text:
-            return
         self._tail.append(text)
         self._in_tail += len(text)
         while self._in_tail > self._tail_size:
@@ -106,8 +104,6 @@ class LiveOutput:
 
     def feed(self, text: str) -> None:
         """Take more; it goes out within `LIVE_INTERVAL`."""
-        if not text:
-            return
         self._waiting.append(text)
         self._characters += len(text)
         if self._characters > _LIVE_HELD:
@@ -133,6 +129,4 @@ class LiveOutput:
 
 def without_overwritten(text: str) -> str:
     """The text as a terminal would leave it where a carriage return starts a line over (progress bars)."""
-    if "\r" not in text:
-        return text
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))

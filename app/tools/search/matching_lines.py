@@ -109,7 +109,7 @@ class RegexMatcher:
             self._process.stdin.write(json.dumps(question) + "\n")
             self._process.stdin.flush()
             answer = self._process.stdout.readline()
-        except (OSError, ValueError) as error:
+        except OSError as error:
             raise MatcherStopped from error
         if not answer:
             raise MatcherStopped

@@ -94,8 +94,6 @@ class Search:
         prefix = "" if self.under == "." else f"{self.under}/"
         matches = glob_matcher(self.glob) if self.glob else None
         for path, _ in overlay_files(self.context, self.under, lambda: self._stopped):
-            if self._stopped:
-                return
             if matches and not (matches(path.removeprefix(prefix)) or matches(path)):
                 continue
             if path != self.allowed_secret and secret_reason(path):
@@ -151,8 +149,6 @@ class Search:
 
 def _clipped(line: str, column: int) -> str:
     """The part of a long line around its match."""
-    if len(line) <= SHOWN_CHARACTERS:
-        return line
     start = max(0, min(column - SHOWN_CHARACTERS // 3, len(line) - SHOWN_CHARACTERS))
     end = start + SHOWN_CHARACTERS
     return f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''}"

@@ -157,7 +157,10 @@ def test_where_it_comes_from_is_kept(root: Path) -> None:
         ({"path": "a.txt", "old": "x", "new": "y"}, "path is not an argument here"),
         ({"files": [{"path": "a.txt"}]}, "give `edits`, `content`, `delete` or `new_path`"),
         ({"files": [{"path": "a.txt", "edits": [{"old": "x"}]}]}, "files.0.edits.0.new is missing"),
-        ({"files": [{"path": "a.txt", "content": "", "delete": True}]}, "`delete` goes with nothing else"),
+        (
+            {"files": [{"path": "a.txt", "content": "", "delete": True}]},
+            "- files.0: a.txt: `delete` goes with nothing else\n",
+        ),
         ({"files": [{"path": "a.txt", "content": "x"}], "wait_seconds": -1}, "wait_seconds"),
         ({"files": [{"path": "a.txt", "delete": True}, {"path": "./a.txt", "delete": True}]}, "named twice"),
         ({"files": [{"path": "../b.txt", "content": "x"}]}, "leads out of the workspace"),

@@ -147,6 +147,7 @@ class Bench:
     on_ask: Callable[[], None] = lambda: None
     ways: Sequence[Way] = tuple(Way)
     """How commands may run."""
+    planning: bool = False
 
     def __post_init__(self) -> None:
         state = self.workspace.root.parent / "runs"
@@ -160,13 +161,13 @@ class Bench:
 
     @property
     def context(self) -> ToolContext:
-        return ToolContext(self.workspace, self.draft, self.live.append, self.confirm)
+        return ToolContext(self.workspace, self.draft, self.live.append, self.confirm, planning=self.planning)
 
-    async def call(self, name: str, **arguments: object) -> ToolOutput:
+    async def call(self, tool_name: str, /, **arguments: object) -> ToolOutput:
         """What a model's call comes to, from raw arguments on."""
-        tool: Tool | None = self.tools.get(name)
+        tool: Tool | None = self.tools.get(tool_name)
         assert tool is not None
-        return await tool.run(self.tools.parse(name, arguments), self.context)
+        return await tool.run(self.tools.parse(tool_name, arguments), self.context)
 
 
 def _hash(content: bytes | None) -> str:

@@ -116,7 +116,7 @@ async def test_names_of_secrets_show_but_not_more(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "message"), [("nope", "does not exist"), ("..", "leads out"), (".git", "belongs to git")]
+    ("path", "message"), [("nope", "^nope does not exist"), ("..", "leads out"), (".git", "belongs to git")]
 )
 async def test_refuses(bench: Bench, path: str, message: str) -> None:
     with pytest.raises(ToolError, match=message):

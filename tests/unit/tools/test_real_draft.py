@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from app.proposals.draft import Draft
 from app.proposals.service import ProposalService
+from app.proposals.text.document import MAX_BYTES
 from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.proposals.memory_store import MemoryStore
@@ -69,6 +70,24 @@ async def test_what_was_told_is_what_an_approval_writes(bench: Bench, service: P
         "src/a.py",
     ]
     assert sorted(bench.workspace.files()) == ["d.py", "new/c.py", "src/a.py"]
+
+
+async def test_a_folder_is_told_from_a_file_that_is_missing(bench: Bench) -> None:
+    with pytest.raises(ToolError, match=r"src is a folder\. Use list_files"):
+        await bench.call("read_file", path="src")
+
+
+async def test_a_file_that_is_too_large_is_said_to_be(bench: Bench) -> None:
+    with (bench.workspace.root / "large").open("wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    with pytest.raises(ToolError, match="can't be read: larger than"):
+        await bench.call("read_file", path="large")
+
+
+async def test_an_empty_patch_is_none(bench: Bench, draft: Draft) -> None:
+    with pytest.raises(ToolError, match="This is no patch"):
+        await bench.call("apply_patch", patch=" \n")
+    assert not draft.changed
 
 
 async def test_a_patch(bench: Bench) -> None:

@@ -99,7 +99,7 @@ def test_get_knows_only_its_tools() -> None:
         ("read_file", {"path": "a", "start_line": "5", "end_line": " 7 "}, {"start_line": 5, "end_line": 7}),
         ("read_file", {"path": "a", "start_line": None}, {"start_line": None}),
         ("read_file", {"path": "a", "start_line": 5.0}, {"start_line": 5}),
-        ("search_text", {"pattern": "x", "regex": "true", "path": None, "ignore_case": None}, {"regex": True}),
+        ("search_text", {"pattern": "x", "regex": " true\n", "path": None, "ignore_case": None}, {"regex": True}),
         ("list_files", {}, {"path": None, "pattern": None}),
         ("ask_user", {"question": "q", "options": '["a", "b"]'}, {"options": ["a", "b"]}),
         ("ask_user", {"question": "q", "options": "yes"}, {"options": ["yes"]}),

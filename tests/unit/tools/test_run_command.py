@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,32 @@ async def test_a_folder_that_only_mv_can_rename_is_explained(allowed: Bench) -> 
 
 async def test_names_the_signal_that_ended_it(allowed: Bench) -> None:
     assert "[ended by signal SIGSEGV" in (await allowed.call("run_command", command="kill -SEGV $$")).text
+
+
+async def test_a_signal_without_a_name_is_told_by_its_number(allowed: Bench) -> None:
+    assert "[ended by signal 35;" in (await allowed.call("run_command", command="kill -35 $$")).text
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
+async def test_the_shell_is_bash_where_there_is_one(allowed: Bench) -> None:
+    assert "\nfrom bash\n" in (await allowed.call("run_command", command="cat <(echo from bash)")).text
+
+
+async def test_in_plan_mode_nothing_runs_on_the_users_own_files(bench: Bench) -> None:
+    bench.answer, bench.ways, bench.planning = ConfirmationAnswer(True), [Way.IN_PLACE], True
+    bench.__post_init__()
+    with pytest.raises(ToolError, match="Plan mode: not on your own files"):
+        await bench.call("run_command", command="touch ../ran")
+    assert bench.asked == [] and not (bench.workspace.root.parent / "ran").exists()
+
+
+async def test_where_there_is_no_room_for_a_run_it_is_said(allowed: Bench) -> None:
+    await allowed.sandbox.means()
+    runs = allowed.workspace.root.parent / "runs"
+    shutil.rmtree(runs, ignore_errors=True)
+    runs.write_text("a file, where there was a folder")
+    with pytest.raises(ToolError, match=r"^The command could not be run: .*\.$"):
+        await allowed.call("run_command", command="true")
 
 
 async def test_has_no_input_no_terminal_and_no_colours(allowed: Bench) -> None:
@@ -254,3 +281,8 @@ async def test_a_shell_that_lies_in_the_workspace_is_not_run(
     monkeypatch.chdir(elsewhere)
     monkeypatch.setenv("PATH", f"{allowed.workspace.root}/bin" if path == "inside" else "bin")
     assert "evil" not in (await allowed.call("run_command", command="echo good")).text
+
+
+async def test_a_command_that_is_too_long_to_be_started_is_said_to_be(allowed: Bench) -> None:
+    with pytest.raises(ToolError, match=r"^The command could not be started: Argument list too long\.$"):
+        await allowed.call("run_command", command=f": {'x' * 200_000}")

@@ -5,6 +5,8 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
 from app.tools.search import search_text, searching
-from app.tools.search.matching_lines import WORKER
+from app.tools.search.matching_lines import WORKER, Hit, LiteralMatcher, MatcherStopped, RegexMatcher
 from app.tools.search.ripgrep import find_ripgrep
 from tests.examples import at_most
 from tests.unit.tools.memory_draft import Bench
@@ -132,11 +134,12 @@ class TestBothEngines:
 
     async def test_secrets_are_left_out_and_named(self, bench: Bench) -> None:
         put(bench, ".env", "KEY=needle hunter2\n")
+        put(bench, "conf/.env", "KEY=hunter2, of which not even this much is told: whether it has the word\n")
         put(bench, "key.txt", "-----BEGIN RSA PRIVATE KEY-----\nneedle hunter2\n")
         (bench.workspace.root / "plain.txt").symlink_to(".env")
         output = await bench.call("search_text", pattern="needle")
         assert "hunter2" not in output.text
-        assert "not searched, since they look like secrets: .env, key.txt" in output.text
+        assert "not searched, since they look like secrets: .env, conf/.env, key.txt" in output.text
         assert bench.asked == []
 
     async def test_a_secret_that_is_named_is_asked_for(self, bench: Bench) -> None:
@@ -246,6 +249,51 @@ async def test_cancelling_ends_the_search_at_once(bench: Bench) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+@dataclass
+class Watched(LiteralMatcher):
+    """Finds a word, and does something whenever it has looked through a file."""
+
+    then: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        super().__init__("needle", False)
+
+    def hits(self, lines: Sequence[str]) -> list[Hit]:
+        found = super().hits(lines)
+        self.then()
+        return found
+
+
+def test_a_search_that_is_stopped_looks_into_no_other_file(bench: Bench) -> None:
+    for path in ("a", "b"):
+        put(bench, path, "needle\n")
+    search = searching.Search(bench.context, ".", "", Watched(lambda: search.stop()), None)
+    found = search.run()
+    assert [path for path, _ in found.files] == ["a"] and found.cut_short
+
+
+def test_a_file_that_meanwhile_leads_elsewhere_is_not_shown(bench: Bench) -> None:
+    put(bench, "a", "needle\n")
+    (bench.workspace.root.parent / "outside").write_text("x")
+
+    def lead_out() -> None:
+        (bench.workspace.root / "a").unlink()
+        (bench.workspace.root / "a").symlink_to("../outside")
+
+    assert searching.Search(bench.context, ".", "", Watched(lead_out), None).run().files == []
+
+
+def test_whoever_asks_on_after_the_worker_was_stopped_is_told_so() -> None:
+    matcher = RegexMatcher("a+", False)
+    matcher.prepare()
+    matcher.stop()
+    # The first is more than a pipe takes by itself.
+    for text in ("a" * 1_000_000, "a"):
+        with pytest.raises(MatcherStopped):
+            matcher.hits([text])
+    matcher.close()
 
 
 def test_a_ripgrep_in_the_workspace_is_not_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
