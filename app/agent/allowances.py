@@ -38,8 +38,6 @@ class Allowances:
             return ""
         if confirmation in self._same:
             return "this session"
-        if confirmation.kind not in ("command", "server"):
-            return ""
         if form := next((form for form in self._forms if _covers(form, confirmation)), None):
             return f"{form} in this session"
         kept = await asyncio.to_thread(self._kept)

@@ -19,17 +19,9 @@ class Publisher:
         self._gate = gate
         self._queue = queue
         self._publish = publish
-        self._live = False
-        self._shown = False
-
-    def go_live(self) -> None:
-        """Publish from now on."""
-        self._live = True
-        self._shown = self._gate.closed
+        self._shown = gate.closed
 
     def apply(self, event: Event) -> None:
-        if not self._live:
-            return
         self._publish(Recorded(event))
         self.check_gate()
         if isinstance(event, MessageQueued | QueueTaken):

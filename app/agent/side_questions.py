@@ -249,8 +249,6 @@ class SideQuestions:
 
 def _refuse_secret(workspace: Workspace, path: str, lines: tuple[str, ...]) -> None:
     """Raise ProposalError for a file that looks like a secret: nothing of it is sent unasked."""
-    if not path:
-        return
     content = "\n".join(lines).encode("utf-8", "surrogateescape")
     try:
         reason = looks_secret(workspace, path, content)

@@ -211,8 +211,8 @@ class Turn:
         await self._log.append(*aborted, TurnEnded(stopped=stopped, message=message))
 
     async def _run_calls(self) -> None:
-        if (message := self._state.last_message) is None:
-            return
+        message = self._state.last_message
+        assert message is not None, "calls come with a response"
         await self._executor.run(message, self._interrupter, self._gate, answers=self._answers())
 
     async def _close(self, kind: InterventionKind) -> None:

@@ -56,7 +56,8 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
             return f"## {event.model or 'Model'}{_STATES.get(event.state, '')}, {when}\n\n{event.text}"
         case ToolResult():
             call = calls.get(event.call)
-            came_to = f"- {call.name if call else 'call'} {_target(call)}: {event.outcome}, {event.summary}"
+            called = " ".join(filter(None, (call.name if call else "call", _target(call))))
+            came_to = f"- {called}: {event.outcome}, {event.summary}"
             return f"{came_to}{_images(event.images)}"
         case ProposalStaged():
             return _staged(event, diffs.get(event.proposal, ""), when)

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from app.agent.allowances import Allowances
 from app.agent.updates import ConfirmationRequested, Failed, Update
 from app.conversation.events import ToolResult
 from app.tools.command.forms import CommandForm
-from app.tools.contract import ConfirmationAnswer, Span
+from app.tools.contract import Confirmation, ConfirmationAnswer, Span
 from tests.wire.bench import Bench, bench
 from tests.wire.server import WireServer
 
@@ -68,6 +69,13 @@ async def test_a_command_that_is_allowed_lets_no_secret_of_its_name_be_read(
         server.say("Done.")
         await on.say("Read it")
         assert user.asked == [".env", ".env"]
+
+
+async def test_what_a_command_has_changed_is_asked_about_each_time() -> None:
+    asked = Confirmation("changes", "Keep what it changed?", "make", ".")
+    allowances = Allowances()
+    await allowances.keep(asked, ConfirmationAnswer(allowed=True, span=Span.SESSION))
+    assert await allowances.covering(asked) == ""
 
 
 async def test_the_first_answer_counts(server: WireServer, tmp_path: Path) -> None:

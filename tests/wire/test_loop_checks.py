@@ -5,8 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from app.agent.updates import Recorded, Update
 from app.config.settings import Check
-from app.conversation.events import Outcome, ProposalStaged, ToolResult
+from app.conversation.events import (
+    Answer,
+    Outcome,
+    ProposalStaged,
+    Question,
+    ToolResult,
+    TurnEnded,
+    TurnStarted,
+)
 from app.proposals.models import ProposalState
 from app.proposals.trees import Trees
 from tests.ui.test_app_checks import TABLE, facts, prepared
@@ -62,6 +71,30 @@ async def test_an_untrusted_workspace_feeds_nothing(server: WireServer, tmp_path
         server.say("Done.")
         await on.say("Change it")
         assert not seen.exists()
+
+
+@pytest.mark.layer
+async def test_an_answer_that_comes_while_the_step_is_checked_waits_for_its_end(
+    server: WireServer, tmp_path: Path
+) -> None:
+    prepared(tmp_path, TABLE + "feed = true\n")
+    async with bench(server, tmp_path) as on:
+        early: list[asyncio.Task[None]] = []
+
+        def answer(update: Update) -> None:
+            if isinstance(update, Recorded) and isinstance(update.event, Question):
+                early.append(asyncio.create_task(on.session.answer("Both")))
+
+        on.session.subscribe(answer)
+        server.turn(calls=[edit(), ("ask_user", {"question": "Which?"})])
+        server.say("So be it.")
+        await on.say("Change it")
+        await asyncio.gather(*early)
+        await on.session.settled()
+        kinds = (ToolResult, Answer, TurnStarted, TurnEnded)
+        found = [type(event) for event in on.events if isinstance(event, kinds)]
+        assert found == [TurnStarted, ToolResult, TurnEnded, TurnStarted, Answer, TurnEnded]
+        on.check()
 
 
 @pytest.mark.layer

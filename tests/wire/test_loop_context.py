@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.updates import ConfirmationRequested
+from app.agent.updates import ConfirmationRequested, Failed
 from app.conversation.events import Compacted, Intervention, InterventionKind, Outcome, Pruned, ToolResult
 from app.tools.contract import ConfirmationAnswer
-from tests.wire.bench import bench, edit, of_role
+from tests.waiting import until
+from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.endpoints import OBEYS
-from tests.wire.replies import Turn, error
+from tests.wire.replies import STALL, Turn, chunk, error, stream
 from tests.wire.server import WireServer
 
 LONG = "\n".join(f"line {number} of a long file that says nothing much" for number in range(2_000))
@@ -19,6 +20,13 @@ FULL = error(400, "This model's maximum context length is 8192 tokens.", code="c
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+
+
+async def talk(on: Bench, server: WireServer) -> None:
+    """A dozen long answers, which a summary can stand for."""
+    for number in range(12):
+        server.say(f"Answer {number}. " + "Words. " * 400)
+        await on.say(f"Question {number}?")
 
 
 async def test_room_is_made_before_a_request_would_overflow(server: WireServer, tmp_path: Path) -> None:
@@ -65,9 +73,7 @@ async def test_a_full_context_is_answered_once_by_making_room(server: WireServer
 async def test_compacting_by_hand_has_the_model_summarise(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
-        for number in range(12):
-            server.say(f"Answer {number}. " + "Words. " * 400)
-            await on.say(f"Question {number}?")
+        await talk(on, server)
         server.model(lambda request: Turn("SUMMARY of all that.", prompt_tokens=9_000, completion_tokens=70))
         before = on.session.spent.total
         await on.session.compact()
@@ -88,14 +94,25 @@ async def test_compacting_by_hand_has_the_model_summarise(server: WireServer, tm
 async def test_a_summary_that_fails_falls_back_to_cutting(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
-        for number in range(12):
-            server.say(f"Answer {number}. " + "Words. " * 400)
-            await on.say(f"Question {number}?")
+        await talk(on, server)
         server.script([error(400, "no")])
         await on.session.compact()
         await on.session.settled()
         (compacted,) = [event for event in on.events if isinstance(event, Compacted)]
         assert compacted.method == "truncation" and not compacted.summary
+
+
+async def test_a_summary_that_the_user_stops_leaves_all_as_it_was(server: WireServer, tmp_path: Path) -> None:
+    server.behave(OBEYS)
+    async with bench(server, tmp_path) as on:
+        await talk(on, server)
+        sent, told = len(server.requests), len(on.events)
+        server.script([stream(chunk(content="SUMM"), STALL)])
+        await on.session.compact()
+        await until(lambda: len(server.requests) > sent, "the request for a summary")
+        on.session.interrupt()
+        await on.session.settled()
+        assert on.events[told:] == [] and not [update for update in on.updates if isinstance(update, Failed)]
 
 
 async def test_changed_files_are_told_once(server: WireServer, tmp_path: Path) -> None:

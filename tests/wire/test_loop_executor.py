@@ -1,6 +1,6 @@
 """The executor by itself: the last layer of the gate, and what an interruption or a broken call leaves."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 from app.agent.executor import Executor
 from app.agent.gate import Gate, GatePolicy
 from app.agent.interrupt import Interrupter
+from app.agent.recorder import Recorder
 from app.agent.updates import CommandOutput, ConfirmationRequested, Recorded
 from app.conversation.events import (
     AssistantMessage,
@@ -21,8 +22,18 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventLog
 from app.conversation.payload.missing_results import ABORTED_BEFORE
-from app.tools.contract import Confirmation, ConfirmationAnswer, Tool, ToolArguments, ToolContext, ToolOutput
+from app.proposals.draft import Draft
+from app.tools.contract import (
+    Confirmation,
+    ConfirmationAnswer,
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+)
 from app.tools.registry import ToolSet, standard_tools
+from tests.waiting import until
 from tests.wire.bench import FILE, Bench, bench, edit
 from tests.wire.server import WireServer
 
@@ -42,6 +53,7 @@ def executor(
     log: EventLog | None = None,
     confirm: Callable[[str, Confirmation], Awaitable[ConfirmationAnswer]] = allow,
     publish: Callable[[object], None] = lambda update: None,
+    checked: Callable[[Draft], Coroutine[Any, Any, str]] | None = None,
 ) -> Executor:
     return Executor(
         log=log or on.session.log,
@@ -51,6 +63,7 @@ def executor(
         session_id=on.session.id,
         publish=publish,
         confirm=confirm,
+        checked=checked,
     )
 
 
@@ -175,14 +188,76 @@ async def test_a_tool_that_breaks_is_a_result_like_any_other(
         (on.root / "greet.py").chmod(0o000)
         (on.root / "folder").mkdir()
         message = response(
-            ("read_file", {"path": "folder"}), ("read_file", {"path": "gone.py"}), ("no_such_tool", {}), edit()
+            ("read_file", {"path": "folder"}),
+            ("read_file", {"path": "gone.py"}),
+            ("no_such_tool", {}),
+            edit(),
+            ("read_file", {"file": "greet.py"}),
         )
         await executor(on).run(message, Interrupter(), Gate(GatePolicy()))
         (on.root / "greet.py").chmod(0o644)
         found = {event.call: event for event in on.events if isinstance(event, ToolResult)}
-        assert len(found) == 4
+        assert len(found) == 5
         assert found["c1.2"].outcome is Outcome.INVALID and "read_file" in found["c1.2"].text
+        assert found["c1.4"].outcome is Outcome.INVALID and "path is missing" in found["c1.4"].text
         assert all(found[f"c1.{number}"].outcome is Outcome.ERROR for number in (0, 1))
+        assert found["c1.1"].text.startswith("gone.py does not exist.")
+
+
+class HalfWay(Tool):
+    """An edit that fails with a part of its work done."""
+
+    name = "half_way"
+    kind = "edit"
+    Arguments = ToolArguments
+    description = "Fails."
+
+    async def run(self, arguments: ToolArguments, context: ToolContext) -> ToolOutput:
+        """Change one file, and not another."""
+        context.draft.write("greet.py", "")
+        raise ToolError("The second file is not there.")
+
+
+async def test_of_an_edit_that_failed_half_way_nothing_is_staged(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        await executor(on, HalfWay()).run(response(("half_way", {})), Interrupter(), Gate(GatePolicy()))
+        assert outcomes(on) == [Outcome.ERROR] and on.runtime.service.all() == []
+
+
+async def test_a_check_that_cannot_be_run_loses_no_edit(server: WireServer, tmp_path: Path) -> None:
+    async def broken(draft: Draft) -> str:
+        raise OSError("no process can be started")
+
+    async with bench(server, tmp_path) as on:
+        await executor(on, checked=broken).run(response(edit()), Interrupter(), Gate(GatePolicy()))
+        assert outcomes(on) == [Outcome.STAGED] and on.runtime.service.waiting()
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [[("read_file", {"path": "greet.py"})], [edit(), edit("'Hi '", "'Hello '")]],
+    ids=["reads", "cancels out"],
+)
+async def test_no_check_runs_on_a_step_that_stages_nothing(
+    server: WireServer, tmp_path: Path, calls: list[tuple[str, dict[str, Any]]]
+) -> None:
+    checked: list[Draft] = []
+
+    async def check(draft: Draft) -> str:
+        checked.append(draft)
+        return ""
+
+    async with bench(server, tmp_path) as on:
+        await executor(on, checked=check).run(response(*calls), Interrupter(), Gate(GatePolicy()))
+        assert checked == []
+
+
+async def test_a_cut_off_question_that_makes_no_sense_is_not_put_to_the_user(
+    server: WireServer, tmp_path: Path
+) -> None:
+    async with bench(server, tmp_path) as on:
+        (result,) = executor(on).cut_off(response(("ask_user", {"text": "Which?"})).calls)
+        assert isinstance(result, ToolResult) and result.outcome is Outcome.INVALID
 
 
 class CountingSink:
@@ -198,6 +273,32 @@ class CountingSink:
 
     async def since(self, after: int) -> Sequence[Event]:
         return ()
+
+
+class FailingSink(CountingSink):
+    """Takes one write, and others only once it is mended."""
+
+    failed = 0
+    mended = False
+
+    async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
+        if self.writes and not self.mended:
+            self.failed += 1
+            raise OSError("the disk is full")
+        return await super().append(events, after)
+
+
+async def test_what_could_not_be_written_in_passing_is_written_with_the_next() -> None:
+    sink = FailingSink()
+    log = EventLog(sink)
+    recorder = Recorder(log)
+    for call in ("c1.0", "c1.1"):
+        await recorder.soon(ToolStarted(call=call))
+    await until(lambda: sink.failed, "the write that fails")
+    sink.mended = True
+    await recorder.soon(ToolStarted(call="c1.2"))
+    await recorder.close()
+    assert [event.call for event in log.events if isinstance(event, ToolStarted)] == ["c1.0", "c1.1", "c1.2"]
 
 
 @pytest.mark.parametrize("kind", ["reads", "edits"])

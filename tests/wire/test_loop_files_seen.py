@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from app.agent.interventions import FILES_NAMED
 from app.conversation.events import Intervention, InterventionKind
 from tests.wire.bench import Bench, bench, of_role
 from tests.wire.endpoints import OBEYS
@@ -123,6 +124,37 @@ async def test_after_a_merge_onto_the_users_own_change_its_lines_are_named_once(
         assert await told(on, server) == news, "it stays in the history, and is not said again"
         kinds = [event.kind for event in on.events if isinstance(event, Intervention)]
         assert kinds.count(InterventionKind.FILES_CHANGED) == 1
+
+
+async def test_of_more_files_than_are_named_only_those_that_changed_are_counted(
+    server: WireServer, tmp_path: Path
+) -> None:
+    async with bench(server, tmp_path) as on:
+        paths = [on.root / f"f{number}.py" for number in range(FILES_NAMED + 2)]
+        for path in paths:
+            path.write_text("a = 1\n")
+        server.turn(calls=[("read_file", {"path": path.name}) for path in paths])
+        server.say("I have read them.")
+        await on.say("Read them")
+        for path in paths[:-1]:
+            path.write_text("a = 2\n")
+        assert "and 1 more files" in await told(on, server)
+
+
+async def test_a_file_that_cannot_be_read_any_more_keeps_no_turn_from_beginning(
+    server: WireServer, tmp_path: Path
+) -> None:
+    async with bench(server, tmp_path) as on:
+        (on.root / "linked.py").write_text("a = 1\n")
+        server.turn(calls=[("read_file", {"path": name}) for name in ("greet.py", "linked.py")])
+        server.say("I have read them.")
+        await on.say("Read them")
+        for path in (on.root / "greet.py", on.root / "linked.py"):
+            path.unlink()
+        (on.root / "greet.py").mkdir()
+        (on.root / "linked.py").symlink_to(tmp_path)
+        await told(on, server)
+        assert on.stopped == "answer"
 
 
 async def test_the_request_that_a_denial_with_words_brings_names_the_lines(

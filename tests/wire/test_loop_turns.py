@@ -20,6 +20,7 @@ from app.conversation.events import (
     ProposalDecided,
     ProposalStaged,
     Question,
+    QueueTaken,
     TurnEnded,
     TurnStarted,
     UserMessage,
@@ -222,13 +223,17 @@ async def test_nothing_lets_the_model_go_on_past_an_open_question(runtime: Runti
     await session.close()
 
 
-async def test_an_answer_in_the_moment_of_the_question_comes_after_the_end_of_its_turn(runtime: Runtime) -> None:
+@pytest.mark.parametrize("by", ["a key", "a message"])
+async def test_an_answer_in_the_moment_of_the_question_comes_after_the_end_of_its_turn(
+    runtime: Runtime, by: str
+) -> None:
     session = open_session(runtime, Model(["question"]))
     early: list[asyncio.Task[None]] = []
 
     def answer_as_it_is_asked(update: Update) -> None:
         if isinstance(update, Recorded) and isinstance(update.event, Question):
-            early.append(asyncio.create_task(session.answer("a", update.event.call)))
+            saying = session.answer("a", update.event.call) if by == "a key" else session.send("a")
+            early.append(asyncio.create_task(saying))
 
     session.subscribe(answer_as_it_is_asked)
     await session.send("Go")
@@ -237,6 +242,8 @@ async def test_an_answer_in_the_moment_of_the_question_comes_after_the_end_of_it
     await session.settled()
     turns = [event.type for event in session.log.events if isinstance(event, TurnStarted | TurnEnded)]
     assert turns == ["turn_started", "turn_ended"] * 2
+    assert [event.text for event in session.log.events if isinstance(event, Answer)] == ["a"]
+    assert not any(isinstance(event, MessageQueued | QueueTaken) for event in session.log.events)
     await session.close()
 
 
@@ -256,6 +263,8 @@ async def test_who_looks_on_runs_no_turn_and_takes_no_message_back(runtime: Runt
     await session.settled()
     await looker.catch_up()
     await looker.deny(proposal, feedback="Not like that.")
+    await looker.settled()
+    await looker.catch_up()
     await looker.settled()
     assert model.requests == 0 and _causes(looker)[-1] == "message", "the words wait for who runs the turns"
     await session.catch_up()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.agent.updates import SideStreamed, TextStreamed
+from app.agent.updates import Failed, SideDiscarded, SideStreamed, TextStreamed
 from app.conversation.events import Compacted, Pruned
 from app.conversation.markdown import markdown_record
 from app.conversation.side_events import Place, SideAnswer, SideQuestion, exchanges
@@ -250,9 +250,12 @@ async def test_it_fits_into_a_short_context_by_leaving_out_what_is_around_first(
         for _ in range(12):
             assert (await ask(on, proposal, "why?")).text == "Because."
             sizes.append(server.last.said)
+            server.say("There is no more.", prompt_tokens=0)
             await on.say("Say more. " + "Words. " * 400)
         assert all("+line one thousand of a long" in str(said) for said in sizes)
         assert {"line 900 of a long file" in str(said) for said in sizes} == {True, False}
+        whole = [str(said).count("There is no more.") for said in sizes[:8]]
+        assert whole == list(range(8)), "history is left out last"
         assert all(len(str(request.body)) < 12_000 * 4 for request in server.requests)
 
 
@@ -359,6 +362,50 @@ async def test_of_a_file_that_looks_like_a_secret_nothing_is_sent_unasked(
             await on.session.aside.ask(place_of(proposal), "what is it?")
         assert not server.requests and not [one for one in on.events if isinstance(one, SideQuestion)]
         assert not on.session.aside.is_out(place_of(proposal))
+
+
+async def test_a_file_that_became_a_link_out_of_the_workspace_is_judged_by_what_is_proposed(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(server, tmp_path / "a", monkeypatch) as on:
+        proposal = on.runtime.service.stage_patch("--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+a = 1\n")
+        (on.root / "new.py").symlink_to(tmp_path / "elsewhere.py")
+        server.say("Because.")
+        assert (await ask(on, proposal, "why?")).text == "Because."
+
+
+async def test_of_a_file_as_a_whole_of_a_hunk_that_is_no_more_and_of_one_that_never_was(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(server, tmp_path / "a", monkeypatch) as on:
+        place = place_of(await stage(on))
+        server.always(Turn("Because."))
+        for hunk, words in (("", "is about greet.py as a whole (edit)"), ("gone", "it is no more as it was")):
+            await on.session.aside.ask(place._replace(hunk=hunk), "why?")
+            await on.session.aside.settled()
+            assert words in str(server.last.said)
+        with pytest.raises(ProposalError, match=r"other\.py is not in P1 any more"):
+            await on.session.aside.ask(place._replace(path="other.py"), "why?")
+        assert not on.session.aside.stop("no question")
+
+
+async def test_an_answer_that_cannot_be_kept_is_taken_off_the_screen_and_said_so(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(server, tmp_path / "a", monkeypatch) as on:
+        place = place_of(await stage(on))
+
+        def lose(request: Request) -> Turn:
+            with on.runtime.database.transaction() as connection:
+                connection.execute("ALTER TABLE events RENAME TO lost")
+            return Turn("Because.")
+
+        server.model(lose)
+        uid = await on.session.aside.ask(place, "why?")
+        await on.session.aside.settled()
+        assert SideDiscarded(uid, over=True) in on.updates
+        (failed,) = [update.message for update in on.updates if isinstance(update, Failed)]
+        assert "could not be kept" in failed and not on.session.aside.is_out(place)
 
 
 async def test_a_call_that_leaks_into_the_text_is_no_answer(

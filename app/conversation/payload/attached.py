@@ -47,8 +47,6 @@ def with_attachments(
         The items, and the images that go out, in order.
     """
     carried = [each for item in items for each in _carried(item)]
-    if not carried:
-        return list(items), ()
     reasons = [_reason(each, profile, contents) for each in carried]
     newest_first = [place for place, reason in enumerate(reasons) if not reason][::-1]
     for place in too_many(carried[place].image for place in newest_first):
@@ -60,7 +58,7 @@ def with_attachments(
         match item:
             case Words() if item.images:
                 written += _shown(item, [next(left) for _ in item.images], contents)
-            case Response():
+            case Response() if any(record.images for record in item.records):
                 records = [_with_images(one, [next(left) for _ in one.images], contents) for one in item.records]
                 written.append(replace(item, records=records))
             case _:
@@ -87,8 +85,6 @@ def _carried(item: Item) -> Iterator[_Carried]:
 
 def _with_images(record: CallRecord, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> CallRecord:
     """A call with the images of its result that go out, and with words on those that do not."""
-    if not judged:
-        return record
     said = [
         f"[Not shown to you, {why}: {names_of(missing)}.]"
         for reason, (why, _) in _REASONS.items()

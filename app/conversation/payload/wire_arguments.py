@@ -19,8 +19,6 @@ def arguments_text(arguments: dict[str, Any] | None) -> str:
 
 def replace_surrogates(text: str) -> str:
     """The text, with half surrogate pairs replaced, since UTF-8 cannot hold them."""
-    if text.isascii():
-        return text
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

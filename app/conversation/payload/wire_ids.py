@@ -62,6 +62,4 @@ class WireIds:
 
 def wire_name(name: str) -> str:
     """A tool name that a strict server takes back; a model can invent any."""
-    if _NAME.fullmatch(name):
-        return name
     return _NOT_IN_NAME.sub("_", name)[:64] or "unknown"

@@ -116,6 +116,11 @@ def test_steps_without_effect_are_counted_in_a_row() -> None:
     assert after(*failing, *step(3)).fruitless_steps == 0
 
 
+def test_a_result_that_comes_twice_counts_once() -> None:
+    turn = after(*step(1, Outcome.ERROR), done("c1.0", Outcome.ERROR), done("c9.9"))
+    assert (turn.fruitless_steps, turn.last) == (1, Last.RESULTS)
+
+
 def test_making_room_is_remembered_until_a_response_comes() -> None:
     compacted = Compacted(upto=1, summary="s", method="summary")
     full = (RequestSent(), RequestFailed(kind="context_full", message="full"))

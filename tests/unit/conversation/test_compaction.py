@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.conversation.compaction.cuts import Omissions, compaction_marks
 from app.conversation.compaction.plan import (
     Budget,
     Prune,
@@ -124,6 +125,32 @@ def test_old_output_goes_first_and_the_newest_stays() -> None:
     assert size(log.events) <= step.saved * 2
 
 
+def test_only_as_much_output_goes_as_has_to() -> None:
+    log = Log()
+    log.turn("one", *(f"{number} " + "x" * 8_000 for number in range(6)))
+    step = plan(log.events, Budget(size(log.events), size(log.events) - 3_000, None))
+    results = [event.id for event in log.events if isinstance(event, ToolResult)]
+    assert isinstance(step, Prune) and step.results == tuple(results[:2])
+
+
+def test_output_that_has_gone_is_not_cut_again() -> None:
+    log = Log()
+    log.turn("one", "x" * 8_000)
+    log.turn("two", answer="y" * 8_000)
+    (result,) = [event.id for event in log.events if isinstance(event, ToolResult)]
+    log.add(Pruned(results=(result,)))
+    step = plan(log.events, Budget(size(log.events), size(log.events) // 2, None))
+    assert isinstance(step, Summarise) and step.saved <= size(log.events)
+
+
+@pytest.mark.parametrize("outcome", [None, Compacted(id=3, upto=0, summary="short", method="summary")])
+def test_where_nothing_is_cut_nothing_is_said_to_be(outcome: Event | None) -> None:
+    log = Log()
+    log.turn("one")
+    marks = compaction_marks([*log.events, *([outcome] if outcome else [])])
+    assert marks == Omissions()
+
+
 def test_then_the_model_summarises_and_then_history_is_cut() -> None:
     log = Log()
     for number in range(30):
@@ -210,6 +237,15 @@ def test_a_long_history_is_summarised_from_where_it_fits() -> None:
     budget = Budget(size(log.events), 4_000, 8_000)
     payload = summary_payload(log.events, Summarise(log.events[-1].id, 0), budget, Profile(), FACTS)
     assert 2_000 < payload_tokens(payload) < 8_000
+
+
+def test_a_short_result_is_whole_in_the_request_for_a_summary() -> None:
+    log = Log()
+    text = "".join(f"{number} " for number in range(300))
+    log.turn("go", text, text * 2)
+    payload = summary_payload(log.events, Summarise(log.events[-1].id, 0), Budget(1_000, 500, None), Profile(), FACTS)
+    short, long = [message["content"] for message in payload.messages if message["role"] == "tool"]
+    assert short == text and "[… " in long
 
 
 def test_a_pending_proposal_survives_in_the_summary() -> None:

@@ -167,8 +167,10 @@ def test_the_oldest_image_goes_first_and_only_as_many_as_have_to() -> None:
 def test_what_the_model_has_not_seen_goes_last() -> None:
     pruned = [*SEEN, Pruned(id=6, images=(1, 3))]
     assert plan(pruned, budget(6_000, 5_000, 100_000), summarise=False) is None
-    step = plan(pruned, budget(6_000, 5_000, 6_000), summarise=False)
-    assert isinstance(step, Prune) and step.images == (5,)
+    assert plan(pruned, budget(6_000, 5_000, None), summarise=False) is None
+    for far_too_much in (budget(6_000, 5_000, 6_000), budget(6_500, 5_000, None)):
+        step = plan(pruned, far_too_much, summarise=False)
+        assert isinstance(step, Prune) and step.images == (5,)
 
 
 def test_a_summary_is_asked_for_without_images_and_stands_for_them_by_name() -> None:

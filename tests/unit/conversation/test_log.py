@@ -55,6 +55,13 @@ async def test_a_batch_is_in_the_view_as_the_store_returned_it() -> None:
     assert list(log.events) == store.kept == list(stored)
 
 
+async def test_nothing_to_record_is_nothing_recorded_whatever_else_was() -> None:
+    store = Store()
+    log = EventLog(store)
+    await EventLog(store).append(said("elsewhere"))
+    assert await log.append() == ()
+
+
 async def test_nothing_changes_if_the_store_refuses() -> None:
     store = Store()
     log = EventLog(store)

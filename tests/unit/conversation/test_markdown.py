@@ -1,8 +1,21 @@
 """The record of a session says who spoke to whom."""
 
 import json
+from typing import Any
 
-from app.conversation.events import EVENTS, Event, Intervention, InterventionKind, Notice
+import pytest
+
+from app.conversation.events import (
+    EVENTS,
+    AssistantMessage,
+    Event,
+    Intervention,
+    InterventionKind,
+    Notice,
+    Outcome,
+    ToolCall,
+    ToolResult,
+)
 from app.conversation.markdown import markdown_record
 
 EVENTS_OF_THE_PROGRAM: list[Event] = [
@@ -15,6 +28,17 @@ def test_what_the_program_says_is_told_with_its_source_and_its_audience() -> Non
     record = markdown_record("Title", "model", EVENTS_OF_THE_PROGRAM, {})
     assert "> signoff → model (fact): P1 was undone." in record
     assert "> signoff → you: The profile was corrected." in record
+
+
+@pytest.mark.parametrize(
+    ("arguments", "target"),
+    [({"command": "make"}, " `make`"), ({"path": 3, "pattern": "a"}, " `a`"), ({"path": ["a"]}, ""), (None, "")],
+)
+def test_a_call_is_named_with_what_it_is_about(arguments: dict[str, Any] | None, target: str) -> None:
+    call = ToolCall(uid="c1.0", name="a_tool", arguments=arguments)
+    result = ToolResult(call="c1.0", outcome=Outcome.OK, text="x", summary="done")
+    record = markdown_record("Title", "model", [AssistantMessage(calls=(call,)), result], {})
+    assert f"- a_tool{target}: ok, done" in record.splitlines()
 
 
 def test_the_json_of_an_event_names_them_too() -> None:
