@@ -12,9 +12,11 @@ from app.keymap import key_name, keys_of
 from app.tools.command.forms import CommandForm
 from app.ui.screens.sessions import SessionScreen
 from app.ui.screens.settings import ROWS
+from app.ui.themes.first import STANDARD
 from app.workspace import trust
 from tests.pilots import at_rest
 from tests.ui.running_app import Running, running
+from tests.ui.test_input_order import hand_in
 from tests.wire.bench import FILE, edit
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
@@ -147,6 +149,24 @@ async def test_a_theme_is_tried_on_and_taken_off_again(tmp_path: Path, server: W
         await run.command("theme signoff-light")
         await run.until(lambda: run.app.theme == "signoff-light")
         assert 'theme = "signoff-light"' in (home / "config" / "config.toml").read_text()
+
+
+async def test_themes_are_tried_on_where_the_cursor_rests_and_not_at_each_letter(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        await run.command("theme")
+        await run.screen("ThemeScreen")
+        await run.see("gate closed", "low = high()")
+        tried: list[str] = []
+        run.app.theme_changed_signal.subscribe(run.app.screen, lambda theme: tried.append(theme.name))
+        hand_in(run.app, "mono")
+        await run.until(lambda: tried, "another theme")
+        assert tried == ["monokai"]
+        hand_in(run.app, "down", "escape")
+        await run.screen("Workbench")
+        await run.until(lambda: all(one.group != "try on" for one in run.app.workers), "the trial to be over")
+        assert run.app.theme == STANDARD
 
 
 async def test_a_broken_theme_file_is_reported_and_the_others_work(

@@ -1,8 +1,9 @@
 """Choice of a theme, shown at once on the whole screen behind it."""
 
+import asyncio
 from collections.abc import Iterable
 
-from textual import on
+from textual import on, work
 from textual.content import Content
 from textual.theme import Theme
 from textual.widget import Widget
@@ -11,8 +12,12 @@ from textual.widgets import Static
 from app.ui.screens.dialog import Dialog
 from app.ui.themes.files import OWN_THEME_PREFIX
 from app.ui.themes.first import STANDARD
+from widgets.common.input_order import in_hand, input_first
 from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
+
+_REST = 0.12
+"""Seconds for which the cursor stays on a theme before it is tried on."""
 
 
 class ThemeScreen(Dialog[str]):
@@ -40,7 +45,7 @@ class ThemeScreen(Dialog[str]):
     def body(self) -> Iterable[Widget]:
         """The list, and a sample in the theme's colours."""
         yield SearchList("Search themes")
-        yield Static(id="theme-sample", classes="text gap")
+        yield Static(_SAMPLE, id="theme-sample", classes="text gap")
 
     def on_mount(self) -> None:
         """Begin at the theme in force."""
@@ -52,11 +57,19 @@ class ThemeScreen(Dialog[str]):
         self.say(f"{len(themes)} themes")
 
     @on(SearchList.Highlighted)
-    def try_on(self, event: SearchList.Highlighted) -> None:
-        """Show it."""
+    def choose(self, event: SearchList.Highlighted) -> None:
+        """Try it on, unless the cursor goes on."""
         if event.choice is not None and self._before:
-            self.app.theme = event.choice.key
-            self.query_one("#theme-sample", Static).update(_SAMPLE)
+            self._try_on(event.choice.key)
+
+    @work(group="try on", exclusive=True, exit_on_error=False, description="try on a theme")
+    async def _try_on(self, name: str) -> None:
+        """Show it once nothing is typed any more: everything on the screen has other colours then."""
+        await asyncio.sleep(_REST)
+        while in_hand(self.app):
+            await input_first(self.app)
+        self.app.theme = name
+        self.query_one("#theme-sample", Static).update(_SAMPLE)
 
     @on(SearchList.Picked)
     def keep(self, event: SearchList.Picked) -> None:
