@@ -97,6 +97,8 @@ class ChatPane(Column):
         self._sought = ""
         """The key of the entry to go to, once the whole log is shown."""
         self._streamed: list[Update] = []
+        self._written = 0
+        """Characters of the call that is being written."""
         self._pace = Pace()
         self._flush_due: asyncio.TimerHandle | None = None
 
@@ -184,8 +186,10 @@ class ChatPane(Column):
         match update:
             case TextStreamed(text) | ReasoningStreamed(text) | CommandOutput(text=text):
                 self._collect(update, len(text))
-            case CallStreamed():
-                self._collect(update, 0)
+            case CallStreamed(characters=written):
+                # It says how much there is, not how much is new; of a call after another all is.
+                self._collect(update, written - self._written if written >= self._written else written)
+                self._written = written
             case PhaseChanged(phase, detail, until):
                 if phase is Phase.REQUESTING:
                     load: Callable[[], Awaitable[None]] = partial(asyncio.to_thread, preload)

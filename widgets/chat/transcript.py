@@ -176,7 +176,7 @@ class Transcript(StripView, can_focus=True):
             self._move_to(self._slots.total - self.size.height)
         else:
             self._show_from(self.scroll_offset.y)
-        self.refresh()
+        self.refresh_changed()
 
     def _show_from(self, row: int, anchor: int | None = None) -> None:
         """Make the screen that begins at `row` exact; the slot `anchor` stays where it is on it."""

@@ -33,8 +33,9 @@ class StripView(ScrollView):
     def __init__(self) -> None:
         """Nothing was painted yet."""
         super().__init__()
-        self._painted_rows: tuple[tuple[Region, Size, Offset], list[Strip]] | None = None
-        """The rows as of the last picture, and where they were; None once something has changed."""
+        self._painted_rows: tuple[tuple[Size, Offset], list[Strip]] | None = None
+        """The rows as of the last picture, or of the next where that is asked for already, and where they are; None
+        once all are to be painted."""
         self._bar: list[Segment] = []
         """What the scroll bar looks like."""
         self._bar_moves = False
@@ -54,13 +55,31 @@ class StripView(ScrollView):
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
         """Something has changed."""
         self._painted_rows = None
-        if self._bar_moves:
-            self._bar_moves = False
-            self._move_bar()
+        self._move_bar()
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def refresh_changed(self) -> None:
+        """Draw the rows that look different than before: all where it has scrolled, few where a line goes on."""
+        before = self._painted_rows
+        if before is None or before[0] != self._place:
+            self.refresh()
+            return
+        self._painted_rows = None
+        self._move_bar()
+        width = self.size.width
+        rows = zip(before[1], self.render_lines(self.size.region), strict=True)
+        if changed := [Region(0, y, width, 1) for y, (old, new) in enumerate(rows) if old is not new and old != new]:
+            super().refresh(*changed)
+
+    @property
+    def _place(self) -> tuple[Size, Offset]:
+        return self.size, self.scroll_offset
 
     def _move_bar(self) -> None:
         """Draw the scroll bar anew if it looks different: in a long text one row more or less doesn't show."""
+        if not self._bar_moves:
+            return
+        self._bar_moves = False
         bar, rows, height = self.vertical_scrollbar, self.virtual_size.height, self.size.height
         bar.set_reactive(ScrollBar.window_virtual_size, rows)
         bar.set_reactive(ScrollBar.position, self.scroll_y)
@@ -76,8 +95,12 @@ class StripView(ScrollView):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The rows of a region; those of the last picture, where only a neighbour is painted anew."""
-        place = (crop, self.size, self.scroll_offset)
-        if self._painted_rows is None or self._painted_rows[0] != place:
-            strips = filtered(self, [self.render_line(y).crop(*crop.column_span) for y in crop.line_range])
-            self._painted_rows = place, strips
+        if crop != self.size.region:
+            # A row that the mouse is over: not all that is painted.
+            return self._rows(crop)
+        if self._painted_rows is None or self._painted_rows[0] != self._place:
+            self._painted_rows = self._place, self._rows(crop)
         return self._painted_rows[1]
+
+    def _rows(self, crop: Region) -> list[Strip]:
+        return filtered(self, [self.render_line(y).crop(*crop.column_span) for y in crop.line_range])
