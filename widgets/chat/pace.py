@@ -26,18 +26,29 @@ class Pace:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` in seconds."""
         self._clock = clock
-        self.waiting = 0
+        self._waiting = 0
         """Characters that have come since the last picture."""
+        self._written = 0
+        """Characters of the call that is being written."""
         self._taken = -math.inf
         self._flooded = False
         """What was shown last was of a flood."""
         self._picture_took = 0.0
         self._typed = -math.inf
 
+    def came(self, characters: int) -> None:
+        """So many more have come."""
+        self._waiting += characters
+
+    def written(self, so_far: int) -> None:
+        """A call that is being written has so many characters by now; fewer than before, if it is the next."""
+        self._waiting += so_far - self._written if so_far >= self._written else so_far
+        self._written = so_far
+
     def took(self) -> None:
         """What has come is being shown."""
         self._flooded = self.in_flood
-        self.waiting = 0
+        self._waiting = 0
         self._taken = self._clock()
 
     def pictured(self) -> None:
@@ -51,7 +62,7 @@ class Pace:
     @property
     def in_flood(self) -> bool:
         """Whether more comes than anyone sees go by."""
-        return self.waiting > (_EBB if self._flooded else _FLOOD) * (self._clock() - self._taken)
+        return self._waiting > (_EBB if self._flooded else _FLOOD) * (self._clock() - self._taken)
 
     def keys_go_first(self, *, in_hand: bool) -> bool:
         """Whether to ask again after `TYPING_PAUSE`; `in_hand`: a key is being dealt with."""

@@ -97,8 +97,6 @@ class ChatPane(Column):
         self._sought = ""
         """The key of the entry to go to, once the whole log is shown."""
         self._streamed: list[Update] = []
-        self._written = 0
-        """Characters of the call that is being written."""
         self._pace = Pace()
         self._flush_due: asyncio.TimerHandle | None = None
 
@@ -185,11 +183,11 @@ class ChatPane(Column):
             self._filling.append(update)
         match update:
             case TextStreamed(text) | ReasoningStreamed(text) | CommandOutput(text=text):
-                self._collect(update, len(text))
-            case CallStreamed(characters=written):
-                # It says how much there is, not how much is new; of a call after another all is.
-                self._collect(update, written - self._written if written >= self._written else written)
-                self._written = written
+                self._pace.came(len(text))
+                self._collect(update)
+            case CallStreamed(characters=so_far):
+                self._pace.written(so_far)
+                self._collect(update)
             case PhaseChanged(phase, detail, until):
                 if phase is Phase.REQUESTING:
                     load: Callable[[], Awaitable[None]] = partial(asyncio.to_thread, preload)
@@ -234,10 +232,9 @@ class ChatPane(Column):
 
     # Streaming.
 
-    def _collect(self, update: Update, characters: int) -> None:
+    def _collect(self, update: Update) -> None:
         # Thousands of these may come in a second: nothing is done here but to keep them.
         self._streamed.append(update)
-        self._pace.waiting += characters
         if self._flush_due is None:
             self._flush_soon(self._pace.rest)
 

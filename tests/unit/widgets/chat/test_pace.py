@@ -29,19 +29,22 @@ def gaps(
     pace = Pace(clock)
     begun = clock.now + before[1]
     shown, came, asked, end = [], clock.now, clock.now, begun + seconds
+    waiting = False
     while clock.now < end:
         while came <= clock.now:
-            pace.waiting += int((characters if came >= begun else before[0]) * burst)
+            pace.came(int((characters if came >= begun else before[0]) * burst))
+            waiting = True
             came += burst
         if clock.now < asked:
             clock.now = min(asked, came)
         elif rest := pace.rest:
             asked = clock.now + rest
-        elif not pace.waiting:
+        elif not waiting:
             asked = came
         else:
             shown.append(clock.now)
             pace.took()
+            waiting = False
             clock.now += picture
             pace.pictured()
     return [later - earlier for earlier, later in pairwise(shown) if earlier >= begun]
@@ -69,6 +72,17 @@ def test_a_flood_that_others_slow_down_is_one_still_and_the_fastest_model_after_
     assert min(gaps(30_000, burst=0.001, picture=0.02, before=(60_000, 1.0))) >= 9 * 0.02 - 1e-6
     later = gaps(14_000, burst=0.001, picture=0.02, before=(60_000, 1.0))
     assert max(later[1:]) <= 0.1
+
+
+def test_calls_that_are_written_fast_are_a_flood_as_text_is() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.took()
+    clock.now += 0.1
+    for so_far in (1_000, 3_000, 2_000):
+        assert not pace.in_flood
+        pace.written(so_far)
+    assert pace.in_flood
 
 
 def test_however_long_a_picture_takes_there_is_another_in_time() -> None:
