@@ -66,20 +66,28 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def poured(what: str, tokens: int) -> list[bytes | Action]:
-    """The beginning of a response: so many tokens, one in each event; `answer`, `reasoning` or `call` is what they
-    are tokens of."""
+    """The most of a response: so many tokens, one in each event; `answer`, `reasoning` or `call` is what they are
+    tokens of. A call goes on from its `beginning`."""
     text = markdown(tokens)
     match what:
         case "reasoning":
             chunks = [chunk(reasoning=piece) for piece in pieces(text)]
         case "call":
-            arguments = json.dumps({"path": "flood.md", "content": text})
-            begun = chunk(calls=[call_delta(0, call_id="c1", name="write_file", arguments="")])
-            chunks = [begun, *(chunk(calls=[call_delta(0, arguments=piece)]) for piece in pieces(arguments))]
+            arguments = f"{json.dumps(text)}}}"
+            chunks = [chunk(calls=[call_delta(0, arguments=piece)]) for piece in pieces(arguments)]
         case _:
             chunks = [chunk(piece) for piece in pieces(text)]
-    # The response begins at once; what follows is there as fast as it is read.
-    return [event(chunk("", role="assistant")), BREAK, *map(event, chunks)]
+    return [event(one) for one in chunks]
+
+
+def beginning(what: str, asked: str) -> list[bytes | Action]:
+    """What comes before what is poured: the response begins at once, the rest is there as fast as it is read."""
+    begun: list[bytes | Action] = [event(chunk("", role="assistant")), BREAK]
+    if what == "call":
+        # To a file of its own: to write the same again would be refused.
+        arguments = f'{{"path": "{asked}.md", "content": '
+        begun.append(event(chunk(calls=[call_delta(0, call_id="c1", name="write_file", arguments=arguments)])))
+    return begun
 
 
 def called(what: str, count: int, asked: str) -> list[bytes | Action]:
@@ -104,12 +112,13 @@ def serve(what: str, count: int) -> None:
 
     def answer(request: Request) -> Reply:
         asked = next(str(one["content"]) for one in reversed(request.messages) if one["role"] == "user")
-        end = event(chunk(f"{END} {asked.split()[-1]}."))
+        word = asked.split()[-1]
+        end = event(chunk(f"{END} {word}."))
         if not flood and request.messages[-1]["role"] == "user":
             return stream(*called(what, count, asked), chunk(finish="tool_calls"), DONE)
         if what == "call" and not request.closing:
-            return stream(*flood, chunk(finish="tool_calls"), DONE)
-        return stream(*(() if request.closing else flood), end, chunk(finish="stop"), DONE)
+            return stream(*beginning(what, word), *flood, chunk(finish="tool_calls"), DONE)
+        return stream(*(() if request.closing else (*beginning(what, word), *flood)), end, chunk(finish="stop"), DONE)
 
     with WireServer() as server:
         server.model(answer)
