@@ -164,13 +164,15 @@ def _model(client: ModelClient, hello: Answer, names: list[str] | None) -> Check
     if hello.failed is not None and hello.failed.kind is FailureKind.MODEL_NOT_FOUND:
         named = f" The name is from {origin}." if origin else ""
         return Check("model", False, hello.failed.message + named + (f" It offers: {offered}." if offered else ""))
+    told = f", from {origin}" if origin else ""
+    if hello.failed is not None and names is not None and wanted in names:
+        return Check("model", True, f"{wanted} is listed{told}")
     if hello.failed is not None:
-        known = names is not None and wanted in names
-        return Check("model", True if known else None, f"{wanted} is listed" if known else "not checked")
+        return Check("model", None, f"{wanted}{told}; not checked")
     if names and wanted not in names:
         served = one_line(hello.completed.model) if hello.completed else ""
         wanted += " answers, though it is not listed" + (f" (as {served})" if served else "")
-    return Check("model", True, f"{wanted}, from {origin}" if origin else wanted)
+    return Check("model", True, f"{wanted}{told}")
 
 
 def _wire(client: ModelClient, hello: Answer) -> Check:
