@@ -158,8 +158,6 @@ def plain_names(
 def prefixes_of(old: str, new: str, git_names: tuple[str, str] | None) -> PrefixPair | None:
     """What stands before the names of the two sides and is no part of them, if anything does."""
     old, new = _tidy(old), _tidy(new)
-    if git_names and git_names[0] == git_names[1]:
-        return None
     (old_first, _, old_rest), (new_first, _, new_rest) = old.partition("/"), new.partition("/")
     if old == NO_FILE or new == NO_FILE:
         if git_names and NO_FILE not in git_names:

@@ -19,7 +19,7 @@ _OTHER_OP = {Op.CREATE: Op.DELETE, Op.DELETE: Op.CREATE}
 
 
 def made_of_disk(draft: Draft, patch: ReadPatch) -> bool:
-    """Whether git made the patch of just what the disk holds, going by the ids that it gives the contents."""
+    """Whether the disk holds all that the patch makes, going by the ids that git gives the contents."""
     parts = [part for part in patch.parts if not part.left_out]
     with suppress(EditRefused, WorkspaceError, OSError):
         return bool(parts) and all(_holds(draft, part) for part in parts)
@@ -80,19 +80,8 @@ def _in_order(lines: Sequence[ScriptLine]) -> list[ScriptLine]:
 
 
 def _holds(draft: Draft, part: FilePatch) -> bool:
-    """Whether the disk holds what the part makes, and not what it was made from."""
     found = draft.look(part.path)
-    if part.op is Op.DELETE:
-        return found is None
-    if part.old_path and draft.look(part.old_path) is not None:
-        return False
-    if found is None or not is_blob(found[0], part.new_blob):
-        return False
-    if part.new_blob == part.old_blob:
-        return part.old_path != "" or (
-            part.new_mode is not None and bool(found[1] & 0o100) == bool(part.new_mode & 0o100)
-        )
-    return True
+    return found is not None and is_blob(found[0], part.new_blob)
 
 
 def _leaf(held: Held) -> Leaf | None:

@@ -112,8 +112,6 @@ class BeginPatchScanner:
         if line.startswith("*** ") or is_fence(line):
             return True
         marker = line.strip()
-        if not line.startswith(" ") or not marker.startswith("*** "):
-            return False
         # With spaces before it, a marker could be a line of the file that is kept.
         if marker == _END:
             after = skip_blank(self._lines, at + 1)

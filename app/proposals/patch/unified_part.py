@@ -66,8 +66,6 @@ class UnifiedPart:
             if "new file mode" in self.modes:
                 return NO_FILE, new
             return old, NO_FILE if "deleted file mode" in self.modes else new
-        if self.rename:
-            return "", ""
         raise MalformedPatch(f"Line {self.line}: can't tell which file is meant by {self.git_text[:120]!r}.")
 
     @property

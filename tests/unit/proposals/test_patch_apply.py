@@ -1,5 +1,7 @@
 """Placing hunks: by their text, in order, with numbers as hints."""
 
+import hashlib
+
 import pytest
 
 from app.proposals.models import Match, Op, Rung
@@ -29,6 +31,11 @@ def apply(source: str | bytes, patch: str | bytes) -> tuple[bytes, tuple[Match, 
 
 def hunk(body: str, header: str = "@@") -> str:
     return f"--- a/x\n+++ b/x\n{header}\n{body}"
+
+
+def blob(data: bytes) -> str:
+    """Git's id of a content."""
+    return hashlib.sha1(b"blob %d\0%b" % (len(data), data)).hexdigest()
 
 
 def test_the_place_is_found_by_the_text_whatever_the_numbers() -> None:
@@ -98,6 +105,13 @@ def test_a_heading_in_a_unified_diff_may_be_the_authors_own_words() -> None:
         apply(SOURCE, hunk(body, "@@ class B:"))
 
 
+def test_a_heading_in_a_unified_diff_may_be_in_the_hunk_itself() -> None:
+    body = " \n class B:\n-    def run(self):\n+    def go(self):\n"
+    data, (match,) = apply(SOURCE, hunk(body, "@@ class B:"))
+    assert data.decode() == SOURCE.replace("class B:\n    def run", "class B:\n    def go")
+    assert match.rung is Rung.DOUBTFUL and "is in the hunk itself, at line 6" in match.note
+
+
 def test_additions_that_show_no_place_go_to_the_end_of_the_file() -> None:
     for source in ("a\nb\n", "a\nb"):
         data, matches = apply(source, BEGIN.format("@@\n+c\n+d\n@@\n+e\n"))
@@ -106,6 +120,8 @@ def test_additions_that_show_no_place_go_to_the_end_of_the_file() -> None:
     data, matches = apply(SOURCE, BEGIN.format("@@ class A:\n+    x = 1\n"))
     assert data.decode() == SOURCE.replace("class A:\n", "class A:\n    x = 1\n")
     assert not matches[0].rung.exact
+    with pytest.raises(NoMatch, match="is not in the file: 'class Z:'"):
+        apply(SOURCE, BEGIN.format("@@ class Z:\n+    x = 1\n"))
 
 
 def test_what_a_hunk_adds_at_the_end_does_not_order_the_ones_after_it() -> None:
@@ -176,6 +192,12 @@ def test_a_last_line_without_newline_is_checked_by_gits_ids() -> None:
     (cut,) = scan_patch(patch[:-1], whole=False)
     with pytest.raises(MalformedPatch, match="cut off in its last line"):
         apply_file_patch(Document(b"foo\n"), cut)
+
+
+@pytest.mark.parametrize("line", [" a", "-a"])
+def test_a_new_file_has_no_lines_but_inserted_ones(line: str) -> None:
+    with pytest.raises(MalformedPatch, match="lines that are not inserted"):
+        apply(b"", f"--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n{line}\n+b\n")
 
 
 def test_hunks_of_a_new_file_follow_one_another() -> None:
@@ -356,3 +378,7 @@ def test_numbers_are_trusted_where_the_id_fits() -> None:
     assert (data, matches[0].rung) == (b"foo\nbar\n", Rung.EXACT)
     with pytest.raises(EditRefused):
         apply(b"fox\n", index + hunk("+bar\n", "@@ -1,0 +2 @@"))
+    twice = b"a\nb\na\n"
+    index = f"diff --git a/x b/x\nindex {blob(twice)[:7]}..1111111 100644\n"
+    data, matches = apply(twice, index + hunk("-a\n+c\n", "@@ -3 +3 @@"))
+    assert (data, matches[0].rung, matches[0].note) == (b"a\nb\nc\n", Rung.EXACT, "")

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.models import Op
-from app.proposals.patch.names import git_header_names, plain_names, quoted, unquoted
+from app.proposals.patch.names import git_header_names, header_name, plain_names, quoted, unquoted
 from app.proposals.patch.parts import FilePatch
-from app.proposals.patch.text import check_conservation, scan_patch
+from app.proposals.patch.text import MAX_CHARACTERS, check_conservation, scan_patch
 from app.proposals.refusals import EditRefused, MalformedPatch, UnsupportedPatch
 
 PLAIN = """\
@@ -452,6 +452,47 @@ def test_a_lost_change_is_noticed_apart_from_the_scanner() -> None:
     shortened = replace(files[0], hunks=(replace(hunk, lines=hunk.lines[:3]), files[0].hunks[1]))
     with pytest.raises(MalformedPatch, match=r"Of 2 lines that begin with `\+` only 1"):
         check_conservation([shortened], lines, 1)
+
+
+def test_a_rename_is_named_by_its_own_lines_where_the_first_one_can_not_be_split() -> None:
+    (file,) = scan_patch("diff --git a/x y b/z w\nsimilarity index 100%\nrename from x y\nrename to z w\n")
+    assert (file.op, file.old_path, file.path) == (Op.RENAME, "x y", "z w")
+
+
+def test_a_quote_that_is_not_closed_is_a_part_of_the_name() -> None:
+    assert header_name('"a.txt\t2024-01-01') == '"a.txt\t2024-01-01'
+
+
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        ("*** Update File: x\n@@\n-a\n+b", ["-a", "+b"]),
+        ("*** Add File: x\n+a", ["+a"]),
+        ("*** Begin Patch\n*** Update File: x\n@@\n-a\n+b\n *** End Patch\n", ["-a", "+b"]),
+        ("*** Begin Patch\n*** Update File: x\n@@\n-a\n+b\n\t*** End Patch\n", ["-a", "+b"]),
+        (
+            "*** Begin Patch\n*** Update File: x\n@@\n-a\n *** End Patch\n+b\n*** End Patch\n",
+            ["-a", " *** End Patch", "+b"],
+        ),
+    ],
+)
+def test_a_change_may_be_the_last_of_a_text(text: str, body: list[str]) -> None:
+    assert bodies(scan_patch(text)) == [body]
+
+
+def test_a_change_after_a_deletion_belongs_to_no_file() -> None:
+    with pytest.raises(MalformedPatch, match=r"Line 3: the change '-line' belongs to no file"):
+        scan_patch("*** Begin Patch\n*** Delete File: old.txt\n-line\n*** End Patch\n")
+
+
+def test_files_of_other_names_are_no_prefixes() -> None:
+    (moved, made) = scan_patch("--- x\n+++ y\n@@ -1 +1 @@\n-a\n+b\n--- /dev/null\n+++ y/z\n@@ -0,0 +1 @@\n+c\n")
+    assert (moved.path, made.path) == ("y", "y/z")
+
+
+def test_a_text_of_more_than_is_read_is_refused() -> None:
+    with pytest.raises(UnsupportedPatch, match="67,108,865 characters"):
+        scan_patch("x" * (MAX_CHARACTERS + 1))
 
 
 def test_bytes_that_are_no_utf8_come_through() -> None:

@@ -1,0 +1,116 @@
+"""A patch that a person stages: for files that are there, that are not, and of what is on disk already."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.proposals.errors import NothingStaged, PatchRefused
+from app.proposals.models import Op
+from app.proposals.origin import OriginKind
+from tests.unit.proposals.bench import Bench, numbered
+from tests.unit.proposals.repositories import git, repository
+
+Make = Callable[..., Bench]
+
+CREATES = "--- /dev/null\n+++ b/{}\n@@ -0,0 +1 @@\n+new\n"
+INSERTS = "--- a/{0}\n+++ b/{0}\n@@ -0,0 +1 @@\n+new\n"
+
+
+def own_diff(site: Bench, *options: str) -> str:
+    """`git diff` of what is on disk."""
+    git(site.root, "add", "--all")
+    text = git(site.root, "diff", "--cached", "-M", *options).decode()
+    git(site.root, "reset", "--quiet")
+    return text
+
+
+def test_a_file_that_exists_is_not_created_anew(bench: Make) -> None:
+    site = bench({"a.txt": "old\n"})
+    with pytest.raises(PatchRefused, match=r"creates a\.txt, but the file exists"):
+        site.service.stage_patch(CREATES.format("a.txt"))
+
+
+def test_lines_for_a_file_that_is_not_there_make_it(bench: Make) -> None:
+    site = bench({})
+    (change,) = site.service.stage_patch(INSERTS.format("sub/new.txt")).files
+    assert (change.path, change.op) == ("sub/new.txt", Op.CREATE)
+
+
+def test_what_changes_nothing_is_refused(bench: Make) -> None:
+    site = bench({"a.txt": "old\n"})
+    with pytest.raises(PatchRefused, match=r"The part for a\.txt changes nothing"):
+        site.service.stage_patch("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-old\n+old\n")
+
+
+def test_a_path_that_is_there_as_it_is_written_is_meant_so(tmp_path: Path) -> None:
+    """Not as one from the top of the repository, whose folder has the workspace's name."""
+    site = Bench(tmp_path, {"a.txt": "outer\n", "workspace/a.txt": "inner\n"})
+    git(tmp_path, "init", "--quiet")
+    patch = "--- a/workspace/a.txt\n+++ b/workspace/a.txt\n@@ -1 +1 @@\n-{}\n+new\n"
+    (change,) = site.service.stage_patch(patch.format("inner")).files
+    assert change.path == "workspace/a.txt"
+    with pytest.raises(PatchRefused):
+        site.service.stage_patch(patch.format("outer"))
+
+
+@pytest.mark.parametrize("options", [(), ("-U0",)])
+def test_a_diff_of_ones_own_work_is_what_is_on_disk(bench: Make, options: tuple[str, ...]) -> None:
+    site = bench({"a.txt": numbered(9), "old.txt": numbered(5), "gone.txt": "gone\n", "run.sh": "run\n"})
+    repository(site)
+    site.put(**{"a.txt": numbered(9, l2="two") + "line 9\n", "new.txt": "new\n"})
+    (site.root / "old.txt").rename(site.root / "moved.txt")
+    (site.root / "gone.txt").unlink()
+    (site.root / "run.sh").chmod(0o755)
+    patch, tree = own_diff(site, *options), site.tree()
+    proposal = site.service.stage_patch(patch)
+    assert proposal.origin.kind is OriginKind.DISK and proposal.on_disk
+    assert {change.path for change in proposal.files} >= {"a.txt", "new.txt", "gone.txt", "run.sh", "moved.txt"}
+    with pytest.raises(NothingStaged, match=f"{proposal.id} already waits"):
+        site.service.stage_patch(patch)
+    site.service.approve(proposal.id)
+    assert site.tree() == tree
+
+
+def test_lines_that_are_on_disk_are_not_added_a_second_time(bench: Make) -> None:
+    """The line beside which they go stands twice by now, so that they would fit once more."""
+    site = bench({"a.txt": "one\ntwo\n"})
+    repository(site)
+    site.put(**{"a.txt": "one\ntwo\ntwo\n"})
+    proposal = site.service.stage_patch(own_diff(site, "-U1"))
+    assert proposal.on_disk
+    site.service.deny(proposal.id)
+    assert site.read("a.txt") == b"one\ntwo\n"
+
+
+def test_the_mode_of_a_file_that_is_no_text_changes(bench: Make) -> None:
+    site = bench({"tool": b"\0\1"})
+    (change,) = site.service.stage_patch("diff --git a/tool b/tool\nold mode 100644\nnew mode 100755\n").files
+    assert (change.path, change.op) == ("tool", Op.MODE)
+
+
+def test_a_diff_of_which_a_part_is_not_on_disk_is_none_of_it(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9), "run.sh": "run\n"})
+    repository(site)
+    site.put(**{"a.txt": numbered(9, l2="two")})
+    (site.root / "run.sh").chmod(0o755)
+    patch = own_diff(site)
+    (site.root / "run.sh").chmod(0o644)
+    with pytest.raises(PatchRefused, match=r"The patch was not taken"):
+        site.service.stage_patch(patch)
+
+
+def test_a_patch_that_waits_already_is_not_staged_twice(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9)})
+    patch = "--- a/a.txt\n+++ b/a.txt\n@@ -2,2 +2,2 @@\n line 2\n-line 3\n+three\n"
+    first = site.service.stage_patch(patch)
+    site.edit("a.txt", ("line 8", "eight"))
+    with pytest.raises(PatchRefused, match=f"{first.id} already waits with this very change"):
+        site.service.stage_patch(patch)
+
+
+def test_what_fits_the_disk_the_other_way_only_nearly_is_not_on_it(bench: Make) -> None:
+    """Its lines are found with other blanks alone: what would be taken back is not what the patch made."""
+    site = bench({"a.txt": "one\ntwo  \nthree\n"})
+    with pytest.raises(PatchRefused):
+        site.service.stage_patch("--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-zwei\n+two\n three\n")
