@@ -97,13 +97,18 @@ def test_enter_before_the_first_picture_sends(folder: Path) -> None:
 def test_enter_before_the_terminal_gives_single_keys_sends_too(folder: Path) -> None:
     with WireServer() as server:
         server.say("Hello yourself.")
-        endpoint = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}
+        endpoint = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m", "EDITOR": "true"}
         with held(folder, before="app.runtime.typed_ahead", **endpoint) as (terminal, gate):
             assert terminal.modes[3] & termios.ICANON
             terminal.type("\x1b[Awhat's é-1?o\x7f\rand then")
             os.close(gate)
             terminal.wait_for("Hello yourself.", "❯ and then")
-        assert server.last.messages[-1] == {"role": "user", "content": "what's é-1?"}
+            # The terminal is asked again after an editor; what was typed then is not sent again.
+            terminal.press("\x07")
+            terminal.wait_until(lambda: terminal.raw.count(b"\x1b[?1049h") == 2, "the editor to have been there")
+            terminal.press("!")
+            terminal.wait_for("❯ and then!")
+        assert [request.messages[-1] for request in server.requests] == [{"role": "user", "content": "what's é-1?"}]
 
 
 def test_where_single_keys_are_given_already_a_line_feed_is_ctrl_j(folder: Path) -> None:
