@@ -2,10 +2,11 @@
 
 import pytest
 
-from app.proposals.attention.edited import LexingBudget
+from app.proposals.attention.edited import LexingBudget, blanked
 from app.proposals.attention.reason import ReasonKind
-from app.proposals.attention.summary import computed, reason_line
+from app.proposals.attention.summary import computed, reason_line, result_of, said
 from app.proposals.models import HunkState, Match, Proposal, Rung
+from app.proposals.origin import Origin, OriginKind
 from tests.attention.commits import as_proposal
 
 GUARDED = "def pay(sum):\n    if sum < 0:\n        raise ValueError(sum)\n    book(sum)\n"
@@ -22,7 +23,9 @@ FOUND = [
     ("package.json", "{\n}\n", '{\n  "postinstall": "x"\n}\n', "adds postinstall, which runs code"),
     ("a.py", "get(u)\n", "get(u, verify=False)\n", "turns off a check of the connection (verify=False)"),
     ("a.py", HANDLED, HANDLED.replace("log(error)", "pass  # fine"), "swallows 1 exception"),
+    ("a.py", "work()\n", "with suppress(Exception):\n    work()\n", "swallows 1 exception"),
     ("a.js", "go();\n", "try {\n  go();\n} catch (e) {\n  // never mind\n}\n", "swallows 1 exception"),
+    ("a.js", "go();\n", "try { go(); } catch (e) { }\n", "swallows 1 exception"),
     ("a.go", "x()\n", "if err != nil {\n}\nx()\n", "swallows 1 exception"),
     ("a.rb", "x\n", "begin\n  x\nrescue\nend\n", "swallows 1 exception"),
     ("test_a.py", TESTS, TESTS[: TESTS.index("\n\n\n") + 1], "removes 1 test: test_two"),
@@ -68,17 +71,23 @@ def test_what_deserves_eyes_is_said(path: str, old: str, new: str | None, expect
     [
         ("a.py", "x = 1\n", 'x = "eval(1)"\n# subprocess.run(x)\n'),
         ("a.py", "x = 1\n", 'x = 1\n"""Like eval(text)\nbut not it."""\n'),
+        ("a.py", '"""Like\n\n"""\nx = 1\n', '"""Like\neval(text)\n"""\nx = 1\n'),
         ("a.py", "eval(a)\n", "eval(b)\n"),
         ("a.py", "x = 1\n", "def eval(x):\n    return x\n"),
         ("a.py", "x = 1\n", "model.eval()\ncursor.exec(x)\n"),
         ("a.py", HANDLED, HANDLED.replace("log(error)", "pass\n    log(error)")),
+        ("a.py", "work()\ndone()\n", HANDLED),
+        # It is swallowed already.
+        ("a.py", HANDLED.replace("log(error)", "pass"), HANDLED.replace("log(error)", "# never mind\n    pass")),
         ("a.py", GUARDED, GUARDED.replace("raise ValueError(sum)", "raise TypeError(sum)")),
+        ("a.md", "x\nraise it\n", "x\n"),
+        ("tests/a.md", TESTS, "x\n"),
         ("a.go", CHECKED, "use(nil)\n"),
         ("a.go", f"{CHECKED}done()\n", "x := new(a)\nuse(x)\ndone()\n"),
         ("test_a.py", TESTS, TESTS.replace("test_two", "test_of_two")),
         ("test_a.py", "x = 1\n", "x = 1\nsubprocess.run(x)\n"),
         ("test_a.py", "x = 1\n", "x = 'get(u, verify=False)'\n"),
-        ("a.md", "x\n", "x\n\n    eval(text)\n"),
+        ("a.md", "x\n", "x\n\n    eval(text)\n    get(u, verify=False)\n"),
         ("a.py", "x = 1\n", 'password = "your-password-1234"\ntoken = os.environ["TOKEN_12345678"]\n'),
         ("a.py", "if a == None:\n", "if a is None:\n"),
         ("a.js", "if (a == b && ok) {\n", "if (a === b && ok) {\n"),
@@ -103,8 +112,17 @@ def test_what_moved_to_another_file_is_not_gone() -> None:
     assert words(as_proposal(moved)) == ""
 
 
-def test_rights_are_said() -> None:
-    assert words(as_proposal({"a": ("x\n", "x\n")}, {"a": (0o644, 0o755)})) == "makes the file executable"
+@pytest.mark.parametrize(
+    ("modes", "expected"),
+    [
+        ((0o644, 0o755), "makes the file executable"),
+        ((0o755, 0o4755), "makes the file run with other rights"),
+        ((0o644, 0o666), "makes the file writable by all"),
+        ((0o755, 0o644), ""),
+    ],
+)
+def test_rights_are_said(modes: tuple[int, int], expected: str) -> None:
+    assert words(as_proposal({"a": ("x\n", "x\n")}, {"a": modes})) == expected
 
 
 @pytest.mark.parametrize(
@@ -144,6 +162,37 @@ def test_the_order_is_first_what_deserves_eyes_then_what_can_be_followed() -> No
         "package-lock.json",
     )
     assert [change.path for change in proposal.files] == sorted(proposal.order)
+
+
+def test_of_too_much_text_the_uses_are_not_looked_for() -> None:
+    files = {"a.py": ("", "x = measure_depth(1)\n"), "b.py": ("", "def measure_depth(x): ...\n")}
+    assert as_proposal(files).order == ("b.py", "a.py")
+    assert as_proposal({**files, "c.py": ("", "x" * 2_000_000)}).order == ("a.py", "b.py", "c.py")
+
+
+def test_of_one_file_without_reasons_nothing_is_computed() -> None:
+    plain = as_proposal({"a.txt": ("a\n", "b\n")})
+    assert computed(plain) == ""
+    assert computed(as_proposal({"a.txt": ("a\n", None)})) == "-1 in 1 file, deletes the file"
+    assert computed(as_proposal({"a.txt": ("a\n", "b\n"), "b.txt": ("a\n", "b\n")})) == "+2 -2 in 2 files"
+
+
+@pytest.mark.parametrize(
+    ("kind", "summary", "expected"),
+    [
+        (OriginKind.MODEL, "Mend it", "The model says: Mend it"),
+        (OriginKind.REF, "Mend it", "The commit says: Mend it"),
+        (OriginKind.MODEL, "", ""),
+        (OriginKind.MODEL, "Edit a.txt", ""),
+        (OriginKind.PATCH, "Mend it", ""),
+        (OriginKind.COMMAND, "Format all", "The model says: Format all"),
+        (OriginKind.COMMAND, result_of("ruff  format"), "Result of: ruff format"),
+        (OriginKind.MODEL, result_of("ruff format"), "The model says: Result of: ruff format"),
+    ],
+)
+def test_whose_words_a_summary_is(kind: OriginKind, summary: str, expected: str) -> None:
+    proposal = as_proposal({"a.txt": ("a\n", "b\n")})
+    assert said(proposal.model_copy(update={"summary": summary, "origin": Origin(kind=kind)})) == expected
 
 
 def test_one_line_tells_what_is_computed() -> None:
@@ -190,6 +239,31 @@ def test_what_may_be_lexed_for_a_proposal_is_used_up() -> None:
     assert budget.blanked("a.txt", ["x" * 290_000]) is not None
     assert budget.blanked("a.py", ["x" * 20_000]) is None
     assert budget.blanked("a.py", ["# x"]) == ["   "]
+
+
+def test_lines_that_are_too_many_to_be_lexed_are_looked_through_as_they_are() -> None:
+    proposal = as_proposal({"a.py": ("x = 1\n", 'x = 1\ny = "eval(text)"\n' + "x = 2\n" * 60_000)})
+    assert words(proposal) == "adds eval, which runs code"
+
+
+@pytest.mark.parametrize(
+    ("path", "lines", "expected"),
+    [
+        ("a.nosuch", ["x # y"], ["x # y"]),
+        # Their lexers miscount: what they take for a comment, or for a line, is none.
+        ("a.f", ["      x = 1 ! y", "c y", "      z = 'a'"], ["      x = 1 ! y", "c y", "      z = 'a'"]),
+        (
+            "a.robot",
+            ["*** Settings ***", "Library    Collections", "# x"],
+            ["*** Settings ***", "Library    Collections", "# x"],
+        ),
+        ("a.html", ["<p>", "<!-- x", "y -->"], ["<p>", "      ", "     "]),
+    ],
+)
+def test_strings_and_comments_are_blanked_where_a_lexer_can_be_relied_on(
+    path: str, lines: list[str], expected: list[str]
+) -> None:
+    assert blanked(path, lines) == expected
 
 
 def test_thousands_of_files_are_put_in_order_at_once() -> None:

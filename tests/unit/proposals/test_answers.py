@@ -9,6 +9,7 @@ from app.proposals.answers import Answer, answers_to
 from app.proposals.facts import LineComment
 from app.proposals.service import ProposalService
 from app.workspace.paths import Workspace
+from tests.unit.proposals.bench import Bench
 from tests.unit.proposals.memory_store import MemoryStore
 
 BASE = "one\ntwo\nthree\nfour\nfive\n"
@@ -61,6 +62,8 @@ def on(line: int, side: str = "new", quote: str = "", path: str = "a.py") -> Lin
         ("one\ndeux\nthree\nvier\nfive\n", on(4, quote=" three\n-four\n+vier"), Answer.SAME),
         ("one\ndeux\nthree\nvier\nfive\n", on(4, quote=" something\n+else"), Answer.UNKNOWN),
         ("one\ndeux\nthree\nvier\nfive\n", on(40), Answer.UNKNOWN),
+        ("one\nfour\nthree\nfive\n", on(2, "old", quote="-two"), Answer.CHANGED),
+        ("one\nzwei\nthree\nvier\nfive\nsix\n", on(5, "old"), Answer.UNKNOWN),
         ("one\ndeux\nthree\nvier\nfive\n", on(1, path="b.py"), Answer.UNKNOWN),
     ],
 )
@@ -81,3 +84,23 @@ def test_a_comment_that_went_with_the_denial_of_a_part_is_compared_with_that_par
         Answer.CHANGED,
         Answer.SAME,
     )
+
+
+def test_a_proposal_that_supersedes_none_answers_nothing(bench: Callable[..., Bench]) -> None:
+    made = bench({"a.py": BASE})
+    proposal = made.write(**{"a.py": FIRST})
+    assert answers_to(made.store, proposal.id, [on(2), on(4)]) == (Answer.UNKNOWN, Answer.UNKNOWN)
+    assert answers_to(made.store, "P99", [on(2)]) == (Answer.UNKNOWN,)
+
+
+def test_a_removed_line_of_a_file_that_has_changed_since_is_not_found_by_its_number(
+    bench: Callable[..., Bench],
+) -> None:
+    made = bench({"a.py": BASE})
+    first = made.write(**{"a.py": FIRST})
+    made.service.deny(first.id)
+    made.put(**{"a.py": f"zero\n{BASE}"})
+    draft = made.service.draft("session")
+    draft.write("a.py", "zero\none\ntwo\nthree\nvier\nfive\n")
+    second = made.service.stage(draft, "second", answers=(first.id,))
+    assert answers_to(made.store, second.id, [on(2, "old"), on(4, "new")]) == (Answer.UNKNOWN, Answer.SAME)
