@@ -3,6 +3,7 @@
 `watchfiles.awatch` does the same through anyio, whose backend takes longer to import than all else here.
 """
 
+import errno
 import os
 import threading
 from collections.abc import AsyncGenerator, Collection
@@ -28,7 +29,12 @@ def watch_on(paths: Collection[Path]) -> "RustNotify":
     # Not through `watchfiles.watch`: that begins to watch only while it waits, and would miss what came before.
     from watchfiles._rust_notify import RustNotify
 
-    return RustNotify([str(path) for path in paths], False, _kernel_is_silent(), _POLL_MS, False, True)
+    watch = RustNotify([str(path) for path in paths], False, _kernel_is_silent(), _POLL_MS, False, True)
+    # It passes over what is gone, as it does over what may not be watched, and would hear nothing of it ever.
+    if gone := next((path for path in paths if not os.path.lexists(path)), None):
+        watch.close()
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(gone))
+    return watch
 
 
 def _kernel_is_silent() -> bool:

@@ -359,14 +359,12 @@ def _kind(mode: int) -> Literal["file", "link", "folder", "other"]:
 def _read_link(name: str, folder: int) -> DiskFile | None:
     """The link of this name in a folder; None if it is none."""
     try:
-        facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if not stat.S_ISLNK(facts.st_mode):
-            return None
         data = os.fsencode(os.readlink(name, dir_fd=folder))
     except OSError as error:
-        if error.errno == errno.EINVAL:  # it is none any more
+        if error.errno == errno.EINVAL:
             return None
         raise
+    facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
     return DiskFile(data, version_of(data, link_mode()), _identity(facts), facts.st_nlink)
 
 

@@ -116,7 +116,7 @@ def put_paths(record: JournalRecord) -> set[str]:
 def effective(records: Sequence[JournalRecord]) -> list[JournalRecord]:
     """Of a proposal's records, newest first, those whose effect is on disk now, newest first.
 
-    An undo takes back everything before it; a redo puts all of that forth in one record.
+    An undo takes back everything before it; a redo, which follows one, puts all of that forth in one record.
     """
     found: list[JournalRecord] = []
     for record in records:
@@ -125,8 +125,6 @@ def effective(records: Sequence[JournalRecord]) -> list[JournalRecord]:
         if record.action == "undo":
             break
         found.append(record)
-        if record.action == "redo":
-            break
     return found
 
 

@@ -72,8 +72,8 @@ class Replay:
         if same(now, left):
             return target
         if now is None:
-            if target is None or left is None:
-                return target
+            if target is None:
+                return None
             raise UndoConflict(f"{step.source} is gone; put it back first")
         if left is None:
             if target and now.sha256 == target.sha256:

@@ -18,6 +18,15 @@ def test_a_busy_workspace_is_said_in_one_line(tmp_path: Path) -> None:
         pass
 
 
+def test_what_could_not_be_locked_is_not_left_open(tmp_path: Path) -> None:
+    descriptors = Path("/dev/fd")
+    with WorkspaceLock(tmp_path / "lock").held():
+        before = len(list(descriptors.iterdir()))
+        with pytest.raises(WorkspaceBusy), WorkspaceLock(tmp_path / "lock", wait_seconds=0.0).held():
+            pass
+        assert len(list(descriptors.iterdir())) == before
+
+
 def test_it_is_free_again_after_an_error_and_can_be_nested(tmp_path: Path) -> None:
     lock = WorkspaceLock(tmp_path / "made" / "lock", wait_seconds=0.01)
     with pytest.raises(RuntimeError), lock.held(), lock.held():

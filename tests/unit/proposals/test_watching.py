@@ -1,6 +1,7 @@
 """The watcher tells of changes to the files that wait, and of nothing else."""
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -66,7 +67,9 @@ async def test_the_watch_moves_when_the_set_changes(watcher: ProposalWatcher, tm
 async def test_nothing_is_watched_until_something_waits(watcher: ProposalWatcher, tmp_path: Path) -> None:
     changes = watcher.changes()
     waiting = asyncio.ensure_future(anext(changes))
-    await asyncio.sleep(0)
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("watch")]
     watcher.watch({"a.txt"})
     assert await asyncio.wait_for(waiting, 20) == {"a.txt"}
     watcher.watch(())
@@ -132,7 +135,36 @@ async def test_a_workspace_that_goes_away_and_comes_back_is_watched_on(tmp_path:
     root.rename(tmp_path / "elsewhere")
     await asyncio.wait_for(waiting, 20)
     waiting = asyncio.ensure_future(anext(changes))
+    # It goes on to listen above the workspace, to what is none of its business too.
+    for _ in range(4):
+        await asyncio.sleep(0)
+    (tmp_path / "another").write_text("x")
     root.mkdir()
     (root / "a.txt").write_text("x")
     assert await asyncio.wait_for(waiting, 20) == {"a.txt"}
+    await changes.aclose()
+
+
+@pytest.mark.parametrize("polling", [False, True])
+async def test_a_folder_that_goes_away_as_the_watch_begins_moves_it_further_up(
+    watcher: ProposalWatcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polling: bool
+) -> None:
+    monkeypatch.setenv("WATCHFILES_FORCE_POLLING", str(polling).lower())
+    folder, is_folder = tmp_path.resolve() / "gone", Path.is_dir
+    folder.mkdir()
+
+    def looked_at(path: Path) -> bool:
+        found = is_folder(path)
+        if path == folder and found:
+            folder.rmdir()
+        return found
+
+    monkeypatch.setattr(Path, "is_dir", looked_at)
+    watcher.watch({"gone/a.txt"})
+    changes = watcher.changes()
+    assert await following(changes) == {"gone/a.txt"}
+    monkeypatch.undo()
+    waiting = asyncio.ensure_future(anext(changes))
+    folder.mkdir()
+    assert await asyncio.wait_for(waiting, 20) == {"gone/a.txt"}
     await changes.aclose()

@@ -1,0 +1,367 @@
+"""A disk or a store that fails at an awkward moment, and files that others take away: what is said, what stays."""
+
+import errno
+import os
+from collections.abc import Callable
+
+import pytest
+
+from app.proposals.disk.commit import commit_proposal
+from app.proposals.disk.filesystem import OPEN_FOLDERS, Node, PosixFilesystem
+from app.proposals.errors import ApplyFailed, CommitFailed, RecoveryNeeded, UndoConflict
+from app.proposals.models import ProposalState
+from app.sandbox.changes import Change, Leaf
+from tests.unit.proposals.bench import Bench
+from tests.unit.proposals.memory_store import MemoryStore
+from tests.unit.proposals.repositories import repository
+
+Make = Callable[..., Bench]
+
+
+class Awkward(PosixFilesystem):
+    """A disk that does something just before an operation on a path, given by a part of it, and says nothing of our
+    own files if told so."""
+
+    def __init__(
+        self, site: Bench, operation: str = "", path: str = "", work: Callable[[], object] = lambda: None
+    ) -> None:
+        super().__init__(site.root, 1 << 20, OPEN_FOLDERS)
+        self.fails = False
+        self._due = (operation, path)
+        self._work = work
+
+    def exchange(self, path: str, temp: str) -> None:
+        self._begin("exchange", path)
+        super().exchange(path, temp)
+
+    def put(self, temp: str, path: str) -> None:
+        self._begin("put", path)
+        super().put(temp, path)
+
+    def set_aside(self, path: str, temp: str) -> None:
+        self._begin("set_aside", path)
+        super().set_aside(path, temp)
+
+    def remove(self, path: str) -> None:
+        self._begin("remove", path)
+        super().remove(path)
+
+    def node(self, path: str) -> Node | None:
+        if self.fails and ".signoff-" in path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().node(path)
+
+    def _begin(self, operation: str, path: str) -> None:
+        if operation == self._due[0] and self._due[1] in path:
+            self._due = ("", "")
+            self._work()
+
+
+class Killed(BaseException):
+    """What a process that dies leaves is left, but for the process."""
+
+
+def kill() -> None:
+    raise Killed
+
+
+def pull_the_cable() -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def data(site: Bench) -> dict[str, bytes]:
+    return {path: data for path, (data, _) in site.tree().items()}
+
+
+def failing(store: MemoryStore, *names: str, error: BaseException) -> None:
+    def fail(name: str) -> None:
+        if name in names:
+            raise error
+
+    store.before_write = fail
+
+
+def test_a_store_that_takes_no_record_is_said_and_nothing_has_changed(bench: Make) -> None:
+    store = MemoryStore()
+    site = bench({"a.txt": "one\n"}, store=store)
+    proposal = site.edit("a.txt", ("one", "two"))
+    failing(store, "journal_open", error=RuntimeError("the database is locked"))
+    with pytest.raises(ApplyFailed, match="P1 was not applied, nothing has changed: the database is locked"):
+        site.service.approve(proposal.id)
+    assert site.tree() == {"a.txt": (b"one\n", 0o644)}
+
+
+@pytest.mark.parametrize("action", ["approve", "undo"])
+def test_what_was_taken_back_but_not_recorded_is_recorded_at_the_next_start(bench: Make, action: str) -> None:
+    store = MemoryStore()
+    site = bench({"a.txt": "one\n"}, store=store)
+    proposal = site.edit("a.txt", ("one", "two"))
+    if action == "undo":
+        site.service.approve(proposal.id)
+    before, state = site.tree(), site.service.get(proposal.id).state
+    failing(store, "journal_close", error=RuntimeError("the database is locked"))
+    with pytest.raises(ApplyFailed, match="every file is as it was: the database is locked"):
+        getattr(site.service, action)(proposal.id)
+    (said,) = site.reopened().recover()
+    assert "could not be recorded yet (the database is locked)" in said
+    store.before_write = lambda name: None
+    (said,) = site.reopened().recover()
+    assert "every file is as before" in said and "recorded" not in said
+    assert (site.tree(), site.service.get(proposal.id).state) == (before, state)
+    assert site.reopened().recover() == []
+
+
+def test_leftovers_that_can_t_be_cleared_away_now_are_later(bench: Make) -> None:
+    store = MemoryStore()
+    site = bench({"a.txt": "one\n"}, store=store)
+    disk = Awkward(site)
+    proposal = site.edit("a.txt", ("one", "two"))
+
+    def fails_from_here(name: str) -> None:
+        disk.fails = disk.fails or name == "journal_close"
+
+    store.before_write = fails_from_here
+    assert site.reopened(disk).approve(proposal.id).proposal.state is ProposalState.APPLIED
+    assert site.read("a.txt") == b"two\n" and len(site.tree()) == 2
+    assert site.reopened(disk).recover() == []
+    assert site.reopened().recover() == []
+    assert site.tree() == {"a.txt": (b"two\n", 0o644)}
+
+
+def test_a_recovery_that_the_disk_does_not_let_finish_is_tried_again(bench: Make) -> None:
+    site = bench({"a.txt": "one\n", "b.txt": "one\n"})
+    proposal = site.write(**{"a.txt": "two\n", "b.txt": "two\n"})
+
+    def fail() -> None:
+        disk.fails = True
+        raise RuntimeError("somebody pulled a cable")
+
+    disk = Awkward(site, "exchange", "b.txt", fail)
+    with pytest.raises(RecoveryNeeded, match="start signoff again"):
+        site.reopened(disk).approve(proposal.id)
+    (said,) = site.reopened(disk).recover()
+    assert said == (
+        "The approval of P1 was cut off and can't be put right yet (input/output error); "
+        "start signoff again to retry."
+    )
+    (said,) = site.reopened().recover()
+    assert "it was rolled back, every file is as before" in said
+    assert site.tree() == dict.fromkeys(("a.txt", "b.txt"), (b"one\n", 420))
+
+
+def test_a_disk_that_does_not_answer_the_preflight_is_said(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> os.statvfs_result:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    site = bench({"a.txt": "one\n"})
+    proposal = site.edit("a.txt", ("one", "two"))
+    monkeypatch.setattr(os, "statvfs", fail)
+    with pytest.raises(ApplyFailed, match="P1 was not applied, nothing has changed: input/output error"):
+        site.service.approve(proposal.id)
+    assert site.store.journal() == []
+
+
+def test_who_removes_a_file_at_the_last_moment_is_named_as_that(bench: Make) -> None:
+    site = bench({"a.txt": "one\n", "b.txt": "one\n"})
+    proposal = site.write(**{"a.txt": "two\n", "b.txt": "two\n"})
+    disk = Awkward(site, "exchange", "b.txt", (site.root / "b.txt").unlink)
+    with pytest.raises(ApplyFailed, match=r"b\.txt was removed by someone else at this very moment"):
+        site.reopened(disk).approve(proposal.id)
+    assert site.tree() == {"a.txt": (b"one\n", 0o644)}
+
+
+def test_who_makes_a_file_just_when_the_old_one_comes_back_has_it_and_the_old_one_is_kept(bench: Make) -> None:
+    store = MemoryStore()
+    site = bench({"a.txt": "one\n"}, store=store)
+    proposal = site.write(**{"a.txt": None, "b.txt": "two\n"})
+    failing(store, "journal_close", error=RuntimeError("the database is locked"))
+    disk = Awkward(site, "put", "a.txt", lambda: site.put(**{"a.txt": "theirs\n"}))
+    with pytest.raises(ApplyFailed, match=r"What a\.txt held is kept as a\.txt\.kept-P1"):
+        site.reopened(disk).approve(proposal.id)
+    found = {path: data for path, (data, _) in site.tree().items()}
+    assert found.pop("a.txt") == b"theirs\n"
+    assert list(found.values()) == [b"one\n"]
+
+
+def test_what_was_done_but_not_recorded_is_completed(bench: Make) -> None:
+    store = MemoryStore()
+    site = bench({"a.txt": "one\n", "gone.txt": "g\n"}, store=store)
+    proposal = site.write(**{"a.txt": "two\n", "gone.txt": None, "new.txt": "n\n"})
+    failing(store, "journal_close", error=Killed())
+    with pytest.raises(Killed):
+        site.service.approve(proposal.id)
+    store.before_write = lambda name: None
+    (said,) = site.reopened().recover()
+    assert "cut off after the last file: it was completed, every file is new" in said
+    assert data(site) == {"a.txt": b"two\n", "new.txt": b"n\n"}
+
+
+def test_an_exchange_in_steps_that_was_cut_off_before_the_last_is_taken_back(
+    bench: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.proposals.disk.renames._renameat2", lambda: None)
+    site = bench({"a.txt": "one\n"})
+    proposal = site.edit("a.txt", ("one", "two"))
+    with pytest.raises(Killed):
+        site.reopened(Awkward(site, "set_aside", "~", kill)).approve(proposal.id)
+    assert site.read("a.txt") == b"two\n"
+    (said,) = site.reopened().recover()
+    assert "it was rolled back, every file is as before" in said
+    assert data(site) == {"a.txt": b"one\n"}
+
+
+def test_a_file_of_somebody_else_with_the_same_text_is_not_taken_for_ours(bench: Make) -> None:
+    site = bench({"a.txt": "one\n", "b.txt": "one\n"})
+    proposal = site.write(**{"a.txt": "two\n", "b.txt": "two\n"})
+    with pytest.raises(Killed):
+        site.reopened(Awkward(site, "exchange", "b.txt", kill)).approve(proposal.id)
+    (site.root / "theirs").write_bytes(site.read("a.txt"))
+    (site.root / "theirs").rename(site.root / "a.txt")
+    (said,) = site.reopened().recover()
+    assert "Somebody else changed a.txt; that stays as it is" in said
+    found = data(site)
+    assert (found.pop("a.txt"), found.pop("b.txt")) == (b"two\n", b"one\n")
+    assert list(found.values()) == [b"one\n"]
+
+
+def test_what_comes_back_from_a_folder_that_is_somebody_s_file_by_now_is_kept(bench: Make) -> None:
+    store = MemoryStore()
+    site = bench({"stuff/a": "a\n"}, store=store)
+    draft = site.service.draft("session")
+    draft.delete("stuff/a")
+    draft.write("stuff", "s\n")
+    proposal = site.service.stage(draft, "Turn over")
+    failing(store, "journal_close", error=RuntimeError("the database is locked"))
+    disk = Awkward(site, "remove", ".signoff-", lambda: site.put(stuff="theirs\n"))
+    with pytest.raises(ApplyFailed, match=r"What stuff/a held is kept as a\.kept-P1"):
+        site.reopened(disk).approve(proposal.id)
+    found = data(site)
+    assert found.pop("stuff") == b"theirs\n" and list(found.values()) == [b"a\n"]
+
+
+def test_what_is_kept_replaces_nothing(bench: Make) -> None:
+    store = MemoryStore()
+    site = bench({"a.txt": "one\n"}, store=store)
+    proposal = site.write(**{"a.txt": None, "b.txt": "two\n"})
+    disk = Awkward(site, "put", ".kept-", lambda: take_name(site))
+
+    def fail(name: str) -> None:
+        if name == "journal_close":
+            site.put(**{"a.txt": "theirs\n"})
+            raise RuntimeError("the database is locked")
+
+    def take_name(site: Bench) -> None:
+        mark = next(site.root.glob(".signoff-*")).name.removeprefix(".signoff-").removesuffix(".tmp")
+        site.put(**{f"a.txt.kept-P1-{mark[:4]}{mark.rpartition('-')[2]}": "taken\n"})
+
+    store.before_write = fail
+    with pytest.raises(ApplyFailed, match=r"is kept as a\.txt\.kept-P1-\w+\.1"):
+        site.reopened(disk).approve(proposal.id)
+    assert sorted(data(site).values()) == [b"one\n", b"taken\n", b"theirs\n"]
+
+
+def test_a_new_folder_that_somebody_else_uses_stays(bench: Make) -> None:
+    store = MemoryStore()
+    site = bench({}, store=store)
+    proposal = site.write(**{"new/a.txt": "a\n"})
+
+    def fail(name: str) -> None:
+        if name == "journal_close":
+            site.put(**{"new/theirs.txt": "theirs\n"})
+            raise RuntimeError("the database is locked")
+
+    store.before_write = fail
+    with pytest.raises(ApplyFailed, match="every file is as it was"):
+        site.service.approve(proposal.id)
+    assert data(site) == {"new/theirs.txt": b"theirs\n"}
+
+
+def test_one_folder_that_is_still_in_use_keeps_no_other(bench: Make) -> None:
+    site = bench({"used/deep/a.txt": "a\n", "used/deep/b.txt": "b\n", "left/a.txt": "a\n"})
+    proposal = site.write(**{"used/deep/a.txt": None, "left/a.txt": None})
+    site.service.approve(proposal.id)
+    assert [path.name for path in sorted(site.root.rglob("*"))] == ["used", "deep", "b.txt"]
+
+
+def test_one_leftover_that_can_t_be_removed_keeps_no_other(bench: Make) -> None:
+    site = bench({"a.txt": "one\n", "b.txt": "one\n"})
+    proposal = site.write(**{"a.txt": "two\n", "b.txt": "two\n"})
+    site.reopened(Awkward(site, "remove", ".signoff-", pull_the_cable)).approve(proposal.id)
+    assert sorted(data(site).values()) == [b"one\n", b"two\n", b"two\n"]
+    assert site.reopened().recover() == []
+    assert data(site) == {"a.txt": b"two\n", "b.txt": b"two\n"}
+
+
+# What an undo finds
+
+
+def test_what_the_user_has_undone_by_hand_is_undone(bench: Make) -> None:
+    site = bench({"gone.txt": "g\n"})
+    proposal = site.write(**{"made.txt": "m\n", "gone.txt": None})
+    site.service.approve(proposal.id)
+    (site.root / "made.txt").unlink()
+    site.put(**{"gone.txt": "g\n"})
+    (site.root / "gone.txt").chmod(0o600)
+    site.service.undo(proposal.id)
+    assert site.tree() == {"gone.txt": (b"g\n", 0o600)}
+
+
+def test_a_file_with_other_permissions_since_is_still_the_one_that_was_written(bench: Make) -> None:
+    site = bench({"a.bin": b"\0one"})
+    draft = site.service.draft("session")
+    draft.take([Change("a.bin", Leaf(b"\0one", 0o644), Leaf(b"\0two", 0o644))])
+    draft.write("made.txt", "m\n")
+    proposal = site.service.stage(draft, "Both")
+    site.service.approve(proposal.id)
+    for name in ("a.bin", "made.txt"):
+        (site.root / name).chmod(0o755)
+    site.service.undo(proposal.id)
+    assert site.tree() == {"a.bin": (b"\0one", 0o755)}
+
+
+def test_permissions_are_taken_back_off_a_binary_file_that_has_changed_since(bench: Make) -> None:
+    site = bench({"a.bin": b"\0one"})
+    draft = site.service.draft("session")
+    draft.take([Change("a.bin", Leaf(b"\0one", 0o644), Leaf(b"\0one", 0o755))])
+    site.service.approve(site.service.stage(draft, "Executable").id)
+    site.put(**{"a.bin": b"\0two"})
+    site.service.undo("P1")
+    assert site.tree() == {"a.bin": (b"\0two", 0o644)}
+
+
+def test_what_can_t_be_read_is_not_undone(bench: Make) -> None:
+    site = bench({"a.txt": "one\n"})
+    site.service.approve(site.edit("a.txt", ("one", "two")).id)
+    (site.root / "a.txt").unlink()
+    os.mkfifo(site.root / "a.txt")
+    with pytest.raises(UndoConflict, match=r"P1 can't be undone: a\.txt can't be read \(not a regular file"):
+        site.service.undo("P1")
+
+
+# A commit that can't be made
+
+
+def test_a_file_that_git_does_not_track_is_not_committed_once_it_is_gone(bench: Make) -> None:
+    site = bench({"a.txt": "a\n"})
+    repository(site)
+    site.put(**{"untracked.txt": "u\n"})
+    proposal = site.write(**{"untracked.txt": None})
+    done = site.service.approve(proposal.id).proposal
+    with pytest.raises(CommitFailed, match="Git does not track any file of P1, so there is nothing to commit"):
+        commit_proposal(site.root, done)
+
+
+def test_without_git_the_files_are_written_and_not_committed(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = bench({"a.txt": "one\n"})
+    done = site.service.approve(site.edit("a.txt", ("one", "two")).id).proposal
+    monkeypatch.setenv("PATH", str(site.folder))
+    with pytest.raises(CommitFailed, match="Git is not installed, so nothing was committed"):
+        commit_proposal(site.root, done)
+
+
+def test_a_git_that_does_not_come_to_an_end_is_not_waited_for(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = bench({"a.txt": "one\n"})
+    done = site.service.approve(site.edit("a.txt", ("one", "two")).id).proposal
+    monkeypatch.setattr("app.proposals.disk.commit._SECONDS", 0.0)
+    with pytest.raises(CommitFailed, match="Git took longer than 0 s; the files are written"):
+        commit_proposal(site.root, done)

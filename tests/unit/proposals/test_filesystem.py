@@ -1,0 +1,188 @@
+"""The disk as the proposals see it, where it changes between two looks or does not do all that Linux does."""
+
+import ctypes
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.proposals.disk.filesystem import PosixFilesystem
+from app.proposals.disk.observed import Observed
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> PosixFilesystem:
+    (tmp_path / "a.txt").write_text("text\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "b.txt").write_text("b\n")
+    (tmp_path / "link").symlink_to("folder")
+    return PosixFilesystem(tmp_path, 100)
+
+
+def data_of(disk: PosixFilesystem, path: str) -> bytes | None:
+    file = disk.read(path)
+    return file.data if file else None
+
+
+def test_what_there_is_of_each_kind(disk: PosixFilesystem, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    names = ("a.txt", "folder", "link", "pipe", "none", "none/x", "a.txt/x", "link/b.txt")
+    kinds = ["file", "folder", "link", "other", "missing", "missing", "missing", "missing"]
+    assert [disk.kind(name) for name in names] == kinds
+    assert [data_of(disk, name) for name in names if name != "pipe"] == [b"text\n", None, b"folder", *[None] * 4]
+    assert disk.names("folder") == ["b.txt"] and disk.names("none") == disk.names("a.txt") == []
+
+
+def test_a_folder_that_is_a_link_leads_nowhere_where_the_system_calls_it_a_loop(
+    disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def as_on_macos(name: str | Path, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if name == "link":
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        return opened(name, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", as_on_macos)
+    assert disk.kind("link/b.txt") == "missing"
+
+
+def test_a_folder_that_may_not_be_entered_is_not_missing(
+    disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(PermissionError):
+        disk.kind("folder/b.txt")
+
+
+def test_a_folder_that_can_t_be_flushed_is_an_error(disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        disk.sync_folder("folder")
+
+
+def test_of_the_attributes_all_are_kept_that_can_be_had(
+    disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[str, bytes] = {}
+
+    def value(_: int, name: str) -> bytes:
+        if name == "user.gone":
+            raise OSError(errno.ENODATA, os.strerror(errno.ENODATA))
+        return b"value"
+
+    def keep(_: int, name: str, data: bytes) -> None:
+        kept[name] = data
+
+    monkeypatch.setattr(os, "listxattr", lambda _: ["user.gone", "user.note"], raising=False)
+    monkeypatch.setattr(os, "getxattr", value, raising=False)
+    monkeypatch.setattr(os, "setxattr", keep, raising=False)
+    disk.write_new("new", b"new\n", 0o640, "a.txt")
+    assert kept == {"user.note": b"value"}
+
+
+def test_a_disk_without_attributes_is_written_to(disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(_: int) -> list[str]:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr(os, "listxattr", unsupported, raising=False)
+    disk.write_new("new", b"new\n", 0o640, "a.txt")
+    file = disk.read("new")
+    assert file is not None and (file.data, file.version.mode) == (b"new\n", 0o640)
+
+
+@pytest.mark.parametrize("most", [0, 2])
+def test_no_more_folders_stay_open_than_may(tmp_path: Path, most: int) -> None:
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+    disk = PosixFilesystem(tmp_path, 100, most)
+    before = len(list(Path("/dev/fd").iterdir()))
+    for name in ("one", "two", "three", "one"):
+        disk.read(f"{name}/a.txt")
+    assert len(list(Path("/dev/fd").iterdir())) == before + most
+    if most:
+        assert disk.folder("one") == disk.folder("one")
+    disk.close()
+    assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+def test_a_new_file_has_its_mode_though_there_is_nothing_more_to_take_after(disk: PosixFilesystem) -> None:
+    disk.write_new("new", b"new\n", 0o640, "none")
+    file = disk.read("new")
+    assert file is not None and (file.data, file.version.mode) == (b"new\n", 0o640)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP])
+def test_a_disk_that_does_not_exchange_is_told_from_one_that_fails(
+    disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(*_: object) -> int:
+        ctypes.set_errno(code)
+        return -1
+
+    disk.write_new("temp", b"new\n", 0o644)
+    monkeypatch.setattr("app.proposals.disk.renames._renameat2", lambda: refuse)
+    disk.exchange("a.txt", "temp")
+    assert (data_of(disk, "a.txt"), data_of(disk, "temp")) == (b"new\n", b"text\n")
+    code = errno.EIO
+    with pytest.raises(OSError, match="Input/output error"):
+        disk.exchange("a.txt", "temp")
+
+
+def test_what_can_t_have_a_second_name_for_another_reason_is_not_moved(
+    disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("app.proposals.disk.renames._renameat2", lambda: None)
+    monkeypatch.setattr(os, "link", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        disk.put("a.txt", "moved.txt")
+    assert (disk.kind("a.txt"), disk.kind("moved.txt")) == ("file", "missing")
+
+
+Change = Callable[[Path], object]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda root: None,
+        lambda root: (root / "a.txt").write_text("more\n"),
+        lambda root: (root / "a.txt").write_text("x" * 200),
+        lambda root: (root / "a.txt").unlink(),
+        lambda root: (root / "folder" / "c.txt").write_text("c\n"),
+        lambda root: (root / "none").mkdir(),
+    ],
+    ids=["nothing", "text", "too large", "gone", "one more in a folder", "a folder"],
+)
+def test_what_was_observed_holds_until_something_of_it_changes(
+    disk: PosixFilesystem, tmp_path: Path, change: Change
+) -> None:
+    observed = Observed(disk)
+    observed.read("a.txt"), observed.names("folder"), observed.kind("none")
+    before = (data_of(disk, "a.txt"), disk.kind("none"), disk.names("folder"))
+    change(tmp_path)
+    try:
+        changed = before != (data_of(disk, "a.txt"), disk.kind("none"), disk.names("folder"))
+    except OSError:
+        changed = True
+    assert observed.holds() is not changed
+
+
+def test_what_could_not_be_read_may_be_otherwise_the_next_time(disk: PosixFilesystem, tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"x" * 200)
+    observed, taking_over = Observed(disk), Observed(disk)
+    with pytest.raises(OSError, match="larger than 100 bytes"):
+        observed.read("large")
+    taking_over.take_over(observed)
+    assert not observed.holds() and not taking_over.holds()
