@@ -61,8 +61,6 @@ class Watch:
             KeyboardInterrupt: a signal came whose handler raised.
         """
         assert self._notify is not None, "entered"
-        if seconds <= 0:
-            return False
         heard = self._notify.watch(_QUIET_MS, STEP_MS, max(1, int(seconds * 1000)), stop)
         if heard == "signal":
             raise KeyboardInterrupt

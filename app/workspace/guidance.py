@@ -42,8 +42,6 @@ def guidance(
     for folder in sorted(folders, key=lambda folder: (-len(folder.parts), folder)):
         path = (folder / FILE_NAME).as_posix()
         size = min(LARGEST, left)
-        if not size:
-            break
         try:
             # One byte more tells whether the file goes on; a key far down in it is not passed on either way.
             content = workspace.head(path, size + 1)

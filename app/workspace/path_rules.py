@@ -104,8 +104,6 @@ def repository_owner(name: str) -> str:
     and know the folder by its short name `git~1` (NTFS); these are the spellings that git itself refuses in trees.
     """
     if name.isascii():
-        if "." not in name and "~" not in name:
-            return ""
         folded = name.casefold()
     else:
         plain = unicodedata.normalize("NFKC", name).casefold()

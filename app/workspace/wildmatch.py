@@ -193,9 +193,7 @@ def _named(text: str, at: int) -> tuple[str, int] | None:
     if text[at : at + 2] != "[:":
         return None
     end = text.find("]", at + 2)
-    if end < 0:
-        return "", 0
-    if end == at + 2 or text[end - 1] != ":":
+    if end <= at + 2 or text[end - 1] != ":":
         return None
     members = _CLASSES.get(text[at + 2 : end - 1])
     return (members, end + 1) if members else ("", 0)

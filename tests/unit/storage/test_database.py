@@ -61,10 +61,19 @@ def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute(f"PRAGMA user_version={len(MIGRATIONS) + 1}")
     connection.close()
-    before = path.read_bytes()
-    with pytest.raises(StorageError, match="newer signoff"):
+    before, descriptors = path.read_bytes(), len(list(Path("/dev/fd").iterdir()))
+    with pytest.raises(StorageError, match="newer signoff") as raised:
         Database(path)
     assert path.read_bytes() == before
+    assert len(list(Path("/dev/fd").iterdir())) <= descriptors, f"open while {raised.value} is told"
+
+
+def test_one_that_is_up_to_date_is_opened_while_another_writes(tmp_path: Path) -> None:
+    path = tmp_path / "signoff.db"
+    first = Database(path)
+    with first.transaction():
+        Database(path).close()
+    first.close()
 
 
 @pytest.mark.parametrize(

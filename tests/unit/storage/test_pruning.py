@@ -182,3 +182,11 @@ def test_the_bytes_of_an_image_stay_as_long_as_a_message_names_them(bench: Bench
     assert bench.prune(age=10**6).contents == 0
     bench.sessions.delete([fork.id])
     assert bench.prune(age=10**6).contents == 1 and bench.contents() == 0
+
+
+def test_space_that_cannot_be_given_back_now_fails_no_pruning(bench: Bench) -> None:
+    bench.service.deny(bench.stage("a.txt", MANY_LINES))
+    with bench.database.transaction() as connection:
+        reading = connection.execute("VALUES (1), (2), (3)")
+        assert next(reading), "a statement under way keeps the file from being written anew"
+    assert bench.prune().proposals == 1

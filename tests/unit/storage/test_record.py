@@ -247,6 +247,31 @@ def test_an_entry_of_a_later_version_is_told_from_a_broken_one(bench: Bench) -> 
     assert broken.why == "is not what was written"
 
 
+@pytest.mark.parametrize(
+    ("lost", "found"),
+    [(["record_ends"], (50, 0)), (["record"], (0, 50))],
+)
+def test_what_one_table_says_is_held_against_the_other_that_cannot_be_read(
+    fifty: Bench, lost: list[str], found: tuple[int, int]
+) -> None:
+    drop(fifty, *lost)
+    verified = RecordStore(fifty.database, fifty.name).verify()
+    assert (len(verified.entries), len(verified.broken)) == found
+    assert all("cannot be read" in broken.why for broken in verified.broken)
+
+
+def test_a_record_of_which_nothing_can_be_read_is_not_called_sound(fifty: Bench) -> None:
+    drop(fifty, "record", "record_ends")
+    with pytest.raises(StorageError):
+        RecordStore(fifty.database, fifty.name).verify()
+
+
+def drop(bench: Bench, *tables: str) -> None:
+    with bench.database.transaction() as connection:
+        for table in tables:
+            connection.execute(f"DROP TABLE {table}")
+
+
 def test_pruning_leaves_the_chain_whole(fifty: Bench) -> None:
     before = rows(fifty)
     fifty.prune()

@@ -21,6 +21,7 @@ from app.conversation.side_events import SideAnswer, SideQuestion
 from app.proposals.facts import FileStat, LineComment
 from app.storage import search
 from app.storage.database import Database
+from app.storage.errors import StorageError
 from app.storage.pruning import prune
 from app.storage.schema import MIGRATIONS
 from app.storage.search import SessionSearch
@@ -193,3 +194,12 @@ def test_a_search_for_any_text_finds_every_message_that_has_its_words(
         bench.say(UserMessage(text=f"{text} {words}"))
     found = bench.search.find(words)
     assert len(found) == (len(said) if any(map(str.isalnum, words)) else 0)
+
+
+def test_an_index_that_cannot_be_made_is_not_laid_to_the_charge_of_sqlite(bench: Bench) -> None:
+    bench.say(UserMessage(text="hello"))
+    with bench.database.transaction() as connection:
+        connection.execute("CREATE TABLE search_data (one)")
+    with pytest.raises(StorageError) as raised:
+        bench.search.find("hello")
+    assert "FTS5" not in str(raised.value)

@@ -1,5 +1,6 @@
 """Folders that are no project, and what stays out of reach in them."""
 
+import pwd
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,9 @@ def test_what_holds_more_than_a_project_is_said(tmp_path: Path, monkeypatch: pyt
 
 def test_a_home_that_nobody_has_widens_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/")
+    assert not too_wide(tmp_path)
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
     assert not too_wide(tmp_path)
 
 

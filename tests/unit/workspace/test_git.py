@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.workspace.git import branch, repository
+from app.workspace.git_index import tracked_paths
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -73,6 +74,11 @@ def test_a_git_file_that_points_at_something_else_shows_nothing_of_it(tmp_path: 
     assert branch(tmp_path / "ws") == ""
 
 
+def test_a_git_file_that_names_what_no_system_takes_is_none(cloned: Path) -> None:
+    (cloned / "sub/.git").write_text(f"gitdir: {'a' * 300}\n")
+    assert branch(cloned / "sub") == "main"
+
+
 @pytest.mark.parametrize("name", [".git", ".git/HEAD", ".git/commondir"])
 def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, name: str) -> None:
     if name != ".git":
@@ -81,3 +87,10 @@ def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, name: str) -> None
         (tmp_path / name).unlink(missing_ok=True)
     os.mkfifo(tmp_path / name)
     assert branch(tmp_path) == ""
+
+
+def test_an_index_that_is_none_tracks_nothing(cloned: Path) -> None:
+    assert tracked_paths(cloned) == ["sub/a"]
+    index = cloned / ".git/index"
+    index.write_bytes(b"XXXX" + index.read_bytes()[4:])
+    assert tracked_paths(cloned) == []

@@ -183,6 +183,13 @@ def test_a_walk_through_folders_without_files_ends_too(tmp_path: Path) -> None:
     assert next(asked) < 60, "no folder was looked into after that"
 
 
+def test_a_walk_ends_in_the_midst_of_a_folder_too(tmp_path: Path) -> None:
+    workspace = make(tmp_path, {f"f{number}": "" for number in range(20)})
+    asked = iter(range(20))
+    assert list(workspace.files(ended=lambda: next(asked) >= 10)) == []
+    assert next(asked) < 15, "the rest of it was not looked at"
+
+
 def test_closing_the_workspace_ends_every_walk(tmp_path: Path) -> None:
     workspace = make(tmp_path, {"a/f": "", "b/f": ""})
     walk = workspace.files()
@@ -190,3 +197,11 @@ def test_closing_the_workspace_ends_every_walk(tmp_path: Path) -> None:
     workspace.close()
     with pytest.raises(WorkspaceClosed):
         next(walk)
+
+
+def test_a_folder_that_goes_while_it_is_walked_ends_no_walk(tmp_path: Path) -> None:
+    workspace = make(tmp_path, {"a.py": "", "b/c.py": "", "d.py": ""})
+    walked = workspace.files()
+    assert next(walked) == "a.py"
+    shutil.rmtree(tmp_path / "b")
+    assert list(walked) == ["d.py"]

@@ -1,7 +1,9 @@
 """No path that a tool names, and no link on the way, leads out of the workspace."""
 
 import os
+import resource
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.workspace.path_rules import names_at_or_below, repository_owner
+from app.workspace.path_rules import components, names_at_or_below, repository_owner
 from app.workspace.paths import TooLarge, UnsafePath, Workspace, WorkspaceError
 from app.workspace.reading import read_file
 
@@ -195,11 +197,46 @@ def test_says_what_a_path_leads_to(workspace: Workspace) -> None:
 
 def test_read_raises_the_usual_errors(workspace: Workspace, tmp_path: Path) -> None:
     for missing in ("nope", "nope/x", "src/a.py/x", "dangling"):
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(FileNotFoundError, match=f"^{missing} does not exist$"):
             workspace.read(missing)
     for folder in ("src", ".", "chain"):
-        with pytest.raises(IsADirectoryError):
+        with pytest.raises(IsADirectoryError, match=f"^{folder} is a folder$"):
             workspace.read(folder)
+
+
+def test_an_entry_is_not_reached_through_a_link(workspace: Workspace) -> None:
+    workspace.check_entry("in")
+    with pytest.raises(UnsafePath, match=r"in/a\.py is reached through a link"):
+        workspace.check_entry("in/a.py")
+
+
+def test_a_path_that_is_too_long_is_refused() -> None:
+    name = "a" * 199
+    assert len(components("/".join([name] * 20))) == 20
+    with pytest.raises(UnsafePath, match="too long"):
+        components("/".join([name] * 20) + "/b")
+
+
+def test_a_folder_that_cannot_be_opened_now_is_not_taken_for_one_that_is_not_there(workspace: Workspace) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, before[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            workspace.resolve("src/deep/new.py")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_of_a_file_over_the_limit_nothing_is_read(tmp_path: Path) -> None:
+    with (tmp_path / "big").open("wb") as file:
+        file.truncate(64 << 20)
+    tracemalloc.start()
+    with pytest.raises(OSError, match="larger than"):
+        read_file(tmp_path / "big", 32 << 20)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
 
 
 def test_read_does_not_wait_for_a_pipe(tmp_path: Path) -> None:

@@ -97,6 +97,22 @@ def test_git_agrees(repository: Path, patterns: list[str], paths: list[str]) -> 
     assert ours == ignored_by_git(repository, patterns, paths)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "path", "hidden"),
+    [
+        ("#a", "#a", False),
+        ("[!a]", "b", True),
+        ("[!a]", "a", False),
+        ("x[!a]b", "x/b", False),
+        ("[a-\\", "a", False),
+        ("[[:alpha:", "a", False),
+        ("[[:alpha:x", "a", False),
+    ],
+)
+def test_what_is_rarely_written(pattern: str, path: str, hidden: bool) -> None:
+    assert ignored_by_us([pattern], path) is hidden
+
+
 HOSTILE = [
     ("*a*a*a*a*a*a*a*a*ab", "a" * 60),
     ("*a" * 100 + "b", "a" * 255),
