@@ -240,6 +240,7 @@ def load_session_parts() -> None:
     import watchfiles  # noqa: F401
 
     import app.runtime.open_session
+    import app.runtime.own_commands
     import app.ui.commands
     import app.ui.connector
     import app.ui.own_commands  # noqa: F401

@@ -3,6 +3,7 @@
 import ast
 import functools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -242,6 +243,19 @@ def test_to_watch_files_loads_no_other_event_loop(tmp_path: Path) -> None:
         "asyncio.run(watch())"
     )
     assert not {name for name in all_modules_after(code) if name.startswith("anyio._backends")}
+
+
+def test_nothing_is_imported_on_the_event_loop_while_the_rest_is_loaded(tmp_path: Path) -> None:
+    """A key that is typed meanwhile would wait for it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.hygiene.imports_on_the_loop", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "SIGNOFF_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(done.stdout.split()) <= {"concurrent.futures.thread"}, "by asyncio, for its first thread"
 
 
 def test_models_that_nothing_was_given_to_yet_are_not_built() -> None:
