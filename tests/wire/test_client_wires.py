@@ -211,6 +211,10 @@ async def test_anthropics_errors_are_known_for_what_they_are(
 
 FAILED: dict[str, tuple[str, Reply]] = {
     "an error of status 200": ("anthropic", anthropic_error(200, "Overloaded", "overloaded_error")),
+    "an error of several lines": (
+        "anthropic",
+        document(json.dumps({"type": "error", "error": {"type": "api_error", "message": "Overloaded"}}, indent=1)),
+    ),
     "a response that failed": (
         "responses",
         stream(
