@@ -134,6 +134,7 @@ class AddressConnection(Connection):
             async with self._opened(message, content) as response:
                 if response.status_code >= 400:
                     await self._refused(response)
+                    return
                 if _SESSION.fullmatch(session := response.headers.get("mcp-session-id", "")):
                     self._session = session
                 if not _kind(response).startswith((_EVENTS, "application/json")):
@@ -221,7 +222,9 @@ class AddressConnection(Connection):
     async def _hear_unasked(self) -> None:
         """Hear what the server tells by itself, such as that its tools are others; many have no such stream."""
         pauses = iter(_PAUSES)
-        while True:
+        pause: float | None = 0.0
+        while pause is not None:
+            await asyncio.sleep(pause)
             began = time.monotonic()
             with contextlib.suppress(ConnectionLost), _failures():
                 headers = {"Accept": _EVENTS, **await self._headers({})}
@@ -231,9 +234,7 @@ class AddressConnection(Connection):
                     await self._events(response, None)
             if time.monotonic() - began >= _LASTING:
                 pauses = iter(_PAUSES)
-            if (pause := next(pauses, None)) is None:
-                return
-            await asyncio.sleep(pause)
+            pause = next(pauses, None)
 
 
 @contextlib.contextmanager

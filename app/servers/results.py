@@ -65,10 +65,10 @@ class _Images:
         self._tool = tool
         self.taken: list[tuple[Image, bytes]] = []
 
-    def told(self, data: Any) -> str:
+    def told(self, data: str) -> str:
         """Take one, in Base64; what stands for it in the text."""
         try:
-            if not isinstance(data, str) or len(data) > LARGEST * 4 // 3 + 4:
+            if len(data) > LARGEST * 4 // 3 + 4:
                 raise NotAnImage("is too large")
             if len(self.taken) == MOST_IN_MESSAGE:
                 raise NotAnImage(f"is one of more than {MOST_IN_MESSAGE}")
@@ -102,7 +102,7 @@ def _parts(parts: list[Any], images: _Images) -> Iterator[str]:
             case "text":
                 yield _text(part.get("text"))
             case "image":
-                yield images.told(part.get("data"))
+                yield images.told(data if isinstance(data := part.get("data"), str) else "")
             case "audio":
                 yield f"[an audio of {_size(part.get('data'))}, which can't be played to you]"
             case "resource_link":

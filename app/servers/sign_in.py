@@ -226,7 +226,7 @@ class SignIn:
         if status >= 300 or not isinstance(found, dict):
             why = found.get("error_description") or found.get("error") if isinstance(found, dict) else ""
             refusal = SignInRefused if status in (400, 401) else SignInFailed
-            raise refusal(f"{host} answers with {str(why)[:_LONGEST_WORDS] or f'HTTP status {status}'}")
+            raise refusal(f"{host} answers with {str(why or '')[:_LONGEST_WORDS] or f'HTTP status {status}'}")
         return found
 
     def _safe(self, address: str) -> str:

@@ -44,8 +44,6 @@ class ProgramConnection(Connection):
             raise ConnectionLost(self.why or "it does not listen any more") from error
 
     def _write(self, message: Message) -> None:
-        if self.why:
-            raise ConnectionLost(self.why)
         pipe = self._process.stdin
         if pipe.transport.get_write_buffer_size() > MOST_UNREAD:
             raise ConnectionLost("it reads nothing of what it is told")
@@ -93,8 +91,6 @@ class ProgramConnection(Connection):
             await asyncio.sleep(0)
 
     async def _take_line(self, line: bytes) -> None:
-        if not line.strip():
-            return
         try:
             message = await parsed(line)
         except Refusal:

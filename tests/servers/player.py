@@ -78,7 +78,7 @@ def answer(message: dict[str, Any]) -> None:
             send({"id": number, "result": json.loads(os.environ["TOOLS"])})
         case "tools/list":
             send({"id": number, "result": {"tools": TOOLS}})
-        case "ping":
+        case "ping" if "knows no ping" not in TRICKS:
             send({"id": number, "result": {}})
         case "tools/call":
             try:

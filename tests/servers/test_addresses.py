@@ -16,6 +16,7 @@ from app.servers import connection, http
 from app.servers.server import State
 from tests.servers.address import Answer, Heard, address, document, result
 from tests.servers.stage import stage
+from tests.waiting import until
 from tests.wire.server import WireServer
 
 SDK = Path(__file__).with_name("sdk_server.py")
@@ -146,6 +147,15 @@ async def _endless_page(heard: Heard, writer: asyncio.StreamWriter) -> None:
         await writer.drain()
 
 
+def _told(status: int = 200, **what: Any) -> Answer:
+    """Answers the call with this."""
+
+    async def send(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        writer.write(document(json.dumps({"jsonrpc": "2.0", "id": heard.message["id"], **what}).encode(), status))
+
+    return send
+
+
 HOSTILE: dict[str, tuple[Answer, str]] = {
     "endless document": (_endless, "more than"),
     "endless line": (_endless_line, "too long"),
@@ -166,6 +176,8 @@ HOSTILE: dict[str, tuple[Answer, str]] = {
         "",
     ),
     "a thousand answers": (_raw(document(json.dumps([{}] * 2_000).encode())), "messages at once"),
+    "a result that is none": (_told(result=[]), "its answer has no result"),
+    "an error in a refusal": (_told(400, error={"code": -32602, "message": "no text"}), "with an error: no text"),
     "no result": (_raw(document(b"[[[]]]")), "answered with nothing"),
 }
 
@@ -234,6 +246,11 @@ async def test_a_session_whose_name_no_header_can_hold_is_none(wire: WireServer,
 
 
 async def test_a_tool_is_named_in_a_header_whatever_its_name(wire: WireServer, tmp_path: Path) -> None:
+    names = {
+        "café\r\nX: y": "=?base64?Y2Fmw6kNClg6IHk=?=",
+        "plain": "plain",
+        "=?base64?a": "=?base64?PT9iYXNlNjQ/YQ==?=",
+    }
     async with address() as played:
 
         async def refuse(heard: Heard, writer: asyncio.StreamWriter) -> None:
@@ -241,14 +258,49 @@ async def test_a_tool_is_named_in_a_header_whatever_its_name(wire: WireServer, t
             writer.write(document(json.dumps(error).encode()))
 
         async def one(heard: Heard, writer: asyncio.StreamWriter) -> None:
-            writer.write(result(heard, {"tools": [{"name": "café\r\nX: y"}]}))
+            writer.write(result(heard, {"tools": [{"name": name} for name in names]}))
 
         played.tricks |= {"initialize": refuse, "tools/list": one}
         async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
             await on.ready("far")
-            await on.say((on.server("far").offers[0].name, {"text": "hello"}))
-        called = next(each for each in played.heard if b"tools/call" in each.body)
-        assert called.headers["mcp-name"] == "=?base64?Y2Fmw6kNClg6IHk=?="
+            await on.say(*((offer.name, {"text": "hello"}) for offer in on.server("far").offers))
+        called = [each.headers["mcp-name"] for each in played.heard if b"tools/call" in each.body]
+        assert called == list(names.values())
+
+
+async def test_one_that_refuses_the_greeting_is_not_taken_for_one_that_needs_none(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    async with address() as played:
+        played.tricks["initialize"] = _told(error={"code": -32603, "message": "out of order"})
+        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
+            await on.until(lambda: on.server("far").state in (State.FAILED, State.READY))
+            assert on.server("far").problem == "out of order"
+
+
+async def test_one_that_takes_the_connection_and_says_nothing_is_not_waited_for(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_CONNECT", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}/mcp"
+        async with stage(wire, tmp_path, {"far": {"url": url}}) as on:
+            await on.until(lambda: on.server("far").state is State.FAILED)
+            assert on.server("far").problem == "it cannot be reached in time"
+
+
+async def test_a_stream_that_ends_at_once_is_asked_for_so_often_and_no_more(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_PAUSES", (0.0, 0.0))
+    async with address() as played:
+        played.tricks["GET"] = _raw(document(b"", kind="text/event-stream"))
+        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
+            await on.ready("far")
+            await until(lambda: len([each for each in played.heard if each.method == "GET"]) == 3)
+            for _ in range(5):
+                assert await on.say(("far__echo", {"text": "hello"})) == "hello"
+        assert len([each for each in played.heard if each.method == "GET"]) == 3
 
 
 async def test_a_stream_that_ends_is_heard_again(

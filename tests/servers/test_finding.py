@@ -37,6 +37,10 @@ async def test_they_are_searched_and_called_by_name(wire: WireServer, tmp_path: 
         # Some models call by the name that they have found, or write the arguments out as text.
         assert await on.say(("play__echo", {"text": "two"})) == "two"
         assert await on.say(("call_tool", {"name": "play__echo", "arguments": '{"text": "three"}'})) == "three"
+        for arguments in ('{"text": ', "[1]", [1]):
+            said = await on.say(("call_tool", {"name": "play__echo", "arguments": arguments}))
+            assert said == "The arguments of a tool are an object."
+        assert on.called == ["echo"] * 3
         assert "no tool 'nope'" in await on.say(("call_tool", {"name": "nope"}))
         assert "No tool has these words" in await on.say(("find_tool", {"words": "zebra"}))
 

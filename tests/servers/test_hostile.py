@@ -8,18 +8,23 @@ import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.conversation.events import Outcome
+from app.sandbox.environment import MARKER
+from app.sandbox.standing import start_standing
 from app.sandbox.ways import Way
 from app.servers import connection, listing, stdio
+from app.servers.connection import ConnectionLost
 from app.servers.log import LONGEST, MOST_LINES
 from app.servers.reach import Reach
 from app.servers.server import State
+from app.servers.stdio import ProgramConnection
 from app.tools.contract import Confirmation, ConfirmationAnswer
 from tests.forking import Forking
-from tests.servers.stage import YES, Stage, player, stage
+from tests.servers.stage import ENVIRONMENT, PLAYER, YES, Stage, player, stage
 from tests.waiting import until
 from tests.wire.server import WireServer
 
@@ -56,6 +61,7 @@ HABITS = {
         "for _ in range(20_000): sys.stdout.write('x\\n')\nfound['said'] = 'well'",
         "nobody asked for",
     ),
+    "floods with empty lines": ("while True: sys.stdout.write('\\n' * 1000)", "nobody asked for"),
     "floods with no JSON": ("while True: sys.stdout.write('nope\\n')", "nobody asked for"),
     "says a thousand things at once": ("sys.stdout.write(json.dumps([[]] * 2000) + '\\n')", "messages at once"),
     "answers with a list": ("sys.stdout.write('[1]\\n'); sys.stdout.flush(); os._exit(0)", "exit code 0"),
@@ -73,6 +79,105 @@ async def test_it_is_an_error_line_and_the_next_call_gets_another_one(
         assert told in await run(on, code)
         assert on.results[-1].outcome is Outcome.ERROR
         assert await run(on, "found['said'] = 'well'") == "well"
+
+
+async def test_one_that_asks_and_reads_nothing_of_the_answers_is_not_heard_on(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MOST_UNASKED", 2**26)
+    monkeypatch.setattr(stdio, "MOST_UNREAD", 2**16)
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        said = await run(on, "while True: send({'id': 'r', 'method': 'ping'})")
+        assert "it reads nothing of what it is told" in said
+
+
+async def test_one_that_has_been_ended_hears_nothing_more(tmp_path: Path) -> None:
+    program = [sys.executable, str(PLAYER)]
+    process = await start_standing([], program, folder=tmp_path, environment={**ENVIRONMENT, MARKER: "ended-test"})
+    talk = ProgramConnection(process, tmp_path, lambda *_: None, lambda _: None)
+    assert await talk.request("ping", {}, 60) == {}
+    await talk.close()
+    with pytest.raises(ConnectionLost, match="it was stopped"):
+        await talk.request("ping", {}, 60)
+
+
+async def test_a_defect_in_reading_it_leaves_nobody_waiting(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads = json.loads
+
+    def broken(text: str, **more: Any) -> Any:
+        if "poisoned" in str(text):
+            raise ZeroDivisionError
+        return loads(text, **more)
+
+    async with stage(wire, tmp_path, {"play": player(timeout=20)}) as on:
+        await on.ready("play")
+        monkeypatch.setattr(json, "loads", broken)
+        assert "ZeroDivisionError" in await run(on, "found['said'] = 'poi' + 'soned'")
+
+
+async def test_what_it_asks_of_the_user_in_its_answer_is_an_error(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        said = await on.say(("play__give", {"resultType": "input_required", "content": []}))
+        assert "it asks for input of the user, which signoff does not offer" in said
+        assert on.results[-1].failed
+
+
+async def test_one_that_was_ended_is_not_asked(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.ready("play")
+        server = on.server("play")
+        await server.stop()
+        with pytest.raises(ConnectionLost, match="it is not running"):
+            await server.call(server.offers[0], {"text": "x"})
+
+
+async def test_one_that_knows_no_ping_is_roused_all_the_same(wire: WireServer, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    async with stage(wire, tmp_path, {"play": player("knows no ping")}) as on:
+        await on.ready("play")
+        session = on.host.session
+        assert session is not None
+        code = f"print('sleeps', file=sys.stderr, flush=True)\nwhile not Path({str(go)!r}).exists(): time.sleep(0.01)"
+        wire.turn(calls=[("play__run", {"code": code})])
+        await session.send("Sleep.")
+        await until(lambda: "sleeps" in on.server("play").log.lines)
+        session.interrupt()
+        await session.settled()
+        go.touch()
+        assert await run(on, "found['said'] = 'well'") == "well"
+        methods = [each.get("method") for each in on.played]
+        assert (methods.count("ping"), methods.count("initialize")) == (1, 1)
+
+
+@pytest.mark.layer
+async def test_a_layer_that_is_lost_is_a_line_and_the_next_call_gets_another_one(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        assert await run(on, "found['said'] = 'well'") == "well"
+        lose_layer(on)
+        assert "its layer could not be laid: No such file or directory" in await run(on, "found['said'] = 'well'")
+        assert await run(on, "found['said'] = 'well'") == "well"
+
+
+@pytest.mark.layer
+async def test_what_it_has_written_on_a_layer_that_is_lost_is_told(wire: WireServer, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.ready("play")
+        saying = asyncio.ensure_future(run(on, f"while not Path({str(go)!r}).exists(): time.sleep(0.01)"))
+        await until(lambda: "run" in on.called)
+        lose_layer(on)
+        go.touch()
+        assert "What it has written can't be read: No such file or directory" in await saying
+
+
+def lose_layer(on: Stage) -> None:
+    """Take away what the server has written, as whoever clears a temporary folder does."""
+    (upper,) = on.host.runtime.places.runs.rglob("upper")
+    upper.rename(upper.with_name("lost"))
 
 
 async def test_one_that_does_not_start_says_why(wire: WireServer, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.images.image import bytes_text
-from app.images.limits import MOST_IN_MESSAGE
+from app.images.limits import LARGEST, MOST_IN_MESSAGE
+from app.proposals.remarks import size_words
 from app.servers.offers import LONGEST_NAME, read_offers, wire_name
 from app.servers.results import told
 from app.tools.contract import LONGEST_TEXT
@@ -100,6 +101,8 @@ def test_schemas_that_cannot_be_offered_are_left_out_with_the_reason() -> None:
         "no object": [],
         "are no object": {"type": "array"},
         "damaged": {"properties": []},
+        "is damaged": {"properties": {}, "required": "a"},
+        "arguments is damaged": {"properties": {}, "required": [1]},
         "don't show": {"properties": {"a\ud800": {}}},
         "JSON does not have": {"properties": {"a": {"default": 1e999}}},
     }
@@ -112,6 +115,13 @@ def test_schemas_that_cannot_be_offered_are_left_out_with_the_reason() -> None:
     assert "more than 64 kB" in offered(empty)[1][0]
     long = {"properties": {"a": {"description": "x" * 100_000}}}
     assert "more than 64 kB" in offered(long)[1][0]
+
+
+def test_of_two_tools_of_one_name_the_first_is_offered() -> None:
+    listed = [{"name": "read", "description": "Reads."}, {"name": "read", "description": "Writes."}, {"name": "list"}]
+    offers, problems = read_offers("s", listed)
+    assert [(each.name, each.description) for each in offers] == [("s__read", "Reads."), ("s__list", "")]
+    assert problems == ["read is left out: there is another one of that name."]
 
 
 def test_a_flood_of_tools_is_cut() -> None:
@@ -137,6 +147,9 @@ def test_each_kind_of_answer_is_said() -> None:
         {"type": "resource_link", "uri": "file:///x", "name": "x"},
         {"type": "resource", "resource": {"uri": "file:///y", "text": "inside"}},
         {"type": "resource", "resource": {"uri": "file:///z", "blob": "aGVsbG8="}},
+        {"type": "resource", "resource": "no object"},
+        {"type": "image", "data": 7},
+        {"type": "image", "data": "A" * (LARGEST * 4 // 3 + 8)},
         {"type": "hologram"},
     ]
     said = told({"content": content, "isError": True}, "play__give")
@@ -151,10 +164,13 @@ def test_each_kind_of_answer_is_said() -> None:
         "[file:///y]",
         "inside",
         "[file:///z: 5 B]",
+        "",
+        "[an image of 0 B, which can't be shown to you: it is no PNG, JPEG, GIF or WebP]",
+        f"[an image of {size_words(LARGEST + 6)}, which can't be shown to you: it is too large]",
         "[a part of kind 'hologram', which signoff doesn't know]",
     ]
     assert said.failed
-    assert said.summary == "failed, 11 lines, 1 image"
+    assert said.summary == "failed, 14 lines, 1 image"
     assert [content for _, content in said.images] == [png(300, 200)]
     many = {"type": "image", "data": base64.b64encode(png(3, 2)).decode()}
     assert len(told({"content": [many] * 30}).images) == MOST_IN_MESSAGE

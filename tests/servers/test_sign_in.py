@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import errno
 import hashlib
 import json
 import stat
@@ -17,11 +18,13 @@ import httpx2
 import pytest
 from textual.widgets import Input
 
+from app.servers import sign_in
 from app.servers.connection import ConnectionLost
 from app.servers.server import State
+from app.servers.sign_in import LARGEST
 from app.servers.tokens import Token, Tokens
 from app.servers.way_back import Invitation
-from tests.servers.address import Address, Heard, address, document
+from tests.servers.address import Address, Answer, Heard, address, document
 from tests.servers.stage import Stage, stage
 from tests.servers.test_screens import server_of
 from tests.ui.running_app import running
@@ -169,12 +172,12 @@ async def test_what_comes_back_is_looked_at(
         assert not on.host.runtime.places.tokens.exists()
 
 
-@pytest.mark.parametrize("cut", [1, 5], ids=["beside its path", "another host"])
+@pytest.mark.parametrize("cut", [1, 5, None], ids=["beside its path", "another host", "no address"])
 async def test_a_token_is_for_no_server_whose_address_only_begins_alike(
-    cut: int, wire: WireServer, tmp_path: Path
+    cut: int | None, wire: WireServer, tmp_path: Path
 ) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
-        authority.protects = authority.played.url[:-cut]
+        authority.protects = authority.played.url[:-cut] if cut else "http://["
         await on.server("far").sign_in(authority.browse)
         assert authority.asked["resource"] == authority.played.url
         assert authority.forms[0]["resource"] == authority.played.url
@@ -257,6 +260,137 @@ async def test_whoever_is_offline_for_a_moment_stays_signed_in(wire: WireServer,
         assert tokens.get(authority.played.url) == ended
         tokens.keep(authority.played.url, kept)
         assert await on.say(("far__echo", {"text": "three"})) == "three"
+
+
+async def test_without_a_token_to_renew_by_nobody_is_asked(wire: WireServer, tmp_path: Path) -> None:
+    async with signed_out(wire, tmp_path) as (on, authority):
+        await on.server("far").sign_in(authority.browse)
+        tokens = Tokens(on.host.runtime.places.tokens)
+        kept = tokens.get(authority.played.url)
+        assert kept is not None
+        tokens.keep(authority.played.url, kept.model_copy(update={"expires": 1, "refresh_token": ""}))
+        assert "you have to sign in: /mcp" in await on.say(("far__echo", {"text": "two"}))
+        assert [form["grant_type"] for form in authority.forms] == ["authorization_code"]
+
+
+def answering(said: object, status: int = 200) -> Answer:
+    """Answers with this as JSON."""
+
+    async def send(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        writer.write(document(json.dumps(said).encode(), status=status))
+
+    return send
+
+
+UNUSABLE = {
+    "no token": ("/token", answering({}), "gave no token"),
+    "an empty token": ("/token", answering({"access_token": ""}), "gave no token"),
+    "a token that is no text": ("/token", answering({"access_token": 7}), "gave no token"),
+    "a token with a header in it": ("/token", answering({"access_token": "a\r\nX: y"}), "gave no token"),
+    "a token beyond ASCII": ("/token", answering({"access_token": "é"}), "gave no token"),
+    "a token without end": ("/token", answering({"access_token": "a" * LARGEST}), "answers without end"),
+    "no client": ("/register", answering({"client_id": 5}, 201), "could not register; give a client_id"),
+    "no registration": ("/register", answering({}, 404), r"could not register \(.* 404\); give a client_id"),
+}
+
+
+@pytest.mark.parametrize("what", UNUSABLE)
+async def test_an_authority_that_gives_nothing_usable_is_a_line(what: str, wire: WireServer, tmp_path: Path) -> None:
+    path, answer, why = UNUSABLE[what]
+    async with signed_out(wire, tmp_path) as (on, authority):
+        authority.played.tricks[path] = answer
+        with pytest.raises(ConnectionLost, match=why):
+            await on.server("far").sign_in(authority.browse)
+        assert not on.host.runtime.places.tokens.exists()
+
+
+async def test_a_client_id_of_the_users_is_not_registered(wire: WireServer, tmp_path: Path) -> None:
+    async with address() as played:
+        authority = Authority(played)
+        async with stage(wire, tmp_path, {"far": {"url": played.url, "client_id": "mine"}}) as on:
+            await on.until(lambda: on.server("far").state is State.SIGN_IN)
+            await on.server("far").sign_in(authority.browse)
+        assert authority.asked["client_id"] == authority.forms[0]["client_id"] == "mine"
+        assert "/register" not in [heard.path for heard in played.heard]
+
+
+async def test_nobody_is_waited_for_without_end(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sign_in, "PATIENCE", 0.05)
+
+    async def browse(invitation: Invitation) -> None:
+        """Look at the page, and go away."""
+
+    async with signed_out(wire, tmp_path) as (on, _):
+        with pytest.raises(ConnectionLost, match="nobody signed in within five minutes"):
+            await on.server("far").sign_in(browse)
+
+
+async def test_without_a_port_to_come_back_to_nobody_is_sent_anywhere(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_: object, **__: object) -> None:
+        raise OSError(errno.EADDRNOTAVAIL, "none is left")
+
+    async with signed_out(wire, tmp_path) as (on, authority):
+        monkeypatch.setattr(asyncio, "start_server", full)
+        with pytest.raises(ConnectionLost, match="no port of this machine could be opened: none is left"):
+            await on.server("far").sign_in(authority.browse)
+        assert authority.asked == {}
+
+
+@pytest.mark.parametrize("nonsense", [b"", b"GET\r\n", b"x" * 40_000], ids=["nothing", "no request", "no end"])
+async def test_nonsense_at_the_way_back_is_hung_up_on(
+    nonsense: bytes, wire: WireServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with signed_out(wire, tmp_path) as (on, authority):
+
+        async def browse(invitation: Invitation) -> None:
+            reader, writer = await asyncio.open_connection("127.0.0.1", invitation.port)
+            writer.write(nonsense)
+            if len(nonsense) < 100:
+                writer.write_eof()
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+            writer.close()
+            await authority.browse(invitation)
+
+        await on.server("far").sign_in(browse)
+        assert on.server("far").state is State.READY
+        # It would stand in the middle of the screen.
+        assert not [record for record in caplog.records if record.name == "asyncio"]
+
+
+async def test_a_token_that_cannot_be_kept_is_a_line_and_leaves_nothing_behind(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    async with signed_out(wire, tmp_path) as (on, authority):
+        file = on.host.runtime.places.tokens
+        file.mkdir()
+        with pytest.raises(ConnectionLost, match="the token cannot be kept: Is a directory"):
+            await on.server("far").sign_in(authority.browse)
+        assert not list(file.parent.glob(".tokens-*"))
+
+
+async def test_what_another_window_has_renewed_meanwhile_is_not_renewed_again(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    async with signed_out(wire, tmp_path) as (on, authority):
+        await on.server("far").sign_in(authority.browse)
+        tokens = Tokens(on.host.runtime.places.tokens)
+        kept = tokens.get(authority.played.url)
+        assert kept is not None
+
+        async def late(heard: Heard, writer: asyncio.StreamWriter) -> None:
+            tokens.keep(authority.played.url, kept.model_copy(update={"access_token": "of the other window"}))
+            authority.played.token = "of the other window"
+            del authority.played.tricks["tools/call"]
+            writer.write(document(b"", status=401))
+
+        authority.played.tricks["tools/call"] = late
+        assert await on.say(("far__echo", {"text": "two"})) == "two"
+        assert len(authority.forms) == 1
 
 
 async def test_what_another_window_has_renewed_is_taken_over(wire: WireServer, tmp_path: Path) -> None:
