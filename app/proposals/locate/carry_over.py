@@ -70,8 +70,7 @@ def carried_over(script: Sequence[ScriptLine], place: BlockPlace) -> list[int | 
                 inserted.setdefault(_position(place, at, replaced), []).append(NewLine(text, line.ending))
             case Step.REMOVE:
                 target = place.alignment[at]
-                if target is None:
-                    raise NoMatch(f"A line to remove is not there: {line.text.strip()[:80]!r}.")
+                assert target is not None, "a place has all lines that are removed"
                 removed.add(target)
                 at += 1
             case Step.KEEP:

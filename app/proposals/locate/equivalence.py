@@ -118,8 +118,6 @@ def _constant(indents: Sequence[tuple[str, str]], rewrite: Shift) -> Shift | Non
     ours, theirs = indents[0]
     removed = len(ours) > len(theirs)
     longer, shorter = (ours, theirs) if removed else (theirs, ours)
-    if not longer.endswith(shorter):
-        return None
     prefix = longer[: len(longer) - len(shorter)]
     for ours, theirs in indents:
         longer, shorter = (ours, theirs) if removed else (theirs, ours)

@@ -65,13 +65,22 @@ def test_tabs_and_spaces(ours: list[str], theirs: list[str], line: str, expected
 
 
 def test_no_one_shift() -> None:
+    assert shift_between([("", "  "), (" ", "")], 4) == Shift()
     assert shift_between([("a", "  a"), ("b", "   b")], 4) is None
     assert Shift("  ", removed=True).applied(" x") is None
     assert Shift("  ", removed=True).applied("") == ""
 
 
 @pytest.mark.parametrize(
-    ("text", "unit"), [("a\n  b\n    c\n", 2), ("a\n\tb\n", 4), ("", 4), ("a\n        b\na\n", 8)]
+    ("text", "unit"),
+    [
+        ("a\n  b\n    c\n", 2),
+        ("a\n\tb\n", 4),
+        ("", 4),
+        ("a\n        b\na\n", 8),
+        ("a\n  b\n    c\n      d\n        e\n\n        f\n\n        g\n\n        h\n\n        i\n\n        j\n", 2),
+        ("a\n\t\tb\na\n\t\tc\na\n    d\n", 4),
+    ],
 )
 def test_the_files_unit(text: str, unit: int) -> None:
     assert indentation_unit(text.split("\n")) == unit

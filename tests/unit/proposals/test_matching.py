@@ -13,7 +13,6 @@ from app.proposals.refusals import (
     MESSAGE_LIMIT,
     AlreadyApplied,
     AmbiguousMatch,
-    EditRefused,
     ElidedText,
     MalformedEdit,
     NoMatch,
@@ -175,6 +174,7 @@ class TestEndings:
 
     def test_the_final_newline_can_be_asked_for(self) -> None:
         assert apply(b"a\nb", Replacement("b", "b\n"))[0] == b"a\nb\n"
+        assert apply(b"a\nb\r\nc", Replacement("c", "c\n"))[0] == b"a\nb\r\nc\r\n"
 
     def test_a_byte_order_mark_stays_in_front(self) -> None:
         mark = b"\xef\xbb\xbf"
@@ -239,6 +239,29 @@ class TestTolerantRungs:
         assert match.rung is Rung.ALIGNED
         assert result == SOURCE.replace("        return data\n", "        return data or None\n", 1)
 
+    @pytest.mark.parametrize("at", [0, -1])
+    def test_the_lines_at_both_ends_have_to_be_there(self, at: int) -> None:
+        lines = [f"step_{number} = {number * number}\n" for number in range(8)]
+        asked = [*lines]
+        asked[at] = "something quite different here\n"
+        old = "".join(asked)
+        with pytest.raises(NoMatch):
+            edit("".join(lines), old, old.replace("step_4 = 16", "step_4 = 17"))
+
+    @pytest.mark.parametrize(("count", "found"), [(300, True), (301, False)])
+    def test_a_block_is_aligned_up_to_a_length(self, count: int, found: bool) -> None:
+        lines = [f"step_{number} = {number * number}\n" for number in range(count)]
+        old = "".join([*lines[:9], lines[9].replace("step", "stop"), *lines[10:]])
+        if found:
+            assert edit("".join(lines), old, old.replace("step_4 = 16", "step_4 = 17"))[1].rung is Rung.ALIGNED
+        else:
+            with pytest.raises(NoMatch):
+                edit("".join(lines), old, old.replace("step_4 = 16", "step_4 = 17"))
+
+    def test_a_new_line_may_not_stand_further_left_than_the_file_lets_it(self) -> None:
+        with pytest.raises(NoMatch, match="less than the difference: 'c\\(\\)'"):
+            edit("    a()\n    b()\n", "        a()\n        b()\n", "        a()\n  c()\n        b()\n")
+
     def test_a_removed_line_may_not_differ(self) -> None:
         old = block(LOAD).replace("data = ", "dada = ")
         with pytest.raises(NoMatch) as caught:
@@ -285,6 +308,10 @@ class TestAlreadyApplied:
         with pytest.raises(AlreadyApplied, match="line 1"):
             edit("import ast\nimport sys\n", "import os\nimport sys\n", "import ast\nimport sys\n")
 
+    def test_one_line_that_stands_somewhere_says_nothing(self) -> None:
+        with pytest.raises(NoMatch):
+            edit(SOURCE, "nothing_like_it()", "        return data")
+
     def test_an_insertion_is_not_made_twice(self) -> None:
         with pytest.raises(AlreadyApplied, match="line 2"):
             edit(SOURCE, "import os\n", "import os\nimport sys\n")
@@ -296,6 +323,10 @@ class TestAlreadyApplied:
 class TestMalformed:
     def test_empty_old_fills_an_empty_file_only(self) -> None:
         assert apply(b"", Replacement("", "a\nb"))[0] == b"a\nb"
+        with pytest.raises(MalformedEdit, match="both empty"):
+            apply(b"", Replacement("", ""))
+        with pytest.raises(NoMatch, match=r"The file is empty\."):
+            apply(b"", Replacement("x\ny", "z"))
         with pytest.raises(MalformedEdit, match="old is empty"):
             edit("a\n", "", "b")
 
@@ -329,8 +360,16 @@ class TestMalformed:
         assert edit(SOURCE, "import os\n", f"import ast\n{line}\n")[0].startswith(f"import ast\n{line}\n")
 
     def test_blank_lines_alone_are_no_place(self) -> None:
-        with pytest.raises(EditRefused):
+        with pytest.raises(NoMatch, match="only blank lines"):
             edit("a\n\nb\n", "\n\n\n\n", "\n")
+
+    def test_half_of_a_surrogate_pair_has_no_bytes(self) -> None:
+        with pytest.raises(NotEditable, match="half of a surrogate pair"):
+            edit("a\n", "a", "\ud83d")
+
+    def test_a_call_without_an_edit(self) -> None:
+        with pytest.raises(MalformedEdit, match="no edit in the call"):
+            apply("a\n")
 
 
 class TestSeveralEdits:
@@ -342,6 +381,11 @@ class TestSeveralEdits:
     def test_an_edit_of_text_that_an_earlier_one_made(self) -> None:
         data, _ = apply("a\nb\n", Replacement("a", "x"), Replacement("x\nb", "x\ny"))
         assert data == b"x\ny\n"
+
+    def test_in_text_that_an_earlier_one_made_only_what_stands_there_exactly_is_found(self) -> None:
+        made = Replacement("a", "    foo(1)\n    bar(2)\n    baz(3)")
+        with pytest.raises(NoMatch, match=r"^Edit 2 of 2.*neither exactly nor"):
+            apply("a\nb\n", made, Replacement("foo(1)\nbar(2)\nbaz(3)", "foo(1)\nbar(3)\nbaz(3)"))
 
     def test_two_edits_of_one_line(self) -> None:
         data, _ = apply("f(a, b)\n", Replacement("a", "x"), Replacement("b", "y"))

@@ -29,6 +29,10 @@ def test_the_text_is_the_one_that_was_given(
         assert not after.mixed_eol or "\n" not in document.text
 
 
+def test_over_what_is_no_text_it_is_taken_as_it_is() -> None:
+    assert rewrite(Document(b"\0\xff\r\n"), "\ufeffa\r\nb\n") == "\ufeffa\r\nb\n".encode()
+
+
 @given(st.lists(st.sampled_from([b"a\n", b"b\r\n", b"\xff\n", b"\n"]), max_size=8))
 def test_the_same_text_is_the_same_bytes(lines: list[bytes]) -> None:
     document = Document(b"".join(lines))
