@@ -6,12 +6,14 @@ import pytest
 from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import Selection
+from textual.strip import Strip
 from textual.widgets import Input
 
 from tests.ui.review_app import ReviewApp
 from tests.ui.review_states import hostile, kinds
 from tests.ui.sample_diffs import blocks, file_diff, many_lines, proposal, retry_proposal
 from tests.waiting import until
+from widgets.diff.canvas import Frame
 from widgets.diff.minimap import MiniMap
 from widgets.diff.rows import FoldRow, LineRow
 from widgets.diff.view import DiffView
@@ -411,6 +413,27 @@ async def test_the_theme_can_change_under_a_diff() -> None:
         await pilot.pause()
         assert view.render_line(3).text == before.text
         assert [segment.style for segment in view.render_line(3)] != [segment.style for segment in before]
+
+
+async def test_lines_are_kept_while_the_focus_moves_and_drawn_anew_in_other_colours() -> None:
+    app = ReviewApp(kinds())
+    async with app.run_test(size=(100, 40)) as pilot:
+        view = await opened(pilot)
+        frame = Frame(0, view.size.width, view.size.height, -1, "", range(0), None)
+
+        def drawn() -> list[Strip]:
+            return [view.canvas.line(y, frame) for y in range(view.size.height)]
+
+        await view.workers.wait_for_complete()
+        await pilot.pause()
+        before = drawn()
+        await pilot.press("tab")
+        await pilot.pause()
+        assert not view.has_focus
+        assert all(line is kept for line, kept in zip(drawn(), before, strict=True))
+        app.theme = "textual-light"
+        await pilot.pause()
+        assert drawn() != before
 
 
 async def test_the_splitter_drags() -> None:

@@ -43,18 +43,31 @@ class Canvas:
         self._painter = Painter(sheet.scene, self.style)
         self._strips: LRUCache[tuple[int, int, int, str], Strip] = LRUCache(_KEPT_STRIPS)
         self._styles: dict[tuple[str, ...], Style] = {}
+        self._in_doubt = False
+        """The styles may be others by now."""
 
     def style(self, classes: tuple[str, ...]) -> Style:
         """The style of component classes laid over each other."""
+        self._resolve_doubt()
         style = self._styles.get(classes)
         if style is None:
             style = self._styles[classes] = self._look_up(classes)
         return style
 
-    def forget_styles(self) -> None:
-        """The colours are others now."""
-        self._styles.clear()
-        self._strips.clear()
+    def doubt_styles(self) -> None:
+        """The colours may be others: they are compared when something is drawn, as they are final only then.
+
+        Whenever the focus moves, they may; as good as always they are the same.
+        """
+        self._in_doubt = True
+
+    def _resolve_doubt(self) -> None:
+        if not self._in_doubt:
+            return
+        self._in_doubt = False
+        if any(self._look_up(classes) != style for classes, style in list(self._styles.items())):
+            self._styles.clear()
+            self._strips.clear()
 
     def forget_strips(self) -> None:
         """What is drawn looks different now."""
@@ -62,6 +75,7 @@ class Canvas:
 
     def line(self, y: int, frame: Frame, *, offsets: bool = False) -> Strip:
         """One line of the view; with `offsets`, its pieces tell the mouse which characters they are."""
+        self._resolve_doubt()
         sheet = self._sheet
         if sheet.message and (words := self._words_at(y, sheet.message, frame)):
             return words

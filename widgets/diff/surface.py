@@ -249,9 +249,9 @@ class DiffSurface(ScrollView):
         return self.get_visual_style(*classes).rich_style
 
     def notify_style_update(self) -> None:
-        """Forget everything that was drawn with the old colours."""
+        """Forget what was drawn, if it was with other colours."""
         super().notify_style_update()
-        self.canvas.forget_styles()
+        self.canvas.doubt_styles()
 
     def redraw(self) -> None:
         """Draw every line anew."""
