@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from widgets.chat.chunks import Chunk
-from widgets.chat.code import code_lines
+from widgets.chat.code import CodePiece, code_lines
 from widgets.chat.inline import inline_spans, parser
 from widgets.chat.lines import BLANK, TEXT, Face, Line, Span, wrap
 from widgets.chat.tables import Row, column_widths, table_lines
@@ -31,10 +31,12 @@ class RenderState:
     """Cells before the text of the list item that is going on."""
     environment: dict[str, Any] = field(default_factory=dict)
     """What the parser has to know of the rest of the text: where its link references lead."""
+    unfinished_code: CodePiece | None = None
+    """The code that is being written as it was a moment ago, while an unfinished chunk is rendered."""
 
-    def copy(self) -> "RenderState":
-        """An independent copy, to render an unfinished chunk with."""
-        return RenderState(self.previous, self.widths, self.item_indent, self.environment)
+    def unfinished(self, code: CodePiece | None) -> "RenderState":
+        """A copy, to render an unfinished chunk with; `code` is the one that it was a moment ago, if it was code."""
+        return RenderState(self.previous, self.widths, self.item_indent, self.environment, code)
 
 
 def needs_space(previous: Chunk | None, chunk: Chunk) -> bool:
@@ -67,7 +69,8 @@ def _chunk_lines(chunk: Chunk, width: int, state: RenderState) -> list[Line]:
     match chunk.kind:
         case "fence":
             text, joined = chunk.text, chunk.joined
-            return code_lines(text, chunk.info, width, joined=joined) if text or chunk.begins else []
+            former = state.unfinished_code
+            return code_lines(text, chunk.info, width, (), joined, former) if text or chunk.begins else []
         case "table":
             return _table(chunk, width, state)
         case "item_rest":

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 _PLAIN = Face("code")
+_OVERLAP = 4
+"""Lines with text, of those whose faces are known, that are lexed again with what came behind them."""
 _HANG = 4
 """Cells by which the rest of a line that was cut is indented further than the line."""
 
@@ -68,51 +70,88 @@ def lexer_for(language: str) -> "Lexer | None":
 class CodePiece:
     """Some lines of one language, highlighted when first asked for."""
 
-    __slots__ = ("_highlighted", "language", "lines")
+    __slots__ = ("_former", "_highlighted", "language", "lines")
 
-    def __init__(self, lines: Sequence[str], language: str) -> None:
-        """`lines` without their line ends."""
+    def __init__(self, lines: Sequence[str], language: str, former: "CodePiece | None" = None) -> None:
+        """`lines` without their line ends; `former` is the piece as it was before it grew."""
         self.lines = lines
         self.language = language
         self._highlighted: list[list[Span]] | None = None
+        # One that was never drawn is of no use, but the one before it may be.
+        self._former: CodePiece | None = former
+        if former is not None and former._highlighted is None:
+            self._former = former._former
 
     def spans(self, index: int) -> Sequence[Span]:
         """The spans of line `index`."""
         if self._highlighted is None:
-            self._highlighted = self._highlight()
+            self._highlighted = self._continued() or _highlighted(self.lines, self.language)
+            self._former = None
         return self._highlighted[index]
 
-    def _highlight(self) -> list[list[Span]]:
-        lexer = lexer_for(self.language)
-        if lexer is None:
-            return [[(line, _PLAIN)] for line in self.lines]
-        rows: list[list[Span]] = [[]]
-        # Some lexers, of diffs for one, know a line only by its end.
-        for token, value in lexer.get_tokens("\n".join([*self.lines, ""])):
-            face = _face(token)
-            first, *others = value.split("\n")
-            if first:
-                rows[-1].append((first, face))
-            for other in others:
-                rows.append([(other, face)] if other else [])
-        # A lexer that drops or adds characters must not move the text: fall back to the line itself.
-        return [
-            rows[index]
-            if index < len(rows) and "".join(text for text, _ in rows[index]) == line
-            else [(line, _PLAIN)]
-            for index, line in enumerate(self.lines)
-        ]
+    def _continued(self) -> list[list[Span]]:
+        """The faces of the former piece, with those of what came since; nothing if they don't fit together.
+
+        A lexer doesn't say what it is in, a string for one, at the end of a line. So it begins some lines above what
+        is new: where it finds in them what it had found from the top, it is in the same there.
+        """
+        former = self._former
+        if former is None or former._highlighted is None or former.language != self.language:
+            return []
+        # The last line of the former was not whole.
+        same = len(former.lines) - 1
+        if self.lines[:same] != former.lines[:same]:
+            return []
+        begin, left = same, _OVERLAP
+        while begin and left:
+            begin -= 1
+            left -= bool(self.lines[begin].strip())
+        rows = _highlighted(self.lines[begin:], self.language)
+        known = former._highlighted[:same]
+        return [*known, *rows[same - begin :]] if begin and rows[: same - begin] == known[begin:] else []
+
+
+def _highlighted(lines: Sequence[str], language: str) -> list[list[Span]]:
+    """The lines with their faces, lexed from the first on."""
+    lexer = lexer_for(language)
+    if lexer is None:
+        return [[(line, _PLAIN)] for line in lines]
+    rows: list[list[Span]] = [[]]
+    # Some lexers, of diffs for one, know a line only by its end.
+    for token, value in lexer.get_tokens("\n".join([*lines, ""])):
+        face = _face(token)
+        first, *others = value.split("\n")
+        if first:
+            rows[-1].append((first, face))
+        for other in others:
+            rows.append([(other, face)] if other else [])
+    # A lexer that drops or adds characters must not move the text: fall back to the line itself.
+    return [
+        rows[index] if index < len(rows) and "".join(text for text, _ in rows[index]) == line else [(line, _PLAIN)]
+        for index, line in enumerate(lines)
+    ]
 
 
 def code_lines(
-    source: str, language: str, width: int, prefix: tuple[Span, ...] = (), joined: Collection[int] = ()
+    source: str,
+    language: str,
+    width: int,
+    prefix: tuple[Span, ...] = (),
+    joined: Collection[int] = (),
+    former: CodePiece | None = None,
 ) -> list[Line]:
     """Lay code out: rows cut at the width rather than at words, so that a copy is exact; faces come when drawn.
 
-    `joined` are the lines that go on with the one before.
+    Args:
+        source: the code.
+        language: what the fence calls it.
+        width: in cells.
+        prefix: what stands before each row.
+        joined: the lines that go on with the one before.
+        former: the code as it was before it grew.
     """
     texts = source.expandtabs(4).split("\n")
-    piece = CodePiece(texts, language)
+    piece = CodePiece(texts, language, former)
     gutter: tuple[Span, ...] = (*prefix, (" ", _PLAIN))
     gutter_length = sum(len(text) for text, _ in gutter)
     room = max(8, width - gutter_length - 1)

@@ -6,6 +6,7 @@ from typing import Any
 
 from widgets.chat.blocks import RenderState, render_chunk
 from widgets.chat.chunks import LONGEST_PARAGRAPH, Chunk
+from widgets.chat.code import CodePiece
 from widgets.chat.inline import link_references, parser
 from widgets.chat.lines import Line
 from widgets.chat.split import Splitter
@@ -38,6 +39,8 @@ class MarkdownDocument:
         self._stale = False
         self._held: Line | None = None
         """The settled row that the unfinished end of a long paragraph flows on from, while that is shown."""
+        self._unfinished_code: CodePiece | None = None
+        """The code at the unfinished end, while that is shown."""
 
     @property
     def lines(self) -> list[Line]:
@@ -155,12 +158,14 @@ class MarkdownDocument:
         partial = self._cleaned(self._partial.rstrip("\r"))
         chunks = probe.feed(partial) if is_worth_showing(partial, probe.fence) else []
         chunks += map(expected, probe.finish())
-        state = self._state.copy()
+        state = self._state.unfinished(self._unfinished_code)
         for chunk in chunks:
             if chunk.kind == "rest" and self._lines and len(self._lines) == self._settled:
                 self._held = self._lines[-1]
                 self._settled -= 1
             self._lines += render_chunk(chunk, self._width, state, self._lines)
+        code = self._lines[-1].code if self._lines else None
+        self._unfinished_code = code[0] if code is not None and isinstance(code[0], CodePiece) else None
 
 
 def markdown_lines(text: str, width: int, clean: Callable[[str], str] = str) -> list[Line]:

@@ -1,7 +1,12 @@
 """Code rows: exact for a copy, highlighted only when drawn."""
 
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pygments.lexer import RegexLexer
 
 from widgets.chat.code import CodePiece, code_lines, lexer_for
 from widgets.chat.lines import width_of
@@ -29,6 +34,69 @@ def test_python_gets_faces() -> None:
     assert roles["def"] == "code-keyword"
     assert roles["f"] == "code-function"
     assert roles["# why"] == "code-comment"
+
+
+PYTHON = [
+    "def f(a: int) -> str:",
+    '    """Says what',
+    "    class it is.",
+    '    """',
+    "    # comment",
+    "    return f'{a} {b!r}' + \\",
+    "",
+    "x = [1, 'two', (3,",
+    "'' 'its",
+    "@decorated",
+]
+
+
+@given(st.lists(st.sampled_from(PYTHON), max_size=40), st.data())
+def test_of_code_that_grows_no_character_is_lost(lines: list[str], data: st.DataObject) -> None:
+    source, piece, end = "\n".join(lines), None, 0
+    while end < len(source):
+        end = min(len(source), end + data.draw(st.integers(1, 30)))
+        written = source[:end].split("\n")
+        piece = CodePiece(written, "python", piece)
+        if data.draw(st.booleans()):
+            assert ["".join(text for text, _ in piece.spans(at)) for at in range(len(written))] == written
+
+
+def test_code_that_grows_looks_as_if_lexed_from_the_top() -> None:
+    lines = [
+        "def f():",
+        "    return 'x'  # why",
+        "",
+        "",
+        "class A:",
+        "    x = 1",
+        '    y = """',
+        "a class",
+        '"""',
+        "z",
+    ]
+    grown = None
+    for count in range(1, len(lines) + 1):
+        grown, fresh = CodePiece(lines[:count], "python", grown), CodePiece(lines[:count], "python")
+        assert [grown.spans(at) for at in range(count)] == [fresh.spans(at) for at in range(count)]
+
+
+def test_of_code_that_grows_only_the_end_is_lexed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    lexed: list[int] = []
+    get_tokens = RegexLexer.get_tokens
+
+    def counting(self: RegexLexer, text: str, unfiltered: bool = False) -> Iterator[tuple[Any, str]]:
+        lexed.append(len(text))
+        return get_tokens(self, text, unfiltered)
+
+    monkeypatch.setattr(RegexLexer, "get_tokens", counting)
+    lines = [f"value_{number} = {number}" for number in range(50)]
+    piece = CodePiece(lines, "python")
+    piece.spans(0)
+    for typed in range(1, 10):
+        piece = CodePiece([*lines[:-1], "value = 49"[:typed]], "python", piece)
+        piece.spans(0)
+    whole, *again = lexed
+    assert max(again) < whole / 5
 
 
 def test_info_strings_name_their_language_in_many_ways() -> None:

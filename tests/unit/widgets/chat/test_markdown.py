@@ -84,10 +84,13 @@ def test_streamed_text_comes_out_like_the_finished_text(
         position += size
         if data.draw(st.booleans()):
             document.advance()
+            assert all("".join(part for part, _ in line.resolved()) == line.text for line in document.lines)
     document.append(text[position:])
     document.finish()
     document.advance()
-    assert rows(document.lines) == rows(markdown_lines(text, width))
+    fresh = markdown_lines(text, width)
+    assert rows(document.lines) == rows(fresh)
+    assert [line.resolved() for line in document.lines] == [line.resolved() for line in fresh]
 
 
 @given(DOCUMENT, st.integers(12, 60))
