@@ -36,8 +36,6 @@ def split_lines(data: bytes) -> list[bytes]:
 
 def split_text(text: str) -> list[str]:
     """A model's text as lines without endings; `\\r\\n` counts as `\\n`, a final newline ends the last line."""
-    if not text:
-        return []
     lines = text.replace("\r\n", "\n").split("\n")
     if not lines[-1]:
         lines.pop()

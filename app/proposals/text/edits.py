@@ -18,8 +18,6 @@ class LineEdit:
 
     def overlaps(self, other: "LineEdit") -> bool:
         """Whether both replace a common line, or one inserts inside what the other replaces."""
-        if self.start == self.end and other.start == other.end:
-            return False
         return self.start < other.end and other.start < self.end
 
 

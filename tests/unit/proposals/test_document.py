@@ -17,6 +17,7 @@ CORPUS = {
     "bom alone": b"\xef\xbb\xbf",
     "utf-16 le": "one\nzwei ß\r\n".encode("utf-16-le").join([b"\xff\xfe", b""]),
     "utf-16 be": b"\xfe\xff" + "one\nzwei ß".encode("utf-16-be"),
+    "utf-16 cut off": b"\xff\xfe\x2d\x4e\n",
     "latin-1": "é\nü\n".encode("latin-1"),
     "odd separators": "a\x0cb\x85c\u2028d\re\n".encode(),
 }
@@ -53,6 +54,7 @@ def test_any_bytes_join_to_themselves(data: bytes) -> None:
         ("bom", "utf-8-sig", "\n", True),
         ("utf-16 le", "utf-16-le", "\n", True),
         ("utf-16 be", "utf-16-be", "\n", False),
+        ("utf-16 cut off", "bytes", "\n", True),
         ("latin-1", "bytes", "\n", True),
     ],
 )
