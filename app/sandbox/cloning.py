@@ -173,9 +173,7 @@ def _blocked(folder: Path, path: str) -> list[Path]:
 def _clone_file(source: Path, target: Path) -> None:
     try:
         reflink(source, target)
-    except PermissionError:
-        raise
     except OSError:
-        # One that is kept out of it, as by `chattr +C`.
+        # One that is kept out of it, as by `chattr +C`; what may not be read can't be copied either.
         target.unlink(missing_ok=True)
         shutil.copyfile(source, target, follow_symlinks=False)

@@ -32,9 +32,15 @@ def write_leaf(place: Path, leaf: Leaf) -> None:
         place.symlink_to(os.fsdecode(leaf.data))
     else:
         place.write_bytes(leaf.data)
-        place.chmod(leaf.mode)
+        set_mode(place, leaf.mode)
     if leaf.written:
         os.utime(place, (leaf.written, leaf.written), follow_symlinks=False)
+
+
+def set_mode(place: Path, mode: int) -> None:
+    """Give a file or folder these permission bits; one that has them may be somebody else's. Raises OSError."""
+    if stat.S_IMODE(place.stat().st_mode) != stat.S_IMODE(mode):
+        place.chmod(stat.S_IMODE(mode))
 
 
 def same_content(path: Path, other: Leaf | Path | None) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from app.sandbox.changes import Change, Found, Leaf, Pending, Touched
 from app.sandbox.cloning import lay
-from app.sandbox.disk_leaf import leaf_at, same_content
+from app.sandbox.disk_leaf import leaf_at, same_content, set_mode
 from app.sandbox.keeping import Keeping
 from app.sandbox.listing import REPOSITORY, Facts, entries, facts_of, listing
 from app.sandbox.run_folders import remove_tree
@@ -76,6 +76,8 @@ class Guard:
     _number: int = 0
     _mode: int = 0
     """Permission bits of the workspace's own folder."""
+    _locked: set[int] = field(default_factory=set)
+    """Inodes of folders that could not be read before, of whose content nothing is known: it is left alone."""
 
     @property
     def mark(self) -> Path:
@@ -112,7 +114,8 @@ class Guard:
         self._load()
         now: dict[str, Facts] = {}
         size = 0
-        for path, facts in entries(self.root, keeping):
+        self._locked = set()
+        for path, facts in entries(self.root, keeping, self._locked):
             now[path] = facts
             size += facts.size if stat.S_ISREG(facts.mode) else 0
             if size > MOST_KEPT or len(now) > MOST_NAMES:
@@ -131,7 +134,7 @@ class Guard:
         self.mark.touch()
         self._clear()
         lay(pending, self.root)
-        self._found = listing(self.root, keeping) if pending else now
+        self._found = listing(self.root, keeping, self._locked) if pending else now
 
     def look(self, keeping: Keeping) -> Found:
         """What has changed since. Raises OSError."""
@@ -169,7 +172,7 @@ class Guard:
         for path in sorted(changed):
             if (after := now.get(path)) and after.is_folder:
                 # The command may have locked it; its own mode it gets at the end.
-                _set_mode(self.root / path, after.mode | stat.S_IRWXU)
+                set_mode(self.root / path, after.mode | stat.S_IRWXU)
         for path in sorted(changed, reverse=True):
             before, after = self.kept.get(path), now.get(path)
             if after is not None and (before is None or stat.S_IFMT(before.mode) != stat.S_IFMT(after.mode)):
@@ -182,10 +185,14 @@ class Guard:
                 count += 1
         for path in sorted(changed, reverse=True):
             if (before := self.kept.get(path)) and before.is_folder:
-                _set_mode(self.root / path, before.mode)
+                set_mode(self.root / path, before.mode)
         for path in changed:
             if path in self.kept:
-                self.kept[path] = facts_of((self.root / path).lstat())
+                try:
+                    self.kept[path] = facts_of((self.root / path).lstat())
+                except FileNotFoundError:
+                    # Such as a socket, which only who listens there can make.
+                    del self.kept[path]
         self._pending = {}
         self._save()
         self.mark.unlink(missing_ok=True)
@@ -194,8 +201,8 @@ class Guard:
     def _now(self, keeping: Keeping) -> dict[str, Facts]:
         """What there is, also in folders that the command has locked. Raises OSError."""
         if self._mode:
-            _set_mode(self.root, self._mode)
-        return listing(self.root, keeping, unlock=True)
+            set_mode(self.root, self._mode)
+        return listing(self.root, keeping, self._locked, unlock=True)
 
     def left_over(self, keeping_with: Callable[[Pending], Keeping], *, patient: bool) -> str:
         """Put back what a command has changed whose end nobody has seen; a line for the user if there was one.
@@ -219,9 +226,10 @@ class Guard:
         return "A command that ran directly on your files was cut off; every file is as it was before."
 
     def _differs(self, path: str, before: Facts | None, after: Facts | None) -> bool:
-        if before is None or after is None:
-            present = before or after
-            return present is not None and not present.is_folder
+        if after is None:
+            return before is not None and before.is_leaf
+        if before is None:
+            return not after.is_folder
         if before.is_folder or after.is_folder:
             return before.is_folder != after.is_folder
         if before.mode != after.mode or before.size != after.size:
@@ -265,6 +273,10 @@ class Guard:
                 return True
             return False
         if not before.is_leaf:
+            if stat.S_ISFIFO(before.mode) and not os.path.lexists(place):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                os.mkfifo(place, stat.S_IMODE(before.mode))
+                return True
             return False
         name = self._names[path]
         if not name.startswith(">") and (self.store / name).stat().st_size < before.size:
@@ -281,7 +293,7 @@ class Guard:
                 place.unlink()
             place.chmod(0o600)
         shutil.copyfile(self.store / name, place)
-        _set_mode(place, before.mode)
+        set_mode(place, before.mode)
         with suppress(PermissionError):
             # Of a file of somebody else's the time is what its last writer makes it.
             os.utime(place, ns=(before.written, before.written))
@@ -295,6 +307,7 @@ class Guard:
             self.kept = {path: Facts(*facts) for path, (facts, _) in index["paths"].items()}
             self._names = {path: name for path, (_, name) in index["paths"].items() if name}
             self._pending = dict.fromkeys(index.get("laid", ()))
+            self._locked = set(index.get("locked", ()))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             self.kept, self._names = {}, {}
             return False
@@ -305,6 +318,7 @@ class Guard:
             "number": self._number,
             "mode": self._mode,
             "laid": sorted(self._pending),
+            "locked": sorted(self._locked),
             "paths": {path: (astuple(facts), self._names.get(path, "")) for path, facts in self.kept.items()},
         }
         temporary = self.store / f"{_INDEX}.new"
@@ -327,12 +341,6 @@ def guard_of(root: Path, state: Path) -> Guard:
     """That of a workspace, with its store in a folder for the state of runs."""
     name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
     return Guard(root, state / f"guard-{name}")
-
-
-def _set_mode(place: Path, mode: int) -> None:
-    """Give a file or folder these permission bits; one that has them may be somebody else's."""
-    if stat.S_IMODE(place.stat().st_mode) != stat.S_IMODE(mode):
-        place.chmod(stat.S_IMODE(mode))
 
 
 def _with_parents(path: str) -> Iterator[str]:

@@ -40,23 +40,25 @@ def facts_of(result: os.stat_result) -> Facts:
     return Facts(result.st_mode, result.st_size, result.st_mtime_ns, result.st_ctime_ns, result.st_ino)
 
 
-def listing(root: Path, keeping: Keeping, *, unlock: bool = False) -> dict[str, Facts]:
+def listing(root: Path, keeping: Keeping, locked: set[int], *, unlock: bool = False) -> dict[str, Facts]:
     """All that `entries` finds."""
-    return dict(entries(root, keeping, unlock=unlock))
+    return dict(entries(root, keeping, locked, unlock=unlock))
 
 
-def entries(root: Path, keeping: Keeping, *, unlock: bool = False) -> Iterator[tuple[str, Facts]]:
+def entries(root: Path, keeping: Keeping, locked: set[int], *, unlock: bool = False) -> Iterator[tuple[str, Facts]]:
     """All that git does not ignore, folders too, and of its own what leads to commits.
 
     Args:
         root: The workspace.
         keeping: Judges the paths.
-        unlock: Make folders readable that are not, once their facts are taken; else what is in them is left out.
+        locked: Inodes of folders that are not looked into, wherever they are by now, even if they can be read.
+            Those that can't be read come to it.
+        unlock: Make folders readable that are not, once their facts are taken.
 
     Raises:
         OSError: The disk would not.
     """
-    yield from _below(root, "", keeping, ignored=False, unlock=unlock)
+    yield from _below(root, "", keeping, locked, ignored=False, unlock=unlock)
 
 
 def opened_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
@@ -66,6 +68,8 @@ def opened_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
         OSError: The disk would not; PermissionError for a folder that stays locked.
     """
     try:
+        # To know the names is not enough: without the right to search it, nothing in it has facts.
+        os.stat(f"{folder}/.")
         with os.scandir(folder) as scan:
             return sorted(scan, key=lambda entry: entry.name)
     except PermissionError:
@@ -75,10 +79,16 @@ def opened_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
     return opened_folder(folder, unlock=False)
 
 
-def _below(root: Path, folder: str, keeping: Keeping, *, ignored: bool, unlock: bool) -> Iterator[tuple[str, Facts]]:
+def _below(
+    root: Path, folder: str, keeping: Keeping, locked: set[int], *, ignored: bool, unlock: bool
+) -> Iterator[tuple[str, Facts]]:
+    inode = (root / folder).lstat().st_ino
+    if inode in locked:
+        return
     try:
         found = opened_folder(root / folder, unlock=unlock)
     except PermissionError:
+        locked.add(inode)
         return
     for entry in found:
         path = f"{folder}/{entry.name}" if folder else entry.name
@@ -95,4 +105,4 @@ def _below(root: Path, folder: str, keeping: Keeping, *, ignored: bool, unlock: 
             inside = True
         yield path, facts_of(entry.stat(follow_symlinks=False))
         if is_folder and not nested_too_deep(path):
-            yield from _below(root, path, keeping, ignored=inside, unlock=unlock)
+            yield from _below(root, path, keeping, locked, ignored=inside, unlock=unlock)

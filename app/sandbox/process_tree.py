@@ -56,9 +56,7 @@ def kill_strays(marker: str) -> bool:
     killed = False
     for _ in range(_ROUNDS):
         found = False
-        for folder in Path("/proc").iterdir():
-            if not folder.name.isdigit():
-                continue
+        for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 if wanted in (folder / "environ").read_bytes():
                     os.kill(int(folder.name), signal.SIGKILL)

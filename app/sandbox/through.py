@@ -93,10 +93,8 @@ def _move(source: Path, target: int, name: str) -> None:
     _strip_one(source)
     try:
         os.rename(source, name, dst_dir_fd=target)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        # On another file system: a copy beside it, which then takes the name.
+    except OSError:
+        # On another file system, or a folder that the command has locked: a copy beside it, which then takes the name.
         beside = f".signoff-{os.getpid()}.tmp"
         _remove(target, beside)
         try:

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,30 @@ def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where files can't share their blocks, copy them instead: all else is as it is where they can."""
     if not cloning.can_clone(tmp_path, tmp_path):
         monkeypatch.setattr(cloning, "reflink", shutil.copyfile)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Path]:
+    """A folder on another file system than the workspace."""
+    for place in ("/dev/shm", "/var/tmp"):
+        if Path(place).is_dir() and Path(place).stat().st_dev != tmp_path.stat().st_dev:
+            with tempfile.TemporaryDirectory(dir=place) as folder:
+                yield Path(folder)
+            return
+    pytest.skip("there is one file system")
+
+
+@pytest.fixture
+def of_somebody_else(tmp_path: Path) -> Path:
+    """A file that the user may write, of another user; to be asked for before `ordinary_user`."""
+    if os.geteuid():
+        pytest.skip("only root can make one")
+    place = tmp_path / "ws/theirs"
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("theirs\n")
+    place.chmod(0o666)
+    os.chown(place, 65534, 65534)
+    return place
 
 
 @pytest.fixture

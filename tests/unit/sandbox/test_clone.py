@@ -1,7 +1,10 @@
 """Commands on a clone of the workspace: over its path where there are namespaces, else apart."""
 
+import errno
 import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -182,3 +185,58 @@ async def test_what_git_ignores_and_cannot_be_written_takes_nothing_else_along(r
     output = await bench.call("run_command", command="chmod 700 sub; echo 1 > sub/a.log; echo 2 > b; cat sub/waits")
     assert "\nwaits\n" in output.text and output.staged and bench.draft.held["b"] == b"2\n"
     assert "not all of it could be written, permission denied: sub/a.log" in output.text
+
+
+@pytest.mark.usefixtures("ordinary_user")
+def test_what_the_user_may_not_read_is_left_out_of_a_clone(root: Path, tmp_path: Path) -> None:
+    for name in ("locked/file", "secret", "kept"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("x")
+    (root / "locked").chmod(0)
+    (root / "secret").chmod(0)
+    (tmp_path / "clone").mkdir()
+    assert set(cloning.clone_tree(root, tmp_path / "clone", lambda path: False)) == {"kept"}
+    assert [path.name for path in (tmp_path / "clone").iterdir()] == ["kept"]
+    (root / "locked").chmod(0o700)
+
+
+def test_a_file_that_cannot_share_its_blocks_is_copied(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: Path, target: Path) -> None:
+        target.touch()
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(cloning, "reflink", refuse)
+    (root / "a").write_text("one\n")
+    (tmp_path / "clone").mkdir()
+    cloning.clone_tree(root, tmp_path / "clone", lambda path: False)
+    assert (tmp_path / "clone/a").read_text() == "one\n"
+
+
+def test_nothing_is_cloned_to_another_file_system(
+    root: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What only copies, and so would do it.
+    monkeypatch.setattr(cloning, "reflink", shutil.copyfile)
+    assert cloning.can_clone(root, root.parent) and not cloning.can_clone(root, elsewhere)
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_folder_with_more_in_it_than_what_is_gone_stays(tmp_path: Path) -> None:
+    (tmp_path / "d/e").mkdir(parents=True)
+    for name in ("d/kept", "d/e/gone"):
+        (tmp_path / name).touch()
+    cloning.lay({"d/e/gone": None}, tmp_path)
+    assert [path.name for path in (tmp_path / "d").iterdir()] == ["kept"]
+
+
+@pytest.mark.usefixtures("clones")
+async def test_apart_the_usual_temporary_folder_stays_where_it_may_be_written(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    async with (await sandbox_of(root, Way.CLONE_APART)).open({}) as run:
+        assert Path((await printed(run, "mktemp")).strip()).parent == tmp_path / "temporary"

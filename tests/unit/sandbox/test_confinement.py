@@ -6,8 +6,7 @@ import shlex
 import stat
 import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -122,6 +121,7 @@ async def test_what_git_ignores_is_written_as_the_command_did(root: Path, sandbo
         "rm build/stale; mkdir -p build/new; echo 1 > build/new/file; ln -s file build/new/link; echo 2 > a.log; "
         "echo 3 > keep.log; echo changed > build/tracked; rm -rf old; echo 4 > pending.log; "
         "mkdir -p .pytest_cache __pycache__; echo '*' > .pytest_cache/.gitignore; echo 5 > __pycache__/x.pyc; "
+        "mkdir build/.git; echo 7 > build/.git/file; "
         "echo '*' > .gitignore; echo 6 > by-the-new-rules"
     )
     async with sandbox.open({"pending.log": Leaf(b"waits\n", 0o644)}) as run:
@@ -138,6 +138,7 @@ async def test_what_git_ignores_is_written_as_the_command_did(root: Path, sandbo
         assert "__pycache__: a cache that git does not ignore" in found.left_out
         await run.write_through(found.through)
     assert (root / "build/new/file").read_text() == "1\n" and (root / "build/new/link").readlink() == Path("file")
+    assert (root / "build/.git/file").read_text() == "7\n", "git may do as it pleases in what is ignored"
     assert not (root / "build/stale").exists() and (root / "build/deep/stays").read_text() == "stays"
     assert (root / "a.log").read_text() == "2\n" and not (root / "old").exists()
     assert (root / ".pytest_cache/.gitignore").exists() and not (root / "__pycache__").exists()
@@ -145,17 +146,6 @@ async def test_what_git_ignores_is_written_as_the_command_did(root: Path, sandbo
     clean = subprocess.run([*git, "status", "--porcelain"], check=True, capture_output=True, text=True).stdout
     assert clean == ""
     assert not [name for path in root.rglob("*") for name in os.listxattr(path, follow_symlinks=False)]
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[Path]:
-    """A folder on another file system than the workspace."""
-    for place in ("/dev/shm", "/var/tmp"):
-        if Path(place).is_dir() and Path(place).stat().st_dev != tmp_path.stat().st_dev:
-            with tempfile.TemporaryDirectory(dir=place) as folder:
-                yield Path(folder)
-            return
-    pytest.skip("there is one file system")
 
 
 @pytest.mark.layer
@@ -194,13 +184,15 @@ async def test_what_git_ignores_comes_from_another_file_system_without_pipes_and
 @pytest.mark.layer
 @pytest.mark.usefixtures("ordinary_user")
 async def test_what_a_command_has_locked_is_looked_through_and_written_as_it_is(root: Path, sandbox: Sandbox) -> None:
-    (root / ".gitignore").write_text("build/\n")
+    (root / ".gitignore").write_text("build/\n*.log\n")
     for folder in ("there", "build/old"):
         (root / folder).mkdir(parents=True)
         (root / folder / "file").write_text("as it was\n")
     subprocess.run(["git", "-C", str(root), "init", "-q"], check=True)
     (root / "build/unlocked").mkdir(mode=0o500)
+    (root / "build/noted").write_text("as it was\n")
     script = (
+        "mkdir a.log; echo x > a.log/x; chmod 500 a.log; echo x >> build/noted; chmod 000 build/noted; "
         "mkdir new; for each in new there build/old; do echo x > $each/x; chmod 000 $each; done; chmod 500 .; "
         "chmod 700 build/unlocked; echo x > build/unlocked/x"
     )
@@ -210,6 +202,9 @@ async def test_what_a_command_has_locked_is_looked_through_and_written_as_it_is(
         assert [each.path for each in found.touched] == ["new/x", "there/x"]
         assert run.read("new/x", READ_LIMIT).after == Leaf(b"x\n", 0o644)
         await run.write_through(found.through)
+    assert (root / "a.log/x").read_text() == "x\n" and stat.S_IMODE((root / "a.log").stat().st_mode) == 0o500
+    (root / "build/noted").chmod(0o600)
+    assert (root / "build/noted").read_text() == "as it was\nx\n"
     old = root / "build/old"
     assert (root / "build/unlocked/x").read_text() == "x\n"
     assert stat.S_IMODE(old.stat().st_mode) == 0

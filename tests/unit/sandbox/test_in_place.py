@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import shutil
+import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from app.sandbox.ways import Way
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.sandbox.test_clone import printed
 from tests.unit.tools.processes import running
+from tests.waiting import until
 
 PENDING = {
     "a.txt": Leaf(b"proposed\n", 0o755),
@@ -130,6 +132,109 @@ async def test_what_a_command_has_locked_is_looked_through_and_put_back(
         await printed(run, script)
         assert [each.path for each in (await run.changes()).touched] == told
     assert facts(root) == before and root.stat().st_mode == mode
+
+
+@pytest.mark.usefixtures("ordinary_user")
+@pytest.mark.parametrize("mode", [0o000, 0o400])
+@pytest.mark.parametrize("script", ["true", "chmod 700 locked; ls locked", "mv locked moved; mkdir locked"])
+async def test_what_the_user_has_locked_is_neither_looked_into_nor_lost(
+    root: Path, sandbox: Sandbox, script: str, mode: int
+) -> None:
+    (root / "locked").mkdir()
+    (root / "locked/file").write_text("the user's\n")
+    (root / "locked").chmod(mode)
+    async with sandbox.open({}) as run:
+        await printed(run, f"{script}; echo x > b.txt")
+        assert [each.path for each in (await run.changes()).touched] == ["b.txt"]
+    assert (root / "b.txt").read_text() == "b\n" and stat.S_IMODE((root / "locked").stat().st_mode) == mode
+    now = root / ("moved" if "moved" in script else "locked")
+    now.chmod(0o700)
+    assert (now / "file").read_text() == "the user's\n"
+
+
+async def test_all_kinds_are_put_back_but_what_only_its_server_can_make(root: Path, sandbox: Sandbox) -> None:
+    for name in ("pipe", "in/pipe"):
+        (root / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(root / name, 0o640)
+    os.mknod(root / "socket", stat.S_IFSOCK | 0o600)
+    (root / "empty/in").mkdir(parents=True)
+    (root / "empty/in").chmod(0o750)
+    (root / "link").symlink_to("one")
+    for _ in range(2):
+        async with sandbox.open({}) as run:
+            await printed(run, "rm -r pipe in socket empty; ln -sfn two link; mkfifo new; echo x > b.txt")
+            found = await run.changes()
+            assert [each.path for each in found.touched] == ["b.txt", "link"]
+            assert found.left_out == ("new: not a regular file",)
+            link = run.read("link", READ_LIMIT)
+            assert link.before and link.after and (link.before.data, link.after.data) == (b"one", b"two")
+            assert link.before.is_link
+        assert stat.filemode((root / "pipe").stat().st_mode) == stat.filemode((root / "in/pipe").stat().st_mode)
+        assert stat.filemode((root / "pipe").stat().st_mode) == "prw-r-----"
+        assert stat.filemode((root / "empty/in").stat().st_mode) == "drwxr-x---"
+        assert (root / "link").readlink() == Path("one") and (root / "b.txt").read_text() == "b\n"
+        assert not (root / "socket").exists() and not (root / "new").exists()
+    assert sandbox.put_back() == ""
+
+
+async def test_what_git_ignores_stays_as_the_command_has_left_it(root: Path, sandbox: Sandbox) -> None:
+    async with sandbox.open({}) as run:
+        await printed(run, "echo new > build/new; rm build/old; mkdir -p made/build; echo x > made/build/out")
+        assert (await run.changes()).touched == ()
+    assert [path.name for path in (root / "build").iterdir()] == ["new"]
+    assert (root / "made/build/out").exists()
+
+
+async def test_a_file_of_somebody_else_s_is_laid_over_and_put_back(
+    of_somebody_else: Path, ordinary_user: None, tmp_path: Path
+) -> None:
+    root = of_somebody_else.parent
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), ways=[Way.IN_PLACE])
+    async with sandbox.open({"theirs": Leaf(b"proposed\n", 0o666)}) as run:
+        assert await printed(run, "cat theirs; echo more >> theirs") == "proposed\n"
+        assert run.read("theirs", READ_LIMIT).after == Leaf(b"proposed\nmore\n", 0o666)
+    assert of_somebody_else.read_text() == "theirs\n" and sandbox.put_back() == ""
+    assert (of_somebody_else.stat().st_uid, stat.S_IMODE(of_somebody_else.stat().st_mode)) == (65534, 0o666)
+
+
+async def test_git_s_objects_are_not_kept(root: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(100):
+        (root / f".git/objects/{number:02}").mkdir()
+    monkeypatch.setattr("app.sandbox.guard.MOST_NAMES", 100)
+    async with sandbox.open({}) as run:
+        assert await printed(run, "echo ran") == "ran\n"
+
+
+def test_what_a_power_cut_has_left_in_part_replaces_nothing(root: Path, sandbox: Sandbox) -> None:
+    guard, keeping = guard_of(root, root.parent / "runs"), Keeping(Workspace(root), {})
+    with guard.held():
+        guard.keep(keeping, {})
+    for kept in guard.store.glob("[0-9]*"):
+        if kept.read_bytes() == b"b\n":
+            kept.write_bytes(b"")
+    (root / "b.txt").write_text("by the command\n")
+    (root / "gone/in/file").write_text("by the command\n")
+    assert sandbox.put_back()
+    assert (root / "b.txt").read_text() == "by the command\n" and (root / "gone/in/file").read_text() == "stays\n"
+
+
+def test_where_no_command_was_cut_off_nothing_is_made(root: Path, sandbox: Sandbox) -> None:
+    assert sandbox.put_back() == "" and not (root.parent / "runs").exists()
+
+
+async def test_a_command_that_ends_while_it_is_waited_for_was_not_cut_off(root: Path, sandbox: Sandbox) -> None:
+    guard, keeping = guard_of(root, root.parent / "runs"), Keeping(Workspace(root), {})
+    with guard.held():
+        guard.keep(keeping, {})
+        waiting = asyncio.create_task(asyncio.to_thread(sandbox.put_back))
+        await until(lambda: opened(guard.store / "lock") == 2, "whoever wants to put back")
+        guard.restore(keeping)
+    assert await waiting == ""
+
+
+def opened(path: Path) -> int:
+    """How often it is open in this process."""
+    return sum(os.path.realpath(one) == str(path.resolve()) for one in Path("/proc/self/fd").iterdir())
 
 
 @pytest.mark.usefixtures("ordinary_user")

@@ -1,0 +1,33 @@
+"""The folders of runs: what a crash has left of them is cleared away, and nothing else."""
+
+import os
+import time
+from pathlib import Path
+
+from app.sandbox.run_folders import clear_left_over, run_folder
+
+
+def put(parent: Path, name: str, *, old: bool = False) -> None:
+    (parent / name).mkdir()
+    (parent / name / "lock").touch()
+    if old:
+        os.utime(parent / name, (time.time() - 3600,) * 2)
+
+
+def test_only_what_a_crash_has_left_is_cleared_away(tmp_path: Path) -> None:
+    for name in ("run-left", "guard-kept", "new-being-made"):
+        put(tmp_path, name)
+    put(tmp_path, "new-left", old=True)
+    # Whoever has made it removes it at this moment.
+    (tmp_path / "new-going").symlink_to("gone")
+    (tmp_path / "run-going").mkdir()
+    with run_folder(tmp_path) as running:
+        clear_left_over(tmp_path)
+        left = {path.name for path in tmp_path.iterdir()}
+        assert left == {"guard-kept", "new-being-made", "new-going", "run-going", running.name}
+    assert not running.exists()
+
+
+def test_where_there_is_nothing_nothing_is_cleared_away(tmp_path: Path) -> None:
+    clear_left_over(tmp_path / "none")
+    assert not (tmp_path / "none").exists()
