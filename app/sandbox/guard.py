@@ -186,13 +186,9 @@ class Guard:
         for path in sorted(changed, reverse=True):
             if (before := self.kept.get(path)) and before.is_folder:
                 set_mode(self.root / path, before.mode)
-        for path in changed:
-            if path in self.kept:
-                try:
-                    self.kept[path] = facts_of((self.root / path).lstat())
-                except FileNotFoundError:
-                    # Such as a socket, which only who listens there can make.
-                    del self.kept[path]
+        there = {path: self._facts(path) for path in changed if path in self.kept}
+        # What is gone now only its server can make, such as a socket.
+        self.kept = {path: facts for path, facts in (self.kept | there).items() if facts}
         self._pending = {}
         self._save()
         self.mark.unlink(missing_ok=True)
@@ -224,6 +220,12 @@ class Guard:
                 return _LOST
             self.restore(keeping_with(self._pending))
         return "A command that ran directly on your files was cut off; every file is as it was before."
+
+    def _facts(self, path: str) -> Facts | None:
+        try:
+            return facts_of((self.root / path).lstat())
+        except FileNotFoundError:
+            return None
 
     def _differs(self, path: str, before: Facts | None, after: Facts | None) -> bool:
         if after is None:

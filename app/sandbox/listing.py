@@ -69,7 +69,7 @@ def opened_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
     """
     try:
         # To know the names is not enough: without the right to search it, nothing in it has facts.
-        os.stat(f"{folder}/.")
+        os.stat(f"{folder}/.")  # noqa: PTH116 - a Path has no dot at its end
         with os.scandir(folder) as scan:
             return sorted(scan, key=lambda entry: entry.name)
     except PermissionError:

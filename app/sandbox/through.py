@@ -94,7 +94,7 @@ def _move(source: Path, target: int, name: str) -> None:
     try:
         os.rename(source, name, dst_dir_fd=target)
     except OSError:
-        # On another file system, or a folder that the command has locked: a copy beside it, which then takes the name.
+        # On another file system, or a folder that was locked: a copy beside it, which then takes the name.
         beside = f".signoff-{os.getpid()}.tmp"
         _remove(target, beside)
         try:

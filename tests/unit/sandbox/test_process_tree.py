@@ -77,7 +77,7 @@ async def test_a_start_that_is_given_up_at_any_step_leaves_nothing_running() -> 
 
 async def test_nobody_is_signalled_for_a_process_that_has_ended() -> None:
     process = await asyncio.create_subprocess_exec(
-        "/bin/sh", "-c", "sleep 60 & echo $!", stdout=PIPE, start_new_session=True
+        "/bin/sh", "-c", "sleep 60 >/dev/null & echo $!", stdout=PIPE, start_new_session=True
     )
     assert process.stdout is not None
     other = int(await process.stdout.readline())

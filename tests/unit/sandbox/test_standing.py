@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -10,9 +12,15 @@ from typing import Any
 
 import pytest
 
+from app.sandbox import standing as standing_module
+from app.sandbox.changes import Leaf
 from app.sandbox.environment import MARKER
+from app.sandbox.places import access
+from app.sandbox.process import StartFailed
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.standing import start_standing
+from app.sandbox.standing import StandingProcess, start_standing
+from app.sandbox.standing_layer import StandingLayer
+from app.sandbox.uncancelled import to_its_end
 from app.workspace.paths import Workspace
 from tests.unit.tools.processes import running
 from tests.waiting import until
@@ -78,3 +86,127 @@ async def test_a_layer_that_is_given_up_while_it_is_made_leaves_no_folder(
     assert standing.cancelled()
     await asyncio.to_thread(made.wait)
     await until(lambda: not list(state.iterdir()))
+
+
+async def standing(*program: str, folder: Path, steps: list[str] | None = None) -> StandingProcess:
+    environment = {"PATH": os.environ["PATH"], MARKER: "standing-test"}
+    return await start_standing(steps or [], program, folder=folder, environment=environment)
+
+
+async def told_of_end(process: StandingProcess) -> str:
+    """End it, and let go of all that it has."""
+    await process.end()
+    await process.drain()
+    return await process.ended()
+
+
+async def test_a_start_that_the_system_refuses_says_so_and_leaves_no_descriptor(tmp_path: Path) -> None:
+    await told_of_end(await standing("/bin/true", folder=tmp_path))
+    before = open_files()
+    with pytest.raises(StartFailed, match="Argument list too long"):
+        await standing("/bin/true", "x" * 200_000, folder=tmp_path)
+    await until(lambda: open_files() <= before)
+
+
+async def test_where_there_is_nothing_around_it_it_is_the_program_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing_module, "PLATFORM", "darwin")
+    process = await standing("/bin/sh", "-c", "echo $$; read line; exit 3", folder=tmp_path)
+    assert int(await process.stdout.readline()) == process.pid
+    with pytest.raises(ProcessLookupError, match="it has ended"):
+        await process.look_anew()
+    process.stdin.write(b"\n")
+    assert await process.ended() == "exit code 3"
+    await told_of_end(process)
+
+
+async def test_what_has_ended_or_does_not_answer_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing_module, "PATIENCE", 0.1)
+    process = await standing("/bin/sh", "-c", "echo; cat", folder=tmp_path, steps=["namespaces"])
+    if not await process.stdout.readline():
+        pytest.skip(await process.ended())
+    os.kill(process.pid, signal.SIGSTOP)
+    with pytest.raises(TimeoutError, match="does not answer"):
+        await process.look_anew()
+    os.kill(process.pid, signal.SIGCONT)
+    await told_of_end(process)
+    with pytest.raises(ProcessLookupError, match=r"^it has ended$"):
+        await process.look_anew()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b"fresh 5\n", "Input/output error"),
+        (b"exit 0 0\n", "it has ended"),
+        (b"fresh 0 more\n", "it has ended"),
+        (b"", "it has ended"),
+    ],
+)
+async def test_an_answer_that_is_no_yes_is_an_error(answer: bytes, error: str) -> None:
+    pipe = asyncio.subprocess.PIPE
+    script = "trap '' USR2; echo; cat"
+    process = await asyncio.create_subprocess_exec(
+        "/bin/sh", "-c", script, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+    )
+    report = asyncio.StreamReader()
+    report.feed_data(answer)
+    report.feed_eof()
+    around = StandingProcess(process, "standing-test", report)
+    await around.stdout.readline()
+    with pytest.raises(OSError, match=error):
+        await around.look_anew()
+    await told_of_end(around)
+
+
+async def test_what_ends_while_it_stands_still_is_not_told_to_go_on(tmp_path: Path) -> None:
+    process = await standing("/bin/sh", "-c", "echo; cat", folder=tmp_path, steps=["namespaces"])
+    if not await process.stdout.readline():
+        pytest.skip(await process.ended())
+    async with process.still():
+        await process.end()
+    await told_of_end(process)
+
+
+async def test_a_pipe_that_somebody_else_holds_open_is_not_read_forever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = await standing("/bin/sh", "-c", "echo; cat", folder=tmp_path)
+    await process.stdout.readline()
+    held = os.open(f"/proc/{process.pid}/fd/1", os.O_WRONLY)
+    await process.end()
+    monkeypatch.setattr(standing_module, "PATIENCE", 0.1)
+    await process.drain()
+    os.close(held)
+    assert await process.stdout.read() == b""
+
+
+async def test_what_was_written_and_is_gone_with_its_folder_was_not_seen(tmp_path: Path) -> None:
+    (tmp_path / "workspace/d").mkdir(parents=True)
+    (tmp_path / "run").mkdir()
+    layer = StandingLayer(Workspace(tmp_path / "workspace"), tmp_path / "run", access((), ()))
+    layer.prepare()
+    layer.lay({"d/e/file": Leaf(b"waits\n", 0o644)})
+    layer.note_seen()
+    assert layer.unseen() == []
+    shutil.rmtree(tmp_path / "run/upper/d/e")
+    assert layer.unseen() == ["d/e/file"]
+
+
+async def test_an_error_goes_before_having_been_given_up() -> None:
+    go = asyncio.Event()
+
+    async def fail() -> None:
+        await go.wait()
+        raise OSError("no room")
+
+    work = asyncio.ensure_future(to_its_end(fail()))
+    await asyncio.sleep(0)
+    work.cancel()
+    await asyncio.sleep(0)
+    go.set()
+    with pytest.raises(OSError, match="no room"):
+        await work

@@ -1,0 +1,135 @@
+"""What a layer shows of ignored paths comes to the workspace, whatever stands there; and what is laid over it."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from app.sandbox.changes import Leaf
+from app.sandbox.disk_leaf import same_content
+from app.sandbox.keeping import Keeping
+from app.sandbox.run_folders import remove_tree
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.through import write_through
+from app.sandbox.upper import is_whiteout
+from app.sandbox.ways import Way
+from app.workspace.paths import Workspace
+from tests.unit.sandbox.test_clone import printed
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "ws").mkdir()
+    return tmp_path / "ws"
+
+
+@pytest.fixture
+def layer(tmp_path: Path) -> Path:
+    (tmp_path / "layer").mkdir()
+    return tmp_path / "layer"
+
+
+def put(path: Path, text: str = "x") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def whiteout(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mknod(path, stat.S_IFCHR, 0)
+
+
+def test_what_is_in_a_folder_that_is_gone_is_gone(root: Path, layer: Path) -> None:
+    put(root / "build/in/file")
+    put(root / "build/stays")
+    whiteout(layer / "build/in")
+    write_through(root, layer, "build/in/file")
+    write_through(root, layer, "build/stays")
+    assert not (root / "build/in/file").exists() and (root / "build/stays").exists()
+
+
+def test_what_is_neither_here_nor_there_is_nothing_to_do(root: Path, layer: Path) -> None:
+    whiteout(layer / "gone")
+    write_through(root, layer, "none/in/file")
+    write_through(root, layer, "gone/in/file")
+    assert not (root / "none").exists() and list((root / "gone").iterdir()) == []
+
+
+def test_folders_without_end_are_said_to_be(root: Path, layer: Path) -> None:
+    here = os.open(layer, os.O_RDONLY)
+    there = os.open(root, os.O_RDONLY)
+    for _ in range(1_100):
+        for at in (here, there):
+            os.mkdir("d", dir_fd=at)
+        here, there = (_into(at) for at in (here, there))
+    os.close(here)
+    os.close(there)
+    with pytest.raises(OSError, match="nested too deep"):
+        write_through(root, layer, "d")
+    for folder in (root, layer):
+        remove_tree(folder)
+
+
+def _into(folder: int) -> int:
+    below = os.open("d", os.O_RDONLY, dir_fd=folder)
+    os.close(folder)
+    return below
+
+
+def test_what_is_no_path_any_more_is_no_whiteout(tmp_path: Path) -> None:
+    put(tmp_path / "file")
+    whiteout(tmp_path / "gone")
+    assert [is_whiteout(tmp_path / name) for name in ("gone", "file", "none", "file/in")] == [True, *[False] * 3]
+
+
+@pytest.mark.usefixtures("ordinary_user")
+def test_what_its_owner_cannot_read_has_no_content_to_compare(root: Path, layer: Path) -> None:
+    for place in (root, layer):
+        put(place / "locked", str(place))
+        (place / "locked").chmod(0)
+    assert same_content(layer / "locked", root / "locked")
+    (layer / "locked").chmod(0o100)
+    assert not same_content(layer / "locked", root / "locked")
+
+
+PENDING = {
+    "d/gone": None,
+    "e/only": None,
+    "none/at/all": None,
+    "f/now-a-folder/file": Leaf(b"x", 0o644),
+    "f/now-a-folder": None,
+    "g": Leaf(b"a file by now", 0o644),
+    "g/gone-with-its-folder": None,
+}
+
+
+@pytest.mark.layer
+async def test_what_is_gone_for_the_command_takes_only_its_own_folder_along(root: Path, tmp_path: Path) -> None:
+    for name in ("d/gone", "d/kept", "e/only", "f/now-a-folder", "g/gone-with-its-folder"):
+        put(root / name)
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), ways=[Way.OVERLAY])
+    async with sandbox.open(PENDING) as run:
+        assert await printed(run, "find . -mindepth 1 | sort") == (
+            "./d\n./d/kept\n./f\n./f/now-a-folder\n./f/now-a-folder/file\n./g\n"
+        )
+        assert (await run.changes()).touched == ()
+
+
+@pytest.mark.layer
+async def test_of_a_folder_that_is_replaced_each_file_is_told_once(root: Path, tmp_path: Path) -> None:
+    (root / ".gitignore").write_text("*.log\n")
+    for name in ("d/both", "d/gone", "d/in/gone", "d/in/a.log", "d/a.log"):
+        put(root / name)
+    workspace = Workspace(root)
+    sandbox = Sandbox(workspace, tmp_path / "runs", own=(), ways=[Way.OVERLAY])
+    async with sandbox.open({}) as run:
+        await printed(run, "rm -r d; mkdir d; echo new > d/both")
+        found = await run.changes()
+        assert [(each.path, each.is_gone) for each in found.touched] == [
+            ("d/both", False),
+            ("d/gone", True),
+            ("d/in/gone", True),
+        ]
+        assert found.through == ("d/a.log", "d/in/a.log")
+        assert not Keeping(workspace, {}).holds("d/a.log")
