@@ -1,9 +1,11 @@
 """Where settings come from, and what a workspace's own file may say before and after the user trusts it."""
 
 import os
+import resource
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,9 @@ from app.config.settings import (
     ConfigError,
     Configuration,
     Settings,
+    checked_value,
     load,
+    origin,
     save,
 )
 from app.runtime.workspace import Runtime, open_runtime
@@ -251,6 +255,49 @@ def test_a_failed_save_leaves_the_file_and_nothing_else(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
 
 
+def test_a_save_that_finds_no_room_leaves_the_file_and_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("wrap = true\n")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(ConfigError, match="cannot be written"):
+            save(file, {("wrap",): False})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert file.read_text() == "wrap = true\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
+
+
+def test_a_save_that_would_lose_a_table_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    text = '[models.a.request]\nseed = 1\n[keys]\n"app.help" = "f9"\n[models.b]\nreasoning_effort = "low"\n'
+    file.write_text(text)
+    with pytest.raises(ConfigError, match="in an order that signoff cannot keep"):
+        save(file, {("models", "c", "reasoning_effort"): "high"})
+    assert file.read_text() == text
+
+
+def test_where_a_value_comes_from_is_told_as_the_user_knows_it(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    flags, environment, workspace = {"model": "a"}, {"SIGNOFF_MODEL": "b"}, frozenset({"model"})
+    said = partial(origin, "model", user_file=file)
+    assert said(from_workspace=workspace, flags=flags, environment=environment) == "--model"
+    assert said(from_workspace=workspace, flags={"model": None}, environment=environment) == "$SIGNOFF_MODEL"
+    assert said(from_workspace=workspace, flags={}, environment={"SIGNOFF_MODEL": ""}) == ".signoff.toml"
+    assert said(from_workspace=(), flags={}, environment={}) == ""
+    file.write_text('model = "c"\n')
+    assert said(from_workspace=(), flags={}, environment={}) == "config.toml"
+    file.write_text("model = ")
+    assert said(from_workspace=(), flags={}, environment={}) == ""
+
+
+def test_no_value_is_the_default_one() -> None:
+    assert (checked_value("wrap", None), checked_value("wrap", False)) == (True, False)
+    with pytest.raises(ConfigError, match="wrap"):
+        checked_value("wrap", "perhaps")
+
+
 @pytest.mark.parametrize("name", sorted(ENVIRONMENT))
 def test_what_is_no_text_in_the_environment_is_told(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} in the environment is not UTF-8"):
@@ -298,7 +345,12 @@ def test_a_workspace_takes_the_place_of_no_server_of_the_user_s(tmp_path: Path) 
         ("command_writable = '/srv'", "command_writable: write a list in brackets."),
         ("headers = 'x'", "headers: write a table."),
         ("price = { m = 1 }", "price.m: write a table."),
+        ("api_key = 5", "api_key: write a text in quotes."),
         ("check = [{ name = 'a' }]", "check.0.run: this is missing."),
+        (
+            "check = [{ name = 'a', run = 'x' }, { name = 'a', run = 'y' }]",
+            "check: two checks have the same name.",
+        ),
         ("mcp = { 'a b' = { command = 'x' } }", "mcp.a b: such a name can't be used."),
         ("models = { '' = {} }", "models.: this is empty."),
         ("gate = 'open'", "gate: input should be 'every-edit' or 'chain'."),

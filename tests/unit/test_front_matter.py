@@ -13,6 +13,7 @@ from app.text.front_matter import parse_front_matter
         ("description: Use it when: always", "Use it when: always"),
         ('description: "with \\"quotes\\" and # no comment"', 'with "quotes" and # no comment'),
         ("description: 'it''s so'", "it's so"),
+        ('description: "C:\\new \\q"', "C:\\new \\q"),
         ("description: >-\n  folded\n  over lines", "folded over lines"),
         ("description: |\n  line\n  by line", "line\nby line"),
         ("description: goes on\n  below", "goes on below"),

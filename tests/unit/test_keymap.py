@@ -83,6 +83,11 @@ def test_nor_on_one_that_a_terminal_cannot_tell_from_it(key: str, pressed: str) 
         checked({"review.approve": key})
 
 
+@pytest.mark.parametrize("key", ["f12", "ctrl+f12", "ctrl+delete", "insert"])
+def test_a_key_without_a_character_may_decide(key: str) -> None:
+    assert keys_of(BY_ID["review.approve"], checked({"review.approve": key})) == (key,)
+
+
 @given(st.sampled_from("abcdefgklnopqrstuvwxyz"))
 def test_every_other_letter_with_ctrl_may_decide(letter: str) -> None:
     with contextlib.suppress(KeymapError):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.text.deceiving_text import inspect
 from app.text.homoglyphs import lookalikes
-from app.text.safe_text import is_plain, strip_unsafe, visible
+from app.text.safe_text import INVISIBLE_GLYPH, is_plain, strip_unsafe, visible
 
 BIDI_CLASSES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 BIDI_MARKS = "\u061c\u200e\u200f"
@@ -126,6 +126,26 @@ def test_findings_are_counted_by_kind() -> None:
     findings = inspect("a\x1b\x9b\udc80\r\nb\u202e\u2066c\u200b\u00ad\n")
     assert (findings.control, findings.bidi, findings.invisible) == (3, 2, 2)
     assert str(findings) == "3 control characters, 2 bidirectional controls, 2 invisible characters"
+
+
+@pytest.mark.parametrize("character", "\u200c\u200d\ufe0f")
+def test_what_joins_nothing_to_what_follows_is_shown(character: str) -> None:
+    assert visible(f"{character}می") == f"{INVISIBLE_GLYPH}می"
+    assert inspect(f"{character}می").invisible == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("a\u202eb", "another order than it reads"),
+        ("pаypal", "not be the name it looks like"),
+        ("a\u200bb", "that editors don't show"),
+        ("a\u2800b", "that editors don't show"),
+        ("a\x07b", "shown as glyphs"),
+    ],
+)
+def test_the_worst_of_it_is_told(text: str, meaning: str) -> None:
+    assert meaning in inspect(text).meaning
 
 
 def test_a_carriage_return_counts_unless_it_ends_a_line() -> None:

@@ -400,3 +400,72 @@ def test_it_says_that_it_has_no_eyes_and_does_what_needs_none() -> None:
     looked = replied("What is in @shot.png?")
     assert "1 image" in looked.text and "no eyes" in looked.text and not looked.calls
     assert replied("Fix the failing tests as in @shot.png").calls
+
+
+async def test_of_classes_it_says_and_documents_what_they_are(player: Player) -> None:
+    (player.folder / "tideline" / "buoy.py").write_text(
+        "class SmallBuoy:\n    def drift(self):\n        return 1\n\n\ndef to_feet(metres):\n    return metres * 3\n"
+    )
+    answer = await player.say("Explain tideline/buoy.py")
+    assert "| `class SmallBuoy` | 1 | — |" in answer.text
+    await player.say("Add docstrings to tideline/buoy.py")
+    text = player.staged["tideline/buoy.py"] or ""
+    assert 'class SmallBuoy:\n    """The small buoy."""\n' in text
+    assert '"""Return `metres` in feet."""' in text
+
+
+async def test_what_is_no_python_is_explained_and_not_documented(player: Player) -> None:
+    (player.folder / "tideline" / "half.py").write_text("def half(:\n")
+    answer = await player.say("Explain tideline/half.py")
+    assert "This is no valid Python." in answer.text
+    answer = await player.say("Add docstrings to tideline/half.py")
+    assert not answer.calls
+    assert "I can't add docstrings, because Python can't parse the file" in answer.text
+
+
+async def test_docstrings_are_added_wherever_they_lack_if_no_file_is_named(player: Player) -> None:
+    step = await player.say("Add docstrings")
+    assert "tideline/table.py" in step.edited
+    assert not [path for path in step.edited if "test" in path]
+
+
+async def test_where_nothing_lacks_it_says_so(player: Player) -> None:
+    (player.folder / "tideline" / "done.py").write_text('def drift():\n    """How far it drifts."""\n')
+    answer = await player.say("Add docstrings to tideline/done.py")
+    assert not answer.calls
+    assert "there is nothing left to change" in answer.text
+
+
+async def test_while_its_proposal_waits_it_has_nothing_to_add(player: Player) -> None:
+    await player.say(FIX)
+    await player.close_gate()
+    answer = await player.say("continue")
+    assert not answer.calls
+    assert "I have proposed what I had in mind." in answer.text
+
+
+async def test_an_answer_beyond_its_skills_is_taken_up_and_not_asked_for_again(player: Player) -> None:
+    question = await player.say("Improve it")
+    player.answer(question, "Improve all of it")
+    answer = await player.go_on()
+    assert not answer.calls
+    assert "I take that as: Improve all of it" in answer.text
+
+
+async def test_of_an_empty_workspace_it_says_that_there_is_nothing(player: Player, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    answer = await Player(player.client, tmp_path / "empty").say("Give me an overview of this project")
+    assert not answer.calls
+    assert "I could not read anything." in answer.text
+
+
+@pytest.mark.parametrize("before", ["", "from sea.sky import LUNAR_DAY\n"], ids=["no imports", "imported already"])
+async def test_what_the_fix_needs_is_imported_once(player: Player, tmp_path: Path, before: str) -> None:
+    sea = tmp_path / "other" / "src" / "sea"
+    sea.mkdir(parents=True)
+    (sea / "sky.py").write_text("from datetime import timedelta\n\nLUNAR_DAY = timedelta(hours=24)\n")
+    (sea / "water.py").write_text(f"{before}STEP = timedelta(hours=12)\n")
+    player = Player(player.client, tmp_path / "other")
+    await player.say(FIX)
+    text = player.staged["src/sea/water.py"] or ""
+    assert text == "from sea.sky import LUNAR_DAY\nSTEP = LUNAR_DAY / 2\n"

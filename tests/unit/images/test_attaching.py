@@ -120,6 +120,10 @@ def test_a_huge_file_is_refused_without_being_read(files: ImageFiles, root: Path
     (candidate,) = mentioned(files, "huge.png")
     with pytest.raises(NotAttached, match=r"huge\.png is too large"):
         files.load(candidate, "chat")
+    outside = (root / "huge.png").rename(root.parent / "huge.png")
+    (candidate,) = mentioned(files, str(outside), dropped=True)
+    with pytest.raises(NotAttached, match=r"huge\.png is too large: at most .* are taken, so scale it down"):
+        files.load(candidate, "chat")
 
 
 def test_a_message_takes_only_so_many(files: ImageFiles, root: Path) -> None:
@@ -139,6 +143,8 @@ def test_what_the_user_may_not_mean_is_asked_about(files: ImageFiles, root: Path
     assert mentioned(files, elsewhere, dropped=True)[0].doubt == ""
     for dropped in (False, True):
         assert "looks like a secret" in mentioned(files, ".ssh/code.png", dropped=dropped)[0].doubt
+    os.link(root / ".ssh/code.png", root / "innocent.png")
+    assert mentioned(files, "innocent.png")[0].doubt == "it is the same file as .ssh/code.png"
 
 
 def test_a_paste_is_taken_for_images_only_if_it_is_nothing_else(files: ImageFiles, root: Path) -> None:

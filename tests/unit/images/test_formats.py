@@ -50,6 +50,13 @@ def test_one_without_pixels_is_damaged() -> None:
         recognise(gif(0, 2))
 
 
+def test_what_is_between_the_segments_of_a_jpeg_is_no_segment() -> None:
+    frame = b"\xc0\0\x11\x08\0\x14\0\x1e" + bytes(10)
+    assert recognise(b"\xff\xd8\xff\xe0\0\2\xff" + frame + b"\xff\xd9")[1:] == (30, 20)
+    with pytest.raises(NotAnImage, match="damaged"):
+        recognise(b"\xff\xd8\xff\xe0\0\2" + frame + b"\xff\xd9")
+
+
 @given(
     st.sampled_from([picture for picture, _ in PICTURES.values()]),
     st.lists(st.tuples(st.integers(0, 80), st.binary(min_size=1, max_size=4))),

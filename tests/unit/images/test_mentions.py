@@ -19,6 +19,7 @@ from app.images.mentions import mentions, pasted_paths, written
         ("me@example.png icon@2x.png `@a.png`", []),
         ("@ @. @, nothing", []),
         ("first\n@second.png", ["second.png"]),
+        ("@file://[/a.png", ["file://[/a.png"]),
     ],
 )
 def test_files_are_named_with_an_at(text: str, paths: list[str]) -> None:
@@ -47,6 +48,7 @@ def test_only_what_was_dropped_is_taken_for_it() -> None:
         ('"/tmp/it\'s.png"', ["/tmp/it's.png"]),
         ("file:///tmp/two%20words.png", ["/tmp/two words.png"]),
         ("FILE:///tmp/a.png", ["/tmp/a.png"]),
+        ("/tmp/it's.png", ["/tmp/it's.png"]),
         ("/tmp/a.png /tmp/b.png", ["/tmp/a.png", "/tmp/b.png"]),
         ("file:///tmp/a.png\nfile:///tmp/b.png\n", ["/tmp/a.png", "/tmp/b.png"]),
         ("~/shot.png", ["~/shot.png"]),

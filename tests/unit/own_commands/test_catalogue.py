@@ -92,3 +92,29 @@ def test_the_users_own_may_be_links(tmp_path: Path) -> None:
     (tmp_path / "user").mkdir()
     (tmp_path / "user/review.md").symlink_to(tmp_path / "dotfiles/review.md")
     assert [one.name for one in of_user([("commands", tmp_path / "user")]).commands] == ["review"]
+
+
+def test_a_link_that_leads_nowhere_or_round_is_one_line(tmp_path: Path) -> None:
+    put(tmp_path, "user/good.md")
+    (tmp_path / "user/lost.md").symlink_to("nowhere.md")
+    (tmp_path / "user/round.md").symlink_to("round.md")
+    found = of_user([("commands", tmp_path / "user")])
+    assert [one.name for one in found.commands] == ["good"]
+    assert [line.partition(":")[0] for line in found.problems] == [
+        "commands/lost.md cannot be read",
+        "commands/round.md cannot be read",
+    ]
+
+
+def test_a_folder_full_of_other_files_is_looked_at_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "_LOOKED_AT", 3)
+    put(tmp_path, *(f"user/{name}" for name in ("a.txt", "b.txt", "c.md", "d.md")))
+    assert [one.name for one in of_user([("commands", tmp_path / "user")]).commands] == ["c"]
+
+
+@pytest.mark.parametrize("text", ["", "---\ndescription: Nothing.\n---\n\n", "$1"])
+def test_one_that_would_say_nothing_is_not_sent(tmp_path: Path, text: str) -> None:
+    put(tmp_path, "user/empty.md", text=text)
+    (command,) = of_user([("commands", tmp_path / "user")]).commands
+    with pytest.raises(CommandUnusable, match=r"/empty says nothing: commands/empty\.md is empty"):
+        command.message("")

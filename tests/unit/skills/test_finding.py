@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.skills import finding
+from app.skills import finding, folders
 from app.skills.finding import Skills, find_skills
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
@@ -109,3 +109,22 @@ def test_a_skill_of_the_user_may_be_a_link_itself(root: Path, tmp_path: Path) ->
     (tmp_path / "user/s").symlink_to(tmp_path / "dotfiles/s")
     folder = found(root, tmp_path / "user").by_name["s"].folder
     assert folder.read("scripts/run.sh") == b"echo" and folder.files() == ["SKILL.md", "scripts/run.sh"]
+
+
+def test_a_folder_of_skills_that_leads_out_of_the_workspace_has_none(root: Path, tmp_path: Path) -> None:
+    put(tmp_path, "elsewhere/s/SKILL.md")
+    (root / ".agents").mkdir()
+    (root / ".agents/skills").symlink_to(tmp_path / "elsewhere")
+    put(root, ".claude/skills/good/SKILL.md")
+    skills = found(root, tmp_path / "none")
+    assert (list(skills.by_name), skills.problems) == (["good"], ())
+
+
+def test_a_folder_without_end_is_looked_at_so_far(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "_LOOKED_AT", 3)
+    put(tmp_path / "user", "s/SKILL.md")
+    put(tmp_path / "user", "s/" + "deep/" * 20 + "lost.txt")
+    put(tmp_path / "user", "s/deep/deep/near.txt")
+    assert found(root, tmp_path / "user").by_name["s"].folder.files() == ["SKILL.md", "deep/deep/near.txt"]

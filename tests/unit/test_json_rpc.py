@@ -1,0 +1,56 @@
+"""Messages as they come: which are calls, which nobody answers, and what is refused."""
+
+from typing import Any
+
+import pytest
+
+from app.json_rpc import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Call, Refusal, call_of, parse
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        (None, INVALID_REQUEST, "longer than 64 MB"),
+        (b"{nope", PARSE_ERROR, "not one JSON text"),
+        (b"\xff", PARSE_ERROR, "not one JSON text"),
+        (b'{"a": NaN}', PARSE_ERROR, "NaN is no JSON number"),
+        (b"[" * 100_000, PARSE_ERROR, "nested too deeply"),
+    ],
+)
+def test_a_line_that_is_no_message_is_refused(line: bytes | None, code: int, words: str) -> None:
+    with pytest.raises(Refusal, match=words) as refused:
+        parse(line)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ([], INVALID_REQUEST),
+        ({"method": "m", "id": True}, INVALID_REQUEST),
+        ({"method": "m", "id": None}, INVALID_REQUEST),
+        ({"method": 7, "id": 1}, INVALID_REQUEST),
+        ({"id": 1}, INVALID_REQUEST),
+        ({"method": "m", "id": 1, "params": [1]}, INVALID_PARAMS),
+    ],
+)
+def test_what_is_no_request_is_refused(message: Any, code: int) -> None:
+    with pytest.raises(Refusal) as refused:
+        call_of(message)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("message", "call"),
+    [
+        ({"method": "m", "id": "a"}, Call("m", {}, "a")),
+        ({"method": "m", "id": 0, "params": None}, Call("m", {}, 0)),
+        ({"method": "m", "params": {"a": 1}}, Call("m", {"a": 1})),
+        # Nobody waits for an answer that could say what is wrong with it.
+        ({"method": "m", "params": [1]}, None),
+        ({"id": 1, "result": {}}, None),
+        ({"id": 1, "error": {}}, None),
+    ],
+)
+def test_requests_are_told_from_answers(message: Any, call: Call | None) -> None:
+    assert call_of(message) == call
