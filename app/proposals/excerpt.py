@@ -25,8 +25,6 @@ def surroundings(diff: FileDiff, hunk: Hunk | None, lines: int, characters: int)
             last = start + step + 1
         if step < above and (room := room - _cost(text[start - step - 1])) >= 0:
             first = start - step - 1
-        if room < 0:
-            break
     width = len(str(last))
     return "\n".join(f"{number + 1:>{width}}  {text[number]}" for number in range(first, last))
 

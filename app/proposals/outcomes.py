@@ -91,9 +91,9 @@ def choose(proposal: Proposal, wanted: Collection[str] | None) -> Chosen:
                 hunks |= {hunk.id for hunk in pending_hunks(files[name])}
                 paths |= {name} & bare
             else:
-                raise UnknownHunk(f"{proposal.id} has no hunk {name} that waits; {_offer(pending.values())}.")
+                raise UnknownHunk(f"{proposal.id} has no hunk {name} that waits; {_offer(pending.values(), bare)}.")
         if not hunks and not paths:
-            raise UnknownHunk(f"No hunk of {proposal.id} was chosen; {_offer(pending.values())}.")
+            raise UnknownHunk(f"No hunk of {proposal.id} was chosen; {_offer(pending.values(), bare)}.")
     everything = len(hunks) == len(proposal.hunks) and all(undecided(change) for change in proposal.files)
     rest = len(hunks) == len(pending) and paths == bare
     return Chosen(frozenset(hunks), frozenset(paths), everything and rest, rest)
@@ -267,12 +267,10 @@ def pending_hunks(change: FileChange) -> list[Hunk]:
     return [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING]
 
 
-def _offer(hunks: Iterable[Hunk]) -> str:
-    numbers = sorted(hunk.number for hunk in hunks)
-    if not numbers:
-        return "there is nothing left to decide in it"
-    shown = ", ".join(map(str, numbers[:12])) + (", …" if len(numbers) > 12 else "")
-    return f"those that wait are {shown}"
+def _offer(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
+    """What can be chosen: hunks by number, changes without hunks by path; there is some of a proposal that waits."""
+    names = [*map(str, sorted(hunk.number for hunk in hunks)), *sorted(paths)]
+    return f"those that wait are {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
 
 
 def _written(contents: Contents, change: FileChange, choice: Chosen) -> FileVersion | None:
@@ -290,10 +288,6 @@ def _denied_part(proposal: Proposal, change: FileChange, result: FileVersion | N
 def composed(contents: Contents, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
     """The base with some of the hunks."""
     pending = [hunk for hunk in pending_hunks(change) if in_force(hunk)]
-    if all(hunk.id in chosen for hunk in pending):
-        return change.result
-    if not any(hunk.id in chosen for hunk in pending):
-        return change.base
     base, result = lines_of(contents.get(change.base)), lines_of(contents.get(change.result))
     mode = (change.result or change.base or FileVersion(sha256="", size=0)).mode
     return contents.add(b"".join(compose(base, result, pending, chosen)), mode)
@@ -358,8 +352,6 @@ def _stat(
 
 def settled(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:
     """A change with nothing pending, from what the file held at first to what it holds now."""
-    if not change.hunks:
-        return change
     return recompared(contents, change, next_number=number, previous=hunks, state=HunkState.APPLIED)
 
 

@@ -206,11 +206,8 @@ class Overlay:
             return "folder" if self.pending.puts_below(path) else "missing"
         if self.pending.puts_below(path):
             return "folder"
-        kind = self.filesystem.kind(path)
-        if kind == "folder":
-            return "folder"
         above = parents(path)
-        return "missing" if any(self.pending.puts(folder) for folder in above) else kind
+        return "missing" if any(self.pending.puts(folder) for folder in above) else self.filesystem.kind(path)
 
     def obstacle(self, path: str, leaving: Collection[str] = ()) -> str:
         """Why no file can be made at a path where there is none; empty if one can.

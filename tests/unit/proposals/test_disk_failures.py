@@ -8,10 +8,10 @@ import pytest
 
 from app.proposals.disk.commit import commit_proposal
 from app.proposals.disk.filesystem import OPEN_FOLDERS, Node, PosixFilesystem
-from app.proposals.errors import ApplyFailed, CommitFailed, RecoveryNeeded, UndoConflict
+from app.proposals.errors import ApplyFailed, CommitFailed, DiskFailed, RecoveryNeeded, UndoConflict
 from app.proposals.models import ProposalState
 from app.sandbox.changes import Change, Leaf
-from tests.unit.proposals.bench import Bench
+from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
 from tests.unit.proposals.repositories import repository
 
@@ -290,6 +290,29 @@ def test_one_leftover_that_can_t_be_removed_keeps_no_other(bench: Make) -> None:
     assert sorted(data(site).values()) == [b"one\n", b"two\n", b"two\n"]
     assert site.reopened().recover() == []
     assert data(site) == {"a.txt": b"two\n", "b.txt": b"two\n"}
+
+
+def test_a_store_that_does_not_answer_a_denial_is_said(bench: Make) -> None:
+    store = MemoryStore()
+    site = bench({"a.txt": "one\n"}, store=store)
+    proposal = site.edit("a.txt", ("one", "two"))
+    failing(store, "save_proposal", error=OSError(errno.EIO, os.strerror(errno.EIO)))
+    with pytest.raises(DiskFailed, match="The disk would not answer: input/output error; nothing has changed"):
+        site.service.deny(proposal.id)
+    assert site.service.get(proposal.id).state is ProposalState.PENDING
+
+
+def test_a_decision_stands_also_if_the_others_can_t_be_re_based_just_then(bench: Make) -> None:
+    store = MemoryStore()
+    site = bench({"a.txt": numbered(20)}, store=store)
+    first = site.edit("a.txt", ("line 2\n", "two\nmore\n"))
+    second = site.edit("a.txt", ("line 15\n", "fifteen\n"))
+    failing(store, "save_proposal", error=RuntimeError("the database is locked"))
+    result = site.service.approve(first.id)
+    assert (result.proposal.state, result.changed) == (ProposalState.APPLIED, ())
+    store.before_write = lambda name: None
+    site.service.approve(second.id)
+    assert site.read("a.txt").decode() == numbered(20, l2="two\nmore", l15="fifteen")
 
 
 # What an undo finds

@@ -1,6 +1,7 @@
 """The edits of one step: versions, refusals, and what the report tells the model."""
 
 import hashlib
+import os
 from collections.abc import Callable
 
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from app.proposals.locate.matching import Replacement
 from app.proposals.models import Op, Rung
 from app.proposals.overlay import Contents
-from app.proposals.refusals import EditRefused
+from app.proposals.refusals import EditRefused, NotEditable
 from app.proposals.remarks import cautions_of
+from app.proposals.text.unlike import Span
 from app.sandbox.changes import Change, Leaf, link_mode
 from tests.unit.proposals.bench import Bench, numbered
 
@@ -261,3 +263,41 @@ def test_a_file_is_not_moved_over_one_that_the_same_step_made(bench: Make) -> No
     with pytest.raises(EditRefused, match=r"new\.txt exists already"):
         draft.rename("a.txt", "new.txt")
     assert draft.read("new.txt").content == b"new\n"
+
+
+def test_what_a_draft_makes_and_what_waits_are_in_the_way_of_what_it_makes_next(bench: Make) -> None:
+    site = bench({})
+    site.write(**{"waiting": "w\n", "below/here.txt": "h\n"})
+    draft = site.service.draft("session")
+    draft.write("file", "f\n")
+    draft.write("folder/a.txt", "a\n")
+    for path, why in (
+        ("file/a.txt", "file is a file"),
+        ("folder", "folder is a folder"),
+        ("waiting/a.txt", "waiting is a file"),
+        ("below", "below is a folder"),
+        (".", "is the workspace itself"),
+    ):
+        with pytest.raises(EditRefused, match=why):
+            draft.write(path, "x\n")
+    draft.rename("folder/a.txt", "folder2")
+    draft.write("folder", "free again\n")
+
+
+def test_what_can_t_be_read_can_t_be_edited(bench: Make) -> None:
+    site = bench({})
+    os.mkfifo(site.root / "pipe")
+    with pytest.raises(NotEditable, match="pipe can't be edited: not a regular file"):
+        site.service.draft("session").edit("pipe", [Replacement("a", "b")])
+
+
+def test_how_a_file_differs_from_what_was_read_can_t_always_be_told(bench: Make) -> None:
+    site = bench({"a.txt": "one\ntwo\n", "b.bin": b"\0"})
+    draft = site.service.draft("session")
+    before = draft.read("a.txt").version
+    draft.edit("a.txt", [Replacement("two", "zwei")])
+    now = draft.read("a.txt")
+    assert draft.unlike(now, [before]) == (Span(1, 2),)
+    assert draft.unlike(now, ["0" * 64]) is None
+    assert draft.unlike(draft.read("b.bin"), [before]) is None
+    assert draft.unlike(draft.read("none"), [before]) is None

@@ -4,7 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.proposals.locate.alignment import likely_offsets
 from app.proposals.locate.equivalence import Shift, folded, indentation_unit, shift_between, without_trailing_space
+from app.proposals.locate.line_index import TextIndex
+from app.proposals.locate.rewrite import rewrite
+from app.proposals.text.document import Document
 from app.proposals.text.words import alike, common_length
 
 
@@ -84,3 +88,34 @@ def test_no_one_shift() -> None:
 )
 def test_the_files_unit(text: str, unit: int) -> None:
     assert indentation_unit(text.split("\n")) == unit
+
+
+@pytest.mark.parametrize(
+    ("lines", "unit"),
+    [
+        (["a", "  b", "    c", "", "    d", "", "    e", "", "    f"], 2),
+        (["a", "\t\tb"], 4),
+        (["a", "    b", "        c"], 4),
+    ],
+)
+def test_blank_lines_and_tabs_say_nothing_of_the_unit(lines: list[str], unit: int) -> None:
+    assert indentation_unit(lines) == unit
+
+
+def test_blank_lines_are_shifted_by_nothing() -> None:
+    assert shift_between([("", "    "), ("  ", "")], 4) == Shift()
+
+
+OTHERS = "other\n" * 9
+
+
+def test_no_more_places_are_looked_at_than_asked_for() -> None:
+    index = TextIndex(Document("".join(f"same\n{OTHERS}" for _ in range(8)).encode()))
+    assert len(likely_offsets(index, ["same"], 1, most=2)) == 2
+    assert len(likely_offsets(index, ["same"], 1)) == 6
+
+
+def test_a_whole_new_text_for_what_has_none_is_as_it_is_given() -> None:
+    assert rewrite(Document(b""), "\ufeffa\r\nb\n") == "\ufeffa\r\nb\n".encode()
+    assert rewrite(Document(b"\0\n"), "a\r\nb\n") == b"a\r\nb\n"
+    assert rewrite(Document(b"\xef\xbb\xbfx\r\n"), "\ufeffa\nb\n") == b"\xef\xbb\xbfa\r\nb\r\n"

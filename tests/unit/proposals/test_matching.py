@@ -176,6 +176,9 @@ class TestEndings:
         assert apply(b"a\nb", Replacement("b", "b\n"))[0] == b"a\nb\n"
         assert apply(b"a\nb\r\nc", Replacement("c", "c\n"))[0] == b"a\nb\r\nc\r\n"
 
+    def test_lines_that_go_together_with_the_end_leave_no_empty_one(self) -> None:
+        assert apply(b"x\n\na", Replacement("\na", "bc\n\n"))[0] == b"x\nbc\n"
+
     def test_a_byte_order_mark_stays_in_front(self) -> None:
         mark = b"\xef\xbb\xbf"
         assert apply(mark + b"a\nb\n", Replacement("a\n", "x\na\n"))[0] == mark + b"x\na\nb\n"
@@ -298,6 +301,27 @@ class TestTolerantRungs:
         with pytest.raises(AmbiguousMatch):
             edit("  a\n  b\n\n  a\n  b\n\n a\n b\n", "a\nb\n", "x\nb\n")
 
+    def test_an_insertion_further_left_than_the_block_can_be_shifted_is_refused(self) -> None:
+        with pytest.raises(NoMatch, match="found at a smaller indentation than given, and a new line has less"):
+            edit("if a:\n  b\nc\n", "    if a:\n      b\n", "    if a:\n  x\n      b\n")
+
+    def test_two_lines_with_one_of_them_different_say_too_little(self) -> None:
+        source = "first = compute(one)\n\nsecond = 2\n"
+        with pytest.raises(NoMatch, match="neither exactly nor"):
+            edit(source, "first = computed(one)\n\nsecond = 2\n", "first = computed(one)\n\nsecond = 3\n")
+
+    def test_hundreds_of_lines_with_one_of_them_different_are_not_aligned(self) -> None:
+        lines = [f"value_{number} = compute({number})\n" for number in range(301)]
+        wrong = [*lines[:150], "value_150 = computed(150)\n", *lines[151:]]
+        with pytest.raises(NoMatch, match="neither exactly nor"):
+            edit("".join(lines), "".join(wrong), "".join(wrong[:-1]))
+        assert edit("".join(lines), "".join(wrong[1:]), "".join(wrong[1:-1]))[0] == "".join(lines[:-1])
+
+    def test_a_block_that_begins_with_a_line_that_is_not_there_is_not_aligned(self) -> None:
+        old = "    # loads what was saved before\n" + block(LOAD)
+        with pytest.raises(NoMatch, match="neither exactly nor"):
+            edit(SOURCE, old, old.replace("return data", "return None"))
+
     def test_replace_all_is_exact_only(self) -> None:
         with pytest.raises(NoMatch, match="replace_all needs the exact text"):
             edit("  a\n  b\n", "a\nb\n", "x\n", replace_all=True)
@@ -316,6 +340,9 @@ class TestAlreadyApplied:
         with pytest.raises(AlreadyApplied, match="line 2"):
             edit(SOURCE, "import os\n", "import os\nimport sys\n")
 
+    def test_one_line_that_stands_somewhere_else_too_is_no_sign_of_it(self) -> None:
+        assert edit("a \nb\nx\n", "a\nb", "x")[0] == "x\nx\n"
+
     def test_another_blank_line_may_be_inserted(self) -> None:
         assert edit("a\n\nb\n", "b", "\nb")[0] == "a\n\n\nb\n"
 
@@ -329,6 +356,17 @@ class TestMalformed:
             apply(b"", Replacement("x\ny", "z"))
         with pytest.raises(MalformedEdit, match="old is empty"):
             edit("a\n", "", "b")
+        with pytest.raises(MalformedEdit, match="both empty"):
+            edit("", "", "")
+
+    def test_a_call_without_edits(self) -> None:
+        with pytest.raises(MalformedEdit, match="no edit in the call"):
+            apply("a\n")
+
+    def test_half_of_a_character(self) -> None:
+        with pytest.raises(NotEditable, match="half of a surrogate pair"):
+            edit("a\n", "a", "\ud83d")
+        assert apply(b"caf\xe9\nx\n", Replacement("x", "\udce9"))[0] == b"caf\xe9\n\xe9\n"
 
     def test_no_change(self) -> None:
         with pytest.raises(MalformedEdit, match="same"):
@@ -399,6 +437,18 @@ class TestSeveralEdits:
         with pytest.raises(NoMatch, match=r"^Edit 2 of 2 \(none was made\)"):
             apply("a\nb\n", Replacement("a", "x"), Replacement("nothing like it", "y"))
 
+    def test_text_that_an_earlier_one_made_is_found_exactly_or_not_at_all(self) -> None:
+        with pytest.raises(NoMatch, match="not in the file"):
+            apply("a\nb\n", Replacement("a", "x  "), Replacement("x\nb", "x\ny"))
+
+    def test_what_was_ambiguous_stays_so_when_an_earlier_one_has_changed_one_of_the_places(self) -> None:
+        with pytest.raises(AmbiguousMatch, match=r"^Edit 2 of 2 .*occurs 2 times"):
+            apply("a\nb\na\n", Replacement("a\nb", "c\nb"), Replacement("a", "z"))
+
+    def test_a_single_edit_is_not_counted(self) -> None:
+        with pytest.raises(NoMatch, match=r"^The text to replace"):
+            apply("a\nb\n", Replacement("nothing like it", "y"))
+
     def test_edits_that_cancel_out_are_refused(self) -> None:
         with pytest.raises(MalformedEdit, match="leave the file as it is"):
             apply("a\nb\n", Replacement("a", "x"), Replacement("x", "a"))
@@ -411,6 +461,10 @@ class TestRefusals:
         message = caught.value.message
         assert "from line 6" in message
         assert "     6|    def load(self, path):" in message
+
+    def test_of_an_empty_file_it_is_said_that_it_is(self) -> None:
+        with pytest.raises(NoMatch, match="The file is empty"):
+            edit("", "a", "b")
 
     def test_no_message_is_over_the_limit(self) -> None:
         source = "".join(f"{'é' * 400} {number % 3}\n" for number in range(60))

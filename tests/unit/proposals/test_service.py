@@ -1,9 +1,11 @@
 """Decisions: what is written, what stays, and what is said."""
 
+import os
 from collections.abc import Callable
 
 import pytest
 
+from app.proposals.disk.filesystem import PosixFilesystem
 from app.proposals.errors import (
     ChangedSinceSeen,
     NothingStaged,
@@ -14,6 +16,8 @@ from app.proposals.errors import (
 )
 from app.proposals.locate.matching import Replacement
 from app.proposals.models import HunkState, Op, Proposal, ProposalState
+from app.proposals.outcomes import choose, hunk_facts
+from app.proposals.overlay import Contents
 from tests.unit.proposals.bench import Bench, numbered
 
 Make = Callable[..., Bench]
@@ -298,6 +302,7 @@ def test_errors_are_one_line_and_change_nothing(bench: Make) -> None:
     attempts: list[tuple[type[ProposalError], Callable[[], object]]] = [
         (UnknownProposal, lambda: site.service.get("P99")),
         (UnknownHunk, lambda: site.service.approve(proposal.id, ["7"])),
+        (ProposalError, lambda: site.service.replace_result(proposal.id, "a.txt", "half a \ud83d character\n")),
         (UnknownHunk, lambda: site.service.approve(proposal.id, [])),
         (ChangedSinceSeen, lambda: site.service.approve(proposal.id, revision=9)),
         (ProposalError, lambda: site.service.undo(proposal.id)),
@@ -330,3 +335,48 @@ def test_a_name_that_deceives_is_flagged(bench: Make, op: str) -> None:
         draft.rename("a.txt", "notes\u202etxt.exe")
     [change] = site.service.stage(draft, "A name").files
     assert any("1 bidirectional control" in warning for warning in change.warnings)
+
+
+def test_a_text_that_is_left_as_it_was_changes_nothing(bench: Make) -> None:
+    site = bench({"a.txt": numbered(5)})
+    proposal = site.edit("a.txt", ("line 2\n", "two\n"))
+    assert site.service.replace_result(proposal.id, "a.txt", numbered(5, l2="two")) == proposal
+    assert site.service.get(proposal.id) == proposal
+
+
+def test_what_can_be_chosen_is_offered_also_where_it_has_no_hunks(bench: Make) -> None:
+    site = bench({"a.bin": b"\0", "b.txt": numbered(5)})
+    proposal = site.write(**{"a.bin": None, "b.txt": numbered(5, l2="two")})
+    with pytest.raises(UnknownHunk, match=r"no hunk 9 that waits; those that wait are 1, a\.bin"):
+        site.service.approve(proposal.id, ["9"])
+    site.service.deny(proposal.id, ["1"])
+    with pytest.raises(UnknownHunk, match=r"those that wait are a\.bin"):
+        site.service.approve(proposal.id, ["1"])
+
+
+def test_of_a_whole_decision_the_model_needs_no_facts_and_of_a_part_those_of_its_files(bench: Make) -> None:
+    site = bench({"a.txt": numbered(20), "b.txt": numbered(20)})
+    draft = site.service.draft("session")
+    for name in ("a.txt", "b.txt"):
+        draft.edit(name, [Replacement("line 2\n", "two\n"), Replacement("line 15\n", "fifteen\n")])
+    proposal = site.service.stage(draft, "Both")
+    first = site.service.approve(proposal.id, ["1", "2"])
+    assert [fact.path for fact in first.hunks] == ["a.txt"] * 2 + ["b.txt"] * 2
+    second = site.service.deny(proposal.id, ["3"])
+    assert [fact.path for fact in second.hunks] == ["b.txt"] * 2
+    whole = site.edit("a.txt", ("line 9\n", "nine\n"))
+    assert site.service.approve(whole.id).hunks == ()
+
+
+@pytest.mark.parametrize("kind", ["binary", "pipe"])
+def test_of_what_has_become_no_text_nothing_is_quoted(bench: Make, kind: str) -> None:
+    site = bench({"a.txt": numbered(20)})
+    proposal = site.edit("a.txt", ("line 2\n", "two\n"), ("line 15\n", "fifteen\n"))
+    (site.root / "a.txt").unlink()
+    if kind == "binary":
+        site.put(**{"a.txt": b"\0" * 400})
+    else:
+        os.mkfifo(site.root / "a.txt")
+    contents, disk = Contents(site.store), PosixFilesystem(site.root, 1 << 20)
+    facts = hunk_facts(contents, disk, proposal, choose(proposal, ["1"]), ())
+    assert [(fact.reason, fact.excerpt) for fact in facts] == [("denied", ""), ("still awaits a decision", "")]

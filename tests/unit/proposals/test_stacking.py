@@ -222,6 +222,32 @@ def test_the_disk_has_it_already(bench: Make) -> None:
     site.service.refresh()
     assert site.service.approve(proposal.id).proposal.state is ProposalState.APPLIED
     assert site.read("a.txt").decode() == numbered(20, l10="ten")
+    assert site.store.journal() == [], "nothing was written, and nothing can be taken back"
+
+
+def test_a_rename_that_the_user_has_made_is_approved_and_nothing_moves(bench: Make) -> None:
+    site = bench({"a.txt": numbered(20)})
+    draft = site.service.draft("session")
+    draft.rename("a.txt", "b.txt")
+    draft.edit("b.txt", [Replacement("line 2\n", "two\n")])
+    proposal = site.service.stage(draft, "Move")
+    (site.root / "a.txt").rename(site.root / "b.txt")
+    site.put(**{"b.txt": numbered(20, l2="two")})
+    site.service.refresh()
+    assert site.service.approve(proposal.id).proposal.state is ProposalState.APPLIED
+    assert site.tree() == {"b.txt": (numbered(20, l2="two").encode(), 0o644)}
+
+
+def test_what_stands_on_edits_that_cancel_out_can_be_decided_before_them(bench: Make) -> None:
+    site = bench({"a.txt": numbered(20)})
+    site.edit("a.txt", ("line 2\n", "two\n"))
+    above = site.write(**{"a.txt": None})
+    with pytest.raises(StackedProposal):
+        site.service.approve(above.id)
+    site.service.deny(above.id)
+    site.edit("a.txt", ("two\n", "line 2\n"))
+    site.service.approve(site.write(**{"a.txt": None}).id)
+    assert site.tree() == {}
 
 
 def test_one_hunk_made_by_hand_leaves_the_other(bench: Make) -> None:
