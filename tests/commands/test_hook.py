@@ -270,6 +270,23 @@ def test_where_responses_have_no_name_each_call_is_one_of_its_own(name: str, sit
     assert [file["path"] for file in site.proposals()[0]["files"]] == ["a.txt"]
 
 
+def test_a_new_prompt_opens_the_gate_also_where_prompts_have_no_name(site: Site) -> None:
+    agent = Agent("claude", site.workspace)
+
+    def unnamed(payload: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in payload.items() if key != "prompt_id"}
+
+    (edit,) = agent.responds(agent.edits("notes.txt", "line 03", "three"))
+    assert "P1 is staged" in reason(agent, site.hook(agent, unnamed(edit)))
+    agent.hears(edit, "denied")
+    (read,) = agent.responds(agent.reads("notes.txt"))
+    assert reason(agent, site.hook(agent, unnamed(read))).startswith("Refused")
+    agent.hears(read, "refused")
+    assert site.hook(agent, unnamed(agent.asks("and now?"))) == ""
+    (read,) = agent.responds(agent.reads("notes.txt"))
+    assert site.hook(agent, unnamed(read)) == ""
+
+
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_transcript_that_is_a_pipe_holds_nobody_up(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
@@ -293,7 +310,9 @@ def test_a_transcript_that_is_a_pipe_holds_nobody_up(name: str, site: Site) -> N
     ],
 )
 def test_what_is_no_text_is_not_made_one(name: str, tool: str, arguments: dict[str, Any], site: Site) -> None:
-    assert "Nothing was staged" in site.denied(Agent(name, site.workspace), (tool, arguments))
+    told = site.denied(Agent(name, site.workspace), (tool, arguments))
+    assert "Nothing was staged" in told
+    assert "has to be a text" in told or tool in ("MultiEdit", "apply_patch")
     assert site.proposals() == []
 
 
@@ -334,6 +353,8 @@ def test_whoever_does_not_listen_is_denied_all_the_same(streams: str, site: Site
 def test_wrong_words_on_the_command_line_deny(site: Site) -> None:
     assert site.run("hook", "vim", stdin="{}").returncode == 2
     assert site.run("hook", "claude", "--wait", "long", stdin="{}").returncode == 2
+    asked = site.run("hook", "--help")
+    assert asked.returncode == 0 and "--commands" in asked.stdout
 
 
 def test_calls_of_one_response_that_are_made_at_once_are_one_proposal_and_none_is_lost(site: Site) -> None:

@@ -184,9 +184,9 @@ def _places(path: str, lines: Sequence[str], chunks: Sequence[Chunk]) -> list[tu
 
 def _seek(lines: Sequence[str], wanted: Sequence[str], start: int, *, at_end: bool) -> int | None:
     """Where these lines stand, at or after a line; of several places the first."""
+    if not wanted:
+        return start
     last = len(lines) - len(wanted)
-    if not wanted or last < 0:
-        return None if wanted else start
     for looked_at in _LOOSER:
         sought = [looked_at(line) for line in wanted]
         compared = [looked_at(line) for line in lines]

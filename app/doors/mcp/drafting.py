@@ -55,8 +55,6 @@ def draft_patch(runtime: Runtime, draft: Draft, text: str) -> str:
     Raises:
         ToolError: it doesn't fit; the draft is to be thrown away.
     """
-    if not text.strip():
-        raise ToolError("The patch is empty.")
     with refusals_told():
         # An agent makes a patch of the repository that it sees, of which the workspace may be a folder.
         patch = draft.read_patch(text, folder_in_repository(runtime.workspace.root))

@@ -16,8 +16,6 @@ QUOTED = 24_000
 
 def resulting_text(runtime: Runtime, proposal: Proposal) -> str:
     """What the files of which something was written hold now; empty if nothing was, or it was undone."""
-    if not proposal.written_in_part:
-        return ""
     room = QUOTED
     parts: list[str] = []
     for change in proposal.files:

@@ -100,3 +100,40 @@ def test_another_choice_takes_the_place_of_the_one_before() -> None:
 def test_settings_that_are_none_are_left_alone(text: str) -> None:
     with pytest.raises(UnreadableSettings):
         with_hook(CLAUDE, text, 0, "allow")
+
+
+def test_comments_stand_anywhere() -> None:
+    text = '{"a": [1, /* two */ 2, {"b": // three\n []}], // end\n "c": "// none"}'
+    assert json_text.value(text, json_text.parse(text)) == {"a": [1, 2, {"b": []}], "c": "// none"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[" * 200 + "]" * 200, "nested too deep"),
+        ('{"a": }', "no value at character 6"),
+        ("[1 2]", "a comma or ] is missing at character 3"),
+        ('{"a" 1}', "no colon at character 5"),
+        ("{a: 1}", "no key at character 1"),
+        ("{} {}", "more after the end, from character 2"),
+        ("[1] 2", "more after the end"),
+        ("nonsense", "Expecting value"),
+    ],
+)
+def test_a_text_that_is_none_says_where(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        json_text.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[]", "they are not an object"),
+        ('{"hooks": []}', "their hooks are not an object"),
+        ('{"hooks": {"PreToolUse": {}}}', "their PreToolUse is not a list"),
+        ("{", "they are no JSON"),
+    ],
+)
+def test_settings_that_are_none_say_what_is_wrong(text: str, why: str) -> None:
+    with pytest.raises(UnreadableSettings, match=why):
+        with_hook(CLAUDE, text, 0, "allow")

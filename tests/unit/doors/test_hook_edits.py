@@ -1,6 +1,7 @@
 """What the agents' edit tools make of files: the bytes that the real ones wrote (tests/doors compares them anew)."""
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ def updating(*lines: str, path: str = "f") -> dict[str, Any]:
         ("Edit", replacing("two", "2\n3"), "one\r\ntwo\r\n", "one\r\n2\r\n3\r\n"),
         ("Edit", replacing("two", "2"), "one\r\ntwo\nthree\r\nfour\r\n", "one\r\n2\r\nthree\r\nfour\r\n"),
         ("Edit", replacing("three", "3"), "one\ntwo\nthree", "one\ntwo\n3"),
+        ("apply_patch", updating("@@", " ", "+x", "*** End of File"), "one\ntwo\n", "\nx\none\ntwo\n"),
         ("Edit", replacing("two", ""), "one\ntwo\nthree\n", "one\nthree\n"),
         ("Edit", replacing("a", "A", replace_all=True), "a b a\nb a\n", "A b A\nb A\n"),
         ("Edit", replacing("\treturn 1", "\treturn 2  "), "def f():\n\treturn 1\n", "def f():\n\treturn 2  \n"),
@@ -101,9 +103,12 @@ def test_the_bytes(files: Make, tool: str, arguments: dict[str, Any], before: st
         ("apply_patch", updating("@@ nowhere", "-one", "+9"), "has no line"),
         ("apply_patch", updating(), "changes nothing"),
         ("apply_patch", updating("@@", "one"), "a place in it"),
+        ("apply_patch", updating("@@", "*** End of File"), "a place in it"),
+        ("apply_patch", updating("-two", "+2", "*** End of File", "-one"), "a line with @@ was expected, not '-one'"),
+        ("apply_patch", updating("@@", "-x", "+y", path="none"), r"^none does not exist\."),
         ("apply_patch", {"command": "one"}, "has to begin with"),
         ("apply_patch", {"command": "*** Begin Patch\n*** Delete File: none\n*** End Patch"}, "does not exist"),
-        ("Write", {"file_path": "/etc/passwd", "content": ""}, "is outside"),
+        ("Write", {"file_path": "/etc/passwd", "content": ""}, "the workspace in which edits"),
         ("Write", {"file_path": "../f", "content": ""}, "leads out"),
         ("Write", {"file_path": "", "content": ""}, "names no file"),
     ],
@@ -112,6 +117,15 @@ def test_what_is_refused_says_why(files: Make, tool: str, arguments: dict[str, A
     made = files({"f": "one\ntwo\n"})
     with pytest.raises(NotStaged, match=why):
         TOOLS[tool](made, arguments)
+
+
+def test_what_is_no_file_is_named_as_what_it_is(tmp_path: Path, files: Make) -> None:
+    made = files({})
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name, why in (("folder", r"^folder is a folder\.$"), ("pipe", "^pipe can't be read: ")):
+        with pytest.raises(NotStaged, match=why):
+            TOOLS["Write"](made, {"file_path": name, "content": "x"})
 
 
 def test_what_is_not_text_is_not_damaged(tmp_path: Path, files: Make) -> None:

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from app.cli.main import main
-from app.doors.mcp import drafting, tools
+from app.doors.mcp import drafting, server, tools
 from app.doors.mcp.arguments import EditArguments, PatchArguments, StatusArguments
 from app.doors.mcp.caller import Caller, caller_of
 from app.doors.mcp.catalogue import NAMES, TOOLS
 from app.proposals.models import Proposal, ProposalState
 from app.runtime.workspace import Runtime
+from app.tools.contract import ToolError
 from app.tools.schemas import json_schema
 from tests.examples import at_most
 from tests.unit.doors.mcp_host import Host
@@ -161,6 +162,7 @@ def test_where_it_comes_from_is_kept(root: Path) -> None:
             {"files": [{"path": "a.txt", "content": "", "delete": True}]},
             "- files.0: a.txt: `delete` goes with nothing else\n",
         ),
+        ({"files": [{"path": "a.txt", "content": "", "edits": [{"old": "x", "new": "y"}]}]}, "not both"),
         ({"files": [{"path": "a.txt", "content": "x"}], "wait_seconds": -1}, "wait_seconds"),
         ({"files": [{"path": "a.txt", "delete": True}, {"path": "./a.txt", "delete": True}]}, "named twice"),
         ({"files": [{"path": "../b.txt", "content": "x"}]}, "leads out of the workspace"),
@@ -176,7 +178,7 @@ def test_what_cannot_be_staged_is_refused_in_words_and_leaves_the_gate_open(
     host: Host, user: Runtime, arguments: dict[str, Any], words: str
 ) -> None:
     text, failed = host.call("propose_edit", **arguments)
-    assert failed and words in text and "Traceback" not in text
+    assert failed and words in text and "Traceback" not in text and "build on" not in text
     assert user.service.all() == []
     assert host.edit("a.txt", "line 3\n", "three\n")[1] is False
 
@@ -210,9 +212,95 @@ def test_what_others_have_pending_is_built_on_and_named(host: Host, root: Path, 
     assert text.endswith("With them it reads:\n     3|three")
     text, failed = host.call("propose_edit", files=[{"path": "a.txt", "content": "mine\n"}])
     assert failed and "pending changes of P1" in text and "Send `edits`" in text
+    assert text.count("Nothing was staged") == 1
     assert host.edit("a.txt", "line 30\n", "thirty\n")[1] is False
     assert signoff(root, "approve", "P2") == 0
     assert (root / "a.txt").read_text() == TEXT.replace("line 30\n", "thirty\n")
+
+
+def test_of_what_others_have_pending_it_is_told_what_has_no_lines(host: Host, root: Path, user: Runtime) -> None:
+    (root / "gone.txt").write_text("x\n")
+    (root / "moved.txt").write_text("x\n")
+    draft = user.service.draft("")
+    draft.delete("gone.txt")
+    draft.write("new.txt", "first\n")
+    draft.write("moved.txt", "")
+    user.service.stage(draft, "Theirs")
+    said = {name: host.edit(name, "none\n", "y\n") for name in ("gone.txt", "new.txt", "moved.txt")}
+    assert all(failed for _, failed in said.values())
+    assert said["gone.txt"][0].endswith("not on disk yet. With them it is gone.")
+    assert said["new.txt"][0].endswith("With them it reads:\n     1|first")
+    assert said["moved.txt"][0].endswith("not on disk yet.")
+
+
+def test_only_what_was_written_is_quoted(host: Host, root: Path) -> None:
+    for name in ("denied.txt", "gone.txt", "lost.txt"):
+        (root / name).write_text("before\n")
+    edits = [{"old": "before\n", "new": "after\n"}]
+    files: list[dict[str, Any]] = [{"path": name, "edits": edits} for name in ("denied.txt", "lost.txt")]
+    more: list[dict[str, Any]] = [{"path": "gone.txt", "delete": True}, {"path": "kept.txt", "content": "kept\n"}]
+    assert host.call("propose_edit", files=files + more)[1] is False
+    assert signoff(root, "approve", "P1", "--hunks", "2,3,4", "--force") == 0
+    assert signoff(root, "deny", "P1", "-m", TWO_LINES) == 0
+    (root / "lost.txt").unlink()
+    text, _ = host.call("proposal_status")
+    assert "kept.txt reads now:\nkept" in text
+    assert "reads now" not in text.replace("kept.txt reads now", "")
+
+
+def test_a_defect_is_told_to_the_agent_and_to_the_user(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> str:
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr(tools, "draft_files", broken)
+    text, failed = host.edit("a.txt", "line 3\n", "x\n")
+    assert failed and "propose_edit failed: ZeroDivisionError: by nothing" in text and "nothing was written" in text
+    assert host.said[-1] == "propose_edit failed: ZeroDivisionError: by nothing"
+
+
+def test_a_call_that_is_cancelled_before_its_turn_stages_nothing(
+    host: Host, user: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, go, draft_files = threading.Event(), threading.Event(), drafting.draft_files
+
+    def slow(*arguments: Any) -> str:
+        entered.set()
+        go.wait(30)
+        raise ToolError("It does not fit.")
+
+    monkeypatch.setattr(tools, "draft_files", slow)
+    first = host.begin_call("propose_edit", files=[{"path": "b.txt", "content": "x"}])
+    entered.wait(30)
+    monkeypatch.setattr(tools, "draft_files", draft_files)
+    second = host.begin_call("propose_edit", files=[{"path": "c.txt", "content": "x"}])
+    host.notify("notifications/cancelled", requestId=second)
+    go.set()
+    assert host.called(first)[1] is True
+    host.server.end()
+    assert user.service.all() == []
+
+
+def test_no_id_runs_twice_and_no_more_calls_than_there_may_be(
+    host: Host, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MOST_CALLS", 1)
+    name = waiting(host)
+    host.line(json.dumps({"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": CALL}))
+    assert "is still running" in host.sent[-1]["error"]["message"] and host.sent[-1]["id"] is None
+    refused = host.begin("tools/call", CALL)
+    assert "1 calls run already" in host.answer(refused)["error"]["message"]
+    before = len(host.sent)
+    host.line(" \t")
+    host.notify("notifications/progress", requestId=name)
+    assert len(host.sent) == before, "what means nothing here is passed over"
+    assert signoff(root, "deny", "P1", "-m", TWO_LINES) == 0
+    assert TWO_LINES in host.called(name)[0]
+
+
+def test_a_version_that_nobody_speaks_is_refused_with_those_that_are(host: Host) -> None:
+    params = {"_meta": {server.VERSION_KEY: "1999-01-01"}}
+    error = host.answer(host.begin("tools/list", params))["error"]
+    assert error["data"]["requested"] == "1999-01-01" and error["data"]["supported"]
 
 
 def test_a_workspace_that_cannot_be_used_is_said_and_tried_again(
@@ -229,6 +317,8 @@ def test_a_workspace_that_cannot_be_used_is_said_and_tried_again(
     assert host.call("propose_edit", files=[{"path": "a.txt", "content": "x\n"}])[1] is False
     host.server.end()
 
+
+CALL = {"name": "proposal_status", "arguments": {}}
 
 # The gate
 
@@ -344,6 +434,7 @@ def test_a_denial_of_two_lines_reaches_the_waiting_call_whole(host: Host, root: 
     assert signoff(root, "deny", "P1", "-m", TWO_LINES) == 0
     text, failed = host.called(name)
     assert not failed and text.startswith("P1 is denied; nothing of it was written") and TWO_LINES in text
+    assert "files still read as before" not in text, "it is decided"
     assert contents(root) == {"a.txt": TEXT.encode()}
 
 

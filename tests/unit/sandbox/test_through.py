@@ -65,10 +65,12 @@ def test_folders_without_end_are_said_to_be(root: Path, layer: Path) -> None:
         here, there = (_into(at) for at in (here, there))
     os.close(here)
     os.close(there)
-    with pytest.raises(OSError, match="nested too deep"):
-        write_through(root, layer, "d")
-    for folder in (root, layer):
-        remove_tree(folder)
+    try:
+        with pytest.raises(OSError, match="nested too deep"):
+            write_through(root, layer, "d")
+    finally:
+        for folder in (root, layer):
+            remove_tree(folder)
 
 
 def _into(folder: int) -> int:
