@@ -58,9 +58,7 @@ class Extent:
         """The last character of as much, from a place on."""
         last = at
         for _ in range(self.lines - 1):
-            if (end := line_end(text, last)) == len(text):
-                break
-            last = end + 1
+            last = min(line_end(text, last) + 1, len(text))
         start = last if self.lines == 1 else line_start(text, last)
         return min(start + self.column, line_end(text, last))
 

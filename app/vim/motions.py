@@ -117,13 +117,12 @@ def _by_words(text: str, at: int, command: Command) -> Move | None:
             for number in range(command.times):
                 at = word_end(text, at, big, stay=not number)
             return Move(at, "inclusive")
-        at, found = next_word(text, at, big, command.times, within_line=operates)
-        return Move(at if operates else on_character(text, at)) if found or operates else None
+        at = next_word(text, at, big, command.times, within_line=operates)
+        at = at if operates else on_character(text, at)
+        return Move(at) if operates or at != started else None
     step = {"b": previous_word, "e": word_end, "ge": previous_word_end}[name.lower()]
     for _ in range(command.times):
-        before, at = at, step(text, at, big)
-        if at == before and name in ("ge", "gE"):
-            return None
+        at = step(text, at, big)
     if at == started and not (operates and name in "eE"):
         return None
     return Move(at, "exclusive" if name in "bB" else "inclusive")
@@ -200,7 +199,8 @@ def stretch(text: str, at: int, command: Command, column: float, sought: Sought)
         return _whole_lines(text, at, moved.to)
     start, end = sorted((at, moved.to))
     if moved.way == "inclusive":
-        end = min(end + 1, len(text))
+        # Nothing of an empty line is in it.
+        end += end < line_end(text, end)
     elif end > start and end == line_start(text, end) and line_start(text, start) != end:
         # An end at the very beginning of a line is not in it.
         if not text[line_start(text, start) : start].strip():

@@ -52,42 +52,24 @@ def _is_empty_line(text: str, at: int) -> bool:
     return (at == len(text) or text[at] == "\n") and (at == 0 or text[at - 1] == "\n")
 
 
-def next_word(text: str, at: int, big: bool, count: int, *, within_line: bool) -> tuple[int, bool]:
-    """Where the next word begins, and whether there is one; an empty line is a word, too.
+def next_word(text: str, at: int, big: bool, count: int, *, within_line: bool) -> int:
+    """Where the next word begins, or the end of the text; an empty line is a word, too.
 
     `within_line`: for an operator, which does not go over the end of a line for the last word of it.
     """
-    while count:
+    while count and at < len(text):
         count -= 1
-        stops = within_line and not count
-        here, last_line = _kind_at(text, at, big), line_end(text, at) == len(text)
-        moved, at = _step(text, at)
-        if moved < 0 or (moved and last_line):
-            return at, False
-        if moved and stops:
-            return at, True
-        while here and _kind_at(text, at, big) == here:
-            moved, at = _step(text, at)
-            if moved < 0 or (moved and stops):
-                return at, True
-        while not _kind_at(text, at, big) and not _is_empty_line(text, at):
-            moved, at = _step(text, at)
-            if moved < 0 or (moved and last_line):
-                return at, True
-    return at, True
+        last = line_end(text, at) if within_line and not count else len(text)
+        here, at = kind(text[at], big), at + 1
+        while here and at < last and kind(text[at], big) == here:
+            at += 1
+        while at < last and not kind(text[at], big) and not _is_empty_line(text, at):
+            at += 1
+    return at
 
 
 def _kind_at(text: str, at: int, big: bool) -> int:
     return kind(text[at], big) if at < len(text) else 0
-
-
-def _step(text: str, at: int) -> tuple[int, int]:
-    """The next place, before it 2 if that is the end of a line, 1 if it is the next line, -1 if there is none."""
-    if at == len(text):
-        return -1, at
-    if text[at] == "\n":
-        return 1, at + 1
-    return 2 if at + 1 == line_end(text, at) else 0, at + 1
 
 
 def word_end(text: str, at: int, big: bool, *, stay: bool = False) -> int:
@@ -123,7 +105,7 @@ def previous_word(text: str, at: int, big: bool) -> int:
 
 def previous_word_end(text: str, at: int, big: bool) -> int:
     """Where the previous word ends."""
-    here = _kind_at(text, at, big)
+    here, at = _kind_at(text, at, big), max(0, at - 1)
     while at > 0 and here and kind(text[at], big) == here:
         at -= 1
     while at > 0 and not _kind_at(text, at, big) and not _is_empty_line(text, at):

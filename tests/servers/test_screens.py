@@ -40,6 +40,10 @@ async def test_servers_are_listed_switched_and_looked_into(size: Any, wire: Wire
         await run.see("play", "6 tools", "1 of 2 ready", "Say it again.")
         await run.pilot.press("ctrl+l")
         await run.see("here I am")
+        with run.without("settings"):
+            await run.pilot.press("enter")
+            await run.told("no such table: settings")
+        assert server_of(run, "play").state is State.READY
         await run.pilot.press("enter")
         await run.until(lambda: server_of(run, "play").state is State.OFF, "the switch")
         await run.see("0 of 2 ready")
@@ -67,6 +71,8 @@ async def test_nothing_is_listed_where_no_file_names_a_server(wire: WireServer, 
         await run.command("mcp")
         await run.screen("ServersScreen")
         await run.see("No file names an MCP server")
+        await run.pilot.press("enter", "ctrl+r", "ctrl+s")
+        await run.told("There is nothing to sign in to.")
 
 
 async def ask(run: Running, wire: WireServer, text: str) -> None:

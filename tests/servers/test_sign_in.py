@@ -519,3 +519,7 @@ async def test_whoever_gives_up_is_not_waited_for(wire: WireServer, tmp_path: Pa
                 await run.pilot.press("escape")
                 await run.screen("ServersScreen")
             assert authority.forms == []
+            authority.methods = ["plain"]
+            await run.pilot.press("ctrl+s")
+            await run.told("You are not signed in.")
+            await run.told("PKCE")

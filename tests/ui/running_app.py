@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from tests.ui.screen_text import screen_text
 from tests.waiting import until
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
+
+_NO_FRAMES = str.maketrans("│▏▌", "   ")
 
 
 class Running:
@@ -103,6 +105,28 @@ class Running:
         review = self.app.workbench.review
         something = bool(review.preview.diffs) or review.state.confirmation is not None
         return something and review.readiness.guard.open and review.readiness.sight.had(time.monotonic())
+
+    @contextlib.contextmanager
+    def without(self, table: str) -> Iterator[None]:
+        """Have the store fail as often as it comes to a table, as a database does that is broken."""
+        with self.runtime.database.transaction() as connection:
+            connection.execute(f"ALTER TABLE {table} RENAME TO broken")
+        try:
+            yield
+        finally:
+            with self.runtime.database.transaction() as connection:
+                connection.execute(f"ALTER TABLE broken RENAME TO {table}")
+
+    async def told(self, text: str) -> None:
+        """Wait until the screen in front says this: in its frame, its preview, or lines that are parted anywhere."""
+        await self.until(lambda: text in self._told, text)
+
+    @property
+    def _told(self) -> str:
+        screen = self.app.screen
+        frame = "".join(str(dialog.border_subtitle) for dialog in screen.query("#dialog"))
+        preview = "".join(str(one.render()) for one in screen.query("#preview-text"))
+        return " ".join(f"{self.text} {frame} {preview}".translate(_NO_FRAMES).split())
 
     async def screen(self, name: str) -> None:
         """Wait until a screen of that class is in front and painted: a key that came before answers nothing."""

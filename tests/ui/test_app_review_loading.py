@@ -44,6 +44,16 @@ async def test_whoever_goes_to_the_review_gets_it(
         assert bool(run.app.workbench.query_one(Composer).region) is (size[0] > 100)
 
 
+async def test_the_review_is_there_though_what_was_begun_in_it_cannot_be_read(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        with run.without("settings"):
+            await run.pilot.press("f4")
+            await run.told("no such table: settings")
+            await run.see("Nothing to review yet.")
+
+
 async def test_whoever_goes_on_writing_before_the_review_is_there_stays_in_the_chat(
     tmp_path: Path, server: WireServer
 ) -> None:

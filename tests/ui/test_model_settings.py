@@ -163,7 +163,12 @@ async def test_what_is_wrong_is_one_line_and_changes_nothing(tmp_path: Path, ser
             await written(run, row, text)
             await run.see(said)
             await run.pilot.press("escape")
-        await run.pilot.press("escape")
+        run.app.screen.query_one(OptionList).highlighted = 1
+        await run.pilot.press("left", "enter")
+        run.app.screen.query_one(OptionList).focus()
+        await run.pilot.press("delete", "right")
+        assert "nothing of yours" not in run.text, "while a value is written"
+        await run.pilot.press("escape", "escape")
         await run.screen("ModelScreen")
         run.app.screen.query_one(Input).value = "qwen*"
         await run.painted()

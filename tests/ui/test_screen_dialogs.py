@@ -1,5 +1,6 @@
 """The screens over the workbench: what they show, what they write, and how they are left."""
 
+import asyncio
 from functools import partial
 from pathlib import Path
 
@@ -9,7 +10,11 @@ from textual.widgets import Input, OptionList, TextArea
 
 from app.actions import ACTIONS
 from app.keymap import key_name, keys_of
+from app.llm.capabilities.doctor import CHECKS, Check, Diagnosis
+from app.llm.capabilities.profile import Profile
 from app.tools.command.forms import CommandForm
+from app.ui.screens.doctor import verdict
+from app.ui.screens.edit import EditScreen
 from app.ui.screens.sessions import SessionScreen
 from app.ui.screens.settings import ROWS
 from app.ui.themes.first import STANDARD
@@ -20,6 +25,7 @@ from tests.ui.test_input_order import hand_in
 from tests.wire.bench import FILE, edit
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
+from widgets.approval.messages import Edit
 from widgets.common.key_hints import KeyHints
 from widgets.common.search_list import SearchList
 
@@ -62,6 +68,35 @@ async def test_the_open_session_is_not_deleted(tmp_path: Path, server: WireServe
         assert isinstance(run.app.screen, SessionScreen)
 
 
+async def test_what_the_store_cannot_do_is_said_in_the_list_of_sessions(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        server.say("An answer.")
+        await run.say("about the moon")
+        await run.app.parts.commands.run("new")
+        with run.without("sessions"):
+            await run.command("sessions")
+            await run.told("no such table: sessions")
+            await run.pilot.press("escape")
+        await run.command("sessions")
+        await run.screen("SessionScreen")
+        await run.see("An answer.")
+        with run.without("events"):
+            await run.write("moon")
+            await run.told("no such table: events")
+        for key, table in (("ctrl+t", "sessions"), ("ctrl+d", "sessions")):
+            await run.pilot.press("backspace")
+            await run.see("An answer.")
+            with run.without(table):
+                await run.pilot.press(key)
+                if key == "ctrl+d":
+                    await run.screen("AskScreen")
+                    await run.pilot.press("y")
+                    await run.screen("SessionScreen")
+                await run.told(f"no such table: {table}")
+        (kept,) = run.runtime.sessions.all()
+        assert not kept.pinned
+
+
 async def test_a_setting_takes_effect_and_goes_into_the_file_beside_its_comments(
     tmp_path: Path, server: WireServer, home: Path
 ) -> None:
@@ -91,6 +126,9 @@ async def test_a_setting_of_the_wrong_kind_is_refused(tmp_path: Path, server: Wi
         for _ in range(rows.index("chain_steps")):
             await run.pilot.press("down")
         await run.pilot.press("enter")
+        run.app.screen.query_one("#setting-field", Input).value = "many"
+        await run.pilot.press("enter")
+        await run.see("Chain takes a number.")
         run.app.screen.query_one("#setting-field", Input).value = "999"
         await run.pilot.press("enter")
         await run.see("Not saved", "less than or equal to 50")
@@ -108,10 +146,20 @@ async def test_what_is_allowed_for_good_is_listed_and_revoked(tmp_path: Path, se
         await run.command("settings")
         await run.screen("SettingsScreen")
         titles = [row.title for _, group in ROWS for row in group]
-        await run.pilot.press(*["down"] * titles.index("Allowed commands"), "enter")
+        await run.pilot.press(*["down"] * titles.index("Allowed commands"), "right")
+        assert type(run.app.screen).__name__ == "SettingsScreen", "there is no next value"
+        with run.without("allowed_commands"):
+            await run.pilot.press("enter")
+            await run.screen("AllowedCommandsScreen")
+            await run.told("no such table: allowed_commands")
+            await run.pilot.press("ctrl+d", "escape")
+        await run.pilot.press("enter")
         await run.screen("AllowedCommandsScreen")
         await run.see("pytest …", "git diff", "a[0]", "2 allowed")
         await run.write("pyt")
+        with run.without("allowed_commands"):
+            await run.pilot.press("ctrl+d")
+            await run.told("no such table: allowed_commands")
         await run.pilot.press("ctrl+d")
         await run.see("1 allowed")
         assert [CommandForm.load(text).words[0] for text in allowed.forms()] == ["git"]
@@ -124,6 +172,9 @@ async def test_trust_is_given_to_the_very_bytes_that_were_shown(tmp_path: Path, 
         await run.command("trust")
         await run.screen("TrustScreen")
         await run.see("max_steps = 7", "Waits for your trust: max_steps")
+        with run.without("settings"):
+            await run.pilot.press("y")
+            await run.told("no such table: settings")
         file.write_text("max_steps = 900\n")
         await run.pilot.press("y")
         await run.until(lambda: trust.is_trusted(b"max_steps = 7\n", run.runtime.sessions), "the trust")
@@ -134,6 +185,24 @@ async def test_trust_is_given_to_the_very_bytes_that_were_shown(tmp_path: Path, 
         file.write_text("max_steps = 7\n")
         await run.app.parts.preferences.reload()
         assert run.app.settings.max_steps == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("max_steps = [", ".signoff.toml cannot be used"), (None, "there is nothing to trust")]
+)
+async def test_nothing_can_be_trusted_that_is_broken_or_not_there(
+    tmp_path: Path, server: WireServer, text: str | None, said: str
+) -> None:
+    async with running(tmp_path, server) as run:
+        if text is not None:
+            (run.runtime.workspace.root / ".signoff.toml").write_text(text)
+        await run.command("trust")
+        await run.screen("TrustScreen")
+        await run.told(said)
+        assert "trust exactly" not in run.text and "It sets nothing" not in run.text
+        await run.pilot.press("y", "escape")
+        await run.screen("Workbench")
+        assert run.runtime.sessions.settings("trust") == {}
 
 
 async def test_a_theme_is_tried_on_and_taken_off_again(tmp_path: Path, server: WireServer, home: Path) -> None:
@@ -236,7 +305,12 @@ async def test_a_keymap_that_swaps_decisions_is_refused_whole(tmp_path: Path, se
         assert type(run.app.screen).__name__ == "Workbench"
 
 
-async def test_the_doctor_tells_each_finding(tmp_path: Path, server: WireServer) -> None:
+async def test_the_doctor_tells_each_finding(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_thread(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
     server.always(Turn("ok"))
     async with running(tmp_path, server) as run:
         await run.command("doctor")
@@ -244,8 +318,18 @@ async def test_the_doctor_tells_each_finding(tmp_path: Path, server: WireServer)
         await run.see("Reachable", "Streaming", "System messages", "Commands", "proposal", server.base_url)
         await run.until(lambda: "examining" not in run.text, "the end")
         await run.see("Learned")
+        with monkeypatch.context() as short:
+            short.setattr(asyncio, "to_thread", no_thread)
+            await run.pilot.press("r")
+            await run.told("The examination ended early: can't start new thread")
         await run.pilot.press("escape")
         await run.screen("Workbench")
+
+
+def test_the_doctor_has_nothing_to_make_up_for_where_all_is_well() -> None:
+    checks = tuple(Check(name, True, "") for name in CHECKS)
+    assert verdict(Diagnosis(checks, Profile(), True, "")).plain == "All is well."
+    assert "makes up for" in verdict(Diagnosis((*checks, Check("usage", None, "")), Profile(), True, "")).plain
 
 
 def found_first(found: CommandList) -> str:
@@ -328,6 +412,9 @@ async def test_an_empty_edit_screen_says_what_the_eye_would_miss(tmp_path: Path,
         await run.screen("EditScreen")
         await run.see("bidirectional")
         assert "\u202e" in run.app.screen.query_one(TextArea).text
+        await run.pilot.press("ctrl+s")
+        await run.screen("Workbench")
+        assert run.proposals[0].revision == 1 and "is yours now" not in run.text
 
 
 async def test_before_anything_was_said_the_chat_names_the_first_keys_as_they_are(
@@ -359,6 +446,9 @@ async def test_what_a_list_has_to_say_when_nothing_matches(tmp_path: Path, serve
         await run.command("sessions")
         await run.screen("SessionScreen")
         await run.see("No session is kept here yet")
+        await run.pilot.press("ctrl+d", "ctrl+r", "ctrl+t")
+        await run.painted()
+        assert isinstance(run.app.screen, SessionScreen)
         await run.pilot.press("escape")
         await run.command("theme")
         await run.screen("ThemeScreen")
@@ -366,17 +456,31 @@ async def test_what_a_list_has_to_say_when_nothing_matches(tmp_path: Path, serve
         await run.see("Nothing matches")
 
 
-async def test_leaving_an_edit_asks_before_it_drops_what_was_written(tmp_path: Path, server: WireServer) -> None:
+async def test_leaving_an_edit_asks_before_it_drops_what_was_written(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
     async with running(tmp_path, server) as run:
         server.call(*edit())
         server.say("Have a look.")
         await run.say("change it")
         await run.review()
+        assert run.app.parts.behind_review is not None
+        await run.app.parts.behind_review.decisions.edit(Edit("P1", "gone.py", 0))
+        await run.see("gone.py has no text to edit.")
+        await run.until(run.can_decide, "the picture")
         await run.pilot.press("e")
         await run.screen("EditScreen")
         await run.see("greet.py", "line 2, column 1")
         await run.write("x")
         await run.see("changed, not saved")
+        await run.pilot.press("ctrl+g")
+        await run.see("No editor is set")
+        with run.without("proposals"):
+            await run.pilot.press("ctrl+s")
+            await run.told("no such table")
+        assert isinstance(run.app.screen, EditScreen) and run.app.screen.changed, "it can be saved again"
         await run.pilot.press("escape")
         await run.screen("AskScreen")
         await run.pilot.press("n")

@@ -1,5 +1,6 @@
 """The list of skills on the screen."""
 
+import shutil
 from pathlib import Path
 
 from tests.ui.running_app import running
@@ -23,3 +24,7 @@ async def test_skills_are_listed_with_where_they_are_from(tmp_path: Path, server
         (tmp_path / "user/.agents/skills/new/SKILL.md").write_text("---\ndescription: New.\n---\n")
         await run.command("skills")
         await run.see("2 skills", "/new takes in the rest")
+        await run.pilot.press("escape")
+        shutil.rmtree(tmp_path / "user")
+        await run.command("skills")
+        await run.told("There are none. A skill is a folder with a SKILL.md")

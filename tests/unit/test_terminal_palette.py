@@ -7,6 +7,7 @@ from rich.color import Color as RichColor
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import BLACK, Color
+from textual.theme import BUILTIN_THEMES
 
 from app.ui.themes.files import load_themes
 from app.ui.themes.first import OWN_THEMES
@@ -62,3 +63,9 @@ def test_a_style_keeps_all_but_its_colours() -> None:
     assert segment.style.bgcolor == style.bgcolor, "the user's own red"
     assert (segment.style.bold, segment.style.underline) == (True, True)
     assert (segment.style.link, segment.style.meta) == (style.link, style.meta)
+
+
+def test_the_colours_of_a_theme_that_has_the_terminals_own_stay_those() -> None:
+    theme = next(theme for name, theme in BUILTIN_THEMES.items() if theme.ansi)
+    variables = {"diff-added-background": "#002200", "diff-added-word-background": "#004400"}
+    assert with_tints(variables, theme) == variables

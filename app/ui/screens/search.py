@@ -148,9 +148,7 @@ def _marked(text: str, words: str) -> Content:
 
 def _places(text: str, words: str) -> Iterator[re.Match[str]]:
     """Where what was typed stands in the text, word by word."""
-    if not (parts := _parts(words)):
-        return iter(())
-    return re.finditer("|".join(map(re.escape, parts)), text, re.IGNORECASE)
+    return re.finditer("|".join(map(re.escape, _parts(words))), text, re.IGNORECASE)
 
 
 def _parts(words: str) -> Sequence[str]:

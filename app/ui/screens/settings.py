@@ -119,7 +119,8 @@ class SettingsScreen(ValuesDialog):
         self._work = work
         self._choose_theme = pick_theme
         self._rows: list[Row | None] = []
-        self._writing: Row | None = None
+        self._writing: Row
+        """Whose value the field is for, once it has been open."""
 
     def on_mount(self) -> None:
         """All settings."""
@@ -221,8 +222,6 @@ class SettingsScreen(ValuesDialog):
         """Save what was written."""
         event.stop()
         row, text = self._writing, event.value.strip()
-        if row is None:
-            return
         value: Any = text or None
         if row.kind == "number" and text:
             if not (text.isascii() and text.isdigit()):

@@ -63,6 +63,62 @@ def test_keys_come_to_this(text: str, keys: list[str], comes: str) -> None:
     assert typing.at(comes), (typing.text, typing.cursor)
 
 
+@pytest.mark.parametrize(
+    ("text", "keys", "comes"),
+    [
+        ("\tone", "<<", "|one"),
+        ("ab", "3rx", "|ab"),
+        ("a\nb", "5J", "a| b"),
+        ("ab", ".", "|ab"),
+        ("ab", "dpx", "|b"),
+        ("a\nb\nc\nd", "Vjjd.", "|"),
+        ("a\nbcd\nefg", "vjd.", "|fg"),
+        ("one", "cbx", "|ne"),
+        ("one", "db", "|one"),
+        ("one", "cgex", "|ne"),
+        ("one two", ["w", "c", "g", "e", "z", "escape"], "on|zwo"),
+        ("one two", "w3gex", "|ne two"),
+        ("one\n\ntwo", "jdge", "o|n\ntwo"),
+        ("one\ntwo", "v$d", "|two"),
+        ("one\n\ntwo", "v2$d", "|two"),
+        ("one", "d2$", "|one"),
+        ("aba", ";x", "|ba"),
+        ("x\n one \ntwo", "jd}", "|x"),
+        ("a\n\nb\n\nc", "9}x", "|\n\nb\n\nc"),
+        ("a\n\nb\n\nc", "2}x", "a\n\nb\n|\nc"),
+        ("a\nb\n\nc", ["}", "i", "x", "escape"], "a\nb\n|x\nc"),
+        ("", "daw", "|"),
+        ("a  ", "ldaw", "a|  "),
+        ("a  b", "ldaw", "|a"),
+        ("one two", "daw", "|two"),
+        ("one two", "wdaw", "on|e"),
+        ("one  ,two", "daw", "|,two"),
+        ('a "b c" d', 'di"', 'a "|" d'),
+        ('a "b c" d', 'da"', "a |d"),
+        ("a (b", "di(", "|a (b"),
+        ("f(a)", "da(", "|f"),
+        ("f(a)", "lldi(", "f(|)"),
+        ("  one", "wbx", "| one"),
+        ("abc", "tcx", "a|c"),
+        ("abcb", "tb;x", "ab|b"),
+        ("abc", "%x", "|bc"),
+        ("a(b)", "%x", "a(|b"),
+        ("one  ", "$de", "one| "),
+        ("one\n\ntwo", ["G", "b", "i", "x", "escape"], "one\n|x\ntwo"),
+        ("one\ntwo", "dw", "|\ntwo"),
+        ("one  \ntwo", "dw", "|\ntwo"),
+        ("one\ntwo", "d2w", "|"),
+        ("a\n\nb", "d2w", "|b"),
+        ("one two", "5wx", "one t|w"),
+        ("one\n\n", "d3w", "|"),
+    ],
+)
+def test_at_the_edges_keys_come_to_what_they_do_in_vim(text: str, keys: list[str], comes: str) -> None:
+    """Most of it as vim has it, which is not everywhere where these run."""
+    typing = Typing(text).keys(*keys)
+    assert typing.at(comes), (typing.text, typing.cursor)
+
+
 def test_escape_is_left_alone_where_it_ends_nothing() -> None:
     vim = Vim()
     assert vim.press("escape", "", 0).taken and vim.mode is Mode.NORMAL
