@@ -19,6 +19,7 @@ from tests.ui.running_app import Running
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 from widgets.approval.messages import DiffsWanted
+from widgets.chat.composer import Composer
 
 
 @contextlib.asynccontextmanager
@@ -133,6 +134,19 @@ async def test_what_is_typed_while_the_session_opens_is_kept(tmp_path: Path, ser
         await run.write(" two")
         await run.see("answer 2")
         assert run.app.workbench.composer.draft == f"{typed} two"
+
+
+async def test_keys_for_what_is_not_there_yet_do_nothing(tmp_path: Path, server: WireServer) -> None:
+    async with waiting(tmp_path, server) as (run, go_on):
+        bench = run.app.workbench
+        bench.show_pane("chat")
+        bench.composer.post_message(Composer.PageWanted(1))
+        bench.composer.post_message(Composer.PageWanted(-1))
+        bench.composer.editor.post_message(events.Paste("/none.png"))
+        await run.until(lambda: bench.composer.draft == "/none.png", "what was pasted")
+        go_on.set()
+        await run.until(lambda: run.app.current_session is not None, "the session")
+        assert bench.in_composer and bench.composer.draft == "/none.png"
 
 
 async def test_the_cursor_stays_where_it_was(tmp_path: Path, server: WireServer) -> None:

@@ -152,6 +152,7 @@ async def test_a_click_on_the_way_out_interrupts() -> None:
         await pilot.pause()
         line = app.query_one(StatusLine)
         await pilot.click(line, offset=(2, 0))
+        await pilot.click(line, offset=(line.content_size.width - 3, 0), button=3)
         assert heard == []
         await pilot.click(line, offset=(line.content_size.width - 3, 0))
         await pilot.pause()
@@ -421,6 +422,7 @@ class Clock:
         (Phase.RUNNING, "read_file", 0.0, "Running tools"),
         (Phase.RUNNING, "git.status", 0.0, "Running git.status"),
         (Phase.RETRYING, "rate limited", 1014.0, "Retrying in 10 s · rate limited"),
+        (Phase.RETRYING, "", 0.0, "Retrying · "),
         (Phase.RETRYING, "", 1309.0, "Retrying at 12:05, in 5:05"),
         (Phase.RETRYING, "", 1014.0, "/continue tries now"),
         (Phase.COMPACTING, "", 0.0, "Making room"),

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any, ClassVar, Literal
 
 import pytest
+from textual import events
 from textual.events import MouseScrollUp
 from textual.pilot import Pilot
 from textual.screen import Screen
@@ -148,6 +149,31 @@ async def test_a_tool_line_opens_to_its_details_by_key_and_by_mouse() -> None:
         await pilot.click(app.pane.transcript, offset=(5, 1))
         await pilot.pause()
         assert len([row for row in app.shown() if row]) == 1
+
+
+async def test_in_an_empty_chat_the_keys_lead_nowhere() -> None:
+    app = ChatApp()
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.transcript.focus()
+        await pilot.press("g", "G", "up", "down", "home", "end", "enter", "pageup", "pagedown", "c")
+        assert app.pane.transcript.cursor_entry is None and app.said == []
+
+
+async def test_to_drag_over_a_card_selects_and_opens_nothing() -> None:
+    app = ChatApp([staged(1)])
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        transcript = app.pane.transcript
+        row = next(number for number, text in enumerate(app.shown()) if "P7" in text)
+        await pilot.mouse_down(transcript, offset=(4, row))
+        await pilot.hover(transcript, offset=(12, row))
+        await pilot.mouse_up(transcript, offset=(12, row))
+        # Where the button goes up on the widget that it went down on, Textual tells of a click, too.
+        at = transcript.region.x + 12, transcript.region.y + row
+        click = events.Click(transcript, 12, row, 0, 0, 1, False, False, False, *at)
+        transcript.post_message(click)
+        await pilot.pause()
+        assert app.screen.get_selected_text() and app.said == []
 
 
 async def test_who_unfolds_a_line_by_mouse_goes_on_writing() -> None:
@@ -306,6 +332,10 @@ async def test_a_double_click_takes_the_word_and_a_triple_click_the_entry() -> N
     app = ChatApp([UserMessage(id=1, text="one app/fetch.py:12 three"), UserMessage(id=2, text="other")])
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
+        await pilot.click(app.pane.transcript, offset=(10, 20))
+        await pilot.double_click(app.pane.transcript, offset=(10, 20))
+        await pilot.pause()
+        assert app.pane.transcript.cursor_entry is None, "below the last entry"
         await pilot.double_click(app.pane.transcript, offset=(10, 1))
         await pilot.pause()
         assert app.screen.get_selected_text() == "app/fetch.py:12"

@@ -8,6 +8,7 @@ from textual.pilot import Pilot
 from tests.ui.chat_app import ChatApp
 from widgets.chat.composer import Composer
 from widgets.chat.fuzzy import Names, is_subsequence
+from widgets.chat.popup import Popup, Suggestion
 
 FILES = ["README.md", "app/ui/app.py", "app/agent/gate.py", "tests/test_gate.py", "docs/a file.md", "app/x[/]y.py"]
 
@@ -147,6 +148,12 @@ async def test_the_list_can_be_used_with_the_mouse() -> None:
         await pilot.click(app.pane.composer.popup, offset=(4, 1))
         await pilot.pause()
         assert app.pane.composer.draft == "@tests/test_gate.py "
+        await pilot.press(*"@gate")
+        await settled(app, pilot)
+        # The cursor has left the name, and the list does not know it yet.
+        app.pane.composer.editor.move_cursor((0, 0))
+        app.pane.composer.take_clicked(Popup.Chosen(Suggestion("app/agent/gate.py", "app/agent/gate.py")))
+        assert app.pane.composer.draft == "@tests/test_gate.py @gate"
 
 
 async def test_the_best_names_come_first() -> None:

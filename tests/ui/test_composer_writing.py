@@ -148,6 +148,8 @@ async def test_history_by_arrows_keeps_the_draft() -> None:
 async def test_history_search_takes_or_leaves() -> None:
     app = ChatApp()
     async with app.run_test() as pilot:
+        await pilot.press("ctrl+r")
+        assert not composer(app).popup.is_open, "nothing was sent yet"
         composer(app).set_history(["fix the bug", "write a test", "fix the other bug"])
         await pilot.press(*"draft", "ctrl+r")
         assert composer(app).popup.is_open

@@ -145,6 +145,10 @@ async def test_a_click_opens_a_fold_and_closes_a_file() -> None:
         await pilot.click("DiffView", offset=(20, view.rows.line_of(first) - view.scroll_offset.y))
         first, second = view.rows.landmarks.files
         assert second == first + 2, "only the head of the first file is left, and the air below"
+        before = view.cursor.number, view.rows.rows
+        assert view.rows.height < view.size.height
+        await pilot.click("DiffView", offset=(20, view.size.height - 1))
+        assert (view.cursor.number, view.rows.rows) == before, "below the last row"
 
 
 async def test_moving_by_hunks_and_files() -> None:

@@ -36,6 +36,7 @@ async def test_many_files_are_listed_and_few_are_not() -> None:
         async with app.run_test(size=BIG) as pilot:
             await ready(pilot)
             assert len(listed(app)) == (0 if count < 3 else min(count, 8))
+            assert not app.query_one(FileList).render_line(count).text.strip(), "below the last"
 
 
 async def test_the_list_leaves_most_of_a_small_screen_to_the_diff() -> None:

@@ -433,6 +433,8 @@ async def test_a_dialog_is_used_and_left_by_mouse(tmp_path: Path, server: WireSe
         await run.screen("GateScreen")
         hints = run.app.screen.query_one(KeyHints)
         at = str(hints.render()).index("leave it as it is")
+        await run.pilot.click(KeyHints, offset=(0, 0))
+        assert type(run.app.screen).__name__ == "GateScreen", "beside the keys"
         await run.pilot.click(KeyHints, offset=(at + 1, 0))
         await run.screen("Workbench")
         await run.command("gate")

@@ -152,9 +152,7 @@ class _Blocks:
 
     def _spaced(self, token: "Token") -> bool:
         """Whether there is an empty line above the block, quotation marks aside."""
-        if not token.map or not token.map[0]:
-            return False
-        return not self._source[token.map[0] - 1].strip(" >")
+        return token.map is not None and not self._source[token.map[0] - 1].strip(" >")
 
     def _walk(
         self,

@@ -1,5 +1,6 @@
 """A list that narrows as one types: the keys go to the search field, up, down and Enter to the list."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -192,10 +193,8 @@ class SearchList(Vertical):
 
 def _marked(label: Content, words: Sequence[str]) -> Content:
     """The label with the places that the words are found in."""
-    text = label.plain.lower()
-    if len(text) != len(label.plain):
-        return label
     for word in words:
-        if (at := text.find(word)) >= 0:
-            label = label.stylize("underline", at, at + len(word))
+        # In lower case the text may be longer.
+        if found := re.search(re.escape(word), label.plain, re.IGNORECASE):
+            label = label.stylize("underline", *found.span())
     return label

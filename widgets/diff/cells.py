@@ -60,7 +60,7 @@ class DisplayText:
     width: int
     """Cells."""
     stops: tuple[Stop, ...] = ()
-    """Empty where character, drawn character and cell are the same number."""
+    """Empty where character, drawn character and cell are the same number; else the last is the end of the line."""
     gaps: Spans = ()
     """Of `text`, what stands for what is left out of the line."""
 
@@ -114,13 +114,9 @@ class DisplayText:
         if stop.step:
             characters, rest = divmod(cell - stop.cell, stop.step)
             return stop.drawn + characters + (up and rest > 0), stop.step - rest if up and rest else 0
-        if stop.cell == cell:
+        if stop.cell == cell or not up:
             return stop.drawn, 0
-        following = self.stops[number + 1] if number + 1 < len(self.stops) else None
-        if not up:
-            return stop.drawn, 0
-        if following is None:
-            return len(self.text), 0
+        following = self.stops[number + 1]
         return following.drawn, following.cell - cell
 
 

@@ -133,8 +133,6 @@ class Cursor:
 
     def put(self, row: int) -> None:
         """Go to a row that is in view."""
-        if not self._sheet.rows.rows:
-            return
         self.refresh()
         self.number = self._sheet.rows.nearest(row)
         self.refresh()
@@ -142,11 +140,8 @@ class Cursor:
 
     def go_to(self, row: int, *, at_top: bool = False) -> None:
         """Go to a landmark, a few lines under the top if it has to be scrolled to, or at the top."""
-        rows = self._sheet.rows
-        if not rows.rows:
-            return
-        line, room = rows.line_of(row), self._room
-        first = self._view.scroll_offset.y
+        rows, room, first = self._sheet.rows, self._room, self._view.scroll_offset.y
+        line = rows.line_of(row)
         segment = rows.segments[rows.segment_of(row)]
         if at_top:
             self._scroll(line)

@@ -69,8 +69,6 @@ class OnScreen:
         if not new or not widget.is_attached or widget.app.screen is not widget.screen:
             return []
         screen, region = widget.screen, widget.region
-        if not region.width or region.x < 0 or region.right > screen.size.width:
-            return []
         cells = sorted({region.x + (region.width - 1) * probe // (_PROBES - 1) for probe in range(_PROBES)})
         visible = []
         for line in new:

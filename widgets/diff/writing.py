@@ -20,6 +20,10 @@ Pasted = Callable[[str], Awaitable[str]]
 """Tells what is inserted for a pasted text."""
 
 
+async def _as_it_is(text: str) -> str:
+    return text
+
+
 class WritingArea(TextArea):
     """A text area whose keys to send and to close are the field's."""
 
@@ -31,12 +35,11 @@ class WritingArea(TextArea):
     class ClosePressed(Message):
         """The field is to go away."""
 
-    pasted: Pasted | None = None
-
     def __init__(self, send_title: str) -> None:
         """An empty area; `send_title` is what the footer calls sending here."""
         super().__init__(soft_wrap=True, show_line_numbers=False)
         self._send_title = send_title
+        self.pasted: Pasted = _as_it_is
 
     def title_of(self, action: str) -> str:
         """What a key means here, if that is not what its action is called."""
@@ -44,8 +47,6 @@ class WritingArea(TextArea):
 
     async def on_paste(self, event: events.Paste) -> None:
         """What is typed while it is found out what was pasted comes after it."""
-        if self.pasted is None:
-            return
         event.prevent_default()
         event.stop()
         text = (await self.pasted(event.text)).replace("\r\n", "\n").replace("\r", "\n")

@@ -56,13 +56,15 @@ class AllowedCommandsScreen(Dialog[None]):
         self.query_one(SearchList).set_choices([_choice(text) for text in texts])
         self.say(f"{len(texts)} allowed" if texts else "")
 
-    @work(group="revoke", exclusive=True, exit_on_error=False, description="revoke an allowed command")
-    async def action_revoke(self) -> None:
+    def action_revoke(self) -> None:
         """Ask again from now on, in every window."""
-        if (choice := self.query_one(SearchList).choice) is None:
-            return
+        if (choice := self.query_one(SearchList).choice) is not None:
+            self._revoke(choice.key)
+
+    @work(group="revoke", exclusive=True, exit_on_error=False, description="revoke an allowed command")
+    async def _revoke(self, form: str) -> None:
         try:
-            await asyncio.to_thread(self._store.remove, choice.key)
+            await asyncio.to_thread(self._store.remove, form)
         except StorageError as error:
             self.say(str(error))
             return

@@ -109,16 +109,16 @@ class SessionScreen(PreviewDialog[SessionRecord]):
         if event.choice is not None and (record := self._records.get(event.choice.key)) is not None:
             self.dismiss(record)
 
-    @work(group="delete", exclusive=True, exit_on_error=False, description="delete a session")
-    async def action_delete(self) -> None:
+    def action_delete(self) -> None:
         """Delete the session under the cursor, after a question."""
         choice = self.query_one(SearchList).choice
-        if choice is None:
-            return
-        if choice.key == self._current:
+        if choice is not None and choice.key == self._current:
             self.say("this one is open")
-            return
-        record = self._records[choice.key]
+        elif choice is not None:
+            self._delete(self._records[choice.key])
+
+    @work(group="delete", exclusive=True, exit_on_error=False, description="delete a session")
+    async def _delete(self, record: SessionRecord) -> None:
         question = (
             f"“{record.title or 'Untitled'}” of {_when(record.updated)} is deleted for good.\n"
             "Its proposals and the record of your decisions stay."
@@ -141,11 +141,10 @@ class SessionScreen(PreviewDialog[SessionRecord]):
     @work(group="rename", exclusive=True, exit_on_error=False, description="rename a session")
     async def action_rename(self) -> None:
         """Give the session under the cursor another title."""
-        if (choice := self.query_one(SearchList).choice) is None:
-            return
-        title = await self.app.push_screen_wait(TitleScreen(self._records[choice.key].title))
-        if title:
-            await self._change(self._store.rename, choice.key, title)
+        if (choice := self.query_one(SearchList).choice) is not None:
+            title = await self.app.push_screen_wait(TitleScreen(self._records[choice.key].title))
+            if title:
+                await self._change(self._store.rename, choice.key, title)
 
     async def _change(self, change: Callable[..., None], *values: object) -> None:
         try:

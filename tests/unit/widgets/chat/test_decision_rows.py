@@ -59,3 +59,10 @@ def test_lines_that_go_are_counted_with_the_sign_that_a_diff_has() -> None:
     card = ProposalEntry("p1", "P1", "Change a", files).rows(80, opened=False)
     decided = DecisionEntry("d1", "P1", Decision.APPROVED, files).rows(80, opened=False)
     assert all(any("+3 -2" in line.text for line in lines) for lines in (card, decided))
+
+
+def test_what_is_on_disk_and_waits_again_is_counted_in_hunks() -> None:
+    hunks = tuple(HunkFact(path="a.py", hunk=name, header="@@", landed=True) for name in "ab")
+    entry = DecisionEntry("d1", "P1", Decision.REOPENED, hunks=hunks, on_disk=True, still_pending=True)
+    (line,) = entry.rows(80, opened=False)
+    assert "2 hunks" in line.text and "of 2" not in line.text

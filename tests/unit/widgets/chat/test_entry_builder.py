@@ -215,6 +215,7 @@ def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
     fold = EntryBuilder()
     entries = shown(fold.events(events))
     assert entries == [QuestionEntry("e2", "c1.0", "Which?", ("a", "b"))]
+    assert not list(fold.event(ToolResult(id=9, call="c1.0", outcome=Outcome.OK, text="b", summary="b")))
     assert fold.open_question == entries[0]
     answered = list(fold.event(Answer(id=3, call="c1.0", text="b")))
     assert fold.open_question is None
@@ -222,6 +223,12 @@ def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
         Put(QuestionEntry("e2", "c1.0", "Which?", ("a", "b"), "b")),
         Put(UserEntry("e3", "b", answers=True)),
     ]
+
+
+def test_what_belongs_to_a_call_or_a_question_that_is_not_known_shows_nothing_of_it() -> None:
+    result = ToolResult(id=2, call="gone", outcome=Outcome.OK, text="b", summary="b")
+    assert live([CommandOutput("gone", "line\n"), Recorded(result)]) == []
+    assert live([Recorded(Answer(id=3, call="gone", text="b"))]) == [UserEntry("e3", "b", answers=True)]
 
 
 def test_a_question_that_was_never_asked_shows_as_a_failed_call() -> None:

@@ -33,3 +33,8 @@ def test_prefixes_are_decoration() -> None:
 @given(TEXTS, st.integers(1, 30))
 def test_shortened_text_fits(text: str, width: int) -> None:
     assert width_of(shorten(text, width)) <= width
+
+
+def test_blanks_at_the_end_of_a_full_row_take_no_row_of_their_own() -> None:
+    assert list(breaks("ab  ", 2)) == [(0, 2, None)]
+    assert list(breaks("ab cd ", 2)) == [(0, 2, None), (3, 5, " ")]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.chat.chunks import LONGEST_FENCE, LONGEST_PARAGRAPH, LONGEST_TABLE, MORE_OF_TABLE
+from widgets.chat.chunks import LONGEST_FENCE, LONGEST_PARAGRAPH, LONGEST_QUOTE, LONGEST_TABLE, MORE_OF_TABLE
 from widgets.chat.inline import parser
 from widgets.chat.lines import Line, width_of
 from widgets.chat.markdown import MarkdownDocument, markdown_lines
@@ -148,6 +148,34 @@ def test_what_is_settled_stays_the_same_while_a_block_grows(start: str, row: str
         assert len(now) >= len(settled)
         assert not settled or len(document.lines) - len(now) <= most
         settled = now
+
+
+def texts(source: str) -> list[str]:
+    """What the rows say."""
+    return [line.text for line in markdown_lines(source, 40)]
+
+
+def test_a_table_is_one_only_where_its_head_has_as_many_cells_as_the_line_below() -> None:
+    assert texts("| a |\n---\n| b |\n") == texts("| a |\n|---|\n| b |\n") != texts("a\n---\nb\n")
+    assert texts("a | b\n---\nc\n") == ["a | b", "c"], "a heading"
+    assert texts("a | b\n|---|\nx | y\n") == ["a | b |---| x | y"]
+
+
+@pytest.mark.parametrize("lines", [1, LONGEST_FENCE - 1, LONGEST_FENCE, LONGEST_FENCE + 1])
+def test_the_end_of_code_adds_no_row(lines: int) -> None:
+    assert texts("```\n" + "x = 1\n" * lines + "```\nafter\n") == [" x = 1"] * lines + ["", "after"]
+
+
+def test_a_long_quotation_is_settled_at_its_empty_lines() -> None:
+    quoted = "> words\n" * LONGEST_QUOTE
+    document = MarkdownDocument(40)
+    for source in (quoted, ">\n", "> more\n"):
+        document.append(source)
+        document.advance()
+    assert document.settled >= 1
+    document.finish()
+    document.advance()
+    assert [line.text.strip() for line in document.lines] == [line.strip() for line in texts(quoted + ">\n> more\n")]
 
 
 def test_a_paragraph_of_many_pages_flows_on_as_one() -> None:

@@ -126,3 +126,11 @@ def test_a_long_line_is_told_from_its_twin_without_being_compared() -> None:
     assert calls[1] is twin
     assert noted("short") == noted("sho" + "rt") == 5
     assert len(calls) == 3
+
+
+def test_a_grapheme_is_cut_out_whole_or_leaves_a_blank() -> None:
+    line = display("a\U0001f469\u200d\U0001f4bbb")
+    assert line.cut(1, 3) == (1, 4, 0), "all of it"
+    assert line.cut(2, 4) == (4, 5, 1), "half of it would be left"
+    assert line.cut(0, 2) == (0, 1, 0)
+    assert line.cut(9, 12) == (5, 5, 0)

@@ -1,0 +1,53 @@
+"""The place of the keys in the transcript, and what of it is laid out."""
+
+from widgets.chat.cursor import EntryCursor
+from widgets.chat.entries.base import Drop, Put
+from widgets.chat.entries.program import NoticeEntry
+from widgets.chat.layout import Layout
+from widgets.chat.slots import Slots
+
+
+def laid_out(*texts: str, height: int = 100) -> Layout:
+    """A layout of notices."""
+    layout = Layout()
+    for number, text in enumerate(texts):
+        layout.take(Put(NoticeEntry(f"n{number}", text)))
+    layout.show_from(0, height)
+    return layout
+
+
+def test_nowhere_there_is_nothing_to_go_to_or_to_show() -> None:
+    for slots in (Slots(), laid_out("one", "two").slots):
+        cursor = EntryCursor(slots)
+        assert (cursor.slot, cursor.entry, cursor.next(1)) == (None, None, None)
+        assert (cursor.row_through(1, 0, 10), cursor.row_to_show(0, 10)) == (None, None)
+        cursor.dropped(0)
+        assert cursor.index is None
+    cursor = EntryCursor(Slots())
+    cursor.start(3)
+    assert cursor.index is None
+
+
+def test_an_entry_below_the_screen_comes_up_to_its_last_row() -> None:
+    layout = laid_out(*(f"notice {number}" for number in range(20)))
+    cursor = EntryCursor(layout.slots)
+    cursor.index = 15
+    bottom = layout.slots.top(15) + layout.slots.items[15].gap + layout.slots.items[15].height
+    assert cursor.row_to_show(0, 6) == bottom - 6
+    assert cursor.row_to_show(bottom - 6, 6) is None
+    assert cursor.row_to_show(bottom + 20, 6) == layout.slots.top(15)
+
+
+def test_a_layout_of_nothing_holds_nothing() -> None:
+    empty, full = Layout(), laid_out("one", "two")
+    assert empty.show_from(7, 10) == 7
+    assert empty.held(0) is None
+    assert empty.take_over(laid_out("one"), 0) == full.take_over(Layout(), 0) == (0, 0)
+    assert [slot.entry.key for slot in full.slots.items] == ["n0", "n1"]
+
+
+def test_what_is_gone_meanwhile_is_not_laid_out() -> None:
+    layout = laid_out("one", "two")
+    layout.take(Drop("n1"))
+    layout.update({0, 1}, range(100))
+    assert layout.laid_out_count == 1

@@ -1,0 +1,148 @@
+"""The cursor of the diff and what is found from it, without a screen."""
+
+import pytest
+from textual.geometry import Offset, Size
+
+from app.proposals.models import FileDiff
+from tests.ui.sample_diffs import file_diff, proposal
+from widgets.diff.arrange import Comment
+from widgets.diff.cursor import Cursor
+from widgets.diff.rows import CommentRow, LineRow, NoteRow, SourceLine
+from widgets.diff.seen import Seen
+from widgets.diff.sheet import Sheet
+from widgets.diff.unseen import UnseenLine, UnseenLines, go_to_unseen
+
+
+class Window:
+    """A view of some lines, which notes what it is told."""
+
+    def __init__(self, room: int = 10) -> None:
+        self.scroll_offset = Offset(0, 0)
+        self.room = room
+        self.moved = 0
+
+    def scroll_to(
+        self, x: float | None = None, y: float | None = None, *, animate: bool = True, immediate: bool = False
+    ) -> None:
+        at = self.scroll_offset
+        self.scroll_offset = Offset(at.x if x is None else int(x), at.y if y is None else int(y))
+
+    def refresh_lines(self, y_start: int, line_count: int = 1) -> None:
+        """Nothing is drawn."""
+
+    def fit(self) -> None:
+        """It has any size."""
+
+    def cursor_moved(self) -> None:
+        self.moved += 1
+
+
+def laid_out(*diffs: FileDiff, width: int = 80, wrap: bool = False) -> Sheet:
+    """A sheet that shows a change."""
+    sheet = Sheet()
+    sheet.wrap = wrap
+    sheet.show(proposal("P1", diffs), diffs, versions=False)
+    sheet.lay_out(Size(width, 30), None)
+    sheet.rows.grow()
+    return sheet
+
+
+def numbered(*changed: int, lines: int = 40, **facts: object) -> FileDiff:
+    """A file of which some lines are changed."""
+    old = [f"line {number}" for number in range(lines)]
+    new = [f"new {number}" if number in changed else line for number, line in enumerate(old)]
+    return file_diff("a.py", "\n".join(old), "\n".join(new), **facts)  # type: ignore[arg-type]
+
+
+def test_where_nothing_is_shown_it_stays_where_it_is() -> None:
+    window = Window()
+    cursor = Cursor(Sheet(), window)
+    cursor.move_to(3)
+    cursor.page(1)
+    cursor.step(1)
+    cursor.to_end()
+    assert (cursor.number, cursor.hunk, cursor.row, window.moved) == (0, None, None, 0)
+    go_to_unseen(UnseenLine(0, 0, 0), Seen(), without_room(numbered(3)), cursor, window)
+    assert window.moved == 0
+
+
+def without_room(diff: FileDiff) -> Sheet:
+    """A change of which nothing is laid out, since there are no columns yet."""
+    sheet = laid_out(diff)
+    sheet.lay_out(Size(0, 0), None)
+    return sheet
+
+
+def test_plain_text_is_scrolled_without_a_cursor() -> None:
+    sheet, window = Sheet(), Window(10)
+    sheet.clear(plain_text=[NoteRow(-1, f"line {number}", "plain") for number in range(50)])
+    sheet.lay_out(Size(80, 10), None)
+    cursor = Cursor(sheet, window)
+    cursor.step(1)
+    assert (window.scroll_offset.y, cursor.number) == (1, 0)
+    cursor.page(1)
+    assert (window.scroll_offset.y, cursor.number) == (9, 0)
+
+
+def test_a_row_that_is_taller_than_the_view_is_scrolled_through_before_it_is_left() -> None:
+    sheet, window = laid_out(file_diff("a.py", "a\n", "long words " * 60), wrap=True), Window(4)
+    cursor = Cursor(sheet, window)
+    tall = next(number for number in range(sheet.rows.rows) if sheet.rows.height_of(number) > 6)
+    cursor.move_to(tall, above=0)
+    at = window.scroll_offset.y
+    cursor.step(1)
+    assert (cursor.number, window.scroll_offset.y) == (tall, at + 1)
+    cursor.step(-1)
+    assert (cursor.number, window.scroll_offset.y) == (tall, at)
+
+
+def test_a_row_of_a_file_that_is_gone_is_not_found_again() -> None:
+    sheet = laid_out(numbered(3))
+    row = LineRow(0, 20, 20, None, 0)
+    diffs = [file_diff("b.py", "a\n", "b\n")]
+    sheet.show(proposal("P1", diffs), diffs, versions=False)
+    assert sheet.found_again(row) is None
+    assert sheet.found_again(LineRow(-1, 0, 0, None, 0)) is not None, "what is of no file stays"
+
+
+def test_no_row_is_outside_of_a_layout() -> None:
+    sheet = laid_out(numbered(3))
+    rows = sheet.rows
+    for number in (-1, rows.rows):
+        with pytest.raises(IndexError):
+            rows.row(number)
+    for line in (-1, rows.height):
+        with pytest.raises(IndexError):
+            rows.at(line)
+    assert rows.locate(LineRow(9, None, 4, None, 0)) is None, "of a file that is not there"
+
+
+def test_context_and_what_is_left_out_are_passed_by_on_the_way_to_what_is_unseen() -> None:
+    sheet = laid_out(numbered(3, 20, 35))
+    first, second, third = sheet.diffs[0].change.hunks
+    unseen = UnseenLines(sheet.scene, Seen())
+    below = unseen.below(0, LineRow(0, 10, 10, None, 0))
+    assert [place.hunk for place in below][:2] == [1, 2], "from the context between the first two on"
+    sheet.scene.left_out = frozenset({second.id})
+    assert [place.hunk for place in unseen.below(0, None)][:2] == [0, 2]
+    assert not sheet.scene.left_out_row(LineRow(0, 10, 10, None, 0))
+    assert sheet.scene.left_out_row(LineRow(0, 20, None, 1, 0))
+    assert not sheet.scene.left_out_row(LineRow(0, 35, None, 2, 0)), third.id
+    assert first.id != second.id
+
+
+def test_of_a_wrapped_row_the_shorter_side_has_nothing_on_the_last_lines() -> None:
+    sheet = laid_out(file_diff("a.py", "short\n", "short " * 60 + "\n"), width=160, wrap=True)
+    rows, scene = map(sheet.rows.row, range(sheet.rows.rows)), sheet.scene
+    row = next(row for row in rows if isinstance(row, LineRow) and row.new == 0)
+    cut = scene.cut(scene.drawn(row, "old", 0), 2)
+    assert (cut.first, cut.last, cut.blank) == (len("short"), len("short"), 0)
+
+
+def test_a_comment_is_about_the_line_that_it_stands_under() -> None:
+    sheet = laid_out(numbered(3))
+    sheet.comments = (Comment(SourceLine(0, "new", 3), "why?"),)
+    sheet.lay_out(Size(80, 30), None)
+    cursor = Cursor(sheet, Window())
+    cursor.put(next(n for n in range(sheet.rows.rows) if isinstance(sheet.rows.row(n), CommentRow)))
+    assert cursor.source_line == SourceLine(0, "new", 3)
