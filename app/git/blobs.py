@@ -104,9 +104,8 @@ def _entry(path: str, mode: str, blob: str) -> Entry | None:
 
 def _sizes(borrowed: Borrowed, blobs: set[str]) -> Mapping[str, int]:
     asked = sorted(blobs)
-    if not asked:
-        return {}
-    said = borrowed.ask("cat-file", "--batch-check=%(objectsize)", data="\n".join((*asked, "")).encode())
+    wanted = "\n".join((*asked, "")).encode()
+    said = borrowed.ask("cat-file", "--batch-check=%(objectsize)", data=wanted) if asked else b""
     sizes: dict[str, int] = {}
     for blob, words in zip(asked, said.decode().splitlines(), strict=True):
         if not words.isdecimal():
@@ -118,13 +117,11 @@ def _sizes(borrowed: Borrowed, blobs: set[str]) -> Mapping[str, int]:
 def _read(
     borrowed: Borrowed, command: Sequence[str], entries: Sequence[Entry], line: Callable[[Entry], str]
 ) -> Iterable[tuple[Entry, Leaf]]:
-    if not entries:
-        return []
     # The size that git tells is the one before it converts line endings. So between two files it is asked for a name
     # that no file's author can know, and its answer, that there is no such object, says where a file ends.
     mark = secrets.token_hex(16)
     asked = "".join(f"{line(entry)}\n{mark}\n" for entry in entries).encode("utf-8", "surrogateescape")
-    said = borrowed.ask(*command, data=asked)
+    said = borrowed.ask(*command, data=asked) if entries else b""
     end_of_file = f"\n{mark} missing\n".encode()
     found: list[tuple[Entry, Leaf]] = []
     at = 0

@@ -85,6 +85,7 @@ def _compared(
     for pair in found:
         path = pair.path.removeprefix(lead)
         if any(entry is not None and entry.is_module for entry in (pair.before, pair.after)):
+            left_out.append(f"{path}: a commit of another repository")
             continue
         if filter_name := filtered.get(pair.path):
             left_out.append(f"{path}: git keeps another form of it (filter={filter_name})")
@@ -97,9 +98,6 @@ def _compared(
             continue
         except OSError as error:
             left_out.append(f"{path}: {(error.strerror or 'unreadable').lower()}")
-            continue
-        if file is None and disk.kind(path) not in ("missing", "folder"):
-            left_out.append(f"{path}: not a regular file")
             continue
         kept.append((path, pair, None if file is None else Leaf(file.data, file.version.mode)))
     disk.close()
@@ -122,8 +120,6 @@ def _compared(
 
 def _filtered(borrowed: Borrowed, paths: Sequence[str]) -> dict[str, str]:
     """The paths whose content git keeps in a form that only a program of its own can read, and the program's name."""
-    if not paths:
-        return {}
     data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
     said = borrowed.ask("check-attr", "-z", "--stdin", "filter", data=data).decode("utf-8", "surrogateescape")
     words = said.split("\0")

@@ -14,7 +14,7 @@ from pathlib import Path
 from app.config.hook_table import Hook
 from app.hooks.documents import HookDocument
 from app.sandbox.environment import MARKER, command_environment
-from app.sandbox.process import StartFailed, run_process
+from app.sandbox.process import run_process
 from app.sandbox.process_tree import end_tree
 from app.text.safe_text import visible
 
@@ -170,8 +170,6 @@ class _Line:
                     end=lambda process: end_tree(process, marker),
                     given=given.fileno(),
                 )
-            except StartFailed as error:
-                return f"cannot be started: {error}"
             finally:
                 with self._lock:
                     self._cancel = lambda: None

@@ -1,14 +1,16 @@
 """Findings and counts in what tools print."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.checks.findings import Finding, compared, failures, findings
+from app.checks.findings import MOST, Finding, compared, failures, findings
 from app.checks.results import Outcome, Result, State
+from app.checks.telling import told_in_result
 
 ROOT = Path("/work space/ws")
 
@@ -85,10 +87,22 @@ FAILED = Outcome(State.FAILED, 1, failures=(3, "failed"))
         (FAILED, Outcome(State.FAILED, 1, failures=(1, "failed")), True, "3 failed, 1 before"),
         (Outcome(State.FAILED, 2), Outcome(State.PASSED), True, "exit 2, passed before"),
         (Outcome(State.FAILED, 2), Outcome(State.FAILED, 2), False, "exit 2, failed before"),
+        (FAILED, None, True, "3 failed"),
+        (replace(FAILED, findings=(Finding("a.py", 1, "x"),)), FAILED, True, "3 failed, 3 before"),
         (Outcome(State.TIMED_OUT, seconds=30), None, True, "no end after 30 s"),
+        (FAILED, Outcome(State.TIMED_OUT, seconds=30, failures=(1, "failed")), True, "3 failed"),
         (Outcome(State.BROKEN, reason="command not found"), None, False, "command not found"),
     ],
 )
 def test_what_speaks_against_a_proposal(outcome: Outcome, before: Outcome | None, red: bool, words: str) -> None:
     result = Result("tests", outcome.state, outcome=outcome, before=before)
     assert (result.red, result.words) == (red, words)
+
+
+def test_so_many_findings_are_kept() -> None:
+    output = "".join(f"a.py:{number}: text\n" for number in range(1, MOST + 100))
+    assert [each.line for each in findings(output, ROOT)] == list(range(1, MOST + 1))
+
+
+def test_nothing_is_told_of_what_does_not_speak_against_a_proposal() -> None:
+    assert told_in_result([]) == told_in_result([Result("x", State.PASSED, outcome=Outcome(State.PASSED))]) == ""

@@ -97,6 +97,13 @@ class Brief(Endless):
         return Result(check.name, self._outcome.state, check.when, self._outcome)
 
 
+class Failing(Brief):
+    """A runner that fails as it runs one."""
+
+    async def run(self, check: Check, trees: Trees, tell: Tell) -> Result:
+        raise OSError("The disk is full.")
+
+
 def no_trees(proposal: str) -> Trees:
     raise StorageError("The database is damaged.")
 
@@ -107,6 +114,7 @@ def no_trees(proposal: str) -> Trees:
         (Brief(Outcome(State.PASSED)), no_trees, "The database is damaged."),
         (Brief(Outcome(State.PASSED), "no layer"), some_trees, "no layer"),
         (Brief(Outcome(State.BROKEN, reason="command not found")), some_trees, "command not found"),
+        (Failing(Outcome(State.PASSED)), some_trees, "The disk is full."),
     ],
 )
 async def test_a_check_that_cannot_be_run_keeps_an_approval_from_being_written_once(
@@ -120,3 +128,40 @@ async def test_a_check_that_cannot_be_run_keeps_an_approval_from_being_written_o
     assert await following.before_approval("P1") == ()
     await following.close()
     assert said[-1].why_not in ("", words)
+
+
+async def test_of_what_is_not_followed_there_is_nothing_to_run(runner: Any, following: Following) -> None:
+    assert not following.ask("P1")
+    assert await following.before_approval("P1") == ()
+    following.follow([PROPOSAL], "P1")
+    assert not following.ask("P1"), "not before it is known which checks there are"
+    await following.close()
+
+
+@pytest.mark.parametrize("checks", [(), (CHECK.model_copy(update={"files": ("*.rs",)}),)], ids=["none", "of others"])
+async def test_where_no_check_is_about_a_proposal_nothing_is_said_of_it(checks: tuple[Check, ...]) -> None:
+    looked: list[str] = []
+    said: list[Checked] = []
+
+    def trees(proposal: str) -> Trees:
+        looked.append(proposal)
+        return some_trees(proposal)
+
+    runner: Any = Brief(Outcome(State.PASSED), "no layer")
+    following = Following(runner, lambda: checks, trees, said.append)
+    following.follow([PROPOSAL], "P1")
+    assert await following.before_approval("P1") == ()
+    await following.close()
+    assert (said, looked) == ([], ["P1"] if checks else [])
+
+
+async def test_an_approval_that_no_check_has_to_precede_begins_nothing() -> None:
+    said: list[Checked] = []
+    runner: Any = Brief(Outcome(State.PASSED))
+    following = Following(runner, lambda: (CHECK,), some_trees, said.append)
+    following.follow([PROPOSAL], "P1")
+    assert await following.before_approval("P1") == ()
+    before = len(said)
+    assert await following.before_approval("P1") == ()
+    assert before and len(said) == before
+    await following.close()

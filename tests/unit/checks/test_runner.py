@@ -162,3 +162,24 @@ async def test_where_there_is_no_layer_nothing_runs_and_it_is_said_why(runtime: 
     result = await runner.run(check, runtime.service.trees(stage(runtime, a="a1\n").id))
     assert result.state is State.BROKEN
     assert not seen.exists()
+
+
+@pytest.mark.layer
+async def test_of_files_that_are_new_nothing_was_wrong_before(runtime: Runtime) -> None:
+    result = await checked(runtime, stage(runtime, new="n\n"), "false {files}")
+    assert result.red and result.before is not None and result.before.state is State.PASSED
+
+
+@pytest.mark.layer
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        ("/no/such/program", "command not found"),
+        ("/dev/null", "not executable"),
+        (f": {'x' * 200_000}", "could not be run: "),
+    ],
+    ids=["missing", "no program", "too long"],
+)
+async def test_a_command_that_cannot_be_run_speaks_against_nothing(runtime: Runtime, run: str, words: str) -> None:
+    result = await checked(runtime, stage(runtime, a="a1\n"), run)
+    assert result.state is State.BROKEN and not result.red and result.words.startswith(words)

@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from app.git import blobs
+from app.git.blobs import Entry, mode_of, pairs
+from app.git.borrowed import Borrowed
+from app.git.remotes import default_remote
 from app.git.running import GitFailed
 from app.proposals.errors import NothingStaged
 from app.proposals.models import Op, ProposalState
@@ -189,7 +193,6 @@ def test_a_pull_request_by_its_address(
 
 
 def test_a_project_that_is_a_remote_is_asked_by_the_way_the_user_has_in(opened: Open, root: Path) -> None:
-    from app.git.borrowed import Borrowed
     from app.git.remotes import _of_page
 
     git(root, "remote", "add", "up", "git@example.org:o/r.git")
@@ -209,11 +212,20 @@ def test_a_project_that_is_a_remote_is_asked_by_the_way_the_user_has_in(opened: 
         (["origin", "--upload-pack=x"], "not a reference"),
         (["origin", "a..b"], "git fetch"),
         (["signoff/P9"], "could not be fetched"),
+        (["nowhere..main"], "no commit, branch or range nowhere"),
+        (["main...nowhere"], "no commit, branch or range main"),
+        (["orphan"], "orphan has no commit in common with what is here"),
+        (["outsider", "main"], "outsider is none that signoff talks to"),
+        (["optional", "main"], "optional is none that signoff talks to"),
     ],
 )
 def test_what_can_not_be_had_is_said_in_one_line(
     opened: Open, root: Path, bare: Path, words: list[str], said: str
 ) -> None:
+    git(root, "config", "remote.outsider.url", "ext::sh -c id")
+    git(root, "config", "remote.optional.url", "--upload-pack=id")
+    orphan = git(root, "commit-tree", "HEAD^{tree}", "-m", "Apart").decode().strip()
+    git(root, "branch", "orphan", orphan)
     with pytest.raises(GitFailed, match=said) as caught:
         stage_commits(opened(root), words)
     assert "\n" not in str(caught.value)
@@ -246,3 +258,106 @@ def test_a_shallow_and_a_linked_worktree_are_repositories_too(opened: Open, root
         proposal, _ = stage_worktree(runtime, [], "HEAD")
         assert [change.path for change in proposal.files] == ["a.txt"]
         assert push_proposal(runtime, proposal.id, "origin", name, force=False).commit
+
+
+def test_an_object_that_the_repository_lacks_is_named(opened: Open, root: Path) -> None:
+    blob = git(root, "rev-parse", "HEAD:a.txt").decode().strip()
+    (root / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(GitFailed, match=f"lacks the object {blob[:12]}; fetch it first"):
+        stage_commits(opened(root), ["HEAD"])
+
+
+def test_more_than_anyone_reviews_is_not_proposed(opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blobs, "_MOST_BYTES", 20)
+    with pytest.raises(GitFailed, match="bytes together; name a path, or fewer commits"):
+        stage_commits(opened(root), ["HEAD"])
+    line = f":000000 100644 {'0' * 40} {'1' * 40} A\0"
+    with pytest.raises(GitFailed, match="5,001 files are changed, and the most is 5,000"):
+        pairs("".join(f"{line}f{number}\0" for number in range(5_001)).encode())
+
+
+@pytest.mark.parametrize(
+    ("mode", "like", "expected"),
+    [
+        ("100755", 0o744, 0o744),
+        ("100755", 0o640, 0o750),
+        ("100644", 0o611, 0o611),
+        ("100644", 0o755, 0o644),
+    ],
+)
+def test_of_permissions_git_knows_only_whether_a_file_can_be_run(mode: str, like: int, expected: int) -> None:
+    assert mode_of(Entry("a", mode, ""), like) == expected
+
+
+def test_without_a_commit_there_is_nothing_to_compare_with_or_to_push_on(
+    opened: Open, bare: Path, tmp_path: Path
+) -> None:
+    git(tmp_path, "init", "--quiet", "--initial-branch", "main", "empty")
+    runtime = opened(tmp_path / "empty")
+    with pytest.raises(GitFailed, match="no commit here yet"):
+        stage_commits(runtime, [str(bare), "main"])
+    draft = runtime.service.draft("")
+    draft.write("a.txt", "a\n")
+    name = runtime.service.stage(draft, "First").id
+    with pytest.raises(GitFailed, match="make a first one"):
+        push_proposal(runtime, name, str(bare), "", force=False)
+
+
+def test_what_the_last_commit_has_already_or_cannot_take_is_not_pushed(opened: Open, root: Path, bare: Path) -> None:
+    runtime = opened(root)
+    (root / "strange.txt").write_text("s\n")
+
+    def push(path: str, text: str) -> None:
+        draft = runtime.service.draft("")
+        draft.write(path, text)
+        push_proposal(runtime, runtime.service.stage(draft, "Edit").id, "", "", force=False)
+
+    text = (root / "a.txt").read_text()
+    (root / "data").write_text(f"\0{text}")
+    git(root, "add", "data")
+    git(root, "commit", "--quiet", "--message", "Data")
+    (root / "data").write_text(f"\0{text}more\n")
+    for path, content in (("strange.txt", "other\n"), ("data", f"\0more\n{text}more\n")):
+        with pytest.raises(GitFailed, match=f"{path} is changed in the same places, or not there"):
+            push(path, content)
+    (root / "a.txt").write_text("known\n")
+    git(root, "add", "a.txt")
+    git(root, "commit", "--quiet", "--message", "Known")
+    (root / "a.txt").write_text(text)
+    with pytest.raises(GitFailed, match="nothing to push"):
+        push("a.txt", "known\n")
+
+
+@pytest.mark.parametrize(
+    ("remotes", "meant"),
+    [
+        (["up", "origin"], "origin"),
+        (["up"], "up"),
+        (["up", "fork"], "Which remote? Name one: fork, up."),
+        ([], "The repository has no remote; name one"),
+    ],
+    ids=["origin", "one", "two", "none"],
+)
+def test_the_remote_that_is_meant(root: Path, remotes: list[str], meant: str) -> None:
+    for name in remotes:
+        git(root, "remote", "add", name, "https://example.org/o/r.git")
+    with Borrowed(root) as borrowed:
+        try:
+            found = default_remote(borrowed)
+        except GitFailed as error:
+            found = str(error)
+    assert found.startswith(meant)
+
+
+def test_a_name_that_is_none_stands_for_no_reference(root: Path) -> None:
+    with Borrowed(root) as borrowed:
+        assert borrowed.full_name("main") == "refs/heads/main"
+        assert borrowed.full_name("nowhere") == ""
+
+
+def test_where_git_has_no_room_to_work_it_says_so_and_leaves_nothing(root: Path) -> None:
+    borrowed = Borrowed(root)
+    borrowed.own.rmdir()
+    borrowed.own.touch()
+    with pytest.raises(GitFailed, match="No room for git to work"), borrowed:
+        pass

@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,11 @@ async def test_what_it_prints_is_bounded(environment: dict[str, str], monkeypatc
     printed = await run("head -c 4000000 /dev/zero | tr '\\0' x; :", environment, Sides("a", b"", b""))
     assert len(printed.output) == 2 << 20
     assert "more than 2 MB" in printed.problem
+
+
+async def test_where_it_has_no_place_to_work_it_says_so(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/no/such/folder")
+    printed = await run("cat", environment, Sides("a", None, b"a"))
+    assert printed.output == "" and printed.problem.startswith("`cat` could not be run (")

@@ -1,10 +1,12 @@
 """What is changed on disk against git's index or a commit, proposed in reverse."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from app.git import worktree
 from app.git.running import GitFailed
 from app.proposals.errors import NothingStaged
 from app.proposals.models import Op, ProposalState
@@ -193,3 +195,50 @@ def test_a_part_of_what_is_on_disk_is_not_committed_before_the_rest_is_decided(o
     name = stage_worktree(opened(root), ["a.txt"], "")[0].id
     assert not service.approve(name, ["1"]).proposal.can_be_committed
     assert service.approve(name).proposal.can_be_committed
+
+
+def test_what_can_not_be_proposed_is_named_with_the_reason(opened: Open, root: Path, tmp_path: Path) -> None:
+    (root / "dir").mkdir()
+    (root / "dir/x").write_text("x\n")
+    (root / "grown").write_text("g" * 2_000)
+    (root / "pipe").write_text("p\n")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "Second")
+    (root / "dir").rename(tmp_path / "dir")
+    (root / "dir").symlink_to(tmp_path / "dir")
+    (root / "grown").write_text("small\n")
+    (root / "pipe").unlink()
+    os.mkfifo(root / "pipe")
+    (root / "new.txt").write_text("n\n")
+    runtime = opened(root)
+    runtime.workspace.read_limit = 1_000
+    proposal, left_out = stage_worktree(runtime, [], "")
+    assert [change.path for change in proposal.files] == ["dir", "new.txt"]
+    assert sorted(left_out) == [
+        "dir/x: dir leads out of the workspace through a link",
+        "grown: what git has of it is larger than 1,000 bytes",
+        "pipe: not a regular file",
+    ]
+
+
+def test_a_file_that_became_another_repository_is_named_and_left_out(opened: Open, root: Path) -> None:
+    head = git(root, "rev-parse", "HEAD").decode().strip()
+    (root / "a.txt").unlink()
+    (root / "a.txt").mkdir()
+    git(root, "update-index", "--cacheinfo", f"160000,{head},a.txt")
+    (root / "new.txt").write_text("n\n")
+    proposal, left_out = stage_worktree(opened(root), [], "HEAD")
+    assert [change.path for change in proposal.files] == ["new.txt"]
+    assert left_out == ("a.txt: a commit of another repository",)
+
+
+def test_so_many_files_that_nobody_reviews_them_are_not_staged(
+    opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worktree, "MOST_FILES", 3)
+    for number in range(3):
+        (root / f"new{number}").touch()
+    stage_worktree(opened(root), [], "")
+    (root / "new3").touch()
+    with pytest.raises(GitFailed, match="4 files are changed or new; name a path"):
+        stage_worktree(opened(root), [], "")

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import sys
 import threading
 import tracemalloc
 from pathlib import Path
@@ -109,6 +110,29 @@ def test_a_command_that_cannot_be_one_is_a_line_and_no_event_is_lost_for_it(tmp_
     assert len((tmp_path / "out").read_text().splitlines()) == 2
 
 
+def test_a_command_that_has_nowhere_to_run_is_a_line(tmp_path: Path) -> None:
+    hooks, told = runner(tmp_path / "gone")
+    hooks.put([Hook(on="turn_ended", run="true")], ended())
+    hooks.close()
+    (line,) = told.lines
+    assert "cannot run: " in line and "No such file or directory" in line
+
+
+def test_an_end_that_comes_before_a_command_has_begun_waits_for_none(tmp_path: Path) -> None:
+    before = sys.getswitchinterval()
+    # So that it ends at any instant of the other thread's beginning.
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(20):
+            hooks, told = runner(tmp_path)
+            hooks.patience = 0.0
+            hooks.put([Hook(on="turn_ended", run="sleep 60", seconds=1)], ended())
+            hooks.close()
+            assert told.lines == []
+    finally:
+        sys.setswitchinterval(before)
+
+
 def test_what_happens_after_the_end_runs_nothing(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path)
     first, later = Hook(on="turn_ended", run="touch first"), Hook(on="turn_ended", run="touch later")
@@ -142,7 +166,9 @@ def test_what_keeps_hooks_from_being_told_fails_nothing_else(tmp_path: Path) -> 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 @pytest.mark.parametrize("why", ["limit", "exit"])
-def test_it_is_ended_with_all_that_it_started(tmp_path: Path, why: str) -> None:
+def test_it_is_ended_with_all_that_it_started(tmp_path: Path, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", broken.append)
     mark = f"{random.randrange(10**6, 10**7)}.5"
     hooks, told = runner(tmp_path)
     hooks.patience = 0.0 if why == "exit" else None
@@ -156,7 +182,7 @@ def test_it_is_ended_with_all_that_it_started(tmp_path: Path, why: str) -> None:
     else:
         threading.Thread(target=(tmp_path / "begun").read_text, daemon=True).start()
     hooks.close()
-    assert not running(mark)
+    assert not running(mark) and broken == []
     assert [line.partition(") ")[2] for line in told.lines] == (
         ["was ended after 0.5 s, its time limit"] if why == "limit" else []
     )

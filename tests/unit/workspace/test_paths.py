@@ -7,6 +7,7 @@ import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from app.workspace.path_rules import components, names_at_or_below, repository_owner
 from app.workspace.paths import TooLarge, UnsafePath, Workspace, WorkspaceError
 from app.workspace.reading import read_file
+from tests.unit.proposals.faults import in_child
 
 SECRET = b"the world outside"
 
@@ -215,6 +217,21 @@ def test_a_path_that_is_too_long_is_refused() -> None:
     assert len(components("/".join([name] * 20))) == 20
     with pytest.raises(UnsafePath, match="too long"):
         components("/".join([name] * 20) + "/b")
+
+
+def test_a_folder_that_nobody_may_enter_is_refused_since_links_may_be_in_it() -> None:
+    with TemporaryDirectory() as name:
+        root = Path(name)
+        root.chmod(0o755)
+        (root / "shut").mkdir(mode=0)
+
+        def look() -> None:
+            if os.getuid() == 0:
+                os.setuid(1002)
+            with pytest.raises(UnsafePath, match="no access to the folder shut"):
+                Workspace(root).resolve("shut/in")
+
+        assert in_child(look) == 0
 
 
 def test_a_folder_that_cannot_be_opened_now_is_not_taken_for_one_that_is_not_there(workspace: Workspace) -> None:
