@@ -13,7 +13,7 @@ Subscriber = Callable[[Update], None]
 
 
 class Publisher:
-    """Fold: shows each stored event to the subscribers, and what it does to gate and queue."""
+    """Fold from now on: shows each stored event to the subscribers, and what it does to gate and queue."""
 
     def __init__(self, gate: Gate, queue: Callable[[], tuple[str, ...]], publish: Subscriber) -> None:
         self._gate = gate

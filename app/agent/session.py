@@ -96,7 +96,7 @@ class Session(Decisions):
         )
         briefing = Briefing(self.log, ports.service, session_id, self.pending, lambda: self.settings.plan)
         self._turns = Turns(self.log, ports.claim, self._make_turn, briefing.compose, self._publish, self._owned)
-        self._publisher = self.log.attach(Publisher(self.gate, lambda: self.queue, self._publish))
+        self._publisher = self.log.follow(Publisher(self.gate, lambda: self.queue, self._publish))
         self._phase = Phase.IDLE
         if ports.claim.held:
             self._owned()

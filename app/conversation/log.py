@@ -58,6 +58,10 @@ class EventLog:
         """Feed `fold` all events so far, and every later one as it arrives; returns it."""
         for event in self._events:
             fold.apply(event)
+        return self.follow(fold)
+
+    def follow(self, fold: FoldT) -> FoldT:
+        """Feed `fold` every event from now on; returns it."""
         self._folds.append(fold)
         return fold
 

@@ -99,6 +99,11 @@ def test_what_speaks_against_a_proposal(outcome: Outcome, before: Outcome | None
     assert (result.red, result.words) == (red, words)
 
 
+@pytest.mark.parametrize(("state", "words"), [(State.CANCELLED, "ended by you"), (State.WAITING, "")])
+def test_what_has_not_ended_says_no_more_than_that(state: State, words: str) -> None:
+    assert Result("tests", state).words == words
+
+
 def test_so_many_findings_are_kept() -> None:
     output = "".join(f"a.py:{number}: text\n" for number in range(1, MOST + 100))
     assert [each.line for each in findings(output, ROOT)] == list(range(1, MOST + 1))

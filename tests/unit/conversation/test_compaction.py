@@ -243,8 +243,9 @@ def test_a_short_result_is_whole_in_the_request_for_a_summary() -> None:
     log = Log()
     text = "".join(f"{number} " for number in range(300))
     log.turn("go", text, text * 2)
+    log.add(AssistantMessage(calls=(ToolCall(uid="x", wire_id="x", name="read_file", arguments=None),)))
     payload = summary_payload(log.events, Summarise(log.events[-1].id, 0), Budget(1_000, 500, None), Profile(), FACTS)
-    short, long = [message["content"] for message in payload.messages if message["role"] == "tool"]
+    short, long, _ = [message["content"] for message in payload.messages if message["role"] == "tool"]
     assert short == text and "[… " in long
 
 

@@ -1,4 +1,4 @@
-"""A store that fails: what the user is told of it, and that the session goes on once the store does."""
+"""What a session works with fails, the store or git: what the user is told, and that it goes on afterwards."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
