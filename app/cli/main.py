@@ -35,10 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: Sequence[str]) -> int:
     from app.cli.terminal import open_closed_streams, show_control_characters
 
-    if words and words[0] == "hook":
-        from app.doors.hook.entry import hook
-
-        return hook(words[1:])
     if words[:1] != ["mcp"]:
         # That one says itself that it needs them.
         open_closed_streams()

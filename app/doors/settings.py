@@ -81,6 +81,9 @@ def _with_group(text: str, event: str, group: object) -> str:
 
 def _ours(agent: Agent, text: str, event: str) -> Iterator[tuple[Node, Node, Node]]:
     """signoff's hooks for an event, each with its group and all groups."""
+    if not text.strip():
+        # Settings that nobody has written yet.
+        return
     groups = _members(_members(_parsed(text)).get("hooks")).get(event)
     for group in (groups.items or ()) if groups else ():
         hooks = _members(group).get("hooks")

@@ -125,15 +125,12 @@ async def start_standing(
     try:
         # Before it is started: from there on nothing may come between it and who ends it.
         connecting = asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(report), pipe)
-        transport, _ = await connecting
+        await connecting
         around = [sys.executable, "-I", "-S", str(ENTER), str(writer), str(os.getpid())]
         enclosed = [*around, *steps, "folder", str(folder), "--", *program]
-        try:
-            process = await _start(enclosed, Path("/"), environment, (writer,))
-        except BaseException:
-            transport.close()
-            raise
+        process = await _start(enclosed, Path("/"), environment, (writer,))
     finally:
+        # Where nothing was started this was the last to hold it, and whoever reads lets go at its end.
         os.close(writer)
     return StandingProcess(process, marker, report)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.checks.runner import CheckRunner
 from app.cli.checks import check, suggest
 from app.cli.decisions import approve
 from app.cli.output import CommandError, Exit
@@ -76,7 +77,7 @@ def test_one_check_alone(runtime: Runtime, capsys: pytest.CaptureFixture[str]) -
 
 def test_what_is_decided_is_not_checked(runtime: Runtime) -> None:
     runtime.service.deny("P1")
-    with pytest.raises(NotWaiting, match="P1 is denied"):
+    with pytest.raises(NotWaiting, match="P1 is denied; there is nothing to check before it is decided"):
         check(runtime, asked())
 
 
@@ -133,3 +134,41 @@ def test_without_trust_no_check_stands_before_a_write(root: Path, runtime: Runti
     )
     runtime.reload()
     assert approve(runtime, approving()) == Exit.DONE
+
+
+@pytest.mark.layer
+def test_what_is_decided_is_refused_for_that_and_checks_nothing(root: Path, runtime: Runtime) -> None:
+    (root / ".signoff.toml").write_text(
+        f"""[[check]]\nname = "never"\nrun = "touch {root.parent}/ran; false"\nwhen = "approve"\n"""
+    )
+    trust.trust(trust.configuration(runtime.workspace), runtime.sessions)
+    runtime.reload()
+    runtime.service.deny("P1")
+    with pytest.raises(NotWaiting, match="P1 is denied"):
+        approve(runtime, approving())
+    assert not (root.parent / "ran").exists()
+
+
+def test_suggestions_leave_a_file_that_cannot_be_read_alone(runtime: Runtime, root: Path) -> None:
+    (root / ".signoff.toml").write_text("nonsense")
+    with pytest.raises(CommandError, match="cannot be read: ") as raised:
+        suggest(runtime, argparse.Namespace(what="suggest", json=False))
+    assert raised.value.code == Exit.USAGE
+
+
+def test_where_no_check_can_run_it_is_said(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def why_not(_: CheckRunner) -> str:
+        return "the system has no room"
+
+    monkeypatch.setattr(CheckRunner, "why_not", why_not)
+    with pytest.raises(CommandError, match="Not checked: the system has no room"):
+        check(runtime, asked())
+
+
+def test_a_defect_in_a_decision_is_not_taken_for_a_refusal(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(runtime.service, "approve", broken)
+    with pytest.raises(ZeroDivisionError):
+        approve(runtime, approving())

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -347,6 +348,13 @@ def test_whoever_does_not_listen_is_denied_all_the_same(streams: str, site: Site
         text=True,
         check=False,
     )
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_by_itself_too_it_never_raises(site: Site) -> None:
+    program = f"import sys; from app.doors.hook.entry import hook; sys.exit(hook({['claude']!r}))"
+    line = f"{shlex.join([sys.executable, '-c', program])} 2>/dev/full"
+    done = subprocess.run(["sh", "-c", line], input="{}", capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
 
 

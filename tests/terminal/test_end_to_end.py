@@ -211,3 +211,34 @@ def test_whoever_leaves_is_told_the_way_back_and_what_waits(tmp_path: Path, proc
         terminal.press("ctrl+q")
         terminal.wait_for("1 proposal waits for you: `signoff proposals --workspace", "--demo --continue` goes on")
         assert f"'{folder}'" in terminal.text.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--continue",), "signoff: There is no session to continue here."),
+        (("--session", "none"), "signoff: There is no session 'none' here"),
+    ],
+)
+def test_a_session_that_is_not_there_is_said_once_the_screen_is_gone(
+    tmp_path: Path, processes: Forking, words: tuple[str, ...], told: str
+) -> None:
+    folder = tmp_path / "code"
+    folder.mkdir()
+    environment = terminal_environment(tmp_path / "home")
+    with running_signoff(processes, *words, folder=folder, environment=environment) as terminal:
+        terminal.wait_for(told)
+        assert terminal.wait_for_exit() != 0
+
+
+def test_where_nothing_waits_only_the_way_back_is_told(tmp_path: Path, processes: Forking) -> None:
+    environment = terminal_environment(tmp_path / "home")
+    (tmp_path / "code").mkdir()
+    with running_signoff(processes, "--demo", "code", folder=tmp_path, environment=environment) as terminal:
+        terminal.wait_for("gate open", "signoff-demo")
+        terminal.type("hello")
+        terminal.press("enter")
+        terminal.wait_for("tok")
+        terminal.press("ctrl+q")
+        terminal.wait_for("`signoff code --demo --continue` goes on where you were.")
+        assert "for you:" not in terminal.text

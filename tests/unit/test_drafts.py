@@ -106,3 +106,10 @@ async def test_a_store_that_fails_is_told_and_tried_again(sessions: SessionStore
     first.keep("S", "ab")
     await first.settled()
     assert await first.recall("S") == "ab"
+
+
+async def test_what_an_earlier_version_has_left_is_taken_over(
+    sessions: SessionStore, drafts: Callable[[], Drafts]
+) -> None:
+    sessions.set_setting(f"{KEY}old", "a bare text")
+    assert await drafts().recall("new", fresh=True) == "a bare text"

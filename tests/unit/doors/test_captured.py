@@ -99,6 +99,33 @@ def test_what_another_has_changed_there_meanwhile_makes_it_stale(runtime: Runtim
     assert runtime.service.get(name).state is ProposalState.STALE
 
 
+def test_what_is_on_disk_by_now_is_no_proposal_and_not_tried_again(runtime: Runtime) -> None:
+    capture(runtime, b"line 03\n", b"three\n")
+    (runtime.workspace.root / "a.txt").write_bytes(BEFORE.replace(b"line 03\n", b"three\n"))
+    (runtime.workspace.root / "a.txt").chmod(0o755)
+    assert stage_captured(runtime) == []
+    assert runtime.service.all() == [] and runtime.captured.to_stage() == []
+
+
+def test_what_cannot_be_staged_is_a_line_and_tried_again(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    name = capture(runtime, b"line 03\n", b"three\n")
+    with monkeypatch.context() as disk:
+        disk.setattr(runtime.service, "stage", full)
+        (line,) = stage_captured(runtime)
+        assert line.startswith(f"{name}, which another agent proposed, can't be staged: ") and "No space" in line
+    assert stage_captured(runtime) == [] and [each.id for each in runtime.service.all()] == [name]
+
+
+def test_a_store_that_fails_is_a_line(runtime: Runtime) -> None:
+    with runtime.database.transaction() as connection:
+        connection.execute("DROP TABLE captured")
+    (line,) = stage_captured(runtime)
+    assert line.startswith("What other agents proposed can't be staged: ")
+
+
 def test_what_is_old_goes_once_it_is_staged(runtime: Runtime) -> None:
     first = capture(runtime, b"line 03\n", b"three\n")
     with runtime.database.transaction() as connection:

@@ -1,0 +1,186 @@
+"""What the commands make of words that say too little, too much or something else; and what `signoff doors` does."""
+
+import io
+import json
+import signal
+import socket
+import subprocess
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from app.cli.arguments import flags_of
+from app.cli.terminal import _VisibleText
+from tests.commands.test_commands import PATCH, Run, document, refused, signoff, workspace
+from tests.terminal.terminal import signoff_command
+from tests.wire.server import WireServer
+
+__all__ = ["signoff", "workspace"]
+EMPTY = "diff --git a/empty.txt b/empty.txt\nnew file mode 100644\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("run", "hello", "--max-steps", "0", "--model", "m"), 2, "--max-steps takes a number from 1 to 1000"),
+        (("run", "hello", "--max-steps", "1001", "--model", "m"), 2, "--max-steps takes a number from 1 to 1000"),
+        (("trailers",), 2, "Name proposals, or give --staged"),
+        (("trailers", "P1", "--staged"), 2, "Name proposals, or give --staged"),
+        (("doors", "install"), 2, "Say for which agent: `signoff doors install claude`"),
+        (("doors", "remove", "claude"), 1, "signoff is not hooked in by .claude/settings.json here"),
+        (("check", "P1"), 2, "There is no check: add a [[check]] table"),
+        (("checks", "suggest"), 1, "Nothing was found here to make a check of"),
+        (("--theme", "textual-dark", "nowhere"), 2, "nowhere"),
+        (("export", "latest"), 2, "There are no sessions here yet"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(signoff: Run, words: tuple[str, ...], code: int, told: str) -> None:
+    signoff("stage", stdin=PATCH)
+    assert told in refused(signoff(*words), code)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("demo-server", "--tokens-per-second", "0"), "must be more than 0"),
+        (("run", "hello", "--gate", "every-edit:2"), "give every-edit, chain, or chain:N"),
+        (("run", "hello", "--gate", "chain:0"), "give every-edit, chain, or chain:N"),
+        (("run", "hello", "--gate", "chain:51"), "give every-edit, chain, or chain:N"),
+        (("run", "hello", "--gate", "chain:x"), "give every-edit, chain, or chain:N"),
+    ],
+)
+def test_a_value_that_is_none_is_wrong_usage(signoff: Run, words: tuple[str, ...], told: str) -> None:
+    done = signoff(*words)
+    assert done.returncode == 2 and told in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("gate", "flags"),
+    [
+        ("every-edit", ("every-edit", None)),
+        ("chain", ("chain", None)),
+        ("chain:7", ("chain", 7)),
+        (None, (None, None)),
+    ],
+)
+def test_the_gate_is_taken_from_the_words(signoff: Run, gate: str | None, flags: tuple[object, object]) -> None:
+    found = flags_of(Namespace(gate=gate))
+    assert (found["gate"], found.get("chain_steps")) == flags
+    if gate:
+        assert "--gate" not in refused(signoff("run", "hello", "--gate", gate), 2)
+
+
+def test_a_file_without_a_hunk_can_be_asked_about(signoff: Run) -> None:
+    assert signoff("stage", "-", stdin=EMPTY).returncode == 0
+    with WireServer() as server:
+        server.say("It is empty.")
+        done = signoff("ask", "P1", "why?", OPENAI_API_KEY="key", SIGNOFF_MODEL="m", OPENAI_BASE_URL=server.base_url)
+    assert (done.returncode, done.stdout) == (0, "It is empty.\n")
+
+
+def test_images_that_cannot_be_written_are_said_not_to_be(signoff: Run) -> None:
+    with WireServer() as server:
+        server.say("Hello.")
+        model = {"OPENAI_API_KEY": "key", "SIGNOFF_MODEL": "m", "OPENAI_BASE_URL": server.base_url}
+        assert signoff("run", "hi", "--quiet", **model).returncode == 0
+    assert "notes.txt cannot be written: " in refused(signoff("export", "latest", "--images", "notes.txt"), 2)
+
+
+def test_what_changes_nothing_is_not_staged_and_what_is_no_commit_not_noted(signoff: Run, workspace: Path) -> None:
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e@x"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"], ["commit", "-qm", "x", "--allow-empty"]):
+        subprocess.run([*git, *words], cwd=workspace, check=True)
+    assert "HEAD changes nothing here" in refused(signoff("stage", "--from", "HEAD"), 3)
+    assert "There is no commit 'nope' here" in signoff("notes", "nope").stderr
+
+
+def test_a_stream_of_a_terminal_has_no_way_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = _VisibleText(io.StringIO())
+    assert not hasattr(shown, "buffer")
+    with pytest.raises(AttributeError, match="bytes are not for a terminal"):
+        _ = shown.buffer
+    assert shown.write("\x1b[31m") == 5 and "\x1b" not in shown.getvalue()
+
+
+def test_the_keys_are_a_document(signoff: Run) -> None:
+    keys = document(signoff("keys", "--json"))
+    assert all({"id", "title", "keys", "scope", "help"} <= one.keys() for one in keys) and len(keys) > 50
+
+
+def test_a_file_that_has_become_a_folder_is_not_what_was_signed(signoff: Run, workspace: Path) -> None:
+    signoff("stage", stdin=PATCH)
+    assert signoff("approve", "P1").returncode == 0
+    (workspace / "notes.txt").unlink()
+    (workspace / "notes.txt").mkdir()
+    done = signoff("log", "--verify")
+    assert "notes.txt" in done.stdout + done.stderr
+
+
+def test_a_commit_that_fails_leaves_what_was_written(signoff: Run, workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "home/config").mkdir(parents=True)
+    (tmp_path / "home/config/config.toml").write_text("commit = true\n")
+    subprocess.run(["git", "init", "-q"], cwd=workspace, check=True)
+    hook = workspace / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho not today >&2; exit 1\n")
+    hook.chmod(0o755)
+    signoff("stage", stdin=PATCH)
+    done = signoff("approve", "P1")
+    assert done.returncode == 0 and done.stderr.startswith("signoff: "), done.stderr
+    assert (workspace / "notes.txt").read_text() == "ONE\ntwo\nTHREE\n"
+
+
+def test_a_port_that_is_taken_is_said_and_an_interrupt_ends_the_demo_server_in_peace(signoff: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        refused(signoff("demo-server", "--port", str(taken.getsockname()[1])), 1)
+    with subprocess.Popen(signoff_command("demo-server"), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("http://127.0.0.1:")
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
+
+
+def test_a_door_is_shown_proposed_and_taken_out_again(signoff: Run, workspace: Path) -> None:
+    home = {"HOME": str(workspace.parent)}
+    settings = workspace / ".claude/settings.json"
+    shown = document(signoff("doors", "show", "claude", "--json", **home))
+    assert [(one["agent"], one["hooked"], one["waiting"]) for one in shown] == [("claude", {}, "")]
+    assert "signoff doors install claude" in signoff("doors", **home).stdout
+    staged = document(signoff("doors", "install", "claude", "--json", **home))
+    assert [file["path"] for file in staged["files"]] == [".claude/settings.json"] and not settings.exists()
+    assert "P1 would change .claude/settings.json and waits" in signoff("doors", **home).stdout
+    assert signoff("approve", "P1", **home).returncode == 0
+    (hooked,) = document(signoff("doors", "show", "claude", "--json", **home))
+    assert hooked["hooked"] == {".claude/settings.json": "signoff hook claude || exit 2"}
+    told = signoff("doors", "remove", "claude", **home).stdout.splitlines()
+    assert told[0].startswith("Staged P2") and told[1].startswith("Once it is approved: Start it anew")
+    assert len(told) == 2, "what it does not see is said where it is put in"
+    assert signoff("approve", "P2", "--force", **home).returncode == 0 and not settings.exists()
+
+
+@pytest.mark.parametrize("text", ["nonsense", "[]", "\udcff"])
+def test_settings_that_cannot_be_read_are_named_and_left_alone(signoff: Run, workspace: Path, text: str) -> None:
+    settings = workspace / ".claude/settings.json"
+    settings.parent.mkdir()
+    settings.write_bytes(text.encode("utf-8", "surrogateescape"))
+    told = refused(signoff("doors", "install", "claude", HOME=str(workspace.parent)), 3)
+    assert ".claude/settings.json can't be changed: " in told
+    if text != "[]":
+        assert ".claude/settings.json can't be read: " in signoff("doors", HOME=str(workspace.parent)).stdout
+
+
+def test_what_is_noted_on_a_commit_is_a_document(signoff: Run, workspace: Path) -> None:
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e@x"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], cwd=workspace, check=True)
+    signoff("stage", stdin=PATCH)
+    assert signoff("approve", "P1").returncode == 0
+    subprocess.run([*git, "commit", "-qam", "second"], cwd=workspace, check=True)
+    said = {
+        f"GIT_{who}_{what}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for what, value in (("NAME", "n"), ("EMAIL", "e@x"))
+    }
+    noted = json.loads(signoff("notes", "--json", **said).stdout)
+    assert (noted["decisions"], noted["files"]) == (1, 1)

@@ -1,0 +1,139 @@
+"""An open workspace without a screen: what is not there, what fails, and what is left as it is."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.config.settings import ConfigError
+from app.conversation.events import Event, UserMessage
+from app.own_commands.catalogue import Catalogue
+from app.proposals.errors import UnknownProposal
+from app.runtime import typed_ahead
+from app.runtime.connection import LearnedProfiles, StoredSessions, StoreSink, committer
+from app.runtime.open_session import OpenSession
+from app.runtime.own_commands import news_of_held
+from app.runtime.served import Served
+from app.runtime.workspace import Runtime, open_runtime
+from app.storage.errors import StorageError
+from app.storage.places import places
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    (tmp_path / "ws").mkdir()
+    return tmp_path / "ws"
+
+
+@pytest.fixture
+def runtime(root: Path) -> Iterator[Runtime]:
+    opened = open_runtime(root, {}, {})
+    yield opened
+    opened.close()
+
+
+def test_a_folder_for_state_that_cannot_be_used_is_named(root: Path) -> None:
+    locks = places().locks
+    locks.parent.mkdir(parents=True, exist_ok=True)
+    locks.write_text("in the way")
+    with pytest.raises(StorageError, match=r"cannot be used: .* Set SIGNOFF_HOME to a folder that you own"):
+        open_runtime(root, {}, {})
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors")
+def test_a_workspace_that_cannot_be_opened_leaves_nothing_open(root: Path) -> None:
+    open_runtime(root, {}, {}).close()
+    (root / ".signoff.toml").write_text("nonsense")
+    kept: list[Exception] = []
+    before = open_files()
+    for _ in range(3):
+        with pytest.raises(ConfigError) as raised:
+            open_runtime(root, {}, {})
+        kept.append(raised.value)
+    assert open_files() <= before
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_what_is_begun_to_be_kept_is_kept_also_where_nobody_waits_any_more(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, begun, go = runtime.sessions.create(), threading.Event(), threading.Event()
+    append = runtime.sessions.append
+
+    def slow(session: str, events: Sequence[Event], *after: Any) -> Any:
+        begun.set()
+        go.wait(10)
+        return append(session, events, *after)
+
+    monkeypatch.setattr(runtime.sessions, "append", slow)
+    keeping = asyncio.create_task(StoreSink(runtime.sessions, record.id).append([UserMessage(text="kept")], 0))
+    await asyncio.to_thread(begun.wait, 10)
+    keeping.cancel()
+    await asyncio.sleep(0)
+    assert not keeping.done()
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await keeping
+    assert [event.text for event in runtime.sessions.events(record.id) if isinstance(event, UserMessage)] == ["kept"]
+
+
+async def test_a_session_that_is_not_there_is_none(runtime: Runtime) -> None:
+    assert await StoredSessions(runtime).record("none", []) is None
+
+
+def test_what_was_learned_and_cannot_be_read_is_learned_anew(runtime: Runtime) -> None:
+    learned = LearnedProfiles(runtime.sessions)
+    learned["a"] = {"x": 1}
+    assert learned.get("a") == {"x": 1} and learned.get("b") is None
+    runtime.sessions.set_setting("profile:a", "{cut off", shared=True)
+    assert learned.get("a") is None
+
+
+def test_nothing_is_committed_where_nobody_wants_it(runtime: Runtime) -> None:
+    assert committer(runtime, runtime.settings) is None
+    assert committer(runtime, runtime.settings.model_copy(update={"commit": True})) is not None
+
+
+def test_of_commands_that_wait_for_trust_nothing_is_said_where_there_are_none(runtime: Runtime) -> None:
+    assert news_of_held(runtime, Catalogue()) == ""
+
+
+async def test_what_is_closed_starts_no_server_any_more(runtime: Runtime) -> None:
+    (runtime.workspace.root / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "true"}}}')
+    told: list[str] = []
+    served = Served(runtime, told.append)
+    await served.close()
+    await served.look(runtime.settings)
+    assert told == [] and served.known is None
+
+
+async def test_before_there_is_a_model_or_a_session_nothing_is_opened(runtime: Runtime) -> None:
+    opened = OpenSession(runtime, runtime.settings, lambda update: None)
+    assert opened.effort == "off"
+    with pytest.raises(UnknownProposal, match="P9 is not in the store any more"):
+        await opened.bring_up("P9")
+
+
+def test_an_end_that_fails_is_one_all_the_same() -> None:
+    program = (
+        "import time; from app.runtime import leaving; leaving.PATIENCE = 0.01; leaving.end_soon(7, lambda: 1 / 0); "
+        "time.sleep(60)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 7
+
+
+def test_what_is_no_terminal_is_asked_for_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "__stdin__", nothing)
+        with typed_ahead.kept_as_typed():
+            assert typed_ahead.take_lines() == ""
