@@ -12,7 +12,7 @@ from app.proposals.locate.equivalence import BLANKS
 from app.proposals.locate.line_index import TextIndex
 from app.proposals.refusals import AlreadyApplied, AmbiguousMatch, MalformedEdit
 from app.proposals.text.document import split_text
-from app.proposals.text.edits import LineEdit, kept_and_new, line_edits
+from app.proposals.text.edits import LineEdit, NewLine, kept_and_new, line_edits
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,21 @@ def replacement_edits(index: TextIndex, place: Occurrence, old: str, new: str) -
         after = "" if to_end else index.texts[place.last][place.end - index.offsets[place.last] :]
         new_texts = (before + new + after).split("\n")
     end = place.last + 1
+    if end == len(document.bodies) and not document.final_newline and len(new_texts) > 1 and not new_texts[-1]:
+        return _closing(index, place.first, end, new_texts[:-1])
     return line_edits(document, place.first, end, kept_and_new(document, place.first, end, new_texts))
+
+
+def _closing(index: TextIndex, start: int, end: int, new_texts: list[str]) -> list[LineEdit]:
+    """The edit that gives the last line of the file the newline it lacked.
+
+    Apart, since an empty line of the file could else be taken for the nothing behind that newline, and keep its own.
+    """
+    document = index.document
+    parts = kept_and_new(document, start, end, new_texts)
+    last = parts.pop()
+    text = last.text if isinstance(last, NewLine) else document.texts[last]
+    return line_edits(document, start, end, [*parts, NewLine(text, document.ending_near(end - 1))])
 
 
 def _without_newline(old: str, new: str) -> tuple[str, str]:
