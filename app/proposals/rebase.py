@@ -149,8 +149,6 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
         "stacked_on": stacked_on,
         "rebased": not _same_bytes(base, change.origin_base) and not applied,
     }
-    if all(getattr(change, name) == value for name, value in facts.items()):
-        return change
     moved = change.model_copy(update=facts)
     if same(base, change.base) and same(result, change.result):
         return moved

@@ -147,10 +147,7 @@ def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> "Iterable[
     from app.text.deceiving_text import inspect
 
     yield inspect(path)
-    if result.binary:
-        return
-    lines = result.texts
     for hunk in hunks:
         last = hunk.new_start + hunk.new_count
         for start in giving_way(range(hunk.new_start, last, _INSPECTED_LINES)):
-            yield inspect("\n".join(lines[start : min(last, start + _INSPECTED_LINES)]))
+            yield inspect("\n".join(result.texts[start : min(last, start + _INSPECTED_LINES)]))

@@ -68,6 +68,10 @@ class MemoryStore:
         self._blobs.update(named)
         return list(named)
 
+    def lose_blobs(self) -> None:
+        """As a damaged database does."""
+        self._blobs.clear()
+
     def blob(self, sha256: str) -> bytes:
         return self._blobs[sha256]
 

@@ -27,6 +27,7 @@ from app.proposals.text.hunks import compare, compose, lines_of
 from app.sandbox.changes import Change, Leaf, link_mode
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.faults import Steps, Watched, broken
+from tests.unit.proposals.memory_store import MemoryStore
 
 Make = Callable[..., Bench]
 Leaves = dict[str, Leaf]
@@ -114,6 +115,8 @@ def test_an_approval_keeps_it_and_a_denial_takes_it_back_hunk_by_hunk(site: Benc
     }
     done = site.service.deny(proposal.id)
     assert done.proposal.state is ProposalState.APPLIED
+    (kept_in_part,) = [change for change in done.proposal.files if change.path == "a.txt"]
+    assert (kept_in_part.state, kept_in_part.added, kept_in_part.removed) == (HunkState.APPLIED, 1, 1)
     assert found(site.root) == {**BEFORE, "a.txt": text(numbered(30, l3="three")), "new/x.txt": AFTER["new/x.txt"]}
 
 
@@ -209,6 +212,68 @@ def test_a_renamed_file_goes_back_to_its_name(bench: Make) -> None:
     assert found(site.root) == {"d/b.txt": text(numbered(20, l4="four"))}
     site.service.approve(name)
     assert found(site.root) == {"d/b.txt": text(numbered(20, l4="four"))}
+
+
+def as_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda root: (root / "d/b.txt").rename(root / "c.txt"), "d/b.txt or a.txt was moved since"),
+        (lambda root: (root / "a.txt").write_text("another\n"), "d/b.txt or a.txt was moved since"),
+        (lambda root: as_pipe(root / "d/b.txt"), "d/b.txt can't be read: not a regular file"),
+    ],
+)
+def test_a_renamed_file_that_went_on_is_stale(bench: Make, spoil: Callable[[Path], object], reason: str) -> None:
+    site = bench({"d/b.txt": numbered(20, l4="four")})
+    name = stage(site, {"a.txt": text(numbered(20))}).id
+    spoil(site.root)
+    (stale,) = site.service.refresh()
+    assert (stale.id, stale.state) == (name, ProposalState.STALE)
+    assert stale.reason.startswith(reason), stale.reason
+
+
+def test_what_is_changed_elsewhere_in_a_binary_file_is_a_part_of_it(bench: Make) -> None:
+    site = bench({"bin": b"\0a\nb\n"})
+    name = stage(site, {"bin": Leaf(b"\0x\nb\n", 0o644)}).id
+    site.put(bin=b"\0a\nb\nc\n")
+    site.service.refresh()
+    site.service.deny(name)
+    assert site.read("bin") == b"\0x\nb\n"
+
+
+def test_what_was_changed_between_two_decisions_was_kept_in_neither(site: Bench) -> None:
+    before = {"a.txt": BEFORE["a.txt"], **{name: AFTER[name] for name in ("new/x.txt", "run.sh", "bin")}}
+    name = stage(site, before).id
+    site.service.approve(name, ["1"])
+    site.put(**{"a.txt": numbered(30, l3="three", l15="fifteen", l22="mine", l28="end")})
+    site.service.refresh()
+    (change,) = site.service.approve(name).proposal.files
+    assert (change.added, change.removed) == (2, 2)
+    (again,) = stage(site, before).files
+    assert [hunk.old_start + 1 for hunk in again.hunks] == [15, 22, 28]
+
+
+def test_what_failed_to_be_taken_back_is_not_what_a_later_decision_did(bench: Make) -> None:
+    store = MemoryStore()
+    site = bench({"a.txt": "two\n"}, store=store)
+    name = stage(site, {"a.txt": text("one\n")}).id
+
+    def fail(operation: str) -> None:
+        if operation == "journal_close":
+            store.before_write = lambda name: None
+            raise RuntimeError("the database is locked")
+
+    store.before_write = fail
+    with pytest.raises(ApplyFailed):
+        site.service.deny(name)
+    site.service.approve(name)
+    again = site.service.undo(name).proposal
+    assert (again.state, again.reopened) == (ProposalState.PENDING, False)
+    assert site.read("a.txt") == b"two\n"
 
 
 def test_single_lines_of_a_new_and_of_a_deleted_file_are_taken_back(bench: Make) -> None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from app.proposals.errors import NothingToUndo
 from app.proposals.locate.matching import Replacement
-from app.proposals.models import HunkState, Proposal, ProposalState
+from app.proposals.models import HunkState, Op, Proposal, ProposalState
+from app.sandbox.changes import Change, Leaf
 from tests.examples import at_most
 from tests.unit.proposals.bench import Bench, numbered
 
@@ -185,3 +186,25 @@ def test_a_proposal_denied_hunk_by_hunk_waits_again_hunk_by_hunk(tmp_path: Path)
     while (now := site.service.get(proposal.id)).denied_part or now.state is ProposalState.DENIED:
         site.service.undo(proposal.id)
     assert site.service.as_unified_diff(proposal.id) == whole
+
+
+def test_a_denied_hunk_does_not_come_back_where_the_user_has_written_another_text(bench: Make) -> None:
+    site = bench({"a.txt": numbered(20)})
+    proposal = site.edit("a.txt", ("line 2\n", "two\n"), ("line 12\n", "twelve\n"))
+    site.service.deny(proposal.id, ["2"])
+    site.service.replace_result(proposal.id, "a.txt", numbered(20, l2="two", l12="mine"))
+    with pytest.raises(NothingToUndo, match=r"The proposed text of a\.txt has changed where the denied hunks were"):
+        site.service.undo(proposal.id)
+
+
+def test_what_a_file_was_at_first_has_the_mode_that_it_had_at_first(bench: Make) -> None:
+    site = bench({"a.sh": numbered(20)})
+    draft = site.service.draft("session")
+    after = numbered(20, l2="two", l12="twelve").encode()
+    draft.take([Change("a.sh", Leaf(numbered(20).encode(), 0o644), Leaf(after, 0o755))])
+    proposal = site.service.stage(draft, "Executable")
+    site.service.approve(proposal.id, ["1"])
+    (change,) = site.service.approve(proposal.id).proposal.files
+    assert change.base is not None and change.result is not None
+    assert (change.op, change.base.mode, change.result.mode) == (Op.EDIT, 0o644, 0o755)
+    assert (change.added, change.removed) == (2, 2)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.proposals.disk.filesystem import PosixFilesystem
+from app.proposals.disk.filesystem import DiskFile, PosixFilesystem
 from app.proposals.errors import (
     ChangedSinceSeen,
     NothingStaged,
@@ -17,8 +17,10 @@ from app.proposals.errors import (
 from app.proposals.locate.matching import Replacement
 from app.proposals.models import HunkState, Op, Proposal, ProposalState
 from app.proposals.outcomes import choose, hunk_facts
-from app.proposals.overlay import Contents
+from app.proposals.overlay import Contents, Overlay
+from app.proposals.rebase import rebase
 from tests.unit.proposals.bench import Bench, numbered
+from tests.unit.proposals.memory_store import MemoryStore
 
 Make = Callable[..., Bench]
 
@@ -380,3 +382,35 @@ def test_of_what_has_become_no_text_nothing_is_quoted(bench: Make, kind: str) ->
     contents, disk = Contents(site.store), PosixFilesystem(site.root, 1 << 20)
     facts = hunk_facts(contents, disk, proposal, choose(proposal, ["1"]), ())
     assert [(fact.reason, fact.excerpt) for fact in facts] == [("denied", ""), ("still awaits a decision", "")]
+
+
+def test_an_approval_stands_also_if_nothing_can_be_said_of_its_parts(bench: Make) -> None:
+    class Forgetful(PosixFilesystem):
+        forgets = False
+
+        def read(self, path: str) -> DiskFile | None:
+            if self.forgets:
+                raise RuntimeError("a defect")
+            return super().read(path)
+
+    store = MemoryStore()
+    site = bench({"a.txt": numbered(20)}, store=store)
+    proposal = site.edit("a.txt", ("line 2\n", "two\n"), ("line 15\n", "fifteen\n"))
+    disk = Forgetful(site.root, 1 << 20)
+
+    def forget(name: str) -> None:
+        disk.forgets = disk.forgets or name == "journal_close"
+
+    store.before_write = forget
+    result = site.reopened(disk).approve(proposal.id, ["1"])
+    assert (result.proposal.state, result.hunks) == (ProposalState.PARTLY_APPROVED, ())
+    assert site.read("a.txt").decode() == numbered(20, l2="two")
+
+
+def test_a_proposal_that_nothing_has_moved_is_the_same(bench: Make) -> None:
+    site = bench({"a.txt": numbered(20)})
+    draft = site.service.draft("session")
+    draft.rename("a.txt", "b.txt")
+    proposal = site.service.stage(draft, "Move")
+    overlay = Overlay(PosixFilesystem(site.root, 1 << 20), Contents(site.store))
+    assert rebase(overlay, proposal) is proposal

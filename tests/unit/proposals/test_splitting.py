@@ -123,6 +123,29 @@ def test_lines_that_are_left_out_leave_the_rest_in_its_place(
     assert site.read("a.py").decode() == OLD
 
 
+def test_added_lines_are_cut_out_as_they_stand_where_no_removed_one_was_picked(site: Bench) -> None:
+    proposal = site.write(**{"a.py": NEW})
+    cut(site, proposal, new=(1,))
+    assert [(hunk.old_count, hunk.new_count) for hunk in pending(site.service.get(proposal.id))] == [
+        (2, 0),
+        (0, 1),
+        (0, 2),
+    ]
+
+
+def test_what_is_left_is_a_patch_also_where_a_line_got_the_newline_that_it_will_not_have(
+    bench: Callable[..., Bench],
+) -> None:
+    site = bench({"a.py": "c\na\n"})
+    proposal = site.write(**{"a.py": "b"})
+    parts = site.service.split(proposal.id, Lines("a.py", frozenset({0}), frozenset({0})), proposal.revision)
+    site.service.approve(proposal.id, [part.hunk.id for part in parts if part.picked])
+    assert site.read("a.py") == b"b\na\n"
+    assert "\n-b\n-a\n+b\n\\ No newline" in site.service.as_unified_diff(proposal.id)
+    site.service.approve(proposal.id)
+    assert site.read("a.py") == b"b"
+
+
 def test_the_model_is_told_which_lines_landed(site: Bench) -> None:
     proposal = site.write(**{"a.py": NEW})
     result = site.service.approve(proposal.id, cut(site, proposal, new=[3]))

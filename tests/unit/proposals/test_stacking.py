@@ -1,6 +1,7 @@
 """Proposals on top of each other, and the disk moving under them."""
 
 import errno
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest
 from app.proposals.errors import ChangedSinceSeen, StackedProposal, StaleProposal
 from app.proposals.locate.matching import Replacement
 from app.proposals.models import ProposalState
+from app.proposals.pending_paths import PendingPaths
 from app.proposals.stacking import related
 from app.proposals.store import ProposalStore
+from app.sandbox.changes import Change, Leaf, link_mode
 from app.storage.database import Database
 from app.storage.proposals import SqliteProposalStore
 from app.storage.schema import MIGRATIONS
@@ -460,3 +463,88 @@ def test_a_link_is_not_moved_in_the_place_of_the_file_that_was_shown(bench: Make
     (site.root / "a.txt").symlink_to("b.txt")
     with pytest.raises(StaleProposal, match=r"a\.txt is a symbolic link now"):
         site.service.approve(proposal.id)
+
+
+def link(path: str, before: str, after: str) -> Change:
+    return Change(path, Leaf(before.encode(), link_mode()), Leaf(after.encode(), link_mode()))
+
+
+def as_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def as_link(path: Path, target: str) -> None:
+    path.unlink()
+    path.symlink_to(target)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda root: (root / "new").write_text("theirs\n"), "new exists now, so move can't be moved there"),
+        (lambda root: (root / "new").mkdir() or (root / "new/x").touch(), "move can't be moved to new: new is a"),
+        (lambda root: as_pipe(root / "a.txt"), "a.txt can't be read: not a regular file"),
+        (lambda root: as_link(root / "link", "c"), "link is a symbolic link, or would be one, and has changed"),
+        (lambda root: as_link(root / "a.txt", "c"), "a.txt is a symbolic link now"),
+    ],
+)
+def test_what_comes_in_the_way_of_a_change_is_said(bench: Make, spoil: Callable[[Path], object], reason: str) -> None:
+    site = bench({"a.txt": "a\n", "move": "m\n"})
+    (site.root / "link").symlink_to("a.txt")
+    draft = site.service.draft("session")
+    draft.edit("a.txt", [Replacement("a", "b")])
+    draft.rename("move", "new")
+    draft.take([link("link", "a.txt", "b.txt")])
+    proposal = site.service.stage(draft, "Three")
+    assert site.service.refresh() == [], "nothing has changed, so nothing is another"
+    spoil(site.root)
+    (stale,) = site.service.refresh()
+    assert stale.state is ProposalState.STALE and stale.reason.startswith(reason), stale.reason
+    with pytest.raises(StaleProposal):
+        site.service.approve(proposal.id)
+
+
+def test_what_happens_to_a_file_once_it_is_decided_does_not_matter_to_the_rest(bench: Make) -> None:
+    site = bench({"a.txt": "a\n", "b.txt": "b\n"})
+    draft = site.service.draft("session")
+    draft.write("a.txt", "A\n")
+    draft.rename("b.txt", "c.txt")
+    proposal = site.service.stage(draft, "Both")
+    site.service.approve(proposal.id, ["a.txt"])
+    site.put(**{"a.txt": "theirs\n"})
+    assert site.service.refresh() == []
+    assert site.service.approve(proposal.id).proposal.state is ProposalState.APPLIED
+    assert (site.read("a.txt"), site.read("c.txt")) == (b"theirs\n", b"b\n")
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_the_sides_of_a_conflict_that_can_t_be_shown_are_not(bench: Make, lost: bool) -> None:
+    store = MemoryStore()
+    site = bench({}, store=store)
+    site.write(**{"new.txt": "mine\n"})
+    site.put(**{"new.txt": "theirs\n" if lost else b"\0theirs"})
+    if lost:
+        store.lose_blobs()
+    (stale,) = site.reopened().refresh()
+    assert (stale.reason, stale.files[0].conflicts) == ("new.txt exists now, with other content", ())
+
+
+def test_a_version_that_answers_one_decided_in_part_takes_over_what_waits(bench: Make) -> None:
+    site = bench({"a.txt": "a\n", "b.txt": "b\n", "c.txt": "c\n"})
+    first = site.write(**{"a.txt": "A\n", "b.txt": "B\n", "c.txt": "C\n"})
+    site.service.deny(first.id, ["1"])
+    draft = site.service.draft("session")
+    draft.write("b.txt", "BB\n")
+    second = site.service.stage(draft, "Again", answers=(first.id,))
+    assert [change.path for change in second.files] == ["b.txt", "c.txt"]
+
+
+def test_what_is_known_of_a_path_is_not_read_again(bench: Make) -> None:
+    asked: list[object] = []
+    paths = PendingPaths(lambda wanted: asked.append(wanted) or ())  # type: ignore[func-returns-value]
+    for _ in range(2):
+        paths.get("a.txt"), paths.get("b.txt")
+    assert asked == [{"a.txt"}, {"b.txt"}]
+    paths.all(), paths.all(), paths.get("c.txt")
+    assert asked[2:] == [None]

@@ -1,0 +1,67 @@
+"""What is said of a file before it is decided on, and of what an edit or a patch came to."""
+
+from collections.abc import Callable
+
+import pytest
+
+from app.proposals.changes import line_counts, op_of
+from app.proposals.models import Op
+from app.proposals.overlay import Contents
+from app.proposals.refusals import EditRefused, shortened
+from app.proposals.remarks import cautions_of, mode_words
+from app.proposals.reports import without_binary
+from app.sandbox.changes import Change, Leaf, link_mode
+from tests.unit.proposals.bench import Bench
+from tests.unit.proposals.memory_store import MemoryStore
+
+Make = Callable[..., Bench]
+FILE, PROGRAM = Leaf(b"text\n", 0o644), Leaf(b"text\n", 0o755)
+LINK, OTHER_LINK = Leaf(b"there", link_mode()), Leaf(b"elsewhere", link_mode())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "mode", "cautions"),
+    [
+        (None, LINK, "symbolic link", ["It is a symbolic link."]),
+        (LINK, OTHER_LINK, "symbolic link", []),
+        (FILE, LINK, "symbolic link", ["The file becomes a symbolic link."]),
+        (LINK, FILE, "symbolic link", ["The symbolic link becomes a file."]),
+        (FILE, PROGRAM, "mode 644 → 755", ["Mode changes from 644 to 755, which lets it be executed."]),
+        (None, PROGRAM, "mode 755", ["The new file can be executed: its mode is 755."]),
+        (None, FILE, "", []),
+        (FILE, None, "", ["The file is deleted."]),
+    ],
+)
+def test_what_becomes_of_the_mode_and_of_links(
+    bench: Make, before: Leaf | None, after: Leaf | None, mode: str, cautions: list[str]
+) -> None:
+    site = bench({})
+    if before == FILE:
+        site.put(a=FILE.data)
+    elif before:
+        (site.root / "a").symlink_to(before.data.decode())
+    draft = site.service.draft("session")
+    draft.take([Change("a", before, after)])
+    (change,) = site.service.stage(draft, "Change").files
+    assert (mode_words(change), list(cautions_of(change))) == (mode, cautions)
+
+
+def test_another_content_is_an_edit_whatever_the_mode() -> None:
+    contents = Contents(MemoryStore())
+    text, binary, program = contents.add(b"a\n", 0o644), contents.add(b"\0\n", 0o644), contents.add(b"b\n", 0o755)
+    assert op_of("", text, program) is Op.EDIT
+    assert op_of("", text, text.model_copy(update={"mode": 0o755})) is Op.MODE
+    assert line_counts(contents, text, program) == (1, 1)
+    assert line_counts(contents, text, binary) == line_counts(contents, binary, None) == (0, 0)
+
+
+def test_what_a_patch_left_out_is_named_if_it_left_out_anything() -> None:
+    assert without_binary(()) == ""
+    assert without_binary(("a", "b")) == ", without a, b (binary)"
+    assert without_binary(("a", "b", "c", "d", "e")) == ", without a, b, c and 2 more (binary)"
+
+
+def test_a_refusal_is_cut_only_where_it_is_too_long() -> None:
+    assert EditRefused("No.", "Try again.").message == "No. Try again."
+    assert shortened("é" * 10, 20) == "é" * 10
+    assert shortened("é" * 10, 19) == "é" * 6 + "\n[cut]"
