@@ -214,6 +214,19 @@ async def test_a_denial_whose_image_cannot_be_sent_is_none(folder: Path, server:
         assert run.app.workbench.review.feedback.query_one(TextArea).text == "As in @missing.png"
 
 
+async def test_an_answer_whose_image_cannot_be_sent_is_none(folder: Path, server: WireServer) -> None:
+    server.call("ask_user", {"question": "Which one?"})
+    async with running(folder, server) as run:
+        run.app.workbench.composer.draft = "ask me"
+        await run.pilot.press("enter")
+        await run.see("Which one?")
+        run.app.workbench.composer.draft = "This: @missing.png"
+        await run.pilot.press("enter")
+        await run.until(lambda: any("There is no missing.png" in one.message for one in run.app._notifications))
+        assert run.app.workbench.composer.draft == "This: @missing.png"
+        assert run.app.session().question is not None and len(server.requests) == 1
+
+
 async def test_what_checks_print_attaches_nothing(folder: Path, server: WireServer) -> None:
     prepared(folder, script="echo see @shot.png; grep -q Hello greet.py")
     async with running(folder, server) as run:

@@ -626,9 +626,12 @@ async def test_paging_from_the_composer_moves_the_transcript() -> None:
 async def test_a_narrow_and_a_tiny_terminal_do_not_break_it() -> None:
     app = ChatApp([*conversation(20), *QUESTION])
     async with app.run_test(size=SIZE) as pilot:
-        for size in ((40, 10), (12, 6), (4, 3), (160, 45)):
+        for size in ((40, 10), (12, 6), (7, 20), (4, 3), (160, 45)):
             await pilot.resize_terminal(*size)
             await pilot.pause()
+            transcript = app.pane.transcript
+            strips = [transcript.render_line(y) for y in range(transcript.size.height)]
+            assert {sum(segment.cell_length for segment in strip) for strip in strips} <= {transcript.size.width}
         assert any("Which one?" in row for row in app.shown())
 
 

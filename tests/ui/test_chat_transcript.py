@@ -157,6 +157,9 @@ async def test_in_an_empty_chat_the_keys_lead_nowhere() -> None:
         app.pane.transcript.focus()
         await pilot.press("g", "G", "up", "down", "home", "end", "enter", "pageup", "pagedown", "c")
         assert app.pane.transcript.cursor_entry is None and app.said == []
+        app.pane.open_log(conversation(4))
+        await pilot.press("up")
+        assert app.pane.transcript.cursor_entry is not None, "once there is something"
 
 
 async def test_to_drag_over_a_card_selects_and_opens_nothing() -> None:

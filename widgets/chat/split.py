@@ -205,9 +205,6 @@ class Splitter:
     def _in_fence(self, line: str) -> list[Chunk]:
         stripped = line.strip()
         if stripped.startswith(self._fence) and not stripped.strip(self._fence[0]) and indentation(line) < 4:
-            if not self._lines and not self._begins:
-                self._kind = None
-                return []
             return [self._close()]
         return self._add_code(line[min(indentation(line), self._fence_indent) :])
 

@@ -291,8 +291,6 @@ class Transcript(StripView, can_focus=True):
 
     def move_cursor(self, index: int) -> None:
         """Put the cursor on an entry and scroll it into view."""
-        if not len(self._slots):
-            return
         self._cursor.index = index = max(0, min(len(self._slots) - 1, index))
         self._show_from(self._slots.top(index))
         row = self._cursor.row_to_show(self.scroll_offset.y, self.size.height)

@@ -114,13 +114,12 @@ class ServersScreen(PreviewDialog[None]):
     @on(SearchList.Picked)
     @work(group="switch", exit_on_error=False, description="switch an MCP server")
     async def _switch(self, event: SearchList.Picked) -> None:
-        server = self._of(event.choice)
-        if server is None or self._served.servers is None:
-            return
-        try:
-            await self._served.servers.switch(server, on=not self._served.servers.is_on(server))
-        except StorageError as error:
-            self.say(str(error))
+        server, servers = self._of(event.choice), self._served.servers
+        if server is not None and servers is not None:
+            try:
+                await servers.switch(server, on=not servers.is_on(server))
+            except StorageError as error:
+                self.say(str(error))
 
     @work(group="switch", exit_on_error=False, description="restart an MCP server")
     async def action_restart(self) -> None:
