@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from app.ui.attaching import Attaching
 from app.ui.means import Means
 from app.ui.session import CurrentSession
+from widgets.chat.pastes import Draft
 
 if TYPE_CHECKING:
     from app.conversation.events import Event, Invocation
@@ -53,6 +54,12 @@ class Talk:
         self._show_proposals = show_proposals
         self._all_shown = all_shown
         self._sending = asyncio.Lock()
+        self._written_in = ""
+        """The session in which is written what stands in the composer; none while one is being opened."""
+        self._left_behind = ""
+        """What stood in the composer, from the session before, when that began."""
+        self._written_on = False
+        """Whether the user has written since."""
         self.attaching = Attaching(session, means)
         """Attaches the images that the user names."""
         workbench.composer.dropped.find = self.attaching.dropped
@@ -60,17 +67,21 @@ class Talk:
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if none is given."""
         open_session, chat = self._session.open_session, self._workbench.chat
-        left_behind = chat.composer.draft if open_session.session is not None else ""
+        self._left_behind = chat.composer.kept_draft if open_session.session is not None else ""
+        self._written_in, self._written_on = "", False
         session = await open_session.open(record)
         # What the one before said last does not belong into this one.
         await self._all_shown()
         chat.open_log(session.log.events)
         history = await asyncio.to_thread(open_session.runtime.sessions.sent_messages)
         draft = await open_session.drafts.recall(session.id, fresh=record is None)
-        chat.composer.set_history(history)
-        if chat.composer.draft == left_behind:
-            # Else the user has typed meanwhile, and what is being typed is never taken away.
+        if not self._written_on and chat.composer.kept_draft == self._left_behind:
             chat.composer.restore(draft)
+        elif draft:
+            # The user has written meanwhile, which is never taken away, nor mixed with what stood there before.
+            history.append(Draft.of(draft).text)
+        chat.composer.set_history(history)
+        self._written_in = session.id
         open_session.drafts.keep(session.id, chat.composer.kept_draft)
         chat.composer.set_queue(session.queue)
         self.back_to_composer(session.take_back())
@@ -162,8 +173,9 @@ class Talk:
 
     def keep_draft(self, draft: str) -> None:
         """What is being written survives a restart."""
-        if (session := self._session.now) is not None:
-            self._session.open_session.drafts.keep(session.id, draft)
+        self._written_on |= draft != self._left_behind
+        if self._written_in:
+            self._session.open_session.drafts.keep(self._written_in, draft)
 
     def _put_first(self, texts: Sequence[str]) -> None:
         self._composer.draft = "\n\n".join(part for part in (*texts, self._composer.draft) if part)

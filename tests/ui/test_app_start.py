@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import gc
+import threading
 import warnings
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual import events
@@ -231,6 +233,49 @@ async def test_a_job_that_is_overtaken_before_it_begins_leaves_nothing_behind(
             gc.collect()
             await run.pilot.pause()
         assert not [one.message for one in said if "never awaited" in str(one.message)]
+
+
+@pytest.mark.parametrize("earlier", ["", "what was written in an earlier run"])
+async def test_what_is_written_and_sent_while_a_draft_is_read_does_not_come_back(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, earlier: str
+) -> None:
+    session = filled(tmp_path)
+    server.always(Turn("An answer."))
+    steps = {name: (asyncio.Event(), threading.Event()) for name in ("sent_messages", "setting")}
+
+    async with waiting(tmp_path, server, resume=True) as (run, go_on):
+        store, loop = run.runtime.sessions, asyncio.get_running_loop()
+        store.set_setting(f"draft:{session}", earlier or None)
+
+        def slow(name: str, read: Callable[..., Any]) -> Callable[..., Any]:
+            def reading(*arguments: Any, **named: Any) -> Any:
+                found = read(*arguments, **named)
+                if name != "setting" or str(arguments[0]).startswith("draft:"):
+                    reached, further = steps[name]
+                    loop.call_soon_threadsafe(reached.set)
+                    further.wait(30)
+                return found
+
+            return reading
+
+        for name in steps:
+            monkeypatch.setattr(store, name, slow(name, getattr(store, name)))
+        go_on.set()
+        await steps["sent_messages"][0].wait()
+        await run.write("m")
+        await run.app.current.open_session.drafts.settled()
+        steps["sent_messages"][1].set()
+        await steps["setting"][0].wait()
+        await run.write("7")
+        await run.pilot.press("enter")
+        await run.until(lambda: run.app.workbench.composer.draft == "", "the message taken")
+        steps["setting"][1].set()
+        await run.app.opened()
+        await run.until(lambda: any("m7" in str(each.messages) for each in server.requests), "the message sent")
+        assert run.app.workbench.composer.draft == ""
+        for wanted in ("m7", earlier or "message 2"):
+            await run.pilot.press("up")
+            assert run.app.workbench.composer.draft == wanted
 
 
 async def test_every_message_that_is_sent_while_the_session_opens_arrives_once_and_in_order(

@@ -144,6 +144,8 @@ class Composer(Column):
         self._listing: asyncio.Task[Sequence[str]] | None = None
         """Asks for the workspace's files, once for each mention."""
         self._history: list[str] = []
+        self._given = 0
+        """How many texts of the history were given; the rest was sent since."""
         self._history_index = 0
         self._unsent = Draft("")
         """What was being written when the user went into the history."""
@@ -202,8 +204,10 @@ class Composer(Column):
         self._queue.show(texts)
 
     def set_history(self, texts: Sequence[str]) -> None:
-        """What the user sent before, oldest first."""
-        self._history = list(texts)
+        """What the user sent before, oldest first; what was sent from here since the last time may be among it."""
+        known = set(texts)
+        self._history = [*texts, *(text for text in self._history[self._given :] if text not in known)]
+        self._given = len(texts)
         self._history_index = len(self._history)
 
     def set_files(self, files: Callable[[], Sequence[str]]) -> None:
