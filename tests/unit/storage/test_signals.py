@@ -18,7 +18,21 @@ def test_a_signal_that_cannot_be_given_fails_nothing(tmp_path: Path) -> None:
     assert not giving.path.exists()
 
 
-def test_who_waits_hears_of_ctrl_c(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), Watch(Signal(tmp_path, "/w")) as watch:
-        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-        watch.wait(30)
+class Stopped(Exception):
+    """What a handler of a signal raises."""
+
+
+def test_who_waits_is_stopped_by_a_signal(tmp_path: Path) -> None:
+    def stop(number: int, frame: object) -> None:
+        raise Stopped
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1))
+    try:
+        # It may also come just before or after the wait.
+        with pytest.raises((KeyboardInterrupt, Stopped)), Watch(Signal(tmp_path, "/w")) as watch:
+            timer.start()
+            watch.wait(30)
+            timer.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
