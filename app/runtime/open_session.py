@@ -126,8 +126,7 @@ class OpenSession:
 
     async def open(self, record: SessionRecord | None = None) -> Session:
         """Open a session, a new one if none is given; the one before is closed and stays in the store."""
-        if self.model is None:
-            raise RuntimeError("connect first")
+        assert self.model is not None, "connect first"
         async with self._opening:
             await self._leave()
             session = await asyncio.to_thread(

@@ -51,13 +51,16 @@ def signoff(tmp_path: Path, workspace: Path, processes: Forking, server: WireSer
     return run
 
 
-def test_a_command_is_expanded_and_its_model_asked(signoff: Run, server: WireServer) -> None:
+def test_a_command_is_expanded_and_its_model_asked(signoff: Run, server: WireServer, tmp_path: Path) -> None:
     done = signoff("run", "/hello the 'whole world'", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["stopped"] == "answer"
     assert "1 command in !`…`: not run" in done.stderr
     assert of_role(server.requests[0], "user") == ["Say hello to the 'whole world', see !`date`."]
     assert server.requests[0].body["model"] == "other-model"
+    plain = tmp_path / "home/config/commands/plain.md"
+    plain.write_text("Say it plainly.")
+    assert "has 0 commands" not in signoff("run", "/plain").stderr
 
 
 @pytest.mark.parametrize(

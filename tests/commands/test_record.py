@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from app.agent.decision_events import approval, decided
 from app.cli.main import main
-from app.conversation.events import Decision
+from app.conversation.events import Decision, ProposalStaged, UserMessage
 from app.conversation.side_events import SideAnswer, SideQuestion
 from app.proposals.facts import CheckFact, Circumstances, LineComment
 from app.proposals.origin import Origin
@@ -84,6 +84,27 @@ def test_trailers_are_printed_for_what_was_written(root: Path, capsys: pytest.Ca
     runtime.close()
     assert main(["trailers", name]) == 3
     assert f"{name} has written nothing" in capsys.readouterr().err
+
+
+def test_of_what_was_pruned_it_is_said_that_there_is_nothing_left(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runtime = open_runtime(root, {}, {})
+    session = runtime.sessions.create()
+    draft = runtime.service.draft(session.id)
+    draft.write("d.txt", "d\n")
+    staged = runtime.service.stage(draft, "waits")
+    told = ProposalStaged(
+        proposal=staged.id, summary="waits", files=tuple(one.stat for one in staged.files), calls=()
+    )
+    runtime.sessions.append(session.id, [UserMessage(text="hello"), told])
+    with runtime.database.transaction() as connection:
+        connection.execute("DELETE FROM blobs")
+    runtime.close()
+    assert main(["export", "P2", "--review"]) == 3
+    assert "The contents of P2 were pruned" in capsys.readouterr().err
+    assert main(["export", session.id]) == 0
+    assert "hello" in capsys.readouterr().out
 
 
 class Page(HTMLParser):

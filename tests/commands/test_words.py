@@ -184,3 +184,5 @@ def test_what_is_noted_on_a_commit_is_a_document(signoff: Run, workspace: Path) 
     }
     noted = json.loads(signoff("notes", "--json", **said).stdout)
     assert (noted["decisions"], noted["files"]) == (1, 1)
+    # Of a patch nobody knows a model that made it.
+    assert json.loads(signoff("notes", "--json", "--git-ai", **said).stdout)["lines"] == 0

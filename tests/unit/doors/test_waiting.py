@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from app.agent.decision_events import approval, decided, undone
-from app.conversation.events import Decision
+from app.conversation.events import Decision, ProposalDecided
 from app.doors import waiting
-from app.doors.decision_words import tell
+from app.doors.decision_words import decision_words, tell
 from app.doors.waiting import Standing, standing, wait
 from app.proposals.errors import UnknownProposal
 from app.proposals.facts import LineComment
@@ -224,6 +224,10 @@ def test_parts_are_told_by_number_with_the_words_whole_and_what_the_file_reads_n
         "- a.txt @@ -36 +36 @@: landed",
     ]
     assert "36\t35!" in text and text.index("Why?") < text.index("36\t35!")
+    edited = ProposalDecided(proposal=proposal.id, decision=Decision.EDITED, number=3)
+    told = [one.decided for one in runtime.sessions.decisions(proposal.id)]
+    after = decision_words(runtime.service.get(proposal.id), [*told, edited])
+    assert "- a.txt @@ -21 +21 @@: did not land (denied)" in after, "it is no decision on the rest"
     again, _ = tell(runtime, proposal.id, told=number)
     assert WORDS not in again and again.startswith("P1: hunks 1 and 3 written, 2 denied.")
 
