@@ -145,7 +145,7 @@ def test_a_door_is_shown_proposed_and_taken_out_again(signoff: Run, workspace: P
     home = {"HOME": str(workspace.parent)}
     settings = workspace / ".claude/settings.json"
     shown = document(signoff("doors", "show", "claude", "--json", **home))
-    assert [(one["agent"], one["hooked"], one["waiting"]) for one in shown] == [("claude", {}, "")]
+    assert [(one["hooked"], one["unreadable"], one["waiting"]) for one in shown] == [({}, {}, "")]
     assert "signoff doors install claude" in signoff("doors", **home).stdout
     staged = document(signoff("doors", "install", "claude", "--json", **home))
     assert [file["path"] for file in staged["files"]] == [".claude/settings.json"] and not settings.exists()

@@ -12,17 +12,21 @@ from typing import Any
 import pytest
 
 from app.config.settings import ConfigError
-from app.conversation.events import Event, UserMessage
+from app.conversation.events import Decision, Event, ProposalDecided, UserMessage
+from app.conversation.side_events import Exchange, SideQuestion
 from app.own_commands.catalogue import Catalogue
 from app.proposals.errors import UnknownProposal
+from app.proposals.facts import FileStat
 from app.runtime import typed_ahead
 from app.runtime.connection import LearnedProfiles, StoredSessions, StoreSink, committer
 from app.runtime.open_session import OpenSession
 from app.runtime.own_commands import news_of_held
+from app.runtime.review_report import answer_head, facts_of
 from app.runtime.served import Served
 from app.runtime.workspace import Runtime, open_runtime
 from app.storage.errors import StorageError
 from app.storage.places import places
+from app.storage.sessions import DecisionRecord
 
 
 @pytest.fixture
@@ -137,3 +141,12 @@ def test_what_is_no_terminal_is_asked_for_no_keys(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(sys, "__stdin__", nothing)
         with typed_ahead.kept_as_typed():
             assert typed_ahead.take_lines() == ""
+
+
+def test_a_report_says_what_is_missing() -> None:
+    question = SideQuestion(uid="u", proposal="P1", path="a.txt", text="why?")
+    assert answer_head(Exchange(question)) == "No answer came"
+    decided = ProposalDecided(
+        proposal="P1", decision=Decision.APPROVED, files=(FileStat(path="a.txt", op="edit", added=1, removed=0),)
+    )
+    assert facts_of(DecisionRecord(1, "", 0.0, decided), None) == ["a.txt"]
