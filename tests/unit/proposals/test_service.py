@@ -414,3 +414,24 @@ def test_a_proposal_that_nothing_has_moved_is_the_same(bench: Make) -> None:
     proposal = site.service.stage(draft, "Move")
     overlay = Overlay(PosixFilesystem(site.root, 1 << 20), Contents(site.store))
     assert rebase(overlay, proposal) is proposal
+
+
+def test_an_undo_stands_also_if_the_store_says_nothing_of_it(bench: Make) -> None:
+    class Silent(MemoryStore):
+        silent = False
+
+        def proposal(self, proposal_id: str) -> Proposal | None:
+            if self.silent:
+                raise RuntimeError("the database is locked")
+            return super().proposal(proposal_id)
+
+    store = Silent()
+    site = bench({"a.txt": "one\n"}, store=store)
+    site.service.approve(site.edit("a.txt", ("one", "two")).id)
+
+    def fall_silent(name: str) -> None:
+        store.silent = store.silent or name == "journal_close"
+
+    store.before_write = fall_silent
+    assert site.service.undo("P1").proposal.state is ProposalState.UNDONE
+    assert site.read("a.txt") == b"one\n"

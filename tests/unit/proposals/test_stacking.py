@@ -90,6 +90,15 @@ def test_stacked_edits_land_in_order(bench: Make) -> None:
     assert site.read("a.txt").decode() == numbered(9, l2="the second")
 
 
+def test_what_stands_on_an_approved_one_keeps_its_hunks_between_lines_that_are_alike(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9) + "a\nb\nb\n"})
+    first = site.edit("a.txt", ("line 2\n", "two\n"))
+    second = site.write(**{"a.txt": numbered(9, l2="two") + "b\na\nb\na\n"})
+    shown = site.service.deny(second.id, ["2"]).proposal.hunks
+    (changed,) = site.service.approve(first.id).changed
+    assert (changed.id, changed.hunks) == (second.id, shown)
+
+
 def test_an_independent_upper_one_can_go_first(bench: Make) -> None:
     site = bench({"a.txt": numbered(40)})
     first = site.edit("a.txt", ("line 2\n", "two\nand more\n"))
