@@ -133,7 +133,7 @@ def test_a_file_may_be_stricter_without_trust(tmp_path: Path) -> None:
     [b"\xff\xfe", b"= 1", b"x = 1", b'gate = "never"', b"max_steps = 0", b"x = " + b"[" * 5000],
 )
 def test_a_file_that_cannot_be_used_is_one_line_that_names_it(content: bytes) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match="is not UTF-8 text" if b"\xff" in content else None) as caught:
         merged(content)
     assert ".signoff.toml" in str(caught.value) and len(str(caught.value).splitlines()) == 1
 

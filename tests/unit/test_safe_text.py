@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.text.deceiving_text import inspect
 from app.text.homoglyphs import lookalikes
-from app.text.safe_text import INVISIBLE_GLYPH, is_plain, strip_unsafe, visible
+from app.text.safe_text import INVISIBLE_GLYPH, SPACE_GLYPH, is_plain, strip_unsafe, visible
 
 BIDI_CLASSES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 BIDI_MARKS = "\u061c\u200e\u200f"
@@ -132,6 +132,18 @@ def test_findings_are_counted_by_kind() -> None:
 def test_what_joins_nothing_to_what_follows_is_shown(character: str) -> None:
     assert visible(f"{character}می") == f"{INVISIBLE_GLYPH}می"
     assert inspect(f"{character}می").invisible == 1
+
+
+@pytest.mark.parametrize("character", "\u202e\u200b\u2060\x1b")
+def test_only_joiners_join_the_letters_of_any_script(character: str) -> None:
+    shown = visible(f"م{character}ی")
+    assert shown[0] + shown[2] == "می" and shown[1] != character
+    assert strip_unsafe(f"م{character}ی") == "می"
+
+
+@pytest.mark.parametrize("text", ["д\u2003д", "\u00a0д", "д\u00a0", "\u202f»", "«\u2009"])
+def test_a_space_is_typographic_between_what_it_parts_only(text: str) -> None:
+    assert SPACE_GLYPH in visible(text)
 
 
 @pytest.mark.parametrize(

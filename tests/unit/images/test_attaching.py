@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.images.attaching import Candidate, ImageFiles, NotAttached
+from app.images.image import Image
+from app.images.limits import refusal
 from app.images.mentions import Mention
 from app.workspace.paths import Workspace
 from tests.unit.images.pictures import gif, jpeg, png
@@ -113,6 +115,12 @@ def test_what_no_vendor_takes_is_refused_before_it_is_sent(
         files.load(candidate, wire)
 
 
+def test_what_one_wire_takes_may_be_too_large_for_another() -> None:
+    image = Image.of("shot.png", png(padding=4_500_000))
+    assert refusal(image, "chat") == ""
+    assert refusal(image, "anthropic") == "has 4.5 MB, and at most 3.9 MB are taken"
+
+
 def test_a_huge_file_is_refused_without_being_read(files: ImageFiles, root: Path) -> None:
     with (root / "huge.png").open("wb") as out:
         out.write(png()[:30])
@@ -145,6 +153,14 @@ def test_what_the_user_may_not_mean_is_asked_about(files: ImageFiles, root: Path
         assert "looks like a secret" in mentioned(files, ".ssh/code.png", dropped=dropped)[0].doubt
     os.link(root / ".ssh/code.png", root / "innocent.png")
     assert mentioned(files, "innocent.png")[0].doubt == "it is the same file as .ssh/code.png"
+
+
+def test_a_file_that_is_given_as_an_image_has_to_be_one(files: ImageFiles, root: Path) -> None:
+    (root / "a.py").write_text("print()")
+    assert files.given([str(root / "shot.png")]) == [Mention(str(root / "shot.png"), dropped=True)]
+    for path, reason in (("a.py", "is no PNG, JPEG, GIF or WebP"), ("missing.txt", "is no PNG")):
+        with pytest.raises(NotAttached, match=reason):
+            files.given([str(root / path)])
 
 
 def test_a_paste_is_taken_for_images_only_if_it_is_nothing_else(files: ImageFiles, root: Path) -> None:

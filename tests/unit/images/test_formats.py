@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.images.formats import NotAnImage, media_type, recognise
+from app.images.image import bytes_text
 from tests.unit.images.pictures import gif, jpeg, png, webp
 
 PICTURES = {
@@ -48,6 +49,16 @@ def test_all_else_is_none(data: bytes) -> None:
 def test_one_without_pixels_is_damaged() -> None:
     with pytest.raises(NotAnImage, match="no pixels"):
         recognise(gif(0, 2))
+
+
+def test_a_png_begins_with_its_header() -> None:
+    with pytest.raises(NotAnImage, match="damaged"):
+        recognise(png(300, 200).replace(b"IHDR", b"tEXt"))
+
+
+@pytest.mark.parametrize(("size", "said"), [(999, "999 bytes"), (214_400, "214 KB"), (3_900_000, "3.9 MB")])
+def test_a_size_is_said_for_people(size: int, said: str) -> None:
+    assert bytes_text(size) == said
 
 
 def test_what_is_between_the_segments_of_a_jpeg_is_no_segment() -> None:

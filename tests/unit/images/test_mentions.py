@@ -20,6 +20,7 @@ from app.images.mentions import mentions, pasted_paths, written
         ("@ @. @, nothing", []),
         ("first\n@second.png", ["second.png"]),
         ("@file://[/a.png", ["file://[/a.png"]),
+        ("@100%25.png?#b", ["100%25.png?#b"]),
     ],
 )
 def test_files_are_named_with_an_at(text: str, paths: list[str]) -> None:
@@ -31,6 +32,20 @@ def test_a_path_is_read_as_it_was_written(path: str) -> None:
     if path.lower().startswith("file://") or {'"', "'"} <= {*path}:
         return
     assert [mention.path for mention in mentions(f"look at {written(path)} please")] == [path]
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("docs/shot.png", "@docs/shot.png"),
+        ("two words.png", '@"two words.png"'),
+        ('it "is".png', "@'it \"is\".png'"),
+        ('it\'s "it".png', r"@it\'s\ \"it\"\.png"),
+    ],
+)
+def test_a_path_is_written_as_plainly_as_it_can_be(path: str, said: str) -> None:
+    assert written(path) == said
+    assert [mention.path for mention in mentions(said)] == [path]
 
 
 def test_only_what_was_dropped_is_taken_for_it() -> None:

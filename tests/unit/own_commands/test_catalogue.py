@@ -118,3 +118,10 @@ def test_one_that_would_say_nothing_is_not_sent(tmp_path: Path, text: str) -> No
     (command,) = of_user([("commands", tmp_path / "user")]).commands
     with pytest.raises(CommandUnusable, match=r"/empty says nothing: commands/empty\.md is empty"):
         command.message("")
+
+
+def test_a_file_in_the_place_of_a_folder_of_commands_is_none(root: Path) -> None:
+    put(root, "notes.md", ".claude/commands/theirs.md")
+    (root / ".signoff").mkdir()
+    (root / ".signoff/commands").symlink_to("../notes.md")
+    assert [one.path for one in in_workspace(Workspace(root)).commands] == [".claude/commands/theirs.md"]

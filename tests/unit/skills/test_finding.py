@@ -128,3 +128,10 @@ def test_a_folder_without_end_is_looked_at_so_far(
     put(tmp_path / "user", "s/" + "deep/" * 20 + "lost.txt")
     put(tmp_path / "user", "s/deep/deep/near.txt")
     assert found(root, tmp_path / "user").by_name["s"].folder.files() == ["SKILL.md", "deep/deep/near.txt"]
+
+
+def test_a_file_in_the_place_of_a_folder_of_skills_is_none(root: Path, tmp_path: Path) -> None:
+    put(root, "x/SKILL.md")
+    (root / ".agents").mkdir()
+    (root / ".agents/skills").symlink_to("../x/SKILL.md")
+    assert found(root, tmp_path / "none") == Skills({}, ())
