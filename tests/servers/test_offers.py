@@ -83,8 +83,9 @@ def test_references_are_written_out_and_circles_cut() -> None:
     root = schema["properties"]["root"]
     assert root["type"] == "object"
     assert root["properties"] == {"next": {}, "definitions": {"type": "string"}}
-    schema, _ = offered({"properties": {"a": {"$ref": "https://far.example/schema"}}})
-    assert schema["properties"] == {"a": {}}
+    for far in ("https://far.example/schema", "other.json#/$defs/node", "x/$defs/node"):
+        schema, _ = offered({"properties": {"a": {"$ref": far}}, "$defs": {"node": {"type": "string"}}})
+        assert schema["properties"] == {"a": {}}
 
 
 def test_schemas_that_cannot_be_offered_are_left_out_with_the_reason() -> None:
@@ -109,6 +110,7 @@ def test_schemas_that_cannot_be_offered_are_left_out_with_the_reason() -> None:
     for reason, schema in reasons.items():
         assert offered(schema)[0] is None
         assert reason in offered(schema)[1][0]
+        assert offered(schema)[1][0].startswith("t is left out: ")
     empty: dict[str, Any] = {"properties": {"a": {"enum": [[]] * 100_000}}}
     assert "more than 64 kB" in offered(empty)[1][0]
     empty = {"properties": {"a": {"anyOf": [{"$ref": "#/$defs/b"}] * 100_000}}, "$defs": {"b": {}}}

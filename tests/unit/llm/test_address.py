@@ -20,6 +20,7 @@ WORD = st.text("abcXYZ019-_.~%:", min_size=6, max_size=20)
         ("https://x/v1?key=abc", "https://x/v1", "https://x/v1", {"key": "abc"}),
         ("https://x/v1?a=1&Access_Token=t&b=", "https://x/v1?a=1&b=", "https://x/v1", {"a": "1", "b": ""}),
         ("nonsense", "nonsense", "nonsense", {}),
+        ("HTTPS://X/v1#a", "HTTPS://X/v1#a", "HTTPS://X/v1#a", {}),
         ("http://u:p@[::1/v1?key=1", "http://[::1/v1", "http://[::1/v1", {}),
         ("", "", "", {}),
     ],
@@ -28,6 +29,7 @@ def test_the_parts(given_url: str, url: str, bare: str, query: dict[str, str]) -
     address = take_apart(given_url)
     assert (address.url, address.bare) == (url, bare)
     assert query.items() <= address.query.items()
+    assert bool(address.authorization) == ("u:p@x" in given_url)
 
 
 @pytest.mark.parametrize(
