@@ -1,6 +1,7 @@
 """Servers over Streamable HTTP: those of the `mcp` package, and hostile ones."""
 
 import asyncio
+import gc
 import json
 import socket
 import ssl
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from app.servers import connection, http
+from app.servers import connection, http, listing
 from app.servers.server import State
 from tests.servers.address import Answer, Heard, address, document, result
 from tests.servers.stage import stage
@@ -66,6 +67,7 @@ async def test_each_request_names_session_and_version_and_the_last_says_goodbye(
         assert called.headers["mcp-session-id"] == "s1"
         assert called.headers["mcp-protocol-version"] == "2025-11-25"
         assert called.headers["x-token"] == "t1"
+        assert len([each for each in played.heard if b"tools/list" in each.body]) == 1
         assert played.heard[-1].method == "DELETE"
 
 
@@ -301,6 +303,48 @@ async def test_a_stream_that_ends_at_once_is_asked_for_so_often_and_no_more(
             for _ in range(5):
                 assert await on.say(("far__echo", {"text": "hello"})) == "hello"
         assert len([each for each in played.heard if each.method == "GET"]) == 3
+
+
+@pytest.mark.parametrize(
+    "goodbye", [_hangs_up, _silent, _raw(document(b"", status=500))], ids=["gone", "silent", "error"]
+)
+async def test_one_that_takes_no_goodbye_is_left_all_the_same(
+    goodbye: Answer, wire: WireServer, tmp_path: Path
+) -> None:
+    async with address() as played:
+        played.tricks["DELETE"] = goodbye
+        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
+            await on.ready("far")
+            await on.server("far").stop()
+            assert on.server("far").state is State.OFF
+        assert played.heard[-1].method == "DELETE"
+
+
+async def test_tools_that_can_not_be_listed_anew_stay_as_they_were(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listing, "_SOON", 0.0)
+    async with address() as played:
+        changed = asyncio.Event()
+
+        async def stream(heard: Heard, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\n\r\n")
+            await changed.wait()
+            writer.write(b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
+            await writer.drain()
+            await asyncio.Event().wait()
+
+        played.tricks["GET"] = stream
+        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
+            await on.ready("far")
+            played.tricks["tools/list"] = _told(error={"code": -32603, "message": "not now"})
+            changed.set()
+            await until(lambda: len([each for each in played.heard if b"tools/list" in each.body]) == 2)
+            assert await on.say(("far__echo", {"text": "hello"})) == "hello"
+        # A task that failed tells so, in the middle of the screen, once nobody holds it any more.
+        del on
+        gc.collect()
+        assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
 async def test_a_stream_that_ends_is_heard_again(

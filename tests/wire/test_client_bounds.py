@@ -12,7 +12,7 @@ from app.llm.failures.errors import FailureKind, RequestError
 from app.llm.response import limits
 from app.llm.types import Completed
 from tests.wire.driving import client_of, complete, response, updates_of
-from tests.wire.replies import DONE, Reply, Turn, call_delta, chunk, document, error, event, stream
+from tests.wire.replies import DONE, Reply, Turn, call_delta, chunk, document, event, stream
 from tests.wire.server import WireServer
 
 MIB = 2**20
@@ -141,4 +141,9 @@ async def test_a_body_that_cannot_be_unpacked_is_damaged(server: WireServer, enc
     server.script([Reply((body,), headers={"content-encoding": encoding}), Turn("Hello")])
     async with client_of(server) as client:
         assert response(await updates_of(client)).text == "Hello"
-    server.always(error(400, "no more"))
+    server.always(Reply((body,), headers={"content-encoding": encoding}))
+    told = (
+        "is damaged" if encoding in ("gzip", "deflate") else f"it is encoded as {encoding}, which was not asked for"
+    )
+    with pytest.raises(RequestError, match=told):
+        await complete(server)

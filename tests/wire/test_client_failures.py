@@ -14,6 +14,7 @@ from app.llm.capabilities.profiles import resolve
 from app.llm.client import ModelClient
 from app.llm.failures.errors import FailureKind, RequestError
 from app.llm.failures.failures import FailureReader, chain
+from app.llm.failures.server_words import searchable
 from app.llm.transport import Timeouts
 from app.llm.types import Endpoint, Payload, RetryScheduled
 from tests.wire.driving import BRISK, FAST, TOOLS, client_of, complete, opening, response, updates_of
@@ -384,6 +385,19 @@ async def test_words_that_are_nested_deep_are_not_looked_for(server: WireServer,
     failed = await failure(server, document('{"error":' * deep + '"hidden"' + "}" * deep, status=400))
     assert failed.kind is FailureKind.INVALID_REQUEST
     assert "hidden" not in failed.message or deep > 1000
+
+
+def test_what_a_body_says_is_looked_for_so_deep() -> None:
+    def nested(levels: int) -> Any:
+        return {"a": nested(levels - 1)} if levels else "hidden"
+
+    assert "hidden" in searchable(nested(10)) and "hidden" not in searchable(nested(20))
+
+
+async def test_of_a_page_its_title_is_told(server: WireServer) -> None:
+    page = "<html><title>Bad gateway</title><body><h1>nginx</h1></body></html>"
+    failed = await failure(server, document(page, status=502))
+    assert ": Bad gateway. " in failed.message and "nginx" not in failed.message
 
 
 @pytest.mark.parametrize(
