@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 
 from app.json_rpc import Message
 from app.servers.connection import Connection, ConnectionLost, ServerError, TooSlow
@@ -96,6 +95,8 @@ class Listing:
         pause = _SOON
         while self._outdated:
             await asyncio.sleep(pause)
-            with suppress(ConnectionLost, ServerError, TooSlow):
+            try:
                 await self.ask(connection)
+            except (ConnectionLost, ServerError, TooSlow):
+                self._outdated = True
             pause = min(2 * pause, _SELDOM)
