@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.llm.capabilities.profile import Profile
-from app.llm.wires.items import CallWithResult, Echo, ModelTurn, SystemText, UserText
+from app.llm.wires.items import CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
 from app.llm.wires.registry import WIRES
 
 CALL = CallWithResult("c1", "read_file", "{}", "ok")
@@ -36,7 +36,12 @@ def test_reasoning_that_is_not_wanted_back_is_not_sent(calls: tuple[CallWithResu
 
 
 def test_what_the_program_says_in_mid_conversation_stays_there() -> None:
-    items = [SystemText("You are signoff."), UserText("x"), ModelTurn("", (CALL,), Echo()), SystemText("Stop here.")]
+    items: list[Item] = [
+        SystemText("You are signoff."),
+        UserText("x"),
+        ModelTurn("", (CALL,), Echo()),
+        SystemText("Stop here."),
+    ]
     written = WIRES["anthropic"].written(items, Profile(wire="anthropic"))
     assert "Stop here." not in str(written.system) and "You are signoff." in str(written.system)
     assert "Stop here." in str(written.messages[-1])
