@@ -69,6 +69,7 @@ def test_keys_come_to_this(text: str, keys: list[str], comes: str) -> None:
         ("\tone", "<<", "|one"),
         ("ab", "3rx", "|ab"),
         ("a\nb", "5J", "a| b"),
+        ("one", "J", "|one"),
         ("ab", ".", "|ab"),
         ("ab", "dpx", "|b"),
         ("a\nb\nc\nd", "Vjjd.", "|"),
