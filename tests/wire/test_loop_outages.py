@@ -1,13 +1,16 @@
 """What a session works with fails, the store or git: what the user is told, and that it goes on afterwards."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.agent.updates import Failed, Recorded, Update
 from app.conversation.events import Notice, TurnEnded, UserMessage
+from app.tools.registry import More, ToolSet
 from tests.wire.bench import FILE, Bench, bench, edit
 from tests.wire.replies import Turn
 from tests.wire.server import Request, WireServer
@@ -91,3 +94,29 @@ async def test_a_commit_that_git_refuses_is_said_and_the_approval_stands(server:
         assert on.file != FILE
         (notice,) = [event for event in on.events if isinstance(event, Notice)]
         assert notice.level == "warning" and "not a git repository" in notice.text
+
+
+class Silent:
+    """A source of tools that never comes to an answer."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def more(self, window: int | None) -> More:
+        self.asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+async def test_servers_that_do_not_answer_are_waited_for_until_the_user_stops(
+    server: WireServer, tmp_path: Path
+) -> None:
+    async with bench(server, tmp_path) as on:
+        source = Silent()
+        tools = ToolSet([], source)
+        on.session.ports = replace(on.session.ports, tools=tools)
+        await on.session.send("Do it")
+        await source.asked.wait()
+        on.session.interrupt()
+        await on.session.settled()
+        assert (on.stopped, failures(on), server.requests) == ("aborted", [], [])

@@ -39,4 +39,6 @@ def test_a_missing_count_changes_nothing() -> None:
 def test_tools_and_calls_count_and_wide_characters_weigh_more() -> None:
     with_tools = Payload(PAYLOAD.messages, [{"type": "function", "function": {"name": "x" * 400}}])
     assert payload_tokens(with_tools) > payload_tokens(PAYLOAD) + 100
+    named = Payload([{**PAYLOAD.messages[0], "role": "r" * 400}], [])
+    assert payload_tokens(named) == payload_tokens(PAYLOAD), "who speaks is in what each message costs"
     assert text_tokens("漢" * 100) > 2 * text_tokens("a" * 100)

@@ -70,3 +70,5 @@ def test_what_is_not_there_is_nothing_in_the_folder_that_one_is_in(
     monkeypatch.chdir(tmp_path)
     assert workspace.secret_twin("gone/key") == ""
     assert workspace.resolve("gone/link") == "gone/link"
+    with pytest.raises(FileNotFoundError, match="gone/key does not exist"):
+        workspace.read("gone/key")

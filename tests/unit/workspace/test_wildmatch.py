@@ -106,6 +106,7 @@ def test_git_agrees(repository: Path, patterns: list[str], paths: list[str]) -> 
         ("x[!a]b", "x/b", False),
         ("[a-\\", "a", False),
         ("[[:alpha:", "a", False),
+        ("[xa:]", "a", True),
         ("[[:alpha:x", "a", False),
     ],
 )
