@@ -164,7 +164,7 @@ async def test_a_probe_that_fails_is_told_in_the_servers_words(
     diagnosis = await examined(server)
     assert results(diagnosis) == GOOD | findings
     first = next(check for check in diagnosis.checks if check.name == next(iter(findings)))
-    assert "Out of luck" in first.detail
+    assert "Out of luck" in first.detail and "Out of luck" in diagnosis.checks[-1].detail
 
 
 async def test_a_wrong_key(server: WireServer) -> None:
@@ -214,6 +214,7 @@ async def test_a_web_page(server: WireServer) -> None:
     server.always(document("<html><title>Hello</title></html>", content_type="text/html"))
     diagnosis = await examined(server)
     assert results(diagnosis)["streaming"] is False and not diagnosis.usable
+    assert results(diagnosis)["key"] is None
 
 
 STALE = Profile(

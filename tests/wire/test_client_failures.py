@@ -215,6 +215,11 @@ async def test_a_full_context_inside_the_stream(server: WireServer) -> None:
     assert failed.kind is FailureKind.CONTEXT_FULL
 
 
+async def test_a_request_that_is_refused_inside_the_stream_is_not_sent_again(server: WireServer) -> None:
+    failed = await failure(server, stream({"error": {"message": "No such thing", "type": "invalid_request_error"}}))
+    assert (failed.kind, len(server.requests)) == (FailureKind.INVALID_REQUEST, 1)
+
+
 async def test_the_window_that_a_server_names_is_learned(server: WireServer) -> None:
     server.always(error(400, "This model's maximum context length is 8192 tokens."))
     async with client_of(server) as client:
