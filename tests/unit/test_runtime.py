@@ -109,6 +109,9 @@ def test_nothing_is_committed_where_nobody_wants_it(runtime: Runtime) -> None:
 
 
 def test_of_commands_that_wait_for_trust_nothing_is_said_where_there_are_none(runtime: Runtime) -> None:
+    commands = runtime.workspace.root / ".claude/commands"
+    commands.mkdir(parents=True)
+    (commands / "trusted.md").write_text("Do it.")
     assert news_of_held(runtime, Catalogue()) == ""
 
 

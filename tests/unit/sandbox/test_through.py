@@ -121,12 +121,12 @@ async def test_what_is_gone_for_the_command_takes_only_its_own_folder_along(root
 @pytest.mark.layer
 async def test_of_a_folder_that_is_replaced_each_file_is_told_once(root: Path, tmp_path: Path) -> None:
     (root / ".gitignore").write_text("*.log\n")
-    for name in ("d/both", "d/gone", "d/in/gone", "d/in/a.log", "d/a.log"):
+    for name in ("d/both", "d/gone", "d/in/gone", "d/in/a.log", "d/a.log", "d/pipe"):
         put(root / name)
     workspace = Workspace(root)
     sandbox = Sandbox(workspace, tmp_path / "runs", own=(), ways=[Way.OVERLAY])
     async with sandbox.open({}) as run:
-        await printed(run, "rm -r d; mkdir d; echo new > d/both")
+        await printed(run, "rm -r d; mkdir d; echo new > d/both; mkfifo d/pipe")
         found = await run.changes()
         assert [(each.path, each.is_gone) for each in found.touched] == [
             ("d/both", False),
@@ -134,4 +134,5 @@ async def test_of_a_folder_that_is_replaced_each_file_is_told_once(root: Path, t
             ("d/in/gone", True),
         ]
         assert found.through == ("d/a.log", "d/in/a.log")
+        assert found.left_out == ("d/pipe: not a regular file",)
         assert not Keeping(workspace, {}).holds("d/a.log")
