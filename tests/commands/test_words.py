@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.arguments import flags_of
+from app.cli.parser import command_parser
 from app.cli.terminal import _VisibleText
 from tests.commands.test_commands import PATCH, Run, document, refused, signoff, workspace
 from tests.terminal.terminal import signoff_command
@@ -43,7 +44,6 @@ def test_what_is_wrong_is_said_in_a_line(signoff: Run, words: tuple[str, ...], c
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("demo-server", "--tokens-per-second", "0"), "must be more than 0"),
         (("run", "hello", "--gate", "every-edit:2"), "give every-edit, chain, or chain:N"),
         (("run", "hello", "--gate", "chain:0"), "give every-edit, chain, or chain:N"),
         (("run", "hello", "--gate", "chain:51"), "give every-edit, chain, or chain:N"),
@@ -53,6 +53,13 @@ def test_what_is_wrong_is_said_in_a_line(signoff: Run, words: tuple[str, ...], c
 def test_a_value_that_is_none_is_wrong_usage(signoff: Run, words: tuple[str, ...], told: str) -> None:
     done = signoff(*words)
     assert done.returncode == 2 and told in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("rate", ["0", "-1", "nan"])
+def test_a_demo_server_writes_at_some_speed(rate: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command_parser().parse_args(["demo-server", "--tokens-per-second", rate])
+    assert "must be more than 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
