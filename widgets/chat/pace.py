@@ -13,6 +13,8 @@ _LONGEST_PAUSE = 0.1
 _FLOOD, _EBB = 40_000, 20_000
 """Characters a second that nobody sees go by, twice what the fastest models write: of more, fewer are painted. Where
 other programs take part of the time, a flood comes slower: it is one until it is no faster than those models."""
+_LEAST = 0.05
+"""Seconds for which a flood has to last: one chunk right after a picture is none, however many a second that were."""
 _REST, _FLOOD_REST = 1.0, 16.0
 """How long a picture is left alone, in units of what it took to make it: the rest of the time is for reading what
 comes, and for other programs where there is but a part of a core for this one."""
@@ -62,7 +64,7 @@ class Pace:
     @property
     def in_flood(self) -> bool:
         """Whether more comes than anyone sees go by."""
-        return self._waiting > (_EBB if self._flooded else _FLOOD) * (self._clock() - self._taken)
+        return self._waiting > (_EBB if self._flooded else _FLOOD) * max(_LEAST, self._clock() - self._taken)
 
     def keys_go_first(self, *, in_hand: bool) -> bool:
         """Whether to ask again after `TYPING_PAUSE`; `in_hand`: a key is being dealt with."""

@@ -104,3 +104,14 @@ def test_a_word_after_a_pause_is_due_at_once_and_waits_for_keys_but_not_for_ever
     clock.now += 0.06
     pace.typed()
     assert not pace.keys_go_first(in_hand=True)
+
+
+def test_one_chunk_right_after_a_picture_is_no_flood() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.took()
+    clock.now += 0.001
+    pace.came(1_900)
+    assert not pace.in_flood
+    pace.came(200)
+    assert pace.in_flood
