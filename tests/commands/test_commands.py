@@ -241,7 +241,7 @@ def test_what_cannot_be_decided_is_refused_with_3(signoff: Run, workspace: Path)
     ],
 )
 def test_a_patch_that_does_not_fit_is_refused_with_3(signoff: Run, workspace: Path, patch: str) -> None:
-    assert refused(signoff("stage", "-", stdin=patch), 3).startswith("signoff: Nothing was staged: ")
+    assert refused(signoff("stage", "-", stdin=patch), 3).startswith("signoff: The patch was not taken: ")
     assert document(signoff("proposals", "--all", "--json")) == []
 
 
