@@ -167,25 +167,37 @@ async def test_a_response_that_pours_leaves_turns_of_the_event_loop_to_others(se
 
 
 async def test_a_response_that_pours_waits_for_others_who_need_many_turns(server: WireServer) -> None:
-    """As a key does on its way through the queues of all widgets to the screen."""
-    server.script([stream(*[chunk("word ")] * 10_000, chunk(finish="stop"), DONE)])
-    streamed = 0
-    slices: list[int] = []
+    """As a key does on its way through the queues of all widgets to the screen.
 
-    async def work() -> None:
-        while True:
-            seen = []
-            for _ in range(30):
-                sum(range(10_000))
-                await asyncio.sleep(0)
-                seen.append(streamed)
-            slices.append(len(set(seen)) - 1)
-            await asyncio.sleep(0.01)
+    Whether others are at work is told by how long a turn of the loop takes, which a loaded machine may blur for a
+    while; without the wait it is never told.
+    """
 
-    async with client_of(server) as client, aclosing(client.stream(opening)) as updates:
-        others = asyncio.create_task(work())
-        async for _ in updates:
-            streamed += 1
-        others.cancel()
-    assert len(slices) > 5
-    assert statistics.median(slices) <= 1
+    async def handed_on() -> float:
+        """How often something is handed on while others need thirty turns, in the median."""
+        server.script([stream(*[chunk("word ")] * 10_000, chunk(finish="stop"), DONE)])
+        streamed = 0
+        slices: list[int] = []
+
+        async def work() -> None:
+            while True:
+                seen = []
+                for _ in range(30):
+                    sum(range(10_000))
+                    await asyncio.sleep(0)
+                    seen.append(streamed)
+                slices.append(len(set(seen)) - 1)
+                await asyncio.sleep(0.01)
+
+        async with client_of(server) as client, aclosing(client.stream(opening)) as updates:
+            others = asyncio.create_task(work())
+            async for _ in updates:
+                streamed += 1
+            others.cancel()
+        assert len(slices) > 5
+        return statistics.median(slices)
+
+    tries = 3
+    while await handed_on() > 1:
+        tries -= 1
+        assert tries
