@@ -197,7 +197,6 @@ async def test_a_response_that_pours_waits_for_others_who_need_many_turns(server
         assert len(slices) > 5
         return statistics.median(slices)
 
-    tries = 3
-    while await handed_on() > 1:
-        tries -= 1
-        assert tries
+    # The first time also what is imported takes its time.
+    await handed_on()
+    assert min([await handed_on() for _ in range(3)]) <= 1
