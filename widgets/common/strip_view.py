@@ -36,6 +36,8 @@ class StripView(ScrollView):
         self._painted_rows: tuple[tuple[Size, Offset], list[Strip]] | None = None
         """The rows as of the last picture, or of the next where that is asked for already, and where they are; None
         once all are to be painted."""
+        self._asked = False
+        """Some rows are to be painted, and were not yet."""
         self._bar: list[Segment] = []
         """What the scroll bar looks like."""
         self._bar_moves = False
@@ -59,9 +61,12 @@ class StripView(ScrollView):
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def refresh_changed(self) -> None:
-        """Draw the rows that look different than before: all where it has scrolled, few where a line goes on."""
+        """Draw the rows that look different than before: all where it has scrolled, few where a line goes on.
+
+        Which they are is looked at once for a picture: where more changes before it, all are drawn.
+        """
         before = self._painted_rows
-        if before is None or before[0] != self._place:
+        if before is None or before[0] != self._place or self._asked:
             self.refresh()
             return
         self._painted_rows = None
@@ -69,6 +74,7 @@ class StripView(ScrollView):
         width = self.size.width
         rows = zip(before[1], self.render_lines(self.size.region), strict=True)
         if changed := [Region(0, y, width, 1) for y, (old, new) in enumerate(rows) if old is not new and old != new]:
+            self._asked = True
             super().refresh(*changed)
 
     @property
@@ -98,6 +104,7 @@ class StripView(ScrollView):
         if crop != self.size.region:
             # A row that the mouse is over: not all that is painted.
             return self._rows(crop)
+        self._asked = False
         if self._painted_rows is None or self._painted_rows[0] != self._place:
             self._painted_rows = self._place, self._rows(crop)
         return self._painted_rows[1]
