@@ -126,11 +126,12 @@ class Transcript(StripView, can_focus=True):
         self._layout, self._slots, self._cursor = layout, layout.slots, EntryCursor(layout.slots)
         self._painter_now = None
 
-    def apply(self, changes: Iterable[Change], *, flood: bool = False) -> bool:
+    def apply(self, changes: Iterable[Change], *, streams: bool = False, flood: bool = False) -> bool:
         """Show changes; returns False while some layout is left for `work_on`.
 
         Then there is a picture once that is done, or when the next changes come: one for each time that some come.
-        In a `flood` of text, what is shown cannot be selected: it is gone before anyone could.
+        Where text `streams`, few rows change, and only they are drawn. In a `flood` of it, what is shown cannot be
+        selected: it is gone before anyone could.
         """
         self._flood = flood
         behind = self._layout.behind
@@ -146,13 +147,13 @@ class Transcript(StripView, can_focus=True):
             self._unseen += added
             self.post_message(self.FollowChanged(False, self._unseen))
         if behind or not self._layout.behind:
-            self._settle()
+            self._settle(streams=streams)
         return not self._layout.behind
 
     def work_on(self) -> bool:
         """Go on with layout that did not fit into its budget; returns True when nothing is left."""
         if self._layout.behind and self._layout.catch_up(self._near):
-            self._settle()
+            self._settle(streams=True)
         return not self._layout.behind
 
     def _take(self, change: Change) -> int | None:
@@ -166,7 +167,7 @@ class Transcript(StripView, can_focus=True):
         row, height = self.scroll_offset.y, self.size.height
         return range(row - height, row + 3 * height)
 
-    def _settle(self) -> None:
+    def _settle(self, *, streams: bool = False) -> None:
         """Make what is on screen exact, keeping it in place, and follow the end if that is wanted."""
         if not self._width or not self.size.height:
             return
@@ -176,7 +177,10 @@ class Transcript(StripView, can_focus=True):
             self._move_to(self._slots.total - self.size.height)
         else:
             self._show_from(self.scroll_offset.y)
-        self.refresh_changed()
+        if streams:
+            self.refresh_changed()
+        else:
+            self.refresh()
 
     def _show_from(self, row: int, anchor: int | None = None) -> None:
         """Make the screen that begins at `row` exact; the slot `anchor` stays where it is on it."""
