@@ -182,8 +182,6 @@ class Document:
     @property
     def final_newline(self) -> bool:
         """Whether the last line ends in a newline; an empty file has nothing left open, so True."""
-        if not self.wide:
-            return self.data in (b"", self.mark) or self.data.endswith(b"\n")
         return self.data == self.mark or self.endings[-1] != ""
 
     def display_lines(self, *, show_returns: bool = False) -> tuple[str, ...]:

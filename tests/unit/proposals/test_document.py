@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.refusals import NotEditable
-from app.proposals.text.document import MAX_LINES, Document, display_pair, split_lines, split_text
+from app.proposals.text.document import MAX_LINES, Document, display_pair, encode, split_lines, split_text
 
 CORPUS = {
     "empty": b"",
@@ -112,6 +112,8 @@ def test_a_lone_surrogate_has_no_bytes() -> None:
     for document in (Document(b"a\n"), Document(CORPUS["utf-16 le"])):
         with pytest.raises(NotEditable):
             document.encode_text("\ud800")
+    with pytest.raises(NotEditable, match="half of a character pair"):
+        encode("\ud800")
 
 
 def test_display_shows_endings_only_where_they_differ() -> None:

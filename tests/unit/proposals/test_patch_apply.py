@@ -280,6 +280,12 @@ def test_a_deletion_without_its_lines_is_of_an_empty_file() -> None:
     assert apply(b"a\n", "*** Begin Patch\n*** Delete File: x\n*** End Patch\n")[0] == b""
 
 
+def test_a_line_right_below_a_complete_body_is_one_more_of_it_and_no_list() -> None:
+    with pytest.raises(EditRefused):
+        apply("a\n", hunk("-a\n+b\n- one item\n", "@@ -1 +1 @@"))
+    assert apply("a\n", hunk("-a\n+b\n\n- one item\n", "@@ -1 +1 @@"))[0] == b"b\n"
+
+
 def test_hunks_come_in_order() -> None:
     two = "@@\n-class A:\n+class C:\n@@\n         start()\n-        return 1\n+        return 2\n"
     with pytest.raises(AmbiguousMatch, match="Hunk 2 of 2"):

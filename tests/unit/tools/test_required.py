@@ -30,6 +30,7 @@ PARTS = [
         ("x{,3}yz", {"yz"}),
         (r"\d+-\d+", {"-"}),
         (r"\x41\u0042c", {"c"}),
+        ("(?P<n>a)(?P=n)bc", {"bc"}),
         (r"\N{LATIN SMALL LETTER A}b", {"b"}),
         ("(?=one)two(?<!three)", {"two"}),
         ("(?x) a b", set()),
