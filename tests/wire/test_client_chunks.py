@@ -36,6 +36,7 @@ HELLO = (chunk("Hel"), chunk("lo"), chunk(finish="stop"))
         pytest.param(stream(odd(choices=None), *HELLO, DONE), id="null choices"),
         pytest.param(stream(odd(choices="none"), *HELLO, DONE), id="choices that are no list"),
         pytest.param(stream({"id": "x"}, *HELLO, DONE), id="no choices"),
+        pytest.param(stream(odd(code=0, message="Success", detail=None), *HELLO, DONE), id="said to be no error"),
         pytest.param(stream(chunk(None), chunk(content=None), *HELLO, DONE), id="null content"),
         pytest.param(
             stream(*(chunk(text, role="assistant") for text in ("Hel", "lo", "")), HELLO[2], DONE), id="role"

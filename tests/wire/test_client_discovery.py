@@ -1,5 +1,6 @@
 """Finding model servers on this machine: by what they answer, not by their port."""
 
+import asyncio
 import json
 from contextlib import ExitStack
 from typing import Any
@@ -51,6 +52,32 @@ async def test_the_kind(server: WireServer, kind: str, answers: dict[str, Any], 
 async def test_what_is_no_model_server_is_not_found(server: WireServer, answer: Any) -> None:
     play(server, {"/v1/models": answer})
     assert await local_servers([server.port], patience=20) == []
+
+
+async def test_a_page_of_an_error_is_no_list(server: WireServer) -> None:
+    server.route("/v1/models", document(listing("vllm", "a"), status=503))
+    assert await local_servers([server.port], patience=20) == []
+
+
+@pytest.mark.parametrize("greeting", [b"HTTP/1.1 200 OK\r\n\r\n{nope", b"HTTP", b"", None])
+async def test_one_that_answers_nothing_else_is_of_no_known_kind(greeting: bytes | None) -> None:
+    """Nonsense in place of a greeting, half an answer, none; or nobody listens any more."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = await reader.readuntil(b"\r\n\r\n")
+        if asked.startswith(b"GET /v1/models "):
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + json.dumps(listing("me", "a")).encode())
+            if greeting is None:
+                listening.close()
+        else:
+            writer.write(greeting or b"")
+        writer.close()
+
+    listening = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with listening:
+        port = listening.sockets[0].getsockname()[1]
+        found = await local_servers([port], patience=20)
+    assert found == [LocalServer("unknown", f"http://127.0.0.1:{port}/v1", ("a",))]
 
 
 @pytest.mark.timeout(6)

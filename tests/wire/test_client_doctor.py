@@ -118,6 +118,8 @@ async def test_the_truth_about_an_endpoint(
     assert results(diagnosis) == GOOD | findings
     assert diagnosis.profile == Profile(**learned)
     assert diagnosis.usable
+    limits = f"without certainty or with a fallback: {', '.join(findings)}"
+    assert (limits if findings else "honours everything") in diagnosis.summary
     cache: dict[str, dict[str, Any]] = {}
     replace_learned(cache, Endpoint(server.base_url, "test-model"), diagnosis.profile)
     assert resolve(server.base_url, "test-model", cache=cache) == diagnosis.profile
@@ -199,6 +201,16 @@ async def test_a_model_that_is_not_listed_but_answers(server: WireServer) -> Non
     diagnosis = await examined(server)
     assert results(diagnosis) == GOOD
     assert "not listed" in next(check.detail for check in diagnosis.checks if check.name == "model")
+
+
+@pytest.mark.parametrize(("name", "found"), [("test-model", (True, "is listed")), ("other", (None, "not checked"))])
+async def test_what_the_list_says_of_a_model_that_does_not_answer(
+    server: WireServer, name: str, found: tuple[bool | None, str]
+) -> None:
+    server.models = [name]
+    server.always(error(401, "Expired", code="invalid_api_key"))
+    check = next(check for check in (await examined(server)).checks if check.name == "model")
+    assert check.ok is found[0] and found[1] in check.detail
 
 
 async def test_a_server_that_is_not_there() -> None:

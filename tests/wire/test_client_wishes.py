@@ -9,8 +9,9 @@ import pytest
 
 from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import resolve
+from app.llm.client import ModelClient
 from app.llm.failures.errors import RequestError
-from app.llm.types import Payload, ProfileCorrected
+from app.llm.types import Endpoint, Payload, ProfileCorrected
 from app.llm.wires.items import CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
 from app.llm.wires.registry import SentRequest, wire_of
 from app.llm.wishes import Wishes
@@ -206,3 +207,21 @@ async def test_without_settings_a_request_is_as_ever(server: WireServer) -> None
     async with client_of(server) as client:
         await updates_of(client, opening)
     assert server.last.body.keys() == {"model", "messages", "stream", "stream_options", "tools"}
+
+
+async def test_a_turn_with_another_model_or_effort_has_a_client_of_its_own(server: WireServer) -> None:
+    made: list[tuple[str, str]] = []
+
+    def another(model: str, effort: str) -> ModelClient:
+        made.append((model, effort))
+        return ModelClient(Endpoint(server.base_url, model), Profile())
+
+    async with client_of(server, another=another) as client:
+        for model, effort in (("", ""), ("test-model", "")):
+            assert client.wished(model, effort) is client
+        for _ in range(2):
+            assert client.wished("other", "high").endpoint.model == "other"
+        assert client.wished("", "high") is not client
+        assert made == [("other", "high"), ("test-model", "high")]
+    async with client_of(server) as lone:
+        assert lone.wished("other", "high") is lone

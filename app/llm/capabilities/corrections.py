@@ -163,8 +163,6 @@ def _echoes(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correcti
         r"['\"]?\bname\b['\"]? is unsupported|\bname\b.{0,40}extra", failure.text
     ):
         changes["tool_name_on_result"] = False
-    if not changes:
-        return
     yield changed(f"echo:{','.join(changes)}", profile, "The server takes standard fields only.", **changes)
 
 

@@ -46,7 +46,7 @@ def _one_refused(profile: Profile, failure: Failure, payload: Payload) -> Iterat
 
 
 def _none_taken(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
-    if not payload.images or not profile.takes_images:
+    if not payload.images:
         return
     clear = failure.status is not None and failure.status < _ITS_OWN_FAULT and _SPEAKS_OF_IT.search(failure.text)
     if clear or _SAYS_SO.search(failure.text):
@@ -55,7 +55,7 @@ def _none_taken(profile: Profile, failure: Failure, payload: Payload) -> Iterato
 
 def _all_else_failed(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     """A history with an image that some server refuses in words of its own would never be answered again."""
-    if payload.images and profile.takes_images and failure.status in _UNREADABLE:
+    if payload.images and failure.status in _UNREADABLE:
         yield _without(profile)
 
 

@@ -133,10 +133,6 @@ class ResponseAssembly:
         return rest
 
     def _delta(self, delta: Mapping[str, Any], deltas: Deltas) -> None:
-        if len(delta) == 1 and "content" in delta:
-            # Nearly all of them are no more than a token.
-            self._content(delta["content"], deltas)
-            return
         # `reasoning` and `reasoning_content` say the same where both are sent.
         thought = delta.get("reasoning_content") or delta.get("reasoning")
         self._thought(thought, deltas)

@@ -124,7 +124,7 @@ class CallAssembly:
 
     def _joined_name(self, slot: _Slot, name: str) -> str:
         """The name of a call after one more delta brought (a piece of) it."""
-        if not slot.name or name == slot.name:
+        if not slot.name:
             return name
         if slot.name in self._tool_names or slot.characters:
             return slot.name

@@ -4,7 +4,6 @@ import re
 from dataclasses import dataclass, field
 
 _OPENERS = ("<think>", "<thinking>")
-_HIGH_SURROGATE = re.compile("[\ud800-\udbff]$")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -16,13 +15,12 @@ class SurrogateJoiner:
 
     def feed(self, text: str) -> str:
         """The text that is whole by now."""
-        if not self._held and not _SURROGATE.search(text):
-            return text
-        text = self._held + text
-        self._held = ""
-        if _HIGH_SURROGATE.search(text):
+        text, self._held = self._held + text, ""
+        if "\ud800" <= text[-1:] <= "\udbff":
             text, self._held = text[:-1], text[-1]
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        if _SURROGATE.search(text):
+            text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return text
 
     def finish(self) -> str:
         """What is left: at most one replacement character."""
@@ -66,7 +64,7 @@ class ThinkSplitter:
                 self._state, self._held = "thinking", ""
                 self._closer = opener.replace("<", "</")
                 return self._thinking(stripped.removeprefix(opener))
-        if not stripped or any(opener.startswith(stripped) for opener in _OPENERS):
+        if any(opener.startswith(stripped) for opener in _OPENERS):
             self._held = text
             return "", ""
         self._state, self._held = "answer", ""

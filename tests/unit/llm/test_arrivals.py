@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.arrivals import Arrivals
+from app.llm.arrivals import Arrivals, Others
 
 LARGE = 2**13
 
@@ -68,3 +68,34 @@ async def test_a_body_that_nobody_takes_is_read_no_further_and_closed() -> None:
             await asyncio.sleep(0)
     assert body.read < 100
     assert body.closed
+
+
+async def test_the_rest_of_a_body_is_waited_for_in_vain_without_a_word() -> None:
+    cut, silent = Body([b"some"], ValueError("cut")), Body([b"some"])
+    async with Arrivals(cut()) as arrivals:
+        await arrivals.drain(60)
+    assert cut.closed
+
+    async def stays_open() -> AsyncGenerator[bytes]:
+        async for piece in silent():
+            yield piece
+            await asyncio.Event().wait()
+
+    async with Arrivals(stays_open()) as arrivals:
+        assert await arrivals.take() == b"some"
+        await arrivals.drain(0)
+
+
+async def test_where_nobody_else_has_anything_to_do_nothing_is_waited_for() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    await Others().go_first()
+    counting.cancel()
+    assert turns <= 2

@@ -91,6 +91,54 @@ def test_calls_survive_every_numbering_and_cut(
     assert not any(call.invalid for call in completed.calls)
 
 
+A_CALL = {"function": {"name": "edit_file"}}
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [{"index": 0, "id": "1", **A_CALL}, {"function": {"arguments": '{"a": 1}'}}],
+        [{"function": {"arguments": '{"a": '}}, A_CALL, {"function": {"arguments": "1}"}}],
+        [{"function": {"arguments": '{"a": 1}'}}, A_CALL],
+        [{"function": {"name": "edit_file", "arguments": '{"a": 1}'}}, {"function": {"arguments": "\n"}}],
+        [{"function": {"name": "edit"}}, {"function": {"name": "_file"}}, {"function": {"arguments": '{"a": 1}'}}],
+    ],
+)
+def test_what_names_no_other_call_goes_on_with_this_one(pieces: list[dict[str, Any]]) -> None:
+    completed, _, _ = assembled([chunk(tool_calls=[piece]) for piece in pieces])
+    assert [(call.name, call.arguments) for call in completed.calls] == [("edit_file", {"a": 1})]
+
+
+def test_a_piece_that_begins_like_what_was_said_is_one_more() -> None:
+    said = [{"choices": [{"message": {"content": text}}]} for text in ("ha", "haha", "!")]
+    assert assembled(said)[0].text == "hahaha!"
+
+
+def test_a_whole_message_is_taken_in_any_of_its_forms() -> None:
+    parts = [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Hello"}]
+    whole = {"object": "chat.completion", "choices": [{"message": {"content": parts}, "finish_reason": "stop"}]}
+    completed, _, _ = assembled([whole])
+    assert (completed.text, completed.reasoning) == ("Hello", "Hm.")
+
+
+@pytest.mark.parametrize("said", [{"x_groq": {"id": "req_1"}}, {"usage": "none", "x_groq": 3}, {"usage": [7]}])
+def test_what_counts_no_tokens_is_no_usage(said: dict[str, Any]) -> None:
+    assert assembled([{**chunk(content="Hi"), **said}])[0].usage is None
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (["a\ud83c", "\udf89b"], "a🎉b"),
+        (["\ud83c", "\udf89"], "🎉"),
+        (["\ud83d\n"], "\ufffd\n"),
+        (["\ud83d"], "\ufffd"),
+    ],
+)
+def test_half_a_character_waits_for_its_other_half_and_for_nothing_else(pieces: list[str], text: str) -> None:
+    assert assembled([chunk(content=piece) for piece in pieces])[0].text == text
+
+
 KEYS = (
     *(
         "choices",

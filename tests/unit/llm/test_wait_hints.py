@@ -46,6 +46,8 @@ LATER = datetime(2026, 3, 1, 12, 0, 42, tzinfo=UTC)
         ({"retry-after": "-1"}, None),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "nan"}, None),
+        # What only holds a duration is none: this moment has passed.
+        ({"x-ratelimit-reset-requests": "-6m0s"}, None),
         ({"retry-after": "inf"}, None),
         ({"retry-after": format_datetime(datetime(2020, 1, 1, tzinfo=UTC), usegmt=True)}, None),
         ({"x-ratelimit-reset-requests": "never"}, None),
