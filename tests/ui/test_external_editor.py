@@ -1,5 +1,6 @@
 """The user's own editor: what is said where it does not do, and that the terminal is the app's again in any case."""
 
+import asyncio
 import contextlib
 import shlex
 import signal
@@ -17,12 +18,15 @@ class Lending(App[None]):
     """Its terminal can be lent; as with Textual's own, it is taken back only where nothing was raised meanwhile."""
 
     has_terminal = True
+    heard = False
+    """Whether the app has turned to anything else since, such as a key."""
 
     @contextlib.contextmanager
     def suspend(self) -> Iterator[None]:
         self.has_terminal = False
         yield
         self.has_terminal = True
+        asyncio.get_running_loop().call_soon(setattr, self, "heard", True)
 
 
 async def edited(app: App[None], command: str, folder: Path) -> str:
@@ -31,7 +35,9 @@ async def edited(app: App[None], command: str, folder: Path) -> str:
     before = signal.getsignal(signal.SIGINT)
     async with app.run_test():
         try:
-            return await ExternalEditor(app, attention, lambda: command, folder, {}).edit("text\n", name="a/b.py")
+            text = await ExternalEditor(app, attention, lambda: command, folder, {}).edit("text\n", name="a/b.py")
+            assert not (isinstance(app, Lending) and app.heard), "what is typed goes on with the text"
+            return text
         finally:
             assert signal.getsignal(signal.SIGINT) is before and not attention.paused
 

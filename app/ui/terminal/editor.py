@@ -71,14 +71,14 @@ class ExternalEditor:
         with tempfile.TemporaryDirectory(prefix="signoff-edit-") as folder:
             file = Path(folder) / (Path(name).name or "text.txt")
             await asyncio.to_thread(_write, file, text)
+            # Read before the terminal is back: what is typed from then on goes on with this text.
             with self._asleep():
-                code = await self._run([*command, str(file)])
-            if code:
-                raise EditorFailed(f"{command[0]} ended with exit code {code}; the text is as it was.")
-            try:
-                return await asyncio.to_thread(_read, file)
-            except OSError as error:
-                raise EditorFailed(f"What {command[0]} saved cannot be read: {error.strerror}.") from error
+                if code := await self._run([*command, str(file)]):
+                    raise EditorFailed(f"{command[0]} ended with exit code {code}; the text is as it was.")
+                try:
+                    return await asyncio.to_thread(_read, file)
+                except OSError as error:
+                    raise EditorFailed(f"What {command[0]} saved cannot be read: {error.strerror}.") from error
 
     async def _run(self, command: list[str]) -> int:
         try:
