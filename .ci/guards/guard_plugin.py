@@ -14,8 +14,10 @@ import guard_switches
 import pytest
 from _pytest.runner import runtestprotocol
 
-LIMIT = 300.0
-"""Seconds that the tests of one guard may take before it counts as noticed: without it, something waits for ever."""
+PATIENCE = 5.0
+"""In units of what the tests of a guard took with all guards in, after some seconds to begin with: if they take more it
+counts as noticed, since something waits for what never comes."""
+_BEGINNING = 10.0
 
 _seconds: Counter[str] = Counter()
 _failed: set[str] = set()
@@ -67,7 +69,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
                 if test in items and left > 0:
                     chosen.append(items[test])
                     left -= asked["seconds"][test]
-            noticed = _noticed(chosen, guard["number"]) if chosen else ""
+            limit = _BEGINNING + PATIENCE * (asked["most"] - left)
+            noticed = _noticed(chosen, guard["number"], limit) if chosen else ""
             print(json.dumps({**guard, "noticed": noticed}), file=results, flush=True)
             where, what = f"{guard['file']}:{guard['line']}", " ".join(guard["source"].split())[:70]
             by = noticed or f"by none of {len(chosen)} tests"
@@ -75,7 +78,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return True
 
 
-def _noticed(items: Sequence[pytest.Item], number: int) -> str:
+def _noticed(items: Sequence[pytest.Item], number: int, limit: float) -> str:
     """The test that fails without a guard, in a process of its own; empty if none does."""
     Path(guard_switches.OUT).write_text(str(number), encoding="utf-8")
     reader, writer = os.pipe()
@@ -97,22 +100,22 @@ def _noticed(items: Sequence[pytest.Item], number: int) -> str:
         os._exit(0)
     os.close(writer)
     try:
-        return _outcome(child, reader)
+        return _outcome(child, reader, limit)
     finally:
         os.close(reader)
         Path(guard_switches.OUT).write_text("0", encoding="utf-8")
 
 
-def _outcome(child: int, reader: int) -> str:
-    """What became of the tests of a guard."""
+def _outcome(child: int, reader: int, limit: float) -> str:
+    """What became of the tests of a guard, that may take so many seconds."""
     ending = os.pidfd_open(child)
-    ended = bool(select.select([ending], [], [], LIMIT)[0])
+    ended = bool(select.select([ending], [], [], limit)[0])
     os.close(ending)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     if not ended:
-        return f"nothing ended within {LIMIT:.0f} s"
+        return f"nothing ended within {limit:.0f} s"
     os.set_blocking(reader, False)
     try:
         said = os.read(reader, 10_000).decode()
