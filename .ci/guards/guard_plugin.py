@@ -15,8 +15,8 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 PATIENCE = 5.0
-"""In units of what the tests of a guard took with all guards in, after some seconds to begin with: if they take more it
-counts as noticed, since something waits for what never comes."""
+"""In units of what the tests of a guard took with all guards in, after some seconds to begin with: if they take more,
+something waits for what never comes, and the guard counts as noticed."""
 _BEGINNING = 10.0
 
 _seconds: Counter[str] = Counter()
