@@ -1,4 +1,4 @@
-"""`signoff demo-server`: the demo model by itself.
+"""`signoff demo-server`: the demo model by itself; and the demo model beside what else runs.
 
 Kept apart: of all commands just the one that runs is loaded.
 """
@@ -6,7 +6,9 @@ Kept apart: of all commands just the one that runs is loaded.
 import argparse
 import asyncio
 import signal
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from app.cli.output import CommandError, Exit
 
@@ -18,14 +20,21 @@ def serve_demo(arguments: argparse.Namespace) -> Exit:
     return Exit.DONE
 
 
-async def _serve(port: int, tokens_per_second: float) -> None:
+@asynccontextmanager
+async def demo_endpoint(tokens_per_second: float = 60.0, port: int = 0) -> AsyncIterator[dict[str, Any]]:
+    """The demo model, for as long as this is open: gives the settings that lead to it; raises CommandError."""
     from app.demo.server import DemoServerFailed, demo_server
 
     try:
         async with demo_server(tokens_per_second, port) as settings:
-            stopped = asyncio.Event()
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-            print(settings["base_url"], flush=True)
-            await stopped.wait()
+            yield settings
     except DemoServerFailed as error:
         raise CommandError(str(error)) from error
+
+
+async def _serve(port: int, tokens_per_second: float) -> None:
+    async with demo_endpoint(tokens_per_second, port) as settings:
+        stopped = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+        print(settings["base_url"], flush=True)
+        await stopped.wait()

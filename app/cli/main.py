@@ -247,7 +247,8 @@ def _open_app(arguments: AppArguments) -> int:
     # What error messages need is loaded once there is one: it all stands between the user and the first picture.
     if problem := _not_a_folder(arguments.workspace):
         return _wrong_usage(problem)
-    if not sys.stdin.isatty() or not sys.stdout.isatty():
+    # Textual draws on standard error.
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         return _wrong_usage("The app needs a terminal; use `signoff run PROMPT` in a pipe, or see `signoff --help`.")
     from app.workspace.breadth import too_wide
 
@@ -264,14 +265,13 @@ def _open_app(arguments: AppArguments) -> int:
 
             return open_app(arguments)
     except Exception as error:
-        from app.cli.output import Exit, print_error
-        from app.config.settings import ConfigError
-        from app.storage.errors import StorageError
+        from app.cli.output import exit_code, print_error
 
-        if not isinstance(error, ConfigError | StorageError):
+        code = exit_code(error)
+        if code is None:
             raise
         print_error(str(error))
-        return Exit.USAGE if isinstance(error, ConfigError) else Exit.FAILED
+        return code
 
 
 def _means(what: str) -> bool:

@@ -27,20 +27,11 @@ def open_app(arguments: AppArguments) -> int:
     """Run the app until the user leaves; returns the exit code.
 
     Raises:
-        ConfigError, StorageError: the workspace cannot be opened.
+        CommandError, ConfigError, StorageError: the workspace, the session or the demo cannot be opened.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    try:
-        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(WatchedSelector())) as runner:
-            return runner.run(_run(arguments))
-    except Exception as error:
-        from app.cli.output import CommandError, print_error
-        from app.demo.server import DemoServerFailed
-
-        if not isinstance(error, CommandError | DemoServerFailed):
-            raise
-        print_error(str(error))
-        return error.code if isinstance(error, CommandError) else 1
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(WatchedSelector())) as runner:
+        return runner.run(_run(arguments))
 
 
 async def _run(arguments: AppArguments) -> int:
@@ -100,17 +91,17 @@ async def _open(arguments: AppArguments, stack: AsyncExitStack) -> Opened:
     if arguments.demo:
         root, demo = await _demo(arguments.workspace, stack)
         flags |= demo
-    opened = await asyncio.to_thread(_open_workspace, root, flags, arguments)
-    stack.callback(opened.runtime.close)
-    return opened
+    runtime = await asyncio.to_thread(_open_workspace, root, flags)
+    stack.callback(runtime.close)
+    return await asyncio.to_thread(_opened, runtime, arguments)
 
 
 async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
     """The demo model, and its sample repository unless a folder was given."""
+    from app.cli.demo_server import demo_endpoint
     from app.demo.sample import SAMPLE_CHECK, create_sample
-    from app.demo.server import demo_server
 
-    flags = await stack.enter_async_context(demo_server())
+    flags = await stack.enter_async_context(demo_endpoint())
     if workspace:
         return Path(workspace), flags
     # The sample's own check, which needs no trust: it comes with signoff, as the sample does.
@@ -119,15 +110,14 @@ async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dic
     return await asyncio.to_thread(create_sample, Path(folder)), flags
 
 
-def _open_workspace(root: Path, flags: Mapping[str, Any], arguments: AppArguments) -> Opened:
+def _open_workspace(root: Path, flags: Mapping[str, Any]) -> "Runtime":
     from app.runtime.workspace import open_runtime
 
-    runtime = open_runtime(root, flags)
-    try:
-        return Opened(runtime, runtime.settings, _record(runtime, arguments), arguments.demo)
-    except BaseException:
-        runtime.close()
-        raise
+    return open_runtime(root, flags)
+
+
+def _opened(runtime: "Runtime", arguments: AppArguments) -> Opened:
+    return Opened(runtime, runtime.settings, _record(runtime, arguments), arguments.demo)
 
 
 def _record(runtime: "Runtime", arguments: AppArguments) -> "SessionRecord | None":

@@ -85,9 +85,9 @@ async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[s
     if not arguments.demo:
         yield flags
         return
-    from app.demo.server import demo_server
+    from app.cli.demo_server import demo_endpoint
 
-    async with demo_server() as settings:
+    async with demo_endpoint() as settings:
         yield flags | settings
 
 
@@ -370,9 +370,7 @@ class _Printer:
 
     def _name(self, uid: str) -> str:
         """The tool, and the file or command that it was called for."""
-        call = self._calls.get(uid)
-        if call is None:
-            return "tool"
+        call = self._calls[uid]
         given = call.arguments or {}
         subject = next((given[key] for key in _SUBJECTS if isinstance(given.get(key), str)), "")
         return f"{call.name} {subject}".strip().partition("\n")[0]

@@ -9,7 +9,6 @@ from app.cli.documents import ProposalLine, PushDocument
 from app.cli.output import CommandError, Exit, piped_bytes, print_error, print_json, print_line
 from app.cli.waiting import line_of
 from app.proposals.models import Proposal, ProposalState
-from app.proposals.refusals import EditRefused
 from app.runtime.workspace import Runtime
 
 if TYPE_CHECKING:
@@ -71,10 +70,7 @@ def _stage_diff(runtime: Runtime, file: str = "-") -> Proposal:
         data = piped_bytes("or paste the diff") if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise CommandError(f"Cannot read {file}: {error.strerror}.", Exit.USAGE) from error
-    try:
-        return runtime.service.stage_patch(data.decode("utf-8", "surrogateescape"))
-    except EditRefused as error:
-        raise CommandError(f"Nothing was staged: {error}", Exit.REFUSED) from error
+    return runtime.service.stage_patch(data.decode("utf-8", "surrogateescape"))
 
 
 def _print(proposal: Proposal, *, as_json: bool) -> None:

@@ -35,8 +35,7 @@ def stage_captured(runtime: Runtime) -> list[str]:
 def _stage(runtime: Runtime, name: str) -> None:
     captured = runtime.captured
     turn, files = captured.of_proposal(name), captured.files(name)
-    if turn is None or not files:
-        return
+    assert turn is not None, "a turn is kept for as long as what was captured in it"
     known = runtime.proposals.proposal(name)
     # What the user has begun to decide on stays as it is; the rest of the turn's edits stands beside it.
     own = known is None or (known.state is ProposalState.PENDING and known.last is None)

@@ -70,8 +70,7 @@ def leaving_on_signals(
 
     def receive(number: int, _: object) -> None:
         end_soon(128 + number, back)
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(leave, 128 + number)
+        loop.call_soon_threadsafe(leave, 128 + number)
 
     # Not `loop.add_signal_handler`: that needs the loop to turn, which is just what may have gone wrong.
     before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGHUP)}

@@ -277,6 +277,8 @@ class OpenSession:
 
     async def _left_over_recorded(self, lines: list[str]) -> None:
         if (session := self.session) is None:
+            for line in lines:
+                self._subscriber(Failed(line))
             return
         await session.catch_up()
         for line in lines:

@@ -116,15 +116,10 @@ class Runtime:
         return git_identity(self.workspace.root)
 
     def _hooks(self) -> "Sequence[Hook]":
-        """The hooks in force; none where it was said already that the configuration is wrong."""
-        from app.config.settings import ConfigError
-
+        """The hooks in force; raises ConfigError."""
         if self._configuration is None and not self._is_configured():
             return ()
-        try:
-            return self.settings.hook
-        except ConfigError:
-            return ()
+        return self.settings.hook
 
     def _is_configured(self) -> bool:
         return any(map(os.path.lexists, (self.places.config_file, self.workspace.root / trust.FILE_NAME)))

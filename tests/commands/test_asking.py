@@ -1,6 +1,7 @@
 """`signoff ask` as scripts use it: the answer, what it took, and what is wrong with a question."""
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,17 @@ def test_what_cannot_be_asked_is_said_in_a_line(
 def test_without_a_model_it_says_what_to_set(signoff: Run, model: dict[str, str]) -> None:
     done = signoff("ask", "P1", "why?", "--hunk", "1")
     assert done.returncode == 2 and "No model is set up" in done.stderr
+
+
+def test_an_answer_that_cannot_be_kept_is_a_failure(signoff: Run, model: dict[str, str], tmp_path: Path) -> None:
+    database = sqlite3.connect(tmp_path / "home" / "state" / "signoff.db")
+    database.execute(
+        "CREATE TRIGGER eio BEFORE INSERT ON events WHEN NEW.type = 'side_answer'"
+        " BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END"
+    )
+    database.commit()
+    database.close()
+    with WireServer() as server:
+        server.say("It is louder.")
+        done = signoff("ask", "P1", "why?", "--hunk", "1", OPENAI_BASE_URL=server.base_url, **model)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "signoff: The answer could not be kept.\n")

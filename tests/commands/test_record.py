@@ -268,6 +268,9 @@ def test_notes_say_what_was_reviewed_and_git_ai_reads_exactly_the_approved_lines
     git(committed, "commit", "--quiet", "-m", "the model's")
     assert main(["notes", "--git-ai"]) == 0
     assert "3 decisions on 2 files" in capsys.readouterr().out
+    counts = {"decisions": 3, "files": 2, "lines": 5}
+    head = git(committed, "rev-parse", "HEAD").strip()
+    assert printed(capsys, "notes", "--git-ai", "--json") == {"commit": head, **counts}
     document = json.loads(git(committed, "notes", "--ref=signoff", "show", "HEAD"))
     assert [one["proposal"] for one in document["decisions"]] == ["P1", "P2", "P3"]
     assert all(one["who"] == "Ann <ann@example.org>" for one in document["decisions"])
@@ -326,3 +329,16 @@ def test_the_log_tells_at_which_host_the_model_answered(committed: Path, capsys:
     printed(capsys, "undo", "P3", "--json")
     [line] = printed(capsys, "log", "--json")
     assert line["origin"]["host"] == "models.example:8443"
+
+
+def test_of_what_was_pruned_a_note_claims_no_lines(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    git(committed, "add", "--all")
+    git(committed, "commit", "--quiet", "-m", "the model's")
+    runtime = open_runtime(committed, {}, {})
+    with runtime.database.transaction() as connection:
+        connection.execute("DELETE FROM blobs WHERE CAST(data AS TEXT) LIKE 'line%'")
+    runtime.close()
+    noted = printed(capsys, "notes", "--git-ai", "--json")
+    assert (noted["files"], noted["lines"]) == (2, 2)
+    attested, _, _ = git(committed, "notes", "--ref=ai", "show", "HEAD").partition("\n---\n")
+    assert attested.splitlines()[0] == '"sub folder/new.txt"'

@@ -1,16 +1,22 @@
 """What the commands make of words that say too little, too much or something else; and what `signoff doors` does."""
 
+import contextlib
+import gc
 import io
 import json
+import os
 import signal
 import socket
 import subprocess
+import sys
 from argparse import Namespace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from app.cli.arguments import flags_of
+from app.cli.main import main
 from app.cli.parser import command_parser
 from app.cli.terminal import _VisibleText
 from tests.commands.test_commands import PATCH, Run, document, refused, signoff, workspace
@@ -115,13 +121,16 @@ def test_the_keys_are_a_document(signoff: Run) -> None:
     assert all({"id", "title", "keys", "scope", "help"} <= one.keys() for one in keys) and len(keys) > 50
 
 
-def test_a_file_that_has_become_a_folder_is_not_what_was_signed(signoff: Run, workspace: Path) -> None:
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
+def test_what_is_no_file_any_more_is_not_what_was_signed(
+    signoff: Run, workspace: Path, make: Callable[[Path], None]
+) -> None:
     signoff("stage", stdin=PATCH)
     assert signoff("approve", "P1").returncode == 0
     (workspace / "notes.txt").unlink()
-    (workspace / "notes.txt").mkdir()
+    make(workspace / "notes.txt")
     done = signoff("log", "--verify")
-    assert "notes.txt" in done.stdout + done.stderr
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "  notes.txt has changed since P1")
 
 
 def test_a_commit_that_fails_leaves_what_was_written(signoff: Run, workspace: Path, tmp_path: Path) -> None:
@@ -193,3 +202,35 @@ def test_what_is_noted_on_a_commit_is_a_document(signoff: Run, workspace: Path) 
     assert (noted["decisions"], noted["files"]) == (1, 1)
     # Of a patch nobody knows a model that made it.
     assert json.loads(signoff("notes", "--json", "--git-ai", **said).stdout)["lines"] == 0
+
+
+@contextlib.contextmanager
+def terminal() -> Iterator[None]:
+    """The standard streams are those of a terminal; what the app does to this process at its start is undone."""
+    collects, (ours, theirs) = gc.isenabled(), os.openpty()
+    with contextlib.ExitStack() as files, pytest.MonkeyPatch.context() as streams:
+        files.callback(os.close, ours)
+        for name in ("stdin", "stdout", "stderr"):
+            stream = os.fdopen(os.dup(theirs), "r" if name == "stdin" else "w")
+            streams.setattr(sys, name, files.enter_context(stream))
+        os.close(theirs)
+        yield
+        if collects:
+            gc.enable()
+
+
+def test_a_defect_at_the_start_of_the_app_is_shown_as_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As where a part of the program was not installed.
+    monkeypatch.setitem(sys.modules, "app.cli.open_app", None)
+    with terminal(), pytest.raises(ModuleNotFoundError, match=r"app\.cli\.open_app"):
+        main([str(tmp_path)])
+
+
+@pytest.mark.parametrize("name", ["stdin", "stdout", "stderr"])
+def test_the_app_needs_all_streams_of_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    with terminal(), (tmp_path / "elsewhere").open("w+") as elsewhere:
+        monkeypatch.setattr(sys, name, elsewhere)
+        assert main([str(tmp_path)]) == 2
+        monkeypatch.undo()

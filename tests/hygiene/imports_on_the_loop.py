@@ -6,10 +6,11 @@ The app is without a screen, and its endpoint cannot be reached: it gets as far 
 import asyncio
 import sys
 import threading
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from app.cli.arguments import AppArguments
-from app.cli.open_app import _open_workspace
+from app.cli.open_app import _open
 from app.ui.app import SignoffApp
 from app.ui.start import Opened
 from tests.waiting import until
@@ -30,12 +31,11 @@ async def imported_on_the_loop(folder: Path) -> list[str]:
     async def opener() -> Opened:
         nonlocal watched
         watched = True
-        flags = {"base_url": "https://127.0.0.1:9/v1", "model": "none"}
-        return await asyncio.to_thread(_open_workspace, folder, flags, AppArguments())
+        return await _open(AppArguments(str(folder), base_url="https://127.0.0.1:9/v1", model="none"), stack)
 
     sys.addaudithook(note)
     app = SignoffApp(opener, folder / "log")
-    async with app.run_test() as pilot:
+    async with AsyncExitStack() as stack, app.run_test() as pilot:
         await app.opened()
         await until(lambda: set(LAST) <= set(sys.modules), "what is loaded last")
         await pilot.pause(0)

@@ -6,8 +6,10 @@ import pytest
 
 from app.config.model_table import Price, fitting
 from app.config.settings import ConfigError, Configuration, Settings, load
+from app.llm.capabilities.model_list import ListedModel
 from app.llm.prices import price_for
 from app.runtime.connection import NotConnected, connect
+from app.runtime.model_facts import Fact, facts_of
 from app.runtime.workspace import open_runtime
 
 USERS = """
@@ -132,3 +134,30 @@ def test_a_capability_that_there_is_not_is_told_before_a_turn_goes_to_that_model
             connect(runtime, runtime.settings.model_copy(update={"models": tables}))
     finally:
         runtime.close()
+
+
+def test_what_a_server_is_said_to_honour_and_is_no_such_thing_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    runtime = open_runtime(tmp_path, {"model": "m", "base_url": "http://127.0.0.1:9/v1"}, {})
+    with pytest.raises(NotConnected, match="no_such_field"):
+        connect(runtime, runtime.settings.model_copy(update={"profile": {"no_such_field": 1}}))
+    runtime.close()
+
+
+def test_a_file_that_became_unreadable_sets_nothing_for_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    runtime = open_runtime(tmp_path, {"model": "m", "base_url": "http://127.0.0.1:9/v1"}, {})
+    file = runtime.places.config_file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("[models.m]\ncontext_window = 5000\n")
+    settings = runtime.reload().settings
+    window = ("context_window",)
+    assert facts_of(runtime, settings, ListedModel("m"))[window] == Fact(5000, "yours, for this model", 5000)
+    file.write_text("[models.m")
+    found = facts_of(runtime, settings, ListedModel("m"))[window]
+    assert (found.value, found.own) == (5000, None)
+    runtime.close()

@@ -8,13 +8,18 @@ from pathlib import Path
 import pytest
 
 from app.agent.decision_events import approval, decided
+from app.agent.updates import Failed, Update
 from app.conversation.events import Decision, ProposalDecided, ProposalStaged, UserMessage
+from app.proposals.errors import NotRecorded
 from app.proposals.facts import LineComment
+from app.runtime.deciding import SessionlessDecisions
 from app.runtime.left_over import LeftOver
+from app.runtime.open_session import OpenSession
 from app.runtime.recovery import record_decision, recover
 from app.runtime.workspace import Runtime, open_runtime
 from app.storage.errors import StorageError
 
+REFUSE = "CREATE TRIGGER eio BEFORE INSERT ON decisions BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END"
 PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
 
 
@@ -124,9 +129,8 @@ def test_a_fork_and_a_fork_of_it_are_told_of_a_decision_once_and_without_the_wor
 
 async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_takes_it(runtime: Runtime) -> None:
     session, proposal = from_session(runtime)
-    refuse = "CREATE TRIGGER eio BEFORE INSERT ON decisions BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END"
     with runtime.database.transaction() as connection:
-        connection.execute(refuse)
+        connection.execute(REFUSE)
     result = runtime.service.approve(proposal, feedback="Go on.")
     with pytest.raises(StorageError):
         record_decision(runtime, approval(result, feedback="Go on."))
@@ -150,6 +154,53 @@ async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_take
         running.cancel()
     (event,) = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
     assert (event.decision, event.feedback) == (Decision.APPROVED, "Go on.")
+
+
+async def test_a_store_that_cannot_be_asked_is_asked_again(runtime: Runtime) -> None:
+    _, proposal = from_session(runtime)
+    runtime.service.approve(proposal)
+    with runtime.database.transaction() as connection:
+        connection.execute("ALTER TABLE unrecorded RENAME TO gone")
+    told: asyncio.Queue[str] = asyncio.Queue()
+    tried = threading.Event()
+    left_over = LeftOver(runtime, lambda: tried.set() or "", patience=0.01)  # type: ignore[func-returns-value]
+
+    async def recorded(lines: list[str]) -> None:
+        told.put_nowait(lines[0])
+
+    running = asyncio.create_task(left_over.record(recorded))
+    left_over.look()
+    hears = asyncio.create_task(told.get())
+    assert await asyncio.to_thread(tried.wait, 20)
+    with runtime.database.transaction() as connection:
+        connection.execute("ALTER TABLE gone RENAME TO unrecorded")
+    await asyncio.wait({running, hears}, return_when=asyncio.FIRST_COMPLETED)
+    assert not running.done() and "has now" in await hears
+    running.cancel()
+
+
+async def test_what_is_recorded_while_there_is_no_session_is_told_all_the_same(runtime: Runtime) -> None:
+    _, proposal = from_session(runtime)
+    told: asyncio.Queue[Update] = asyncio.Queue()
+    opened = OpenSession(runtime, runtime.settings, told.put_nowait)
+    opened.left_over = LeftOver(runtime, lambda: "", patience=0.01)
+    runtime.service.approve(proposal)
+    await opened.start()
+    while not isinstance(update := await told.get(), Failed):
+        pass
+    assert update.message.startswith(f"{proposal} is applied: signoff could not record that at the time")
+    await opened.close()
+
+
+async def test_a_decision_without_a_session_that_cannot_be_recorded_says_so(runtime: Runtime) -> None:
+    _, proposal = from_session(runtime)
+    with runtime.database.transaction() as connection:
+        connection.execute(REFUSE)
+    changed: list[tuple[str, ...]] = []
+    decisions = SessionlessDecisions(runtime, commit=lambda: None, changed=changed.append, tell=lambda line: None)
+    with pytest.raises(NotRecorded, match=f"{proposal} is applied, all its files are written; .*disk I/O error"):
+        await decisions.approve(proposal)
+    assert changed == [(proposal,)]
 
 
 def test_what_was_recorded_is_left_alone(runtime: Runtime) -> None:

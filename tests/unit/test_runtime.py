@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,10 +19,11 @@ from app.conversation.side_events import Exchange, SideQuestion
 from app.own_commands.catalogue import Catalogue
 from app.proposals.errors import UnknownProposal
 from app.proposals.facts import FileStat
-from app.runtime import typed_ahead
+from app.runtime import leaving, typed_ahead
 from app.runtime.connection import LearnedProfiles, StoredSessions, StoreSink, committer
 from app.runtime.open_session import OpenSession
 from app.runtime.own_commands import news_of_held
+from app.runtime.picked_model import keep_picked_model, picked_model
 from app.runtime.review_report import answer_head, facts_of
 from app.runtime.served import Served
 from app.runtime.workspace import Runtime, open_runtime
@@ -103,6 +106,14 @@ def test_what_was_learned_and_cannot_be_read_is_learned_anew(runtime: Runtime) -
     assert learned.get("a") is None
 
 
+def test_a_pick_that_cannot_be_kept_or_read_is_none(runtime: Runtime) -> None:
+    keep_picked_model(runtime.sessions, "http://a", "m")
+    with runtime.database.transaction() as connection:
+        connection.execute("ALTER TABLE settings RENAME TO gone")
+    keep_picked_model(runtime.sessions, "http://a", "n")
+    assert picked_model(runtime.sessions, "http://a") == ""
+
+
 def test_nothing_is_committed_where_nobody_wants_it(runtime: Runtime) -> None:
     assert committer(runtime, runtime.settings) is None
     assert committer(runtime, runtime.settings.model_copy(update={"commit": True})) is not None
@@ -144,6 +155,37 @@ def test_what_is_no_terminal_is_asked_for_no_keys(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(sys, "__stdin__", nothing)
         with typed_ahead.kept_as_typed():
             assert typed_ahead.take_lines() == ""
+
+
+async def test_where_standard_error_is_no_terminal_there_is_none_to_give_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with Path(os.devnull).open("w") as nothing:
+        monkeypatch.setattr(sys, "__stderr__", nothing)
+        with leaving.leaving_on_signals(lambda code: None, lambda: True):
+            assert signal.getsignal(signal.SIGTERM) is not before
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_terminal_that_is_gone_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = os.openpty()
+    # It is not that of the tests.
+    monkeypatch.setattr(os, "tcgetpgrp", lambda terminal: os.getpgrp())
+    with os.fdopen(theirs) as terminal:
+        monkeypatch.setattr(sys, "__stdin__", terminal)
+        with typed_ahead.kept_as_typed():
+            assert not termios.tcgetattr(theirs)[3] & termios.ICANON
+            os.close(ours)
+
+
+def test_hooks_that_nobody_can_read_are_said_not_to_be_told(runtime: Runtime) -> None:
+    told: list[str] = []
+    runtime.hooked.tell = told.append
+    (runtime.workspace.root / ".signoff.toml").write_text("nonsense")
+    assert runtime.service.stage_patch("--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+a\n").id == "P1"
+    (line,) = told
+    assert line.startswith("Hooks could not be told: ConfigError: .signoff.toml")
 
 
 def test_a_report_says_what_is_missing() -> None:

@@ -1,6 +1,11 @@
 """The command line as scripts use it, within this process: what it says where, and with which exit code."""
 
+import contextlib
+import io
 import json
+import signal
+import sqlite3
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,8 +14,8 @@ import pytest
 
 from app.cli.main import main
 from tests.wire.bench import FILE, edit
-from tests.wire.replies import Call, Turn, error
-from tests.wire.server import WireServer
+from tests.wire.replies import STALL, Call, Reply, Turn, chunk, error, stream
+from tests.wire.server import Request, WireServer
 
 
 @pytest.fixture(autouse=True)
@@ -94,6 +99,17 @@ def test_a_full_disk_is_told_in_one_line(
     assert capsys.readouterr().err == "signoff: Standard output cannot be written: No space left on device.\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+def test_a_document_that_cannot_be_written_at_once_is_no_second_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        # As with PYTHONUNBUFFERED.
+        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(full, write_through=True))
+        assert main(["show", "P9", "--json"]) == 3
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 @pytest.mark.parametrize("key", ["two\nlines", "k\u00e9y"])
 def test_a_key_that_cannot_be_sent_is_told_in_plain_words(
     key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -125,3 +141,20 @@ def test_without_the_screen_it_is_said_what_is_waited_for(
     assert "trying again in 1 s: 127.0.0.1" in told or "trying again in 0 s: 127.0.0.1" in told
     assert f"waiting for m at {server.base_url}, 0 s so far" in told
     assert told.count("Slow down") == 1
+
+
+def test_the_second_ctrl_c_quits_without_an_outcome(
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt_twice(request: Request) -> Reply:
+        # As long as nothing can be written the turn can't end, so that both come while it runs.
+        with contextlib.closing(sqlite3.connect(tmp_path / "home/state/signoff.db")) as database:
+            database.execute("BEGIN IMMEDIATE")
+            for _ in range(2):
+                # To this thread, which has it before the next is sent; the loop hears of it all the same.
+                signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        return stream(chunk("Well"), STALL)
+
+    server.model(interrupt_twice)
+    assert main(["run", "Hi", "--json", "--base-url", server.base_url, "--model", "m"]) == 128 + signal.SIGINT
+    assert capsys.readouterr().out == ""

@@ -17,6 +17,7 @@ from app.llm.client import ModelClient
 from app.runtime.attachments import attached
 from app.runtime.connection import LearnedProfiles
 from app.runtime.recovery import record_left_over
+from app.runtime.workspace import open_runtime
 from app.storage.pruning import prune
 from tests.oracles.reading import conversation, images
 from tests.unit.conversation.test_wires import without_breakpoints
@@ -422,3 +423,9 @@ class TestCommandLine:
         (message,) = [one for one in json.loads(capsys.readouterr().out) if one["type"] == "user_message"]
         (image,) = message["images"]
         assert (tmp_path / "out" / f"{image['sha256']}.png").read_bytes() == PICTURE
+        runtime = open_runtime(tmp_path / "here", {}, {})
+        with runtime.database.transaction() as connection:
+            connection.execute("DELETE FROM blobs")
+        runtime.close()
+        assert main(["export", "latest", "--images", str(tmp_path / "pruned")]) == 0
+        assert list((tmp_path / "pruned").iterdir()) == []

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from app.doors.hook.answers import Answer
+from app.doors.hook.telling import told_at_last, waited_for
 from app.proposals.models import ProposalState
 from app.runtime.captured import stage_captured
 from app.runtime.workspace import Runtime, open_runtime
@@ -137,3 +139,17 @@ def test_what_is_old_goes_once_it_is_staged(runtime: Runtime) -> None:
     assert runtime.captured.of_session("claude", "s") == [second, "P3"]
     assert runtime.captured.files(first) == []
     assert [each.id for each in runtime.service.waiting()] == [first, second]
+
+
+def test_an_agent_that_waits_hears_that_its_edit_could_not_be_staged(runtime: Runtime) -> None:
+    name = capture(runtime, b"line 03\n", b"three\n")
+    # A folder where the lock should be.
+    (runtime.places.locks / f"{runtime.signal.path.name}.lock").mkdir()
+    answer = waited_for(runtime.workspace.root, Answer("deny", f"{name} is staged.", proposal=name), 0)
+    assert answer.words.startswith(f"{name}, which another agent proposed, can't be staged: ")
+
+
+def test_of_a_proposal_that_is_not_there_nothing_is_told(runtime: Runtime) -> None:
+    refusal = Answer("deny", "Refused: P7 waits.", proposal="P7")
+    turn = Turn("claude", "s", "1", "r", "opus", "P7")
+    assert told_at_last(runtime.workspace.root, turn, refusal) == refusal

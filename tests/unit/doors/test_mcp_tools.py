@@ -1,6 +1,7 @@
 """What an agent can do through the server: propose, be held at the gate, and hear what the user decided."""
 
 import errno
+import gc
 import json
 import threading
 from collections.abc import Iterator
@@ -604,3 +605,25 @@ def test_whatever_is_proposed_nothing_is_written(
         host.call("propose_patch", patch=old)
         host.server.end()
     assert contents(folder / "ws") == {"a.txt": TEXT.encode()} and host.said == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors")
+def test_a_workspace_that_cannot_be_put_right_is_left_closed(host: Host, root: Path, user: Runtime) -> None:
+    with user.database.transaction() as connection:
+        connection.execute("ALTER TABLE journal RENAME TO gone")
+    collects = gc.isenabled()
+    # What is left open is closed with the garbage, whenever that is looked for.
+    gc.disable()
+    try:
+        counts = []
+        for _ in range(3):
+            text, failed = host.edit("a.txt", "line 3\n", "three\n")
+            assert failed and text.startswith("signoff can't do it, and nothing was staged or written: ")
+            counts.append(len(list(Path("/proc/self/fd").iterdir())))
+        assert counts[-1] <= counts[0]
+    finally:
+        if collects:
+            gc.enable()
+    with user.database.transaction() as connection:
+        connection.execute("ALTER TABLE gone RENAME TO journal")
+    assert '"status": "staged"' in host.edit("a.txt", "line 3\n", "three\n")[0]
