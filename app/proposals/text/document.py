@@ -5,7 +5,6 @@ and the carriage return of a CRLF ending stays in the bytes of the line. Joining
 `Document.data` back.
 """
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
@@ -162,11 +161,7 @@ class Document:
     @cached_property
     def eol_counts(self) -> dict[str, int]:
         """How many lines end in `\\n` and in `\\r\\n`."""
-        if not self.wide:
-            returns = self.data.count(b"\r\n")
-            return {"\n": self.data.count(b"\n") - returns, "\r\n": returns}
-        counts = Counter(self.endings)
-        return {"\n": counts["\n"], "\r\n": counts["\r\n"]}
+        return {ending: self.endings.count(ending) for ending in ("\n", "\r\n")}
 
     @property
     def eol(self) -> str:

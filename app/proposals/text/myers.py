@@ -147,12 +147,9 @@ def worth_comparing(lines: Sequence[int], other_counts: Mapping[int, int], limit
 
 def _adrift(kinds: bytearray, index: int) -> bool:
     """Whether a frequent line stands between hopeless ones, with few frequent ones among them."""
-    first, last = max(index - _WINDOW, 0), min(index + _WINDOW + 1, len(kinds))
-    if kinds.find(_HOPELESS, first, index) < 0 or kinds.find(_HOPELESS, index, last) < 0:
-        return False
     hopeless = 0
     frequent = 2
-    for around in (kinds[first:index][::-1], kinds[index + 1 : last]):
+    for around in (kinds[max(index - _WINDOW, 0) : index][::-1], kinds[index + 1 : index + _WINDOW + 1]):
         end = around.find(_FAIR)
         near = around if end < 0 else around[:end]
         found = near.count(_HOPELESS)

@@ -97,10 +97,8 @@ def meaning_in(path: str) -> Meaning:
 
 def same_but_for_space(old: str, new: str, meaning: Meaning) -> bool:
     """Whether two lines say the same, whatever white space that says nothing they have."""
-    if old == new:
-        return True
-    if meaning.exact:
-        return False
+    if old == new or meaning.exact:
+        return old == new
     inner, other = old.strip(_SPACE), new.strip(_SPACE)
     if meaning.indentation and inner and _indentation(old) != _indentation(new):
         return False

@@ -93,8 +93,6 @@ def common_length(first: str, second: str) -> int:
 
 def alike(first: str, second: str, least: float) -> bool:
     """Whether the lines have a similarity (twice the common length over both lengths) of at least `least`."""
-    if first == second:
-        return True
     first, second = first[:MAX_CHARACTERS], second[:MAX_CHARACTERS]
     total = len(first) + len(second)
     if 2 * min(len(first), len(second)) < least * total:

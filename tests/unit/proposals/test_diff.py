@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.proposals.text.diff import Change, diff, take
+from app.proposals.text.myers import worth_comparing
 from app.proposals.text.slide import canonical_groups
 
 FEW = st.lists(st.sampled_from("abc"), max_size=30)
@@ -104,3 +105,22 @@ def test_ten_thousand_hunks() -> None:
     changes = diff(old, new)
     check(old, new, changes)
     assert len(changes) == 10_000
+
+
+HOPELESS, FAIR, FREQUENT = 0, 1, 2
+
+
+@pytest.mark.parametrize(
+    ("kinds", "kept"),
+    [
+        ([HOPELESS] * 4 + [FREQUENT] + [HOPELESS] * 4, False),
+        ([HOPELESS] * 3 + [FREQUENT] + [HOPELESS] * 3, True),
+        ([FREQUENT] + [HOPELESS] * 8, True),
+        ([HOPELESS, FAIR, FREQUENT] + [HOPELESS] * 8, True),
+        ([FAIR, FREQUENT], True),
+    ],
+)
+def test_a_frequent_line_is_compared_unless_hopeless_ones_are_around_it(kinds: list[int], kept: bool) -> None:
+    lines = list(range(len(kinds)))
+    counts = {line: (0, 1, 99)[kind] for line, kind in zip(lines, kinds, strict=True)}
+    assert worth_comparing(lines, counts, limit=10)[kinds.index(FREQUENT)] == kept

@@ -1,11 +1,13 @@
 """White space that says nothing, and that which does: by language, between quotes, beside operators."""
 
 import re
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.proposals.text.diff import Change
 from app.proposals.text.spaces import beyond_space, meaning_in, same_but_for_space
 
 SAME = [
@@ -21,6 +23,7 @@ SAME = [
     ("a.css", "  a  b { }", "a b { }"),
     ("notes", "a  b ", "a b"),
     ("a.go", "same", "same"),
+    ("a.csv", "same, too", "same, too"),
 ]
 OTHER = [
     ("a.py", "    return x", "return x"),
@@ -43,6 +46,7 @@ OTHER = [
     ("a.rb", "f -1", "f - 1"),
     ("a.go", "x\u00a0y", "x y"),
     ("a.csv", "a, b", "a,b"),
+    ("a.csv", "a  b", "a b"),
     ("a.md", "line  ", "line"),
     ("a.py", 'f "a"', 'f"a"'),
 ]
@@ -88,6 +92,21 @@ def test_what_is_left_of_a_hunk_and_what_is_left_out_are_all_of_it(path: str, ol
         at_old, at_new = change.old_end, change.new_end
     assert len(old) - at_old == len(new) - at_new
     assert rest.left_out == pairs + len(old) - at_old
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rest"),
+    [
+        (["a"], ["b"], None),
+        (["a", "b"], ["c", "b"], ([Change(0, 1, 0, 1)], 1, 0)),
+        (["a", " b"], ["c", "b"], ((Change(0, 2, 0, 2),), 0, 1)),
+        (["a ", " b"], ["a", "b"], ([Change(1, 2, 1, 2)], 1, 1)),
+    ],
+)
+def test_what_is_left_of_a_hunk_is_all_of_it_unless_something_is_left_out(
+    old: list[str], new: list[str], rest: tuple[Sequence[Change], int, int] | None
+) -> None:
+    assert beyond_space(old, new, meaning_in("a.py")) == rest
 
 
 def test_a_long_line_of_quotes_takes_no_longer_than_it_is_long() -> None:
