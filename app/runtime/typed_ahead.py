@@ -87,11 +87,7 @@ def _ended_lines(terminal: int) -> bytes:
     """What waits in a terminal that gives whole lines."""
     found: list[bytes] = []
     while len(found) < _MOST_LINES and select.select([terminal], [], [], 0)[0]:
-        line = os.read(terminal, 4096)
-        if not line:
-            # Ctrl+D.
-            break
-        found.append(line)
+        found.append(os.read(terminal, 4096))
     return b"".join(found)
 
 

@@ -30,6 +30,7 @@ from app.runtime.workspace import Runtime, open_runtime
 from app.storage.errors import StorageError
 from app.storage.places import places
 from app.storage.sessions import DecisionRecord
+from app.tools.registry import More
 
 
 @pytest.fixture
@@ -177,6 +178,30 @@ def test_a_terminal_that_is_gone_is_not_given_back(monkeypatch: pytest.MonkeyPat
         with typed_ahead.kept_as_typed():
             assert not termios.tcgetattr(theirs)[3] & termios.ICANON
             os.close(ours)
+
+
+def test_lines_after_a_ctrl_d_are_taken_like_those_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = os.openpty()
+    monkeypatch.setattr(os, "tcgetpgrp", lambda terminal: os.getpgrp())
+    with os.fdopen(ours, "wb", buffering=0) as keyboard, os.fdopen(theirs) as terminal:
+        monkeypatch.setattr(sys, "__stdin__", terminal)
+        keyboard.write(b"one\r\x04two\rthree")
+        with typed_ahead.kept_as_typed():
+            assert typed_ahead.take_lines() == "one\ntwo\n"
+
+
+async def test_a_request_waits_for_the_names_of_servers_only_so_long(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.runtime.served._PATIENCE", 0.01)
+    assert await Served(runtime, lambda line: None).more(None) == More()
+
+
+async def test_once_there_is_a_session_it_carries_out_what_the_user_decides(runtime: Runtime) -> None:
+    opened = OpenSession(runtime, runtime.settings, lambda update: None)
+    await opened.connect(runtime.settings.model_copy(update={"base_url": "http://127.0.0.1:9/v1", "model": "m"}))
+    assert await opened.open() is opened.decisions
+    await opened.close()
 
 
 def test_hooks_that_nobody_can_read_are_said_not_to_be_told(runtime: Runtime) -> None:

@@ -1,16 +1,20 @@
 """From what a hook has taken to a proposal."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from app.doors.hook import answers
 from app.doors.hook.answers import Answer
+from app.doors.hook.calls import parsed
+from app.doors.hook.gate import Door, decide
 from app.doors.hook.telling import told_at_last, waited_for
 from app.proposals.models import ProposalState
 from app.runtime.captured import stage_captured
 from app.runtime.workspace import Runtime, open_runtime
-from app.storage.captured import CapturedFile, Turn
+from app.storage.captured import CapturedEdits, CapturedFile, Turn
 
 BEFORE = b"".join(b"line %02d\n" % number for number in range(1, 31))
 
@@ -153,3 +157,23 @@ def test_of_a_proposal_that_is_not_there_nothing_is_told(runtime: Runtime) -> No
     refusal = Answer("deny", "Refused: P7 waits.", proposal="P7")
     turn = Turn("claude", "s", "1", "r", "opus", "P7")
     assert told_at_last(runtime.workspace.root, turn, refusal) == refusal
+
+
+def test_of_two_calls_of_a_turn_that_meet_the_later_is_refused(runtime: Runtime) -> None:
+    met: list[str] = []
+
+    class Meeting(CapturedEdits):
+        """Whose caller has looked when another call of the turn is taken."""
+
+        def turn(self, agent: str, session: str, prompt: str) -> Turn | None:
+            found = super().turn(agent, session, prompt)
+            if not met:
+                met.append(capture(runtime, b"line 03\n", b"three\n"))
+            return found
+
+    root = str(runtime.workspace.root)
+    words = {"hook_event_name": "PreToolUse", "session_id": "s", "prompt_id": "1", "cwd": root, "tool_name": "Write"}
+    call = parsed("claude", json.dumps({**words, "tool_input": {"file_path": f"{root}/b.txt", "content": "b"}}))
+    door = Door(runtime.workspace, Meeting(runtime.database, runtime.name, runtime.signal))
+    assert decide(door, call) == answers.refused("P1")
+    assert [file.path for file in runtime.captured.files("P1")] == ["a.txt"]

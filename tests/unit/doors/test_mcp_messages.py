@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import threading
 from pathlib import Path
 from typing import Any
@@ -211,3 +212,24 @@ def test_a_host_that_no_longer_reads_is_no_error(tmp_path: Path) -> None:
     outlet.send({"a": "\udc80"})
     outlet.send({})
     os.close(write)
+
+
+def test_a_pipe_that_another_reader_has_emptied_is_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    (reading, writing), (ended, tell) = os.pipe(), os.pipe()
+    os.set_blocking(reading, False)
+    waits = select.select
+
+    def arrived_late(*waited_for: Any) -> Any:
+        monkeypatch.setattr(select, "select", waits)
+        os.write(writing, b"line\n")
+        os.close(writing)
+        return waits(*waited_for)
+
+    def emptied(*waited_for: Any) -> Any:
+        monkeypatch.setattr(select, "select", arrived_late)
+        return [reading], [], []
+
+    monkeypatch.setattr(select, "select", emptied)
+    assert list(read_lines(reading, ended)) == [b"line"]
+    for descriptor in (reading, ended, tell):
+        os.close(descriptor)
