@@ -70,7 +70,9 @@ async def test_a_session_that_is_open_elsewhere_is_looked_at(tmp_path: Path, ser
     async with running(tmp_path, server) as first:
         await first.say("hello")
         async with running(tmp_path, server, resume=True) as second:
-            await second.see("Good day.", "open in another window")
+            await second.see("open in another window")
+            second.app.clear_notifications()
+            await second.see("Good day.")
             await second.write("me too")
             await second.pilot.press("enter")
             await second.see("which alone can")

@@ -79,8 +79,7 @@ async def test_a_listing_ends_in_time_with_what_it_has(tmp_path: Path, monkeypat
     assert "[stopped after" in output.text.split("\n")[-1]
 
 
-@pytest.mark.parametrize("with_ripgrep", [True, False])
-@pytest.mark.parametrize("regex", [True, False])
+@pytest.mark.parametrize(("regex", "with_ripgrep"), [(True, False), (False, True)])
 async def test_a_search_looks_into_files_before_all_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, regex: bool, with_ripgrep: bool
 ) -> None:
