@@ -1,5 +1,6 @@
 """A patch that a person stages: for files that are there, that are not, and of what is on disk already."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +53,22 @@ def test_a_path_that_is_there_as_it_is_written_is_meant_so(tmp_path: Path) -> No
     assert change.path == "workspace/a.txt"
     with pytest.raises(PatchRefused):
         site.service.stage_patch(patch.format("outer"))
+
+
+def test_paths_are_from_the_top_of_the_repository_where_all_can_be(tmp_path: Path) -> None:
+    site = Bench(tmp_path, {})
+    git(tmp_path, "init", "--quiet")
+    (change,) = site.service.stage_patch(CREATES.format("workspace/one.txt")).files
+    assert change.path == "one.txt"
+    both = site.service.stage_patch(CREATES.format("workspace/two.txt") + CREATES.format("three.txt")).files
+    assert {change.path for change in both} == {"workspace/two.txt", "three.txt"}
+
+
+def test_what_the_disk_does_not_give_is_one_line(bench: Make) -> None:
+    site = bench({"a.txt": "old\n"})
+    os.truncate(site.root / "a.txt", 1 << 31)
+    with pytest.raises(PatchRefused, match=r"The patch was not taken: .*"):
+        site.service.stage_patch("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-old\n+new\n")
 
 
 @pytest.mark.parametrize("options", [(), ("-U0",)])

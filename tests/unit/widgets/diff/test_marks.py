@@ -30,6 +30,10 @@ def test_similar_lines_meet() -> None:
     assert (0, 1) in pair_lines(old, new)
 
 
+def test_as_many_lines_are_paired_one_by_one() -> None:
+    assert pair_lines(["one = 1", "two = 2"], ["two = 2 + 0", "zero = 0"]) == [(0, 0), (1, 1)]
+
+
 def test_only_whitespace() -> None:
     assert only_space_differs("  a =1", "a = 1")
     assert not only_space_differs("a", "a")
