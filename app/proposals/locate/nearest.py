@@ -102,10 +102,9 @@ def _offsets_by_words(index: TextIndex, block: Sequence[str], slack: int) -> lis
                 continue
             seen.add(word)
             hits = _hits(text, word)
-            if not hits or len(hits) > _MAX_OCCURRENCES:
-                continue
-            for hit in hits:
-                votes[bisect_right(index.offsets, hit) - 1 - at] += 1 + 60 // len(hits)
+            if len(hits) <= _MAX_OCCURRENCES:
+                for hit in hits:
+                    votes[bisect_right(index.offsets, hit) - 1 - at] += 1 + 60 // len(hits)
     best: list[int] = []
     for offset, _ in votes.most_common():
         if all(abs(offset - other) > slack for other in best):
