@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -342,6 +343,15 @@ def test_what_was_decided_says_first_that_a_tool_waits_for_permission() -> None:
     assert "Nothing waits for you." in headline(state, str)[1].plain
     state.permissions.asked["c1"] = Confirmation("command", "Run a command", "make test", ".")
     assert "your permission is needed: make test" in headline(state, str)[1].plain
+
+
+@pytest.mark.parametrize("kind", ["secret", "changes", "server"])
+def test_only_a_command_is_allowed_by_the_words_that_it_begins_with(kind: Any) -> None:
+    state = ReviewState(current="c1")
+    other, command = Confirmation(kind, "May I?", "make", "."), Confirmation("command", "May I?", "make", ".")
+    for asked, offered in ((other, False), (command, True)):
+        state.permissions.asked["c1"] = asked
+        assert (state.form is not None) is is_offered("allow_project", state, None) is offered
 
 
 def test_where_nothing_is_shown_a_key_means_what_its_action_is_called() -> None:

@@ -441,15 +441,16 @@ async def test_lines_are_kept_while_the_focus_moves_and_drawn_anew_in_other_colo
 
 
 async def test_the_splitter_drags() -> None:
-    app = ReviewApp(retry_proposal())
+    app = ReviewApp(*(retry_proposal(f"P{number}") for number in range(1, 20)))
     async with app.run_test(size=(100, 40)) as pilot:
         await opened(pilot)
-        before = app.review.pane.size.height
+        before, rows = app.review.pane.size.height, app.review.pane.queue.size.height
         await pilot.mouse_down("Splitter", offset=(10, 0))
         await pilot.hover("DiffView", offset=(10, 8))
         await pilot.mouse_up("DiffView", offset=(10, 8))
         await pilot.pause()
         assert app.review.pane.size.height > before
+        assert app.review.pane.queue.size.height == rows + app.review.pane.size.height - before
 
 
 async def test_a_jump_to_what_is_not_laid_out_yet_arrives() -> None:

@@ -44,6 +44,7 @@ async def test_what_is_asked_of_many_changes_is_whether_to_stage_them() -> None:
         await pilot.pause()
         assert "y  stage all    n  throw away    r  throw away and say why" in screen(app)
         assert [app.review.title_of(action) for action in ("approve", "deny")] == ["Stage all", "Throw away"]
+        assert "session" not in screen(app), "the next changes are asked about anew"
         await app.pass_grace()
         await pilot.press("a")
         assert posted(app) == []

@@ -210,11 +210,12 @@ async def test_a_theme_is_tried_on_and_taken_off_again(tmp_path: Path, server: W
         before = run.app.theme
         await run.command("theme")
         await run.screen("ThemeScreen")
-        await run.pilot.press("down")
+        await run.pilot.press("f3", "f1", "down")
         await run.until(lambda: run.app.theme != before, "another theme")
+        assert type(run.app.screen).__name__ == "ThemeScreen", "the keys of the panes are not its"
         await run.pilot.press("escape")
         await run.screen("Workbench")
-        assert run.app.theme == before
+        assert run.app.theme == before and run.app.focused is run.app.workbench.composer.editor
         await run.command("theme signoff-light")
         await run.until(lambda: run.app.theme == "signoff-light")
         assert 'theme = "signoff-light"' in (home / "config" / "config.toml").read_text()

@@ -1,7 +1,6 @@
 """The first screen where no model is set up: what is missing, what is there, and what to do."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -13,7 +12,6 @@ from textual.widget import Widget
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from app.storage.errors import StorageError
 from app.text.safe_text import visible
 from app.ui.screens.dialog import Dialog, shown_path
 from widgets.common.key_hints import KeyHint
@@ -57,7 +55,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
         Args:
             missing: says in one line what is not set up.
             config_file: where settings are kept.
-            picked_before: tells which model was picked at an address the last time; may raise StorageError.
+            picked_before: tells which model was picked at an address the last time.
         """
         super().__init__(classes="-small")
         self._missing = missing
@@ -102,11 +100,8 @@ class SetupScreen(Dialog[tuple[str, str]]):
 
     def _before(self, found: "Sequence[tuple[LocalServer, str]]") -> int:
         """Which of them the user picked the last time, else the first."""
-        with contextlib.suppress(StorageError):
-            for number, (server, model) in enumerate(found):
-                if model == self._picked_before(server.base_url):
-                    return number
-        return 0
+        picked = (model == self._picked_before(server.base_url) for server, model in found)
+        return next((number for number, before in enumerate(picked) if before), 0)
 
     @on(OptionList.OptionSelected)
     def pick(self, event: OptionList.OptionSelected) -> None:

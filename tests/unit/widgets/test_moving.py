@@ -79,6 +79,13 @@ def test_a_remark_stays_at_its_hunk_when_the_user_edits_that(tmp_path: Path) -> 
     assert site.service.diffs(proposal.id)[0].new[remark.line] == "Dee"
 
 
+def test_a_remark_on_a_hunk_that_waits_stays_on_its_side_and_within_what_the_user_left_of_it() -> None:
+    long, short = (proposed("P1", [file_diff("a.txt", "1\n2\n3\n", f"1\n{new}3\n")]) for new in ("A\nB\nC\n", "D\n"))
+    on_old, on_new = Remark("a.txt", "old", 1, "why?"), Remark("a.txt", "new", 3, "why?")
+    assert moved(on_old, long, short) == on_old
+    assert moved(on_new, long, short).line == 1
+
+
 def test_a_remark_stays_as_it_is_where_it_cannot_be_told_where_its_line_went() -> None:
     two_more = proposed("P1", [file_diff("a.txt", "1\n2\n3\n4\n", "1\nA\nB\n2\n3\n4\n")])
     denied = proposed("P1", [file_diff("a.txt", "1\n2\n3\n4\n", "1\n2\n3\n4\n")])
