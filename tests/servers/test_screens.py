@@ -38,7 +38,9 @@ async def test_servers_are_listed_switched_and_looked_into(size: Any, wire: Wire
         await run.command("mcp")
         await run.screen("ServersScreen")
         await run.see("play", "6 tools", "1 of 2 ready", "Say it again.")
-        await run.pilot.press("ctrl+l")
+        await run.write("zzz")
+        await run.until(lambda: "Say it again." not in run.text, "nothing to look into")
+        await run.pilot.press(*["backspace"] * 3, "ctrl+l")
         await run.see("here I am")
         with run.without("settings"):
             await run.pilot.press("enter")

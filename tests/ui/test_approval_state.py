@@ -15,7 +15,7 @@ from app.tools.contract import Confirmation
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from widgets.approval.checked import check_lines
 from widgets.approval.looked_at import Unseen
-from widgets.approval.notes import Remark
+from widgets.approval.notes import Notes, Remark
 from widgets.approval.offered import is_offered, title_now
 from widgets.approval.readiness import GRACE_SECONDS, Guard
 from widgets.approval.remarks import quote
@@ -146,6 +146,8 @@ def test_hunks_that_are_decided_are_not_in_the_choice() -> None:
     state.chosen.toggle(partly, [hunks[0]])
     assert state.chosen.part(partly).total == len(value.hunks) - 1
     assert state.chosen.part(partly).all
+    state.recall("P1", Notes(left_out=(hunks[1].id,)))
+    assert state.chosen.part(partly).hunks == tuple(hunk.id for hunk in value.hunks[2:]), "nothing was chosen since"
 
 
 def test_files_whose_hunks_are_all_left_out_would_not_change() -> None:
@@ -155,6 +157,8 @@ def test_files_whose_hunks_are_all_left_out_would_not_change() -> None:
     assert "Would change 2 files" in headline(state, str)[1].plain
     state.chosen.toggle(value, value.files[1].hunks)
     assert "Would change 1 file " in headline(state, str)[1].plain
+    state.update([proposal("P1", [file_diff("a.py", "a\n", "b\n"), file_diff("run.sh", "a\n", "a\n", op=Op.MODE)])])
+    assert "Would change 2 files" in headline(state, str)[1].plain, "the one that has no hunks, too"
 
 
 def test_what_is_decided_already_is_in_no_number_of_what_waits() -> None:

@@ -227,9 +227,9 @@ async def test_without_a_model_it_says_what_to_do_and_keeps_the_words(tmp_path: 
         await run.see("P1")
         await run.review()
         await run.pilot.press("q")
-        await run.write("why?")
+        await run.write("what for?")
         await run.pilot.press("enter")
-        await run.see("choose a model first", "why?")
+        await run.see("choose a model first", "what for?")
         assert run.app.workbench.review.asking.has_keys
         assert run.app.parts.behind_review is not None
         aftermath = run.app.parts.behind_review.decisions.aftermath

@@ -119,6 +119,7 @@ async def test_the_workspaces_wait_for_trust_in_these_very_bytes(
         await run.until(lambda: "ship" in run.app.parts.commands.own.known.commands, "the command")
         await run.command("trust")
         await run.screen("TrustScreen")
+        await run.see("take the trust back")
         await run.pilot.press("d")
         await run.until(lambda: run.app.parts.commands.own.known.held == ("ship",), "no trust")
 

@@ -173,8 +173,8 @@ async def test_the_editor_is_opened_at_the_line_of_the_cursor() -> None:
     app = ReviewApp(two_hunks())
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        await pilot.press("right_square_bracket", "e")
-        assert app.posted == [Review.Edit("P1", "b.txt", 20)]
+        await pilot.press("right_square_bracket", "e", "j", "e")
+        assert app.posted == [Review.Edit("P1", "b.txt", line) for line in (20, 21)]
 
 
 def test_every_action_of_the_review_has_its_own_handler() -> None:

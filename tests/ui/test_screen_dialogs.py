@@ -327,8 +327,9 @@ async def test_the_doctor_tells_each_finding(
         await run.screen("Workbench")
 
 
-def test_the_doctor_has_nothing_to_make_up_for_where_all_is_well() -> None:
+def test_the_doctor_has_nothing_to_make_up_for_where_all_is_well_or_nothing_works() -> None:
     checks = tuple(Check(name, True, "") for name in CHECKS)
+    assert verdict(Diagnosis(checks, Profile(), False, "Nothing answers.")).plain == "Nothing answers."
     assert verdict(Diagnosis(checks, Profile(), True, "")).plain == "All is well."
     assert "makes up for" in verdict(Diagnosis((*checks, Check("usage", None, "")), Profile(), True, "")).plain
 

@@ -137,11 +137,12 @@ def test_the_first_picture_has_the_configured_theme(tmp_path: Path) -> None:
     assert first_theme("signoff-contrast", {"SIGNOFF_THEME": "gruvbox"}, tmp_path, where).name == "signoff-contrast"
 
 
-@pytest.mark.parametrize("text", ["theme = 3", "theme = [", 'theme = "../../etc/passwd"', 'theme = "none"', ""])
+@pytest.mark.parametrize("text", ["theme = 3", "theme = [", 'theme = "../elsewhere"', 'theme = "none"', ""])
 def test_whatever_the_files_say_there_is_a_first_theme(tmp_path: Path, text: str) -> None:
     where = places(tmp_path)
     where.themes.mkdir(parents=True)
     where.config_file.write_text(text)
+    (where.themes.parent / "elsewhere.toml").write_text('name = "elsewhere"\nprimary = "#ff00ff"\n')
     assert first_theme(None, {}, tmp_path, where).name == STANDARD
 
 

@@ -73,11 +73,10 @@ class ServersScreen(PreviewDialog[None]):
     async def _follow(self) -> None:
         await self._served.found.wait()
         self.query_one("#preview").display = bool(self._all)
-        while True:
+        self._show()
+        while (servers := self._served.servers) is not None:
+            await servers.changed()
             self._show()
-            if self._served.servers is None:
-                return
-            await self._served.servers.changed()
 
     @property
     def _all(self) -> list[Server]:
