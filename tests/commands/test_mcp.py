@@ -304,25 +304,3 @@ def test_to_greet_and_to_list_takes_little(tmp_path: Path) -> None:
     )
     heavy = {"pydantic", "asyncio", "sqlite3", "watchfiles", "textual", "logging", "email", "pathspec"}
     assert "json" in loaded and not loaded & heavy
-
-
-@pytest.mark.parametrize(
-    ("closed", "code", "said"),
-    [
-        ("<&-", 2, "signoff: An MCP server needs standard input and output.\n"),
-        (">&-", 2, "signoff: An MCP server needs standard input and output.\n"),
-        ("2>&-", 0, ""),
-    ],
-)
-def test_a_host_gives_pipes(root: Path, environment: dict[str, str], closed: str, code: int, said: str) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f"{shlex.join(signoff_command('mcp'))} {closed}"],
-        input='{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n',
-        cwd=root,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (code, said)
-    assert done.stdout == ("" if code else '{"jsonrpc":"2.0","id":1,"result":{}}\n')
