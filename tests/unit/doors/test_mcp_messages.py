@@ -185,24 +185,23 @@ def test_a_word_from_beside_ends_the_lines(pipe: Any) -> None:
     os.close(tell)
 
 
-def test_pipes_that_do_not_wait_are_as_good() -> None:
+def test_a_pipe_that_is_full_and_does_not_wait_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     read, write = os.pipe()
-    ended, tell = os.pipe()
-    for descriptor in (read, write):
-        os.set_blocking(descriptor, False)
-    text = "x" * 1_000_000
+    os.set_blocking(write, False)
+    waits, taken = select.select, bytearray()
 
-    def feed() -> None:
-        Outlet(write).send({"text": text})
-        os.close(write)
+    def read_on(*waited_for: Any) -> Any:
+        taken.extend(os.read(read, 1_000_000))
+        return waits(*waited_for)
 
-    thread = threading.Thread(target=feed)
-    thread.start()
-    (line,) = [json.loads(each or b"") for each in read_lines(read, ended)]
-    thread.join()
-    assert line == {"text": text}
-    for descriptor in (read, ended, tell):
-        os.close(descriptor)
+    monkeypatch.setattr(select, "select", read_on)
+    message = {"text": "x" * 1_000_000}
+    Outlet(write).send(message)
+    os.close(write)
+    while more := os.read(read, 1_000_000):
+        taken.extend(more)
+    os.close(read)
+    assert json.loads(taken) == message
 
 
 def test_a_host_that_no_longer_reads_is_no_error(tmp_path: Path) -> None:
