@@ -54,7 +54,7 @@ async def test_a_denial_in_the_app_reaches_the_agent_whole_and_no_other_model(
         text, failed = await asyncio.to_thread(host.called, name)
         assert not failed and text.startswith("P1 is denied") and f"The user says:\n\n{WORDS}" in text
         await run.until(lambda: run.proposals[0].state is ProposalState.DENIED, "the denial")
-        await run.see("Your words go to Claude Code.")
+        await run.see("Your words go to Claude")
         assert not server.requests, "signoff's own model has no part in it"
         assert not any(isinstance(event, ProposalDecided) for event in run.app.session().log.events)
 
