@@ -147,26 +147,23 @@ class Server:
         Raises:
             ConnectionLost: It can't be.
         """
-        for again in (True, False):
+        for _ in range(2):
             await self.start()
             if self._given_up:
                 await self._rouse()
             if self._program is None:
-                break
+                return []
             try:
                 return await self._program.lay(pending)
-            except ProcessLookupError as error:
+            except ProcessLookupError:
                 # It has died just now: once more, with another one.
-                why = "it ends as soon as it has started"
-                await self._fail("it has ended" if again else why)
-                if not again:
-                    raise ConnectionLost(why) from error
+                await self._fail("it has ended")
             except OSError as error:
                 # Nobody knows what it would see.
                 why = f"its layer could not be laid: {error.strerror or error}"
                 await self._fail(why)
                 raise ConnectionLost(why) from error
-        return []
+        raise ConnectionLost("it ends as soon as it has started")
 
     @asynccontextmanager
     async def written(self) -> AsyncIterator[StandingLayer | None]:

@@ -13,6 +13,8 @@ from app.servers.connection import LONGEST_MESSAGE, Connection, ConnectionLost, 
 _CHUNK = 64 * 1024
 MOST_UNREAD = 32 * 1024 * 1024
 """Bytes that it has not read yet."""
+_ENDING = 5.0
+"""Seconds in which a program ends that has closed its output."""
 _PAUSE = 0.005
 """Seconds between two pieces of a log that comes as fast as it can, so that it costs next to nothing."""
 
@@ -44,6 +46,9 @@ class ProgramConnection(Connection):
             raise ConnectionLost(self.why or "it does not listen any more") from error
 
     def _write(self, message: Message) -> None:
+        if self.gone.is_set():
+            # It may still run, and would be waited for.
+            raise ConnectionLost(self.why)
         pipe = self._process.stdin
         if pipe.transport.get_write_buffer_size() > MOST_UNREAD:
             raise ConnectionLost("it reads nothing of what it is told")
@@ -70,7 +75,7 @@ class ProgramConnection(Connection):
             why = f"{type(error).__name__}: {error}"
         if not why:
             with suppress(TimeoutError):
-                why = f"it ended: {await asyncio.wait_for(self._process.ended(), 5)}"
+                why = f"it ended: {await asyncio.wait_for(self._process.ended(), _ENDING)}"
         self._end(why or "it closed its output")
         await self._process.end()
 

@@ -19,6 +19,7 @@ from tests.servers.stage import stage
 from tests.waiting import until
 from tests.wire.server import WireServer
 
+EVENTS = "text/event-stream"
 SDK = Path(__file__).with_name("sdk_server.py")
 
 
@@ -290,18 +291,38 @@ async def test_one_that_takes_the_connection_and_says_nothing_is_not_waited_for(
             assert on.server("far").problem == "it cannot be reached in time"
 
 
-async def test_a_stream_that_ends_at_once_is_asked_for_so_often_and_no_more(
-    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("said", "times"),
+    [(document(b"", kind=EVENTS), 3), (document(b"{}"), 1), (document(b"", 405, EVENTS), 1)],
+    ids=["ends at once", "is none", "is refused"],
+)
+async def test_what_is_told_unasked_is_asked_for_so_often_and_no_more(
+    said: bytes, times: int, wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "_PAUSES", (0.0, 0.0))
     async with address() as played:
-        played.tricks["GET"] = _raw(document(b"", kind="text/event-stream"))
+        played.tricks["GET"] = _raw(said)
         async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
             await on.ready("far")
-            await until(lambda: len([each for each in played.heard if each.method == "GET"]) == 3)
+            await until(lambda: len([each for each in played.heard if each.method == "GET"]) == times)
             for _ in range(5):
                 assert await on.say(("far__echo", {"text": "hello"})) == "hello"
-        assert len([each for each in played.heard if each.method == "GET"]) == 3
+        assert len([each for each in played.heard if each.method == "GET"]) == times
+
+
+async def test_a_stream_is_left_with_the_answer_whatever_came_before_it(wire: WireServer, tmp_path: Path) -> None:
+    async def stream(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        content = [{"type": "text", "text": "hi"}]
+        answer = {"jsonrpc": "2.0", "id": heard.message["id"], "result": {"content": content}}
+        writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\n\r\n")
+        writer.write(f"data: {{nope\n\ndata: {json.dumps(answer)}\n\n".encode())
+        await writer.drain()
+        await asyncio.Event().wait()
+
+    async with address() as played:
+        played.tricks["tools/call"] = stream
+        async with stage(wire, tmp_path, {"far": {"url": played.url, "timeout": 10}}) as on:
+            assert await on.say(("far__echo", {"text": "hello"})) == "hi"
 
 
 @pytest.mark.parametrize(
@@ -372,6 +393,16 @@ async def test_a_stream_that_ends_is_heard_again(
 
 async def _no_tools(heard: Heard, writer: asyncio.StreamWriter) -> None:
     writer.write(result(heard, {"tools": []}))
+
+
+async def test_one_that_is_gone_when_it_is_called_is_shown_as_that(wire: WireServer, tmp_path: Path) -> None:
+    async with address() as played, stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
+        await on.ready("far")
+        for method in ("tools/call", "initialize"):
+            played.tricks[method] = _hangs_up
+        for _ in range(2):
+            assert "The server far can't be used: it cannot be reached" in await on.say(("far__echo", {}))
+            assert on.server("far").state is State.FAILED
 
 
 async def test_an_address_where_nobody_listens_is_a_line(wire: WireServer, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from app.conversation.events import Outcome
+from app.sandbox import standing
 from app.sandbox.environment import MARKER
 from app.sandbox.standing import start_standing
 from app.sandbox.ways import Way
@@ -99,6 +100,27 @@ async def test_one_that_has_been_ended_hears_nothing_more(tmp_path: Path) -> Non
     await talk.close()
     with pytest.raises(ConnectionLost, match="it was stopped"):
         await talk.request("ping", {}, 60)
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [("import os, time; os.close(1); time.sleep(3600)", "it closed its output"), ("pass", "it ended: exit code 0")],
+)
+async def test_one_that_says_nothing_more_is_gone_whether_it_ends_or_not(
+    code: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio, "_ENDING", 0.1 if "sleep" in code else 60)
+    # On Linux what is around it holds its output open as long as it runs.
+    monkeypatch.setattr(standing, "PLATFORM", "darwin")
+    process = await start_standing(
+        [], [sys.executable, "-c", code], folder=tmp_path, environment={**ENVIRONMENT, MARKER: "silent-test"}
+    )
+    talk = ProgramConnection(process, tmp_path, lambda *_: None, lambda _: None)
+    await talk.gone.wait()
+    assert talk.why == why
+    with pytest.raises(ConnectionLost, match=why):
+        await talk.request("ping", {}, 60)
+    await talk.close()
 
 
 async def test_a_defect_in_reading_it_leaves_nobody_waiting(

@@ -122,9 +122,11 @@ async def test_the_user_signs_in_and_stays_signed_in(wire: WireServer, tmp_path:
         assert session is not None
         assert "access-1" not in str(session.log.events) + str(on.server("far").log.lines) + str(wire.last.body)
         assert b"access-1" not in on.host.runtime.places.database.read_bytes()
-        flags = {"mcp": {"far": {"url": authority.played.url}}}
-        async with stage(wire, tmp_path, flags["mcp"]) as again:
-            await again.ready("far")
+        # The second time the server does not take it any more, so that it is renewed.
+        for token in ("access-1", "another"):
+            authority.played.token = token
+            async with stage(wire, tmp_path, {"far": {"url": authority.played.url}}) as again:
+                await again.ready("far")
 
 
 async def test_a_token_is_renewed_when_it_has_ended_or_is_not_taken(wire: WireServer, tmp_path: Path) -> None:
@@ -139,6 +141,14 @@ async def test_a_token_is_renewed_when_it_has_ended_or_is_not_taken(wire: WireSe
         authority.played.token = "another"
         assert await on.say(("far__echo", {"text": "two"})) == "two"
         assert len(authority.forms) == 3
+
+        async def never(heard: Heard, writer: asyncio.StreamWriter) -> None:
+            writer.write(document(b"", status=401))
+
+        # One that takes none, however often it is renewed, is asked no more.
+        authority.played.tricks["tools/call"] = never
+        assert "you have to sign in: /mcp" in await on.say(("far__echo", {"text": "three"}))
+        assert len(authority.forms) == 4
 
 
 async def test_one_that_cannot_be_renewed_wants_a_sign_in(wire: WireServer, tmp_path: Path) -> None:

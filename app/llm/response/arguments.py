@@ -46,8 +46,6 @@ def parse_arguments(raw: str) -> tuple[dict[str, Any] | None, str]:
 
 def is_complete(raw: str) -> bool:
     """Whether the text so far is a whole JSON object."""
-    if not raw.rstrip().endswith("}"):
-        return False
     try:
         return isinstance(_decode(raw), dict)
     except (ValueError, RecursionError):

@@ -37,7 +37,7 @@ class _Slot:
 
     @property
     def complete(self) -> bool:
-        """The arguments so far are a whole object."""
+        """The arguments so far are a whole object; only what ends like one is looked through."""
         return bool(self.pieces) and self.pieces[-1].rstrip().endswith("}") and is_complete("".join(self.pieces))
 
 
