@@ -395,16 +395,6 @@ async def _no_tools(heard: Heard, writer: asyncio.StreamWriter) -> None:
     writer.write(result(heard, {"tools": []}))
 
 
-async def test_one_that_is_gone_when_it_is_called_is_shown_as_that(wire: WireServer, tmp_path: Path) -> None:
-    async with address() as played, stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
-        await on.ready("far")
-        for method in ("tools/call", "initialize"):
-            played.tricks[method] = _hangs_up
-        for _ in range(2):
-            assert "The server far can't be used: it cannot be reached" in await on.say(("far__echo", {}))
-            assert on.server("far").state is State.FAILED
-
-
 async def test_an_address_where_nobody_listens_is_a_line(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"far": {"url": "http://127.0.0.1:9/mcp"}}) as on:
         await on.until(lambda: on.server("far").state is State.FAILED)

@@ -13,19 +13,15 @@ from typing import Any
 import pytest
 
 from app.conversation.events import Outcome
-from app.sandbox import standing
-from app.sandbox.environment import MARKER
-from app.sandbox.standing import start_standing
 from app.sandbox.ways import Way
 from app.servers import connection, listing, stdio
 from app.servers.connection import ConnectionLost
 from app.servers.log import LONGEST, MOST_LINES
 from app.servers.reach import Reach
 from app.servers.server import State
-from app.servers.stdio import ProgramConnection
 from app.tools.contract import Confirmation, ConfirmationAnswer
 from tests.forking import Forking
-from tests.servers.stage import ENVIRONMENT, PLAYER, YES, Stage, player, stage
+from tests.servers.stage import YES, Stage, player, stage
 from tests.waiting import until
 from tests.wire.server import WireServer
 
@@ -90,37 +86,6 @@ async def test_one_that_asks_and_reads_nothing_of_the_answers_is_not_heard_on(
     async with stage(wire, tmp_path, {"play": player()}) as on:
         said = await run(on, "while True: send({'id': 'r', 'method': 'ping'})")
         assert "it reads nothing of what it is told" in said
-
-
-async def test_one_that_has_been_ended_hears_nothing_more(tmp_path: Path) -> None:
-    program = [sys.executable, str(PLAYER)]
-    process = await start_standing([], program, folder=tmp_path, environment={**ENVIRONMENT, MARKER: "ended-test"})
-    talk = ProgramConnection(process, tmp_path, lambda *_: None, lambda _: None)
-    assert await talk.request("ping", {}, 60) == {}
-    await talk.close()
-    with pytest.raises(ConnectionLost, match="it was stopped"):
-        await talk.request("ping", {}, 60)
-
-
-@pytest.mark.parametrize(
-    ("code", "why"),
-    [("import os, time; os.close(1); time.sleep(3600)", "it closed its output"), ("pass", "it ended: exit code 0")],
-)
-async def test_one_that_says_nothing_more_is_gone_whether_it_ends_or_not(
-    code: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stdio, "_ENDING", 0.1 if "sleep" in code else 60)
-    # On Linux what is around it holds its output open as long as it runs.
-    monkeypatch.setattr(standing, "PLATFORM", "darwin")
-    process = await start_standing(
-        [], [sys.executable, "-c", code], folder=tmp_path, environment={**ENVIRONMENT, MARKER: "silent-test"}
-    )
-    talk = ProgramConnection(process, tmp_path, lambda *_: None, lambda _: None)
-    await talk.gone.wait()
-    assert talk.why == why
-    with pytest.raises(ConnectionLost, match=why):
-        await talk.request("ping", {}, 60)
-    await talk.close()
 
 
 async def test_a_defect_in_reading_it_leaves_nobody_waiting(

@@ -1,0 +1,173 @@
+"""What carries messages to a server and back, and the server around it, without a session."""
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.config.server_table import ServerTable
+from app.json_rpc import Message
+from app.sandbox import standing
+from app.sandbox.environment import MARKER
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.standing import start_standing
+from app.servers import http, stdio
+from app.servers import server as servers
+from app.servers.connection import ConnectionLost, TooSlow
+from app.servers.definition import Definition
+from app.servers.http import AddressConnection
+from app.servers.reach import Reach
+from app.servers.server import Server, State
+from app.servers.stdio import ProgramConnection
+from app.servers.tokens import Tokens
+from app.workspace.paths import Workspace
+from tests.servers.address import Heard, address
+from tests.servers.stage import ENVIRONMENT, PLAYER, player
+from tests.waiting import until
+
+
+@contextlib.asynccontextmanager
+async def program(folder: Path, *words: str) -> AsyncIterator[ProgramConnection]:
+    """A connection to a program of Python's, by default the one that plays."""
+    environment = {**ENVIRONMENT, MARKER: "connection-test", "PLAYED": str(folder / "played.jsonl")}
+    process = await start_standing(
+        [], [sys.executable, *(words or (str(PLAYER),))], folder=folder, environment=environment
+    )
+    talk = ProgramConnection(process, folder, lambda *_: None, lambda _: None)
+    try:
+        yield talk
+    finally:
+        await talk.close()
+
+
+def waits_for(file: Path) -> Message:
+    """A call that goes on until there is a file."""
+    code = f"print('sleeps', file=sys.stderr, flush=True)\nwhile not Path({str(file)!r}).exists(): time.sleep(0.01)"
+    return {"name": "run", "arguments": {"code": code}}
+
+
+async def test_one_that_has_been_ended_hears_nothing_more(tmp_path: Path) -> None:
+    async with program(tmp_path) as talk:
+        assert await talk.request("ping", {}, 60) == {}
+        await talk.close()
+        with pytest.raises(ConnectionLost, match="it was stopped"):
+            await talk.request("ping", {}, 60)
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [("import os, time; os.close(1); time.sleep(3600)", "it closed its output"), ("pass", "it ended: exit code 0")],
+)
+async def test_one_that_says_nothing_more_is_gone_whether_it_ends_or_not(
+    code: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio, "_ENDING", 0.1 if "sleep" in code else 60)
+    # On Linux what is around it holds its output open as long as it runs.
+    monkeypatch.setattr(standing, "PLATFORM", "darwin")
+    async with program(tmp_path, "-c", code) as talk:
+        await talk.gone.wait()
+        assert talk.why == why
+        with pytest.raises(ConnectionLost, match=why):
+            await talk.request("ping", {}, 60)
+
+
+async def test_one_that_nobody_waits_for_any_more_is_told_so(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    async with program(tmp_path) as talk:
+        with pytest.raises(TooSlow, match=r"no answer within 0.01 s"):
+            await talk.request("tools/call", waits_for(go), 0.01)
+        asking = asyncio.create_task(talk.request("tools/call", waits_for(go), 60))
+        await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        go.touch()
+        assert await talk.request("ping", {}, 60) == {}
+    played = map(json.loads, (tmp_path / "played.jsonl").read_text().splitlines())
+    told = [each["params"] for each in played if each["method"] == "notifications/cancelled"]
+    assert told == [
+        {"requestId": 1, "reason": "it took too long"},
+        {"requestId": 2, "reason": "the user stopped it"},
+    ]
+
+
+async def test_what_is_told_unasked_is_heard_also_after_a_connection_that_broke(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_PAUSES", (0.0, 0.0))
+    heard: list[str] = []
+
+    async def nobody() -> Mapping[str, str]:
+        return {}
+
+    async def stream(asked: Heard, writer: asyncio.StreamWriter) -> None:
+        if len(played.heard) == 1:
+            writer.transport.abort()
+            return
+        writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\n\r\n")
+        writer.write(b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
+        await writer.drain()
+        await asyncio.Event().wait()
+
+    async with address() as played:
+        played.tricks["GET"] = stream
+        talk = AddressConnection(played.url, {}, tmp_path, lambda method, _: heard.append(method), nobody)
+        talk.greeted("2025-11-25")
+        await until(lambda: heard == ["notifications/tools/list_changed"])
+        await talk.close()
+
+
+@contextlib.asynccontextmanager
+async def served(folder: Path, **table: Any) -> AsyncIterator[Server]:
+    """A server without a layer, which is to run."""
+    workspace = Workspace(folder)
+    sandbox = Sandbox(workspace, folder / "runs", own=())
+    definition = Definition("play", ServerTable.model_validate({**table, "layer": False}), "a test")
+    tokens = Tokens(folder / "tokens.json")
+    server = Server(definition, lambda: sandbox, workspace.root, ENVIRONMENT, tokens, lambda: None)
+    server.begin()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+async def test_what_the_user_has_stopped_is_no_longer_in_the_way_of_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "_ROUSED", 0.05)
+    async with served(tmp_path, **player(timeout=5)) as server:
+        await server.start()
+        assert await server.reach() is Reach.DIRECT
+        tools = {offer.tool: offer for offer in server.offers}
+        calling = asyncio.create_task(server.call(tools["sleep"], {}))
+        await until(lambda: "sleeps" in server.log.lines)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        assert await server.lay({}) == []
+        assert (await server.call(tools["echo"], {"text": "hello"}))["content"][0]["text"] == "hello"
+        assert "it still does what the user has stopped" in str(server.log.lines)
+
+
+async def test_one_that_is_gone_when_it_is_called_is_shown_as_that(tmp_path: Path) -> None:
+    async with address() as played, served(tmp_path, url=played.url) as server:
+        await server.start()
+        assert await server.reach() is Reach.REMOTE
+        (echo, *_) = server.offers
+
+        async def hang_up(heard: Heard, writer: asyncio.StreamWriter) -> None:
+            writer.transport.abort()
+
+        played.tricks["tools/call"] = hang_up
+        with pytest.raises(ConnectionLost, match="it cannot be reached"):
+            await server.call(echo, {})
+        assert server.state is State.FAILED
+        del played.tricks["tools/call"]
+        await server.start()
+        assert (await server.call(echo, {"text": "hello"}))["content"][0]["text"] == "hello"
