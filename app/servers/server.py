@@ -249,9 +249,6 @@ class Server:
                     if error.wider or not await self._who().renew():
                         raise
                     await self._connect()
-        except asyncio.CancelledError:
-            await self._close()
-            raise
         except SignInNeeded as error:
             self._challenge = error.challenge
             await self._fail(str(error), State.SIGN_IN)

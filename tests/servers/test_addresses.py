@@ -310,21 +310,6 @@ async def test_what_is_told_unasked_is_asked_for_so_often_and_no_more(
         assert len([each for each in played.heard if each.method == "GET"]) == times
 
 
-async def test_a_stream_is_left_with_the_answer_whatever_came_before_it(wire: WireServer, tmp_path: Path) -> None:
-    async def stream(heard: Heard, writer: asyncio.StreamWriter) -> None:
-        content = [{"type": "text", "text": "hi"}]
-        answer = {"jsonrpc": "2.0", "id": heard.message["id"], "result": {"content": content}}
-        writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\n\r\n")
-        writer.write(f"data: {{nope\n\ndata: {json.dumps(answer)}\n\n".encode())
-        await writer.drain()
-        await asyncio.Event().wait()
-
-    async with address() as played:
-        played.tricks["tools/call"] = stream
-        async with stage(wire, tmp_path, {"far": {"url": played.url, "timeout": 10}}) as on:
-            assert await on.say(("far__echo", {"text": "hello"})) == "hi"
-
-
 @pytest.mark.parametrize(
     "goodbye", [_hangs_up, _silent, _raw(document(b"", status=500))], ids=["gone", "silent", "error"]
 )

@@ -12,21 +12,22 @@ import pytest
 
 from app.config.server_table import ServerTable
 from app.json_rpc import Message
+from app.llm.response import limits
 from app.sandbox import standing
 from app.sandbox.environment import MARKER
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.standing import start_standing
 from app.servers import http, stdio
 from app.servers import server as servers
-from app.servers.connection import ConnectionLost, TooSlow
+from app.servers.connection import ConnectionLost, Notified, TooSlow
 from app.servers.definition import Definition
 from app.servers.http import AddressConnection
 from app.servers.reach import Reach
 from app.servers.server import Server, State
 from app.servers.stdio import ProgramConnection
-from app.servers.tokens import Tokens
+from app.servers.tokens import Token, Tokens
 from app.workspace.paths import Workspace
-from tests.servers.address import Heard, address
+from tests.servers.address import Address, Answer, Heard, address, document
 from tests.servers.stage import ENVIRONMENT, PLAYER, player
 from tests.waiting import until
 
@@ -96,30 +97,63 @@ async def test_one_that_nobody_waits_for_any_more_is_told_so(tmp_path: Path) -> 
     ]
 
 
+@contextlib.asynccontextmanager
+async def far(
+    folder: Path, method: str, trick: Answer, notified: Notified = lambda *_: None
+) -> AsyncIterator[tuple[Address, AddressConnection]]:
+    """A connection to an address that does this for one method."""
+
+    async def nobody() -> Mapping[str, str]:
+        return {}
+
+    async with address() as played:
+        played.tricks[method] = trick
+        talk = AddressConnection(played.url, {}, folder, notified, nobody)
+        try:
+            yield played, talk
+        finally:
+            await talk.close()
+
+
+def streaming(*lines: str) -> Answer:
+    """Answers with a stream of these lines, which does not end."""
+
+    async def stream(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\n\r\n")
+        for line in lines:
+            writer.write(f"{line}\n\n".encode())
+        await writer.drain()
+        await asyncio.Event().wait()
+
+    return stream
+
+
 async def test_what_is_told_unasked_is_heard_also_after_a_connection_that_broke(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "_PAUSES", (0.0, 0.0))
     heard: list[str] = []
 
-    async def nobody() -> Mapping[str, str]:
-        return {}
+    async def break_once(asked: Heard, writer: asyncio.StreamWriter) -> None:
+        played.tricks["GET"] = streaming('data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
+        writer.transport.abort()
 
-    async def stream(asked: Heard, writer: asyncio.StreamWriter) -> None:
-        if len(played.heard) == 1:
-            writer.transport.abort()
-            return
-        writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\n\r\n")
-        writer.write(b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
-        await writer.drain()
-        await asyncio.Event().wait()
-
-    async with address() as played:
-        played.tricks["GET"] = stream
-        talk = AddressConnection(played.url, {}, tmp_path, lambda method, _: heard.append(method), nobody)
+    async with far(tmp_path, "GET", break_once, lambda method, _: heard.append(method)) as (played, talk):
         talk.greeted("2025-11-25")
         await until(lambda: heard == ["notifications/tools/list_changed"])
-        await talk.close()
+
+
+async def test_a_stream_is_left_with_the_answer_whatever_came_before_it(tmp_path: Path) -> None:
+    answer = streaming("data: {nope", 'data: {"jsonrpc":"2.0","id":1,"result":{"said":"hi"}}')
+    async with far(tmp_path, "ping", answer) as (_, talk):
+        assert await talk.request("ping", {}, 60) == {"said": "hi"}
+
+
+async def test_a_line_without_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "EVENT", 1_000)
+    async with far(tmp_path, "ping", streaming("data: " + "x" * 2_000)) as (_, talk):
+        with pytest.raises(ConnectionLost, match="its answer is too long"):
+            await talk.request("ping", {}, 60)
 
 
 @contextlib.asynccontextmanager
@@ -171,3 +205,22 @@ async def test_one_that_is_gone_when_it_is_called_is_shown_as_that(tmp_path: Pat
         del played.tricks["tools/call"]
         await server.start()
         assert (await server.call(echo, {"text": "hello"}))["content"][0]["text"] == "hello"
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_a_token_that_is_not_taken_any_more_is_renewed_without_the_user(kept: bool, tmp_path: Path) -> None:
+    async def renew(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        played.token = "new"
+        writer.write(document(b'{"access_token": "new"}'))
+
+    async with address() as played:
+        played.tricks["/token"], played.token = renew, "another"
+        if kept:
+            endpoint = played.url.replace("/mcp", "/token")
+            token = Token(access_token="old", refresh_token="r", token_endpoint=endpoint, client_id="c")
+            Tokens(tmp_path / "tokens.json").keep(played.url, token)
+        async with served(tmp_path, url=played.url) as server:
+            await server.settled()
+            assert server.state is (State.READY if kept else State.SIGN_IN)
+        greetings = [heard for heard in played.heard if b'"initialize"' in heard.body]
+        assert len(greetings) == 1 + kept

@@ -277,7 +277,9 @@ async def test_what_has_changed_since_the_user_was_asked_is_not_called(wire: Wir
             return YES
 
         on.answers = change
-        assert "says or takes something else by now" in await on.say(("play__echo", {"text": "x"}))
+        assert "Not called: the server play says or takes something else by now" in await on.say(
+            ("play__echo", {"text": "x"})
+        )
         assert on.called == []
 
 

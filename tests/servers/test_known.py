@@ -115,6 +115,15 @@ def test_those_of_a_workspace_count_once_their_file_is_trusted_as_it_is(name: st
     assert user.names() == []
 
 
+def test_a_file_of_a_workspace_that_cannot_be_read_takes_no_other_along(user: Home) -> None:
+    (user.root / ".mcp.json").mkdir()
+    (user.root / ".gemini").symlink_to(user.folder)
+    user.write(".claude.json", {"mcpServers": {"one": PROGRAM}})
+    user.write("workspace/.codex/config.toml", CODEX)
+    assert user.names() == ["one"]
+    assert user.known().untrusted == (".codex/config.toml",)
+
+
 def test_signoff_s_own_word_counts_before_all_others(user: Home) -> None:
     user.write(".claude.json", {"mcpServers": {"one": PROGRAM, "two": PROGRAM}})
     own = {
@@ -174,24 +183,24 @@ def test_a_name_that_would_not_show_as_it_is_is_none(name: str, user: Home) -> N
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "words"),
     [
-        "{nope",
-        "[]",
-        "3",
-        '{"mcpServers": 3}',
-        '{"mcpServers": {"a": 3}}',
-        '{"mcpServers": {"a": {}}}',
-        '{"mcpServers": {"a": {"command": ["x"]}}}',
-        '{"mcpServers": {"a": {"command": "x", "url": "y"}}}',
-        '{"mcpServers": {"a": {"type": "sse", "url": "https://far.example/sse"}}}',
-        '{"mcpServers": {"a": {"command": "x", "timeout": -1}}}',
-        '{"mcpServers": {"a": {"command": "x", "env": [1]}}}',
-        '{"a": ' * 100_000,
-        "\udcff",
+        ("{nope", " cannot be used: Expecting property name"),
+        ("[]", " cannot be used: "),
+        ("3", " cannot be used: "),
+        ('{"mcpServers": 3}', " cannot be used: "),
+        ('{"mcpServers": {"a": 3}}', ": a: it is no table"),
+        ('{"mcpServers": {"a": {}}}', ": a: it has neither a command nor a url"),
+        ('{"mcpServers": {"a": {"command": ["x"]}}}', ": a: command: Input should be a valid string"),
+        ('{"mcpServers": {"a": {"command": "x", "url": "y"}}}', ": a: "),
+        ('{"mcpServers": {"a": {"type": "sse", "url": "https://far.example/sse"}}}', ": a: the transport sse is not"),
+        ('{"mcpServers": {"a": {"command": "x", "timeout": -1}}}', ": a: timeout: Input should be greater than 0"),
+        ('{"mcpServers": {"a": {"command": "x", "env": [1]}}}', ": a: env: Input should be a valid dictionary"),
+        ('{"a": ' * 100_000, " cannot be used: "),
+        ("\udcff", " cannot be used: "),
     ],
 )
-def test_what_cannot_be_used_is_a_line_and_the_rest_counts(content: str, user: Home) -> None:
+def test_what_cannot_be_used_is_a_line_and_the_rest_counts(content: str, words: str, user: Home) -> None:
     user.write(".codex/config.toml", CODEX)
     path = user.folder / ".gemini/settings.json"
     path.parent.mkdir()
@@ -199,8 +208,9 @@ def test_what_cannot_be_used_is_a_line_and_the_rest_counts(content: str, user: H
     known = user.known()
     assert len(known.definitions) == 3
     (line,) = known.problems
-    assert line.startswith("~/.gemini/settings.json")
-    assert "\n" not in line
+    assert line.startswith(f"~/.gemini/settings.json{words}")
+    # What pydantic says besides is of several lines, and holds what may be secret.
+    assert "\n" not in line and "input_value" not in line
 
 
 def test_variables_are_those_of_the_environment_or_a_default() -> None:
