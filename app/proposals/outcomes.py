@@ -231,9 +231,7 @@ def hunk_facts(
     if choice.whole:
         return ()
     facts: list[HunkFact] = []
-    for change in before.files:
-        if not undecided(change):
-            continue
+    for change in filter(undecided, before.files):
         now = _quotable(filesystem, change)
         shift = 0
         for hunk in pending_hunks(change):

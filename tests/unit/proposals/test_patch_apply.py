@@ -286,6 +286,12 @@ def test_a_line_right_below_a_complete_body_is_one_more_of_it_and_no_list() -> N
     assert apply("a\n", hunk("-a\n+b\n\n- one item\n", "@@ -1 +1 @@"))[0] == b"b\n"
 
 
+def test_changed_lines_that_look_like_a_header_are_lines_where_the_counts_say_so() -> None:
+    body = hunk("--- a\n+++ b\n", "@@ -1 +1 @@")
+    for following in ("--- a/y\n+++ b/y\n@@ -1 +1 @@\n-1\n+2\n", "-- \n2.47.3\n"):
+        assert apply_file_patch(Document(b"-- a\n"), scan_patch(body + following)[0])[0] == b"++ b\n"
+
+
 def test_hunks_come_in_order() -> None:
     two = "@@\n-class A:\n+class C:\n@@\n         start()\n-        return 1\n+        return 2\n"
     with pytest.raises(AmbiguousMatch, match="Hunk 2 of 2"):

@@ -120,6 +120,14 @@ def test_what_is_exported_is_what_is_left(bench: Make) -> None:
     git(site.root, "apply", "--check", given=exported)
 
 
+def test_a_file_that_was_decided_on_is_not_exported_while_others_wait(bench: Make) -> None:
+    site = bench({"a.txt": numbered(3), "b.txt": numbered(3)})
+    proposal = site.write(**{"a.txt": "a\n", "b.txt": "b\n"})
+    site.service.approve(proposal.id, [hunk.id for hunk in proposal.files[0].hunks])
+    assert "a.txt" not in site.service.as_unified_diff(proposal.id)
+    assert [change.path for change in site.service.as_changes(proposal.id)] == ["b.txt"]
+
+
 def test_a_patch_of_a_damaged_record_does_not_go_out(bench: Make) -> None:
     """Its hunks don't lead from the one content to the other, which the second reader finds."""
     site = bench({"a.txt": numbered(30)})

@@ -36,6 +36,7 @@ PARTS = [
         ("(?x) a b", set()),
         ("ab(?#no)*", set()),
         ("[a-z]+", set()),
+        ("ab\\\ncd", set()),
     ],
 )
 def test_of_an_expression_the_most_telling(pattern: str, texts: set[str]) -> None:
