@@ -292,6 +292,13 @@ def test_changed_lines_that_look_like_a_header_are_lines_where_the_counts_say_so
         assert apply_file_patch(Document(b"-- a\n"), scan_patch(body + following)[0])[0] == b"++ b\n"
 
 
+def test_a_patch_that_was_given_other_line_ends_as_a_whole_means_what_it_meant() -> None:
+    patch = hunk(" a\n-b\n+c\n+\n", "@@ -1,2 +1,3 @@")
+    data, matches = apply("a\nb\n", patch.replace("\n", "\r\n"))
+    assert (data, matches[0].rung, matches[0].note) == (b"a\nc\n\n", Rung.EXACT, "")
+    assert apply(b"", "--- /dev/null\r\n+++ b/x\r\n@@ -0,0 +1 @@\r\n+a\r\n")[0] == b"a\n"
+
+
 def test_hunks_come_in_order() -> None:
     two = "@@\n-class A:\n+class C:\n@@\n         start()\n-        return 1\n+        return 2\n"
     with pytest.raises(AmbiguousMatch, match="Hunk 2 of 2"):
