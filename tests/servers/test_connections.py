@@ -62,12 +62,17 @@ async def test_one_that_has_been_ended_hears_nothing_more(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("code", "why"),
-    [("import os, time; os.close(1); time.sleep(3600)", "it closed its output"), ("pass", "it ended: exit code 0")],
+    [
+        ("import os, time; os.close(1); time.sleep(3600)", "it closed its output"),
+        ("pass", "it ended: exit code 0"),
+        ("print('x' * 2**20)", "it sent a line of more than 0 MB"),
+    ],
 )
-async def test_one_that_says_nothing_more_is_gone_whether_it_ends_or_not(
+async def test_one_that_says_nothing_more_of_use_is_gone_whether_it_ends_or_not(
     code: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stdio, "_ENDING", 0.1 if "sleep" in code else 60)
+    monkeypatch.setattr(stdio, "LONGEST_MESSAGE", 2**18)
     # On Linux what is around it holds its output open as long as it runs.
     monkeypatch.setattr(standing, "PLATFORM", "darwin")
     async with program(tmp_path, "-c", code) as talk:

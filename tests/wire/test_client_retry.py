@@ -7,10 +7,13 @@ from contextlib import aclosing
 
 import pytest
 
-from app.llm.failures.errors import FailureKind, RequestError
+from app.llm.capabilities.profile import Profile
+from app.llm.failures.errors import AttemptFailed, FailureKind, RequestError
+from app.llm.failures.failures import FailureReader
 from app.llm.failures.retry import RetryPolicy
-from app.llm.transport import Timeouts
-from app.llm.types import AttemptDiscarded, RetryScheduled, StreamUpdate, TextDelta
+from app.llm.transport import Patience, Timeouts, Transport
+from app.llm.types import AttemptDiscarded, Endpoint, RetryScheduled, StreamUpdate, TextDelta
+from app.llm.wires.registry import wire_of
 from tests.wire.driving import BRISK, FAST, client_of, closing, opening, response, updates_of
 from tests.wire.replies import BREAK, CUT, DONE, STALL, Turn, call_delta, chunk, error, stream
 from tests.wire.server import WireServer
@@ -112,6 +115,17 @@ async def test_silence_before_the_first_token(server: WireServer) -> None:
     reasons = [update.reason for update in updates if isinstance(update, RetryScheduled)]
     assert len(reasons) >= 2 and all("first token" in reason for reason in reasons)
     assert await server.requests[0].left() and await server.requests[1].left()
+
+
+async def test_silence_ends_an_exchange_and_says_what_was_waited_for(server: WireServer) -> None:
+    server.always(stream(STALL))
+    endpoint, timeouts = Endpoint(server.base_url, "test-model"), Timeouts(first=0.02)
+    transport = Transport(endpoint, timeouts, FailureReader(endpoint))
+    await transport.ready()
+    exchange = transport.exchange(wire_of(Profile()), {}, Patience(timeouts, closing=False))
+    with pytest.raises(AttemptFailed, match=r"sent nothing for 0.02 s while waiting for its first token"):
+        await anext(exchange)
+    await transport.aclose()
 
 
 async def test_heartbeats_are_no_progress(server: WireServer) -> None:
