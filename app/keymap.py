@@ -65,7 +65,8 @@ def checked(keymap: Mapping[str, str]) -> dict[str, str]:
             raise KeymapError(f"keys: {action_id} needs at least one key.")
         for key in _split(keys):
             _check_key(action_id, key)
-    _check_duplicates(list(by_id.values()), keymap)
+    for action_id in keymap:
+        _check_duplicates(by_id[action_id], keymap)
     return dict(keymap)
 
 
@@ -158,12 +159,8 @@ def _told_apart(key: str) -> str:
     return _SENT_BY_CONTROL.get(ord(character), "space" if character.isspace() else key)
 
 
-def _check_duplicates(actions: list[Action], keymap: Mapping[str, str]) -> None:
-    for position, first in enumerate(actions):
-        for second in actions[position + 1 :]:
-            if second.scope not in _TOGETHER[first.scope] and first.scope not in _TOGETHER[second.scope]:
-                continue
-            if first.id not in keymap and second.id not in keymap:
-                continue
-            if shared := set(keys_of(first, keymap)) & set(keys_of(second, keymap)):
-                raise KeymapError(f"keys: {first.id} and {second.id} are both on {min(shared)!r}.")
+def _check_duplicates(action: Action, keymap: Mapping[str, str]) -> None:
+    for other in ACTIONS:
+        together = other.scope in _TOGETHER[action.scope] and other is not action
+        if together and (shared := set(keys_of(action, keymap)) & set(keys_of(other, keymap))):
+            raise KeymapError(f"keys: {action.id} and {other.id} are both on {min(shared)!r}.")

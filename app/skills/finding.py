@@ -97,8 +97,6 @@ def _of_workspace(workspace: Workspace) -> Iterator[tuple[str, str, SkillFolder]
     for folder in OF_WORKSPACE:
         try:
             under = workspace.resolve(folder)
-            if workspace.kind(under) != "folder":
-                continue
             below = {path.removeprefix(f"{under}/") for path in islice(workspace.files(under), 10 * _LOOKED_AT)}
         except (OSError, WorkspaceError):
             continue

@@ -99,8 +99,6 @@ def inspect(text: str) -> Findings:
             control += 1
         else:
             invisible += 1
-    if text.isascii():
-        return Findings(control)
     words = tuple(dict.fromkeys(text[start:end] for start, end in lookalikes(text)))
     reordered, other = _right_to_left(text)
     return Findings(control, bidi, invisible, words, blank, reordered, other, spaces)
@@ -131,8 +129,6 @@ def _right_to_left(text: str) -> tuple[int, int]:
     """The lines on which right-to-left letters turn code around (UAX 9 gives what lies between them, and numbers
     beside them, their direction), and those on which they don't."""
     deceiving = harmless = 0
-    if _RTL.search(text) is None:
-        return 0, 0
     for line in text.split("\n"):
         first = _RTL.search(line)
         if first is None:

@@ -85,17 +85,17 @@ def reading_of(word: str) -> str:
 
 
 def _deceiving_words(line: str) -> Iterator[tuple[int, int]]:
-    words: list[re.Match[str]] | None = None
-    for match in _WORD.finditer(line):
-        word = match[0]
-        if word.isascii():
-            continue
-        if _mixes(word) or _folds(word):
-            yield match.span()
-        elif _reads_as_latin(word):
-            words = list(_WORD.finditer(line)) if words is None else words
-            if not _in_a_sentence(line, words, match):
-                yield match.span()
+    words = list(_WORD.finditer(line))
+    for word in words:
+        if not word[0].isascii() and _deceives(line, words, word):
+            yield word.span()
+
+
+def _deceives(line: str, words: Sequence[re.Match[str]], word: re.Match[str]) -> bool:
+    """Whether a word of a line is taken for another one."""
+    if _mixes(word[0]) or _folds(word[0]):
+        return True
+    return _reads_as_latin(word[0]) and not _in_a_sentence(line, words, word)
 
 
 def _mixes(word: str) -> bool:

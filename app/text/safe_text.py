@@ -84,11 +84,8 @@ def strip_unsafe(text: str, *, keep: str = "\t\n") -> str:
 def is_plain(text: str, *, keep: str = "\t\n") -> bool:
     """Whether no character of the text is unsafe, looked at the quick way: False may still come out unchanged."""
     if text.isascii():
-        if text.isprintable():
-            return True
-        if "\t" in keep and "\n" in keep:
-            return _UNSAFE_BUT_LINES.search(text) is None
-        return _UNSAFE_ASCII.search(text) is None
+        unsafe = _UNSAFE_BUT_LINES if "\t" in keep and "\n" in keep else _UNSAFE_ASCII
+        return text.isprintable() or unsafe.search(text) is None
     return _UNSAFE.search(text) is None
 
 

@@ -47,6 +47,8 @@ def test_a_thread_waits_until_the_loop_has_nothing_to_do(
         for _ in range(1_000):
             # The thread may run, but for its good manners.
             time.sleep(0)
+            # Nor does the loop wait, with more to do at once.
+            await asyncio.sleep(0)
         done.append("loop")
         await asyncio.to_thread(thread.join)
 

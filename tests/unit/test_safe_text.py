@@ -66,6 +66,7 @@ def test_stripping_leaves_only_what_needs_no_glyph(text: str) -> None:
 def test_plain_text_is_returned_as_it_is(text: str) -> None:
     assert is_plain(text)
     assert visible(text) is text
+    assert strip_unsafe(text) is text
     assert not inspect(text)
 
 

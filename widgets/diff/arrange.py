@@ -65,18 +65,16 @@ class _Comments:
     def __init__(self, comments: Sequence[Comment]) -> None:
         self.at: dict[SourceLine, list[CommentRow]] = defaultdict(list)
         """The remarks on each line."""
-        self._lines: dict[tuple[int, Side], list[int]] = defaultdict(list)
+        self._lines: dict[tuple[int, Side], list[int]] = {}
         for number, comment in enumerate(comments):
             row = CommentRow(comment.line.file, number, comment.text, comment.kind)
             self.at[comment.line].append(row)
         for file, side, line in sorted(self.at):
-            self._lines[file, side].append(line)
+            self._lines.setdefault((file, side), []).append(line)
 
     def lines(self, file: int, side: Side, among: range) -> Sequence[int]:
         """The lines with remarks among some, in order."""
-        if (file, side) not in self._lines:
-            return ()
-        lines = self._lines[file, side]
+        lines = self._lines.get((file, side), ())
         return lines[bisect_left(lines, among.start) : bisect_left(lines, among.stop)]
 
 
@@ -159,11 +157,6 @@ class _Builder:
         yield from self._context(file, old + count - tail, new + count - tail, tail, gap)
 
     def _context(self, file: int, old: int, new: int, count: int, gap: int) -> Iterator[Segment]:
-        if count <= 0:
-            return
-        if not self.comments.at:
-            yield Context(file, old, new, count, gap)
-            return
         start = new
         for line in self.comments.lines(file, "new", range(new, new + count)):
             yield Context(file, old + start - new, start, line + 1 - start, gap)
@@ -184,9 +177,6 @@ class _Builder:
             whole: Segment = Split(file, index, hunk, self._pairs(file, hunk), above=above)
         else:
             whole = Unified(file, index, hunk, above=above)
-        if not self.comments.at:
-            yield whole
-            return
         start = 0
         for row, line in self._commented(file, hunk, whole):
             if row >= start:
@@ -247,9 +237,6 @@ def _wrapped(
 ) -> Iterator[Segment]:
     """Segments whose lines take as many rows as they need; long ones come in pieces."""
     for segment in segments:
-        if isinstance(segment, Single):
-            yield segment
-            continue
         for start in range(0, segment.rows, _MEASURED_ROWS):
             piece = segment
             if segment.rows > _MEASURED_ROWS:

@@ -37,11 +37,8 @@ def _breaks(shown: DisplayText, width: int) -> list[int]:
 
 def rows_of(line: str, width: int, kept: Spans | None = None) -> int:
     """Terminal lines that a wrapped source line takes; `kept` as in `breaks`."""
-    if len(line) <= width and line.isascii() and "\t" not in line:
-        return 1
-    if kept is None and line.isascii() and line.isprintable():
-        return -(-len(line) // width)
-    return len(breaks(line, width, kept))
+    plain = kept is None and line.isascii() and line.isprintable()
+    return max(1, -(-len(line) // width)) if plain else len(breaks(line, width, kept))
 
 
 def wrap_words(text: str, width: int) -> list[str]:

@@ -35,9 +35,6 @@ def overlaid(stretches: Sequence[Stretch], upper: Sequence[tuple[int, int]], nam
 
 def runs(length: int, stretches: Sequence[Stretch], flags: Sequence[Flagged]) -> Iterator[Run]:
     """A line of so many characters, in order, from one place where its looks change to the next."""
-    if not flags:
-        yield from _plain_runs(length, stretches)
-        return
     edges = sorted({edge for begin, end, _ in flags for edge in (begin, end)})
     for start, end, name, _ in _plain_runs(length, stretches):
         cuts = [start, *(edge for edge in edges if start < edge < end), end]

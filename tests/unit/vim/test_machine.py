@@ -42,6 +42,8 @@ class Typing:
         ("        one", "<<", "    |one"),
         ("one two three", "vec", "| two three"),
         ("one two", "viwU", "|ONE two"),
+        ("one two", "diw", "| two"),
+        ("abc\ndef", "jllVkyx", "a|b\ndef"),
         ("a(b c)d", ["l", "l", "v", "i", "(", "d"], "a(|)d"),
         ("one two three", ["c", "w", "x", "escape", "w", "."], "x |x three"),
         ("one\ntwo\nthree", "ddp", "two\n|one\nthree"),

@@ -7,6 +7,7 @@ from app.proposals.models import FileDiff
 from tests.ui.sample_diffs import file_diff, proposal
 from widgets.diff.arrange import Comment
 from widgets.diff.cursor import Cursor
+from widgets.diff.layout import Layout
 from widgets.diff.rows import CommentRow, LineRow, NoteRow, SourceLine
 from widgets.diff.seen import Seen
 from widgets.diff.sheet import Sheet
@@ -69,7 +70,7 @@ def test_where_nothing_is_shown_it_stays_where_it_is() -> None:
 def without_room(diff: FileDiff) -> Sheet:
     """A change of which nothing is laid out, since there are no columns yet."""
     sheet = laid_out(diff)
-    sheet.lay_out(Size(0, 0), None)
+    sheet.rows = Layout()
     return sheet
 
 

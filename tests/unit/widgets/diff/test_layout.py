@@ -226,6 +226,27 @@ def test_a_huge_hunk_is_one_segment() -> None:
     assert layout.at(999_999).row == LineRow(0, None, 999_999, 0, 999_999)
 
 
+def test_the_pieces_of_a_huge_hunk_side_by_side_are_measured_each_by_its_own_lines() -> None:
+    lines = [f"line {number}" for number in range(3_000)]
+    measured: list[int] = []
+
+    def fits(segment: Segment) -> bool:
+        measured.extend(segment.lines[1])
+        return True
+
+    diff = file_diff_of_hunks("a.py", [], lines, [(0, 0, 0, len(lines))])
+    rows_of(arrange([diff], Shape(split=True), measure=height, fits=fits))
+    assert measured == list(range(len(lines)))
+
+
+def test_a_hunk_of_which_nothing_is_left_has_no_row() -> None:
+    old = [f"line {number}" for number in range(9)]
+    diff = file_diff_of_hunks("a.py", old, [*old[:7], "new", old[8]], [(2, 0, 2, 0), (7, 1, 7, 1)])
+    layout = arrange([diff], Shape(), measure=height)
+    assert layout.row_of_hunk(0, 0) is None
+    assert layout.landmarks.hunks == [layout.row_of_hunk(0, 1)] != [None]
+
+
 def test_search_finds_lines_in_the_order_of_the_screen() -> None:
     diffs = retry_change()
     found = search(diffs, "fetch")
@@ -239,6 +260,12 @@ def test_search_minds_case_only_if_asked_with_capitals() -> None:
     diffs = [file_diff("a.py", "x\n", "Alpha\nalpha\n")]
     assert len(search(diffs, "alpha")) == 2
     assert len(search(diffs, "Alpha")) == 1
+
+
+def test_a_search_that_nobody_waits_for_any_more_ends_before_the_next_hunk() -> None:
+    diff = file_diff_of_hunks("a.py", ["x"] * 9, ["x"] * 9, [(1, 1, 1, 1), (5, 1, 5, 1)])
+    answers = iter([True, False])
+    assert {hit.hunk for hit in search([diff], "x", lambda: next(answers))} == {None, 0}
 
 
 def test_a_change_is_laid_out_only_as_far_as_it_is_asked_for() -> None:

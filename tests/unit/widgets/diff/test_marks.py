@@ -101,6 +101,13 @@ def test_indentation_of_a_moved_block_is_no_change_inside() -> None:
     assert all(marks.words_since_moved(line) == () for line in marks.moved)
 
 
+def test_white_space_at_both_ends_of_a_long_moved_line_is_no_change_inside() -> None:
+    here = "x" * 3_000
+    marks = Marks([file_diff("a.py", f"{here} \nstays\n", f"stays\n    {here}\n")])
+    marks.moved = {SourceLine(0, "new", 1): SourceLine(0, "old", 0)}
+    assert marks.words_since_moved(SourceLine(0, "new", 1)) == ()
+
+
 def test_a_block_of_which_less_than_half_stayed_has_not_moved_as_one() -> None:
     block = ["def total(prices):", *(f"    step_{number}(prices)" for number in range(6)), "    return prices"]
     other = [block[0], *(f"    {number} + {number}" for number in range(6)), block[-1]]

@@ -1,0 +1,68 @@
+"""What is found out about a change after its first frame: only what is wanted, and only for what is still shown."""
+
+import pytest
+from textual.geometry import Size
+
+from app.proposals.models import FileDiff
+from tests.ui.sample_diffs import file_diff, many_lines, proposal
+from widgets.diff.background import Background, Job
+from widgets.diff.layout import Layout
+from widgets.diff.sheet import Sheet
+
+
+class Desk:
+    """A sheet with a change, the jobs that its background has begun, and what it said."""
+
+    def __init__(self, *diffs: FileDiff, white_space: bool = True) -> None:
+        self.sheet = Sheet()
+        self.sheet.white_space = white_space
+        self.jobs: dict[str, Job] = {}
+        self.said: list[str] = []
+        self.background = Background(
+            self.sheet,
+            self.jobs.__setitem__,
+            lambda: self.said.append("redraw"),
+            lambda: self.said.append("grown"),
+            lambda: self.said.append("relayout"),
+        )
+        self.sheet.show(proposal("P1", diffs), diffs, versions=False)
+
+    def looked(self) -> "Desk":
+        """It has begun what is to be found out about the change."""
+        self.background.look_at_diffs()
+        self.background.start()
+        return self
+
+
+@pytest.mark.parametrize(
+    ("diffs", "white_space", "begun"),
+    [
+        (many_lines(1_000), True, {"inspect"}),
+        (many_lines(1_000), False, {"inspect", "spaces"}),
+        ([file_diff("a.py", None, "x" * 100_000)], False, {"inspect", "spaces"}),
+        (many_lines(10), False, set()),
+    ],
+)
+def test_what_takes_long_is_found_out_later_and_white_space_only_if_it_is_to_be_left_out(
+    diffs: list[FileDiff], white_space: bool, begun: set[str]
+) -> None:
+    assert Desk(*diffs, white_space=white_space).looked().jobs.keys() == begun
+
+
+def test_what_differs_in_white_space_is_found_once() -> None:
+    desk = Desk(*many_lines(10), white_space=False).looked()
+    found = desk.sheet.spaces
+    desk.background.look_for_spaces()
+    assert desk.sheet.spaces is found is not None
+    desk = Desk(*many_lines(10)).looked()
+    assert desk.sheet.spaces is None
+
+
+async def test_a_layout_that_is_shown_no_more_is_not_said_to_have_grown() -> None:
+    desk = Desk(*many_lines(50_000))
+    desk.sheet.lay_out(Size(80, 30), None)
+    desk.background.lay_out()
+    desk.background.start()
+    desk.sheet.rows = Layout()
+    await desk.jobs["layout"]()
+    assert desk.said == []
