@@ -7,6 +7,7 @@ from tests.attention.commits import as_proposal
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff
 from widgets.diff.file_list import FileList
+from widgets.diff.layout import Layout
 from widgets.diff.minimap import MiniMap, map_rows, reason_rows
 from widgets.diff.rows import FileRow, LineRow
 
@@ -148,3 +149,11 @@ async def test_the_minimap_marks_the_hunk() -> None:
         await pilot.press("enter")
         await pilot.pause()
         assert next(reason_rows(view.rows, view.diffs)) == view.rows.landmarks.files[0]
+        # All of it is on view: no part of the map is lit.
+        lit = view.get_visual_style("diff--map", "diff--map-view").rich_style.bgcolor
+        height = range(minimap.size.height)
+        strips = [minimap.render_line(y) for y in height]
+        assert not any(segment.style and segment.style.bgcolor == lit for strip in strips for segment in strip)
+        # Until there is a whole new picture, the one before stays.
+        view.sheet.rows = Layout(view.rows.segments)
+        assert [minimap.render_line(y).text for y in height] == [strip.text for strip in strips]

@@ -15,6 +15,7 @@ from widgets.approval.looked_at import Unseen
 from widgets.approval.queue import ReviewQueue
 from widgets.approval.review import Review
 from widgets.diff.file_list import FileList
+from widgets.diff.rows import NoteRow
 
 EVIL = "b = 3" + 200 * " " + "; import os; os.system('evil')"
 
@@ -67,6 +68,17 @@ async def test_a_glance_at_a_large_hunk_is_not_a_look_at_it_and_reading_it_by_pa
         await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [Review.Approve("P1", 1, None)]
+        # Of plain lines it is known which were read; of a diff, however long, that is no question.
+        view = app.review.view
+        shown, diffs = view.proposal, view.diffs
+        view.show_text([NoteRow(-1, f"line {number}", "plain") for number in range(200)], 200)
+        assert view.unread is not None
+        assert shown is not None
+        view.show(shown, diffs)
+        assert view.unread is None
+        assert view.check_action("comment", ())
+        view.show(shown.model_copy(update={"state": ProposalState.APPLIED}), diffs)
+        assert view.check_action("comment", ()) is False
 
 
 @pytest.mark.parametrize("keys", [[], ["w"], ["v"], ["v", "w"], ["Z"], ["w", "Z"]])

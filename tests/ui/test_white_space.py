@@ -50,6 +50,15 @@ async def test_the_key_leaves_it_out_and_counts_it_and_brings_it_back() -> None:
         assert "⋯ 12 unchanged lines (but for white space)" in text
         assert "hunk 2: 2 lines differ in white space only" in text
         assert "return a" in text and "return b" in text
+        # As long as nobody has looked, which takes its time in a large change.
+        view = app.review.view
+        found, view.sheet.spaces = view.sheet.spaces, None
+        view.relayout()
+        await pilot.pause()
+        assert "looking for white space …" in screen(app) and "x13 := a+13" in screen(app)
+        view.sheet.spaces = found
+        view.relayout()
+        await pilot.pause()
         await pilot.press("W")
         assert "x3 := a+3" in screen(app) and "white space" not in screen(app)
 

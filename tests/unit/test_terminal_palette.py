@@ -69,3 +69,5 @@ def test_the_colours_of_a_theme_that_has_the_terminals_own_stay_those() -> None:
     theme = next(theme for name, theme in BUILTIN_THEMES.items() if theme.ansi)
     variables = {"diff-added-background": "#002200", "diff-added-word-background": "#004400"}
     assert with_tints(variables, theme) == variables
+    own = diff_variable_defaults(theme)
+    assert {own[f"diff-{kind}-background"] for kind in ("added", "removed", "moved")} == {"transparent"}

@@ -128,13 +128,6 @@ def display(line: str) -> DisplayText:
     return _compose(line)
 
 
-def width_of(line: str) -> int:
-    """Cells that a line takes."""
-    if line.isascii() and line.isprintable():
-        return len(line)
-    return display(line).width
-
-
 def _size_of(grapheme: tuple[int, int, int]) -> tuple[int, int]:
     """Characters and cells of what `split_graphemes` gives."""
     start, end, cells = grapheme
@@ -168,9 +161,9 @@ def _compose(line: str) -> DisplayText:
                 for (length, cells), alike in groupby(split_graphemes(run)[0], _size_of):
                     if length == 1 and cells:
                         put_run(source + sum(1 for _ in alike), cells)
-                        continue
-                    for start, stop, _ in alike:
-                        put(run[start:stop], length, cells, 0)
+                    else:
+                        for start, stop, _ in alike:
+                            put(run[start:stop], length, cells, 0)
 
     for run in _NOT_NARROW.finditer(safe):
         for match in _WIDE_OR_NOT.finditer(safe, run.start(), run.end()):

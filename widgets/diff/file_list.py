@@ -70,8 +70,6 @@ class FileList(ScrollView, can_focus=True):
         height = max(1, min(files, _MOST_LINES, room // (_LEAST_DIFF + 1)))
         if shown != self.has_class("shown"):
             self.set_class(shown, "shown")
-        if not shown:
-            return
         if self._height != height:
             self._height = self.styles.height = height
         self.virtual_size = Size(self.size.width, files)

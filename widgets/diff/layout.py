@@ -47,8 +47,6 @@ class Landmarks:
                 self.files.append(row)
             elif type(segment.content) is CommentRow:
                 self.comments.append(row)
-            if type(segment.content) is not SpaceRow:
-                return
         if segment.hunk is not None:
             key = (segment.file, segment.hunk)
             if not self.hunk_keys or self.hunk_keys[-1] != key:
@@ -159,8 +157,6 @@ class Layout:
 
     def _between(self, first: int, last: int) -> tuple[int, int]:
         """The numbers of the segments on these terminal lines, from, to."""
-        if first >= last or not self.segments:
-            return 0, 0
         return bisect_right(self._lines, max(0, first)) - 1, bisect_right(self._lines, min(last, self.height) - 1)
 
     # Finding

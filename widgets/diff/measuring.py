@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from rich.cells import cell_len, chop_cells
 
 from app.proposals.models import FileDiff
-from widgets.diff.cells import TAB_SIZE, DisplayText, Spans, display, width_of
+from widgets.diff.cells import TAB_SIZE, Spans, display
 from widgets.diff.elision import display_around
 from widgets.diff.remembering import remembered
 from widgets.diff.rows import Segment
@@ -21,18 +21,12 @@ def breaks(line: str, width: int, kept: Spans | None = None) -> tuple[int, ...]:
     `kept` are the stretches of the line that are shown, if that is not all of it.
     """
     shown = display(line) if kept is None else display_around(line, kept)
-    if not shown.stops:
-        return tuple(range(0, max(1, len(shown.text)), width))
-    return tuple(_breaks(shown, width))
-
-
-def _breaks(shown: DisplayText, width: int) -> list[int]:
     starts, cell = [0], 0
     while cell + width < shown.width:
         start = max(shown.covering(cell + width), starts[-1] + 1)
         starts.append(start)
         cell = shown.cell(start)
-    return starts
+    return tuple(starts)
 
 
 def rows_of(line: str, width: int, kept: Spans | None = None) -> int:
@@ -73,14 +67,9 @@ def widest(diffs: Sequence[FileDiff], segments: Iterable[Segment]) -> int:
 
 
 def _widest_of(lines: Sequence[str], start: int, end: int, best: int) -> int:
-    stretch = lines[start:end]
-    longest = max(map(len, stretch), default=0)
-    joined = "".join(stretch)
-    if joined.isascii() and "\t" not in joined:
-        return max(best, longest)
-    for line in stretch:
+    for line in lines[start:end]:
         if line.isascii():
             best = max(best, len(line.expandtabs(TAB_SIZE)))
         elif 2 * len(line.expandtabs(TAB_SIZE)) > best:
-            best = max(best, width_of(line))
+            best = max(best, display(line).width)
     return best

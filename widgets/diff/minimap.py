@@ -29,8 +29,8 @@ _GLYPHS = {_ADDED: "▐", _REMOVED: "▌", _ADDED | _REMOVED: "█"}
 def map_rows(layout: Layout, height: int) -> list[int]:
     """What each of `height` cells stands for: bits for added and removed lines and for comments."""
     total = max(layout.height, height)
-    if not height or not layout.height:
-        return [0] * height
+    if not height:
+        return []
     firsts = [-(-cell * total // height) for cell in range(height + 1)]
     cells = [_changes(layout, first, last) for first, last in pairwise(firsts)]
     for row in layout.landmarks.comments:

@@ -62,7 +62,7 @@ class _Run(NamedTuple):
 def moved_lines(diffs: Sequence[FileDiff]) -> Moved:
     """The moved lines of a change; of a large one they are looked for in a thread."""
     removed, added = _changed(diffs, "old"), _changed(diffs, "new")
-    if not removed or not added or len(removed) + len(added) > _MOST_LINES:
+    if len(removed) + len(added) > _MOST_LINES:
         return {}
     moved: dict[SourceLine, SourceLine] = {}
 

@@ -206,8 +206,6 @@ class CodePainter:
             words = [(shown.drawn(begin), shown.drawn(end)) for begin, end in words]
         if words:
             tokens = overlaid(tokens, words, "diff--removed-word" if at.side == "old" else "diff--added-word")
-        if not first and last == len(shown.text):
-            return tokens
         return [(begin - first, end - first, name) for begin, end, name in clipped(tokens, first, last)]
 
     def _is_same(self, row: LineRow) -> bool:

@@ -63,7 +63,7 @@ class Picking:
         sheet = self._sheet
         rows = self.lit or self._rows_in(selection)
         file = self._cursor.file if self.lit else sheet.rows.row(rows[0]).file if rows else -1
-        if not rows or sheet.versions or not 0 <= file < len(sheet.diffs):
+        if sheet.versions or file < 0:
             return None
         change = sheet.diffs[file].change
         lines: dict[Side, set[int]] = {"old": set(), "new": set()}

@@ -102,9 +102,8 @@ class Scene:
         if row.hunk is None:
             return False
         hunk = self.diffs[row.file].change.hunks[row.hunk]
-        if hunk.state is HunkState.DENIED:
-            return True
-        return hunk.state is HunkState.PENDING and self.undecided and hunk.id in self.left_out
+        left_out = hunk.state is HunkState.PENDING and self.undecided and hunk.id in self.left_out
+        return left_out or hunk.state is HunkState.DENIED
 
     def line(self, file: int, side: Side, number: int) -> str:
         """A line of source."""

@@ -73,8 +73,6 @@ def _source(scene: Scene, row: LineRow, side: Side, number: int, part: int, span
     end = starts[part + 1] if part + 1 < len(starts) else len(shown.text)
     begin = max(starts[part], span[0])
     end = end if span[1] < 0 else min(end, span[1])
-    if begin >= end:
-        return ""
     last = len(source) if end == len(shown.text) else shown.source(end)
     return visible(source, keep="\t")[shown.source(begin) : last]
 

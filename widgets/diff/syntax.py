@@ -89,10 +89,8 @@ def _lex_chunk(path: str, lines: Sequence[str], chunk: int) -> list[tuple[Stretc
         return lex(path, lines)
     start = chunk * CHUNK_LINES
     lead = max(0, start - LEAD_LINES)
-    for line in range(lead, max(0, lead - LEAD_LINES), -1):
-        if lines[line][:1].strip():
-            lead = line
-            break
+    above = range(lead, max(0, lead - LEAD_LINES), -1)
+    lead = next((line for line in above if lines[line][:1].strip()), lead)
     return lex(path, lines[lead : start + CHUNK_LINES])[start - lead :]
 
 

@@ -33,8 +33,6 @@ class LeftOut:
 
     def but(self, diffs: Sequence[FileDiff], shown: Collection[str], lines: Collection[SourceLine]) -> "LeftOut":
         """The same without the hunks with these ids, or with one of these lines in them: they are shown whole."""
-        if not shown and not lines:
-            return self
         whole = {(file, index) for file, index in self.parts if diffs[file].change.hunks[index].id in shown}
         whole |= {(line.file, _hunk_of(diffs[line.file].change.hunks, line)) for line in lines}
         return LeftOut(

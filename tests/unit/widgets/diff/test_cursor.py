@@ -8,7 +8,8 @@ from tests.ui.sample_diffs import file_diff, proposal
 from widgets.diff.arrange import Comment
 from widgets.diff.cursor import Cursor
 from widgets.diff.layout import Layout
-from widgets.diff.rows import CommentRow, LineRow, NoteRow, SourceLine
+from widgets.diff.picking import Picking
+from widgets.diff.rows import CommentRow, FoldRow, LineRow, NoteRow, SourceLine
 from widgets.diff.seen import Seen
 from widgets.diff.sheet import Sheet
 from widgets.diff.unseen import UnseenLine, UnseenLines, go_to_unseen
@@ -106,6 +107,20 @@ def test_a_row_of_a_file_that_is_gone_is_not_found_again() -> None:
     assert sheet.found_again(LineRow(-1, 0, 0, None, 0)) is not None, "what is of no file stays"
 
 
+def test_a_row_is_found_again_in_its_hunk_though_there_is_another_above() -> None:
+    sheet = laid_out(numbered(3, 30))
+    diffs = [numbered(3, 10, 30)]
+    sheet.show(proposal("P1", diffs), diffs, versions=False)
+    assert sheet.found_again(LineRow(0, None, 30, 1, 0)) == LineRow(0, None, 30, 2, 0)
+
+
+def test_the_head_of_a_file_without_hunks_is_one_line_to_see() -> None:
+    sheet, seen = laid_out(file_diff("logo.png", None, None, hunks=(), binary=True), numbered(3)), Seen()
+    assert [UnseenLines(sheet.scene, seen).count(file) for file in range(2)] == [(1, 1), (2, 2)]
+    seen.note_file("logo.png")
+    assert UnseenLines(sheet.scene, seen).count(0) == (0, 1)
+
+
 def test_no_row_is_outside_of_a_layout() -> None:
     sheet = laid_out(numbered(3))
     rows = sheet.rows
@@ -138,6 +153,32 @@ def test_of_a_wrapped_row_the_shorter_side_has_nothing_on_the_last_lines() -> No
     row = next(row for row in rows if isinstance(row, LineRow) and row.new == 0)
     cut = scene.cut(scene.drawn(row, "old", 0), 2)
     assert (cut.first, cut.last, cut.blank) == (len("short"), len("short"), 0)
+
+
+def test_the_stretch_that_it_is_in_is_known_folded_or_open() -> None:
+    sheet = laid_out(numbered(20))
+    cursor = Cursor(sheet, Window())
+    gaps = []
+    for number in range(sheet.rows.rows):
+        cursor.put(number)
+        if isinstance(cursor.row, FoldRow):
+            gaps.append(cursor.gap)
+        elif isinstance(cursor.row, LineRow):
+            assert cursor.gap == (None if cursor.row.hunk is not None else (0, int((cursor.row.new or 0) > 20)))
+    assert gaps == [(0, 0), (0, 1)]
+
+
+def test_between_two_versions_no_line_is_picked() -> None:
+    diff = numbered(3)
+    sheet = laid_out(diff)
+    cursor = Cursor(sheet, Window())
+    picking = Picking(sheet, cursor, lambda: None)
+    cursor.put(sheet.rows.row_of_hunk(0, 0) or 0)
+    picking.toggle()
+    picked = picking.picked(None)
+    assert picked is not None and picked.lines.old == {3}
+    sheet.show(proposal("P1", [diff]), [diff], versions=True)
+    assert picking.picked(None) is None
 
 
 def test_a_comment_is_about_the_line_that_it_stands_under() -> None:

@@ -276,6 +276,9 @@ def test_a_change_is_laid_out_only_as_far_as_it_is_asked_for() -> None:
     layout.grow(lines=100)
     assert 100 <= layout.height < 200
     assert not layout.complete
+    before = layout.height
+    layout.grow(lines=100)
+    assert layout.height == before
     assert layout.locate(LineRow(0, None, 20_000, 1_000, 0)) is not None
     assert layout.row_of_hunk(0, 1_000) == layout.locate(LineRow(0, 20_000, None, 1_000, 0))
     assert not layout.complete, "what is below is not needed"

@@ -1,18 +1,24 @@
 """Pairs of lines, changed words, moved blocks, tokens and warnings."""
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.models import FileDiff
 from app.proposals.text.pairing import only_space_differs, pair_lines
-from tests.ui.sample_diffs import file_diff, many_lines
+from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, many_lines
+from widgets.diff.arrange import arrange
+from widgets.diff.cells import display
 from widgets.diff.layout import Layout
-from widgets.diff.marks import Marks, compare
+from widgets.diff.marks import Marks, compare, suspects
 from widgets.diff.minimap import map_rows
 from widgets.diff.moved import moved_lines
 from widgets.diff.notes import warning_notes
-from widgets.diff.rows import Single, SourceLine, lines_of
-from widgets.diff.syntax import WHOLE_FILE_LINES, Syntax, lex
+from widgets.diff.rows import Segment, Single, SourceLine, lines_of
+from widgets.diff.shape import Shape
+from widgets.diff.syntax import CHUNK_LINES, LEAD_LINES, WHOLE_FILE_LINES, Syntax, lex
 
 LINES = st.lists(st.sampled_from(["a = b", "a = c", "return x", "", "def f(a):", "if x > y:"]), max_size=12)
 
@@ -54,6 +60,9 @@ def test_the_difference_in_a_very_long_line_is_found_from_both_ends() -> None:
     new = "x" * 300_000 + "new" + "y" * 200_000
     before, after, _ = compare(old, new)
     assert before == after == ((300_000, 300_003),)
+    before, after, _ = compare(f"{old}old", f"{new}new")
+    assert before == after == ((300_000, 500_006),), "as one stretch"
+    assert compare("x" * 3_000, "y" * 3_000) == (((0, 3_000),), ((0, 3_000),), False)
 
 
 def test_a_block_that_moved_is_marked_on_both_sides() -> None:
@@ -128,6 +137,41 @@ def test_moved_lines_are_changed_lines_and_know_each_other(old: list[int], new: 
         assert other in moved
 
 
+def test_what_stands_beside_a_moved_block_has_not_moved_with_it_unless_it_is_similar() -> None:
+    block = ["def helper(value):", "    return value * 2 + offset"]
+    old = ["alpha beta gamma", *block, "print(left, right)"]
+    new = ["what else is there", *block, "del everything[0]"]
+    stays = [f"line {number} stays" for number in range(8)]
+    diff = file_diff_of_hunks("a.py", [*old, *stays], [*stays, *new], [(0, 4, 0, 0), (12, 0, 8, 4)])
+    moved = moved_lines([diff])
+    assert moved.keys() == {*(SourceLine(0, "old", line) for line in (1, 2))} | {
+        *(SourceLine(0, "new", line) for line in (9, 10))
+    }
+
+
+def test_what_stands_apart_from_a_moved_block_has_not_moved_with_it() -> None:
+    block = ["def helper(value):", "    return value * 2 + offset"]
+    stays = [f"line {number} stays" for number in range(8)]
+    old, new = ["rate = net * 1", "stays", *block, *stays], ["stays", *stays, "rate = net * 2", *block]
+    moved = moved_lines([file_diff_of_hunks("a.py", old, new, [(0, 1, 0, 0), (2, 2, 1, 0), (12, 0, 9, 3)])])
+    assert {line.line for line in moved if line.side == "new"} == {10, 11}
+
+
+def test_a_line_that_was_changed_beside_a_block_of_its_own_hunk_has_not_moved() -> None:
+    block = ["def helper(value):", "    return value * 2 + offset"]
+    old, new = [*block, "rate = net * 1"], ["import numbers", *block, "rate = net * 2"]
+    diff = file_diff_of_hunks("a.py", old, new, [(0, 3, 0, 4)])
+    assert {line.line for line in moved_lines([diff]) if line.side == "new"} == {1, 2}
+
+
+def test_in_a_huge_change_nothing_is_said_to_have_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    diff = shuffled(changed=False)
+    monkeypatch.setattr("widgets.diff.moved._MOST_LINES", 9)
+    assert moved_lines([diff]) == {}
+    monkeypatch.setattr("widgets.diff.moved._MOST_LINES", 10)
+    assert moved_lines([diff])
+
+
 def test_short_coincidences_have_not_moved() -> None:
     assert moved_lines([file_diff("a.py", "}\nx\n", "y\n}\nx\nz\n}\n")]) == {}
 
@@ -140,6 +184,17 @@ def test_the_partner_of_a_line() -> None:
     marks = Marks([file_diff("a.py", "a = 1\nb = 2\n", "a = 1\nb = 3\n")])
     assert marks.partner(0, 0, "old", 1) == 1
     assert marks.words(0, 0, "new", 1) == (((4, 5),), False)
+
+
+def test_of_a_hunk_in_order_no_table_of_partners_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("widgets.diff.marks.pair_lines", None)
+    assert Marks(many_lines(50_000)).partner(0, 0, "new", 49_999) is None
+
+
+def test_of_a_long_line_only_what_is_on_view_is_looked_at_twice() -> None:
+    line = "x" * 100 + " p\u0430ssword " + "x" * 100
+    assert suspects(line, display(line), 0, 90) == []
+    assert suspects(line, display(line), 90, 150) == [(101, 109)]
 
 
 def test_tokens_stay_within_their_lines() -> None:
@@ -167,6 +222,17 @@ async def test_long_files_are_lexed_near_the_viewport_only() -> None:
     assert syntax.spans(0, "new", 0) == ()
 
 
+async def test_what_is_lexed_of_a_long_file_begins_where_something_begins() -> None:
+    lines = [f"value_{number} = {number}" for number in range(WHOLE_FILE_LINES + CHUNK_LINES)]
+    start = 2 * CHUNK_LINES
+    begun = start - LEAD_LINES - 5
+    lines[begun : start + 3] = ['text = """', *["    words"] * (start - begun + 1), '"""']
+    syntax = Syntax(lambda file: "a.py", lambda file, side: lines)
+    assert syntax.spans(0, "new", start) == ()
+    assert await syntax.work()
+    assert syntax.spans(0, "new", start) == ((0, 9, "diff--string"),)
+
+
 def test_trojan_source_is_warned_about() -> None:
     diff = file_diff("a.py", "x\n", "x\nif admin:  # \u202e } \u2066\n    p\u0430ssword = 1\n")
     (warning,) = warning_notes([diff.change])
@@ -181,10 +247,26 @@ def test_old_lines_and_context_are_not_warned_about() -> None:
 def test_the_map_shows_every_hunk_however_small() -> None:
     diffs = many_lines(10)
     assert map_rows(Layout(), 20) == [0] * 20
-    from widgets.diff.arrange import arrange
-    from widgets.diff.shape import Shape
-
+    assert map_rows(Layout(), 0) == []
     layout = arrange(diffs, Shape(), measure=lambda row: 1)
     layout.grow()
     assert sum(bool(cell) for cell in map_rows(layout, 40)) == 10
     assert not any(isinstance(segment, Single) and segment.hunk for segment in layout.segments)
+
+
+def test_a_cell_of_the_map_looks_no_further_than_it_has_to() -> None:
+    class Watched(Layout):
+        looked = 0
+
+        def spans_between(self, first: int, last: int) -> Iterator[tuple[int, int, Segment]]:
+            for span in super().spans_between(first, last):
+                self.looked += 1
+                yield span
+
+    diff = file_diff("a.py", "old\nsame\n" * 100, "new\nsame\n" * 100)
+    whole = arrange([diff], Shape(), measure=lambda row: 1)
+    whole.grow()
+    layout = Watched(whole.segments)
+    layout.grow()
+    assert map_rows(layout, 1) == [3]
+    assert layout.looked < 5

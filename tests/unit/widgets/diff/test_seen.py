@@ -44,6 +44,14 @@ def test_the_lines_that_were_drawn_are_counted_once(old: int, new: int, drawn: l
     assert seen.lines == old + new - len(left)
 
 
+def test_what_was_seen_already_and_what_is_nothing_is_no_news() -> None:
+    seen, one = Seen(), hunk(0, 2)
+    seen.note(one, 0)
+    seen.note_part(one, 0, (0, 5), ((0, 9),))
+    seen.note_part(one, 1, (5, 5), ((0, 9),))
+    assert (seen.count, seen.lines) == (1, 1)
+
+
 LINES = st.text(st.sampled_from("abc, \t中é\u200b"), max_size=900)
 
 

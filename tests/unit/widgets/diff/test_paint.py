@@ -1,0 +1,43 @@
+"""What is drawn of rows, without a screen."""
+
+import pytest
+from rich.style import Style
+from textual.geometry import Size
+
+from tests.ui.sample_diffs import file_diff
+from tests.unit.widgets.diff.test_cursor import laid_out
+from widgets.diff.paint import Painter
+from widgets.diff.sheet import Sheet
+
+
+def drawn(sheet: Sheet) -> list[str]:
+    """The text of each line."""
+    painter = Painter(sheet.scene, lambda classes: Style())
+    parts = [sheet.rows.at(line) for line in range(sheet.rows.height)]
+    return [painter.paint(part.row, part.part, line).text.rstrip() for line, part in enumerate(parts)]
+
+
+def test_a_fold_names_the_definition_that_the_code_below_it_is_in() -> None:
+    old = ["def first():", *(f"    one({number})" for number in range(20)), "def last():"]
+    new = [line.replace("one(10)", "two(10)") for line in old]
+    sheet = laid_out(file_diff("a.py", "\n".join(old), "\n".join(new)))
+    folds = [line.strip() for line in drawn(sheet) if "unchanged" in line]
+    assert folds == ["⋯ 8 unchanged lines  def first()", "⋯ 7 unchanged lines"], "below the last there is no code"
+
+
+def test_of_a_long_line_that_is_unchanged_only_the_beginning_is_shown_where_it_would_wrap() -> None:
+    long = "word " * 2_000
+    sheet = laid_out(file_diff("a.py", f"{long}\none\n", f"{long}\ntwo\n"), wrap=True)
+    lines = drawn(sheet)
+    assert "⋯9,600 u" in "".join(lines) and len(lines) < 20
+
+
+@pytest.mark.parametrize("width", [80, 160])
+@pytest.mark.parametrize("side", ["old", "new"])
+def test_the_side_without_a_line_end_at_the_end_is_told(width: int, side: str) -> None:
+    diff = file_diff("a.py", "kept\none\n", "kept\ntwo\n")
+    sheet = laid_out(diff.model_copy(update={f"{side}_final_newline": False}), width=width)
+    sheet.lay_out(Size(width, 30), None)
+    (line,) = [line for line in drawn(sheet) if "no newline at end" in line]
+    word = {"old": "one", "new": "two"}[side]
+    assert f"{word} ∅ no newline" in line
