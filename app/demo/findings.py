@@ -81,8 +81,6 @@ def file_text(result: str, start: int = 1) -> str | None:
     for line in result.split("\n"):
         if (numbered := _NUMBERED.match(line)) and int(numbered[1]) == start + len(lines):
             lines.append(numbered[2])
-        elif lines:
-            break
     return "\n".join(lines) + ("" if _NO_FINAL_NEWLINE.search(result) else "\n") if lines else None
 
 

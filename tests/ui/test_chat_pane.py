@@ -1,6 +1,9 @@
 """The pane as a whole: streaming, questions, the status line, and quiet when nothing moves."""
 
+import asyncio
 import gc
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, Self
 
@@ -108,6 +111,7 @@ async def test_a_question_is_answered_by_number_arrow_or_text(keys: tuple[str, .
     app = ChatApp(QUESTION)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
+        app.pane.composer.set_history(["sent before"])
         await pilot.press(*keys)
         await pilot.pause()
         assert app.said == [ChatPane.QuestionAnswered("c1.0", answer)]
@@ -363,10 +367,20 @@ async def test_another_session_that_is_opened_meanwhile_is_the_one_that_stays() 
         assert [row for row in app.shown() if row] == ["▌ other"]
 
 
+class AtOnce(ThreadPoolExecutor):
+    """Threads that are done before anything else goes on."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done = Future[Any]()
+        done.set_result(call(*args, **kwargs))
+        return done
+
+
 async def test_a_place_that_is_not_shown_yet_is_gone_to_once_it_is() -> None:
-    app, log = ChatApp(), long_log(4_000)
+    app, log = ChatApp(), long_log(1_000)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
+        asyncio.get_running_loop().set_default_executor(AtOnce())
         app.pane.open_log(log)
         await app.pane.show_event(log, log[1].id)
         assert app.pane.is_flushing and app.pane.transcript.cursor_entry is None, "the rest has not come yet"
@@ -377,9 +391,10 @@ async def test_a_place_that_is_not_shown_yet_is_gone_to_once_it_is() -> None:
 
 
 async def test_a_place_in_a_session_that_is_left_meanwhile_is_not_looked_for_in_the_next() -> None:
-    app, log = ChatApp(), long_log(4_000)
+    app, log = ChatApp(), long_log(1_000)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
+        asyncio.get_running_loop().set_default_executor(AtOnce())
         app.pane.open_log(log)
         await app.pane.show_event(log, log[1].id)
         app.pane.open_log([event.model_copy(update={"id": event.id + 100_000}) for event in long_log(400)][:-4])

@@ -27,8 +27,11 @@ async def test_they_are_off_until_they_are_wanted(tmp_path: Path, home: Path, se
         await run.see("NORMAL 2")
         await run.pilot.press("x")
         assert run.app.workbench.composer.draft == "one o"
-        await run.pilot.press("u", "0", "c", "w", *"three", "escape", "v", "e")
+        await run.pilot.press("u", "0", "c", "w", *"three", "escape", "v", "b")
         await run.see("VISUAL")
+        await run.pilot.press("h", "l", "d")
+        assert run.app.workbench.composer.draft == "t two"
+        await run.pilot.press("u", "v", "e")
         await run.pilot.press("escape", "u", "ctrl+r")
         assert run.app.workbench.composer.draft == "three two"
         await run.command("vim off")

@@ -36,7 +36,6 @@ class MarkdownDocument:
         self._state = RenderState()
         self._lines: list[Line] = []
         self._settled = 0
-        self._stale = False
         self._held: Line | None = None
         """The settled row that the unfinished end of a long paragraph flows on from, while that is shown."""
         self._unfinished_code: CodePiece | None = None
@@ -79,14 +78,13 @@ class MarkdownDocument:
             return
         self._parts.append(text)
         self._incoming.append(text)
-        self._stale = True
 
     def finish(self, note: Sequence[Line] = ()) -> None:
         """No more source will come; the last block is final, and `note` stands below it."""
         self._note = note
         if self._finished:
             return
-        self._finished = self._stale = True
+        self._finished = True
         if environment := link_references(self._clean(self.source)):
             self._begin_again(environment)
 
@@ -104,8 +102,6 @@ class MarkdownDocument:
 
         `deadline` is a `time.thread_time` value after which the rest is left to the next call.
         """
-        if not self._stale:
-            return True
         self._take_incoming()
         del self._lines[self._settled :]
         if self._held is not None:
@@ -129,7 +125,6 @@ class MarkdownDocument:
             self._settle(self._splitter.finish())
         else:
             self._render_open_end()
-        self._stale = False
         return True
 
     def _take_incoming(self) -> None:

@@ -133,12 +133,7 @@ class Splitter:
 
     def finish(self) -> list[Chunk]:
         """The end of the text: the chunk that was still open."""
-        if self._kind is None:
-            return []
-        if self._kind == "fence" and not self._lines and not self._begins:
-            self._kind = None
-            return []
-        return [self._close()]
+        return [] if self._kind is None else [self._close()]
 
     # A line that is too long.
 

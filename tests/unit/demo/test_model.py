@@ -246,6 +246,7 @@ async def test_help_shows_a_table_and_code(player: Player) -> None:
     assert "| --- |" in answer.text
     assert "```" in answer.text
     assert answer.finish_reason == "stop"
+    assert (await player.say("Ah, so?")).text == answer.text, "not a word to look for"
 
 
 async def test_a_free_question_is_answered_by_a_search(player: Player) -> None:
@@ -358,8 +359,11 @@ async def test_files_are_moved_and_deleted(player: Player) -> None:
     step = await player.say("Move README.md to docs/README.md")
     assert (step.names, step.arguments()["new_path"]) == (["rename_file"], "docs/README.md")
     player.approve()
+    notes = (player.folder / "AGENTS.md").read_text()
     step = await player.say("Delete the file AGENTS.md")
     assert (step.names, step.arguments()["path"]) == (["delete_file"], "AGENTS.md")
+    read = player.messages[-3]["content"]
+    assert all(line in read for line in notes.splitlines()), "it has looked at it"
 
 
 async def test_a_summary_of_the_conversation_names_what_was_asked_and_read(player: Player) -> None:

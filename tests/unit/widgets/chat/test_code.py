@@ -80,6 +80,15 @@ def test_code_that_grows_looks_as_if_lexed_from_the_top() -> None:
         assert [grown.spans(at) for at in range(count)] == [fresh.spans(at) for at in range(count)]
 
 
+def test_code_that_only_ends_like_the_code_before_it_is_lexed_from_the_top() -> None:
+    lines = [f"value_{number} = {number}" for number in range(10)]
+    before = CodePiece(lines, "python")
+    before.spans(0)
+    other = ['"""Said first."""', *lines[1:], "end"]
+    piece = CodePiece(other, "python", before)
+    assert ["".join(text for text, _ in piece.spans(at)) for at in range(len(other))] == other
+
+
 def test_of_code_that_grows_only_the_end_is_lexed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     lexed: list[int] = []
     get_tokens = RegexLexer.get_tokens

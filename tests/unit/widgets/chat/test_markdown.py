@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widgets.chat.chunks import LONGEST_FENCE, LONGEST_PARAGRAPH, LONGEST_QUOTE, LONGEST_TABLE, MORE_OF_TABLE
+from widgets.chat.entries.base import Growing
+from widgets.chat.entries.words import AnswerEntry
 from widgets.chat.inline import parser
 from widgets.chat.lines import Line, width_of
 from widgets.chat.markdown import MarkdownDocument, markdown_lines
@@ -166,6 +168,10 @@ def test_the_end_of_code_adds_no_row(lines: int) -> None:
     assert texts("```\n" + "x = 1\n" * lines + "```\nafter\n") == [" x = 1"] * lines + ["", "after"]
 
 
+def test_an_item_goes_on_in_the_next_line_wherever_that_begins() -> None:
+    assert texts("- a\nb\n  c\n\nd\n") == ["• a b c", "", "d"]
+
+
 def test_a_long_quotation_is_settled_at_its_empty_lines() -> None:
     quoted = "> words\n" * LONGEST_QUOTE
     document = MarkdownDocument(40)
@@ -202,6 +208,18 @@ def test_an_unfinished_deadline_leaves_the_rest_to_the_next_call() -> None:
         calls += 1
     assert calls > 100
     assert rows(document.lines) == rows(markdown_lines("para\n\n" * 200, 60))
+
+
+def test_the_layout_of_an_answer_goes_on_where_it_was_left() -> None:
+    text = "See [the manual].\n\n" * 200 + "[the manual]: https://example.org\n"
+    entry = AnswerEntry("answer", text)
+    document: Growing | None = None
+    for _ in range(1_000):
+        document = entry.growing(document, 60, opened=False)
+        if document is None or document.advance(deadline=0.0):
+            break
+    assert document is not None
+    assert rows(document.lines) == rows(markdown_lines(text, 60))
 
 
 def test_control_characters_are_cleaned_before_they_are_laid_out() -> None:
