@@ -185,7 +185,7 @@ class _Blocks:
                     bar = ("▎ ", _QUOTE)
                     self._walk(inner, (*lead, bar), (*rest, bar), depth, lines)
                 case "fence" | "code_block":
-                    if lead is not rest and _length(lead) and not begun:
+                    if lead != rest and not begun:
                         lines.append(Line(lead, _length(lead)))
                     lines.extend(code_lines(token.content.rstrip("\n"), token.info, self.width, rest))
                 case "hr":

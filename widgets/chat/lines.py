@@ -222,7 +222,7 @@ def seconds(duration: float) -> str:
         return ""
     if duration < 9.95:
         return f"{duration:.1f} s"
-    if duration < 60:
+    if duration < 59.5:
         return f"{duration:.0f} s"
     minutes, rest = divmod(round(duration), 60)
     return f"{minutes} min {rest:02d} s"

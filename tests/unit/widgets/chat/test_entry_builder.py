@@ -156,6 +156,12 @@ def test_program_and_user_are_never_mistaken_for_each_other() -> None:
     assert [type(entry).__name__ for entry in entries] == ["UserEntry", "InterventionEntry", "NoticeEntry"]
 
 
+def test_what_signoff_told_the_model_is_one_line_until_it_is_opened() -> None:
+    (entry,) = reopened([Intervention(id=1, kind=InterventionKind.PENDING, text="One.\n\nTwo.")])
+    assert [line.text for line in entry.rows(60, opened=False)] == ["signoff → model  One. Two."]
+    assert [line.text for line in entry.rows(60, opened=True)] == ["signoff → model  ", "One.", "", "Two."]
+
+
 def test_streaming_text_is_one_entry_that_grows() -> None:
     entries = live([ReasoningStreamed("a"), ReasoningStreamed("b"), TextStreamed("x"), TextStreamed("y")])
     assert entries == [ReasoningEntry("reasoning0", "ab"), AnswerEntry("answer0", "xy", "streaming")]

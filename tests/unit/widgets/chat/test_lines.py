@@ -1,9 +1,10 @@
 """Line breaking: greedy, exact, and reversible by a copy."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.chat.lines import TEXT, Face, breaks, shorten, slice_spans, width_of, wrap
+from widgets.chat.lines import TEXT, Face, breaks, seconds, shorten, slice_spans, width_of, wrap
 
 TEXTS = st.text(alphabet="abc  de\u65e5\u672ce\u0301", max_size=80)
 
@@ -38,3 +39,19 @@ def test_shortened_text_fits(text: str, width: int) -> None:
 def test_blanks_at_the_end_of_a_full_row_take_no_row_of_their_own() -> None:
     assert list(breaks("ab  ", 2)) == [(0, 2, None)]
     assert list(breaks("ab cd ", 2)) == [(0, 2, None), (3, 5, " ")]
+
+
+@pytest.mark.parametrize(
+    ("duration", "said"),
+    [
+        (0.04, ""),
+        (0.05, "0.1 s"),
+        (9.94, "9.9 s"),
+        (9.96, "10 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (185.2, "3 min 05 s"),
+    ],
+)
+def test_a_duration_is_said_as_exactly_as_is_worth_it(duration: float, said: str) -> None:
+    assert seconds(duration) == said

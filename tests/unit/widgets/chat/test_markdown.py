@@ -168,8 +168,35 @@ def test_the_end_of_code_adds_no_row(lines: int) -> None:
     assert texts("```\n" + "x = 1\n" * lines + "```\nafter\n") == [" x = 1"] * lines + ["", "after"]
 
 
-def test_an_item_goes_on_in_the_next_line_wherever_that_begins() -> None:
-    assert texts("- a\nb\n  c\n\nd\n") == ["• a b c", "", "d"]
+@pytest.mark.parametrize(
+    "source, rows",
+    [
+        ("a\n# head\nb\n\n#c", ["a", "", "head", "b", "", "#c"]),
+        ("a\nb\n===\nc", ["a b", "c"]),
+        ("a\n***\nb", ["a", "", "─" * 40, "", "b"]),
+        ("a\n    b\n*\n2. c", ["a b * 2. c"]),
+        ("a\n- b\n1. c", ["a", "• b", "", "1. c"]),
+        ("1. a\n- b\n* c\n2. d", ["1. a", "", "• b", "• c", "", "2. d"]),
+        ("-\n- a\n\n\n- b\n\nc", ["•", "• a", "", "• b", "", "c"]),
+        ("- a\nb\n  c\n# d", ["• a b c", "", "d"]),
+        ("- a\n---\n- b\n```\nx", ["• a", "", "─" * 40, "", "• b", "", " x"]),
+        ("- a\n\n  b\n  > c\n      d", ["• a", "", "  b", "  ▎ c d"]),
+        ("- ```\n  x\n\n  y\n  ```\n- b", ["•", "   x", "", "   y", "• b"]),
+        ("- - a\n  - [ ] b\n    c", ["• ◦ a", "  ☐ b c"]),
+        ("> a\nb\n# c", ["▎ a b", "", "c"]),
+        ("> a\n>\n> - b\n\n> c", ["▎ a", "▎", "▎ • b", "", "▎ c"]),
+        ("> ```\n> x\n>\n> ```\n> y\n```\nz", ["▎  x", "▎ y", "", " z"]),
+        ("a\n```py\nx\n\n  y\n```\nb", ["a", "", " x", "", "   y", "", "b"]),
+        ("````\n```\n````\n~~~\n```\n    ~~~", [" ```", "", " ```", "     ~~~"]),
+        ("  ```\n  x\n y\n``` `", [" x", " y", " ``` `"]),
+        ("``` a`b\nc", ["``` a`b c"]),
+        ("a\nb | c\n--|--\nd | e\nf\n- g", ["a", "", "b │ c", "──┼──", "d │ e", "f │", "", "• g"]),
+        ("| a |\n|--|\n| b |\n\nc", ["a", "─", "b", "", "c"]),
+        ("[a]: https://example.org\n\nsee [a]", ["see a"]),
+    ],
+)
+def test_blocks_begin_and_end_as_in_other_markdown(source: str, rows: list[str]) -> None:
+    assert [row.rstrip() for row in texts(source)] == rows
 
 
 def test_a_long_quotation_is_settled_at_its_empty_lines() -> None:
