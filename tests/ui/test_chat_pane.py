@@ -30,6 +30,7 @@ from app.conversation.events import (
     Answer,
     AssistantMessage,
     Event,
+    Notice,
     Outcome,
     Question,
     ToolResult,
@@ -117,6 +118,17 @@ async def test_a_question_is_answered_by_number_arrow_or_text(keys: tuple[str, .
         assert app.said == [ChatPane.QuestionAnswered("c1.0", answer)]
 
 
+async def test_the_chosen_option_stays_whatever_is_recorded_meanwhile() -> None:
+    app = ChatApp(QUESTION)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("down")
+        app.pane.apply(Recorded(Notice(id=3, text="for the user")))
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.said == [ChatPane.QuestionAnswered("c1.0", "the second")]
+
+
 async def test_a_digit_after_other_text_is_text() -> None:
     app = ChatApp(QUESTION)
     async with app.run_test(size=SIZE) as pilot:
@@ -161,6 +173,18 @@ async def test_a_click_on_the_way_out_interrupts() -> None:
         await pilot.click(line, offset=(line.content_size.width - 3, 0))
         await pilot.pause()
         assert heard == ["escape"]
+
+
+async def test_where_there_is_no_room_for_both_the_way_out_stays_whole() -> None:
+    app = ChatApp(conversation(1))
+    async with app.run_test(size=(40, 20)) as pilot:
+        await pilot.pause()
+        line = app.query_one(StatusLine)
+        app.pane.apply(PhaseChanged(Phase.RUNNING, "a_tool_of_a_server.with_a_long_name"))
+        await pilot.pause()
+        said = line.render().plain
+        assert said.endswith("… Esc interrupts")
+        assert len(said) == line.content_size.width
 
 
 async def test_a_tool_that_waits_for_the_user_is_not_said_to_run() -> None:

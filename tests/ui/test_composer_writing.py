@@ -1,13 +1,19 @@
 """Writing: sending, new lines, pastes that fold, history, drafts."""
 
+import asyncio
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.events import Key, Paste
 from textual.pilot import Pilot
 
+from app.images.mentions import Mention
 from tests.ui.chat_app import ChatApp
+from widgets.chat import dropped
 from widgets.chat.composer import PLACEHOLDER, Composer
+from widgets.chat.dropped import Dropped
 from widgets.chat.pastes import Draft, Pastes, is_big
 from widgets.chat.queue import Queue
 
@@ -83,6 +89,17 @@ async def test_the_field_grows_to_a_third_and_then_scrolls() -> None:
         composer(app).draft = "x\n" * 100
         await pilot.pause()
         assert composer(app).editor.size.height == 10
+
+
+async def test_a_folder_that_is_far_away_holds_up_no_paste(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def find(pasted: str) -> Sequence[Mention]:
+        await asyncio.Event().wait()
+        return ()
+
+    monkeypatch.setattr(dropped, "_LOOKING", 0.001)
+    looking = Dropped()
+    looking.find = find
+    assert await looking.named("/far/away.png") == "/far/away.png"
 
 
 async def test_a_big_paste_folds_in_view_and_is_sent_whole() -> None:
@@ -263,6 +280,14 @@ async def test_of_a_very_long_text_the_ends_are_shown_and_all_is_sent(whole: str
         await pilot.press("enter")
         await pilot.pause()
         assert app.said == [Composer.Submitted(whole.strip())]
+
+
+def test_of_a_very_long_text_short_lines_at_the_ends_are_shown_and_nothing_of_a_long_one() -> None:
+    long = "word " * 10_000
+    shown = Pastes().begin(Draft(f"one\ntwo\n{long}\nlast"))
+    assert shown == "one\ntwo\n[50,000 characters]\nlast"
+    shown = Pastes().begin(Draft(long))
+    assert shown == f"{long[:400]}[49,200 characters]{long[-400:]}"
 
 
 async def test_a_message_of_some_lines_is_not_folded() -> None:

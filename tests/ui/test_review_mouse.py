@@ -181,6 +181,8 @@ async def test_selected_text_can_be_read(theme: str) -> None:
         after = colours(view, y, "import")
         assert after != before
         assert after[0] != after[1], "letters in the colour of what is behind them"
+        if theme == "ansi-dark":
+            assert after[0] == Color.from_ansi(0), "the theme's own"
 
 
 def colours(widget: Widget, line: int, text: str) -> tuple[Color | None, Color | None]:

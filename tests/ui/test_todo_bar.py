@@ -31,6 +31,7 @@ async def test_the_list_is_one_row_unfolds_by_key_and_by_click_and_goes_when_all
         await keep(run, server, todos("completed", "in_progress", "pending"))
         await run.see("To do 1/3", "Step 2")
         assert bar.size.height == 1
+        assert bar.render().plain == "▸ To do 1/3  Step 2"
         await run.pilot.press("ctrl+o")
         bar.set_max_height(4)
         await run.see("✓ Step 1", "▸ Step 2", "· Step 3")

@@ -228,6 +228,17 @@ async def test_a_disconnect_ends_the_stream_at_once() -> None:
             await asyncio.sleep(0)
 
 
+async def test_who_hangs_up_is_told_nothing_more() -> None:
+    async with demo_server(0.001) as settings:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(settings["base_url"]))
+        body = json.dumps({"model": "signoff-demo", "messages": HELP, "stream": True})
+        writer.write(f"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        await reader.readuntil(b"data: ")
+        writer.write_eof()
+        assert b"data: " not in await reader.read()
+        writer.close()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_the_command_serves_until_a_signal(number: int) -> None:
     process = await asyncio.create_subprocess_exec(*COMMAND, stdout=asyncio.subprocess.PIPE)

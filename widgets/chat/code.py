@@ -59,8 +59,6 @@ def lexer_for(language: str) -> "Lexer | None":
     from pygments.util import ClassNotFound
 
     name = re.split(r"[\s,:{]", language.strip().lstrip("{."), maxsplit=1)[0].rstrip("}").lower()
-    if not name or name in ("text", "txt", "plain", "plaintext", "output"):
-        return None
     try:
         return get_lexer_by_name(name, stripnl=False, ensurenl=False)
     except ClassNotFound:

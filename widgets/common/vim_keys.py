@@ -62,10 +62,9 @@ class VimKeys:
         text, cursor = self._area.text, self._place()
         if self._vim.mode is not Mode.INSERT and self._known not in (None, text):
             self._vim.forget()
-        before = self._vim.mode
         outcome = self._vim.press(key, text, cursor)
         if outcome.taken:
-            self._show(outcome, text, moved=before is not self._vim.mode or outcome.cursor != cursor)
+            self._show(outcome, text)
             if self._vim.failed and key in ("j", "k") and self._vim.mode is Mode.NORMAL:
                 shown = self._area.text
                 self._at_edge("down" if key == "j" else "up")
@@ -84,7 +83,7 @@ class VimKeys:
             self._vim.anchor = self._index(self._area.selection.start)
         return self._index(self._area.cursor_location)
 
-    def _show(self, outcome: Outcome, text: str, *, moved: bool) -> None:
+    def _show(self, outcome: Outcome, text: str) -> None:
         area = self._area
         if outcome.text != text:
             start = same_start(text, outcome.text)
@@ -94,8 +93,6 @@ class VimKeys:
             area.replace(inserted, *map(self._location, wide), maintain_selection_offset=False)
             if wide != (start, len(text) - end):
                 outcome = Outcome(area.text, min(wide[0] + len(inserted), len(area.text)))
-        elif not moved and not self._vim.visual:
-            return
         self._cursor = outcome.cursor
         if self._vim.visual:
             what = self._vim.selected(area.text, outcome.cursor)

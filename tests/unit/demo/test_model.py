@@ -1,6 +1,7 @@
 """The demo model's skills, over HTTP: what it says and calls, told by what it read."""
 
 import ast
+import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,13 @@ from tests.unit.demo.player import TOOLS, Player
 from tests.unit.demo.test_sample import run_tests
 
 FIX = "Fix the failing tests"
+
+
+def read_by(player: Player) -> list[list[str]]:
+    """The files that were read, step by step."""
+    steps = ([call["function"] for call in message.get("tool_calls", ())] for message in player.messages)
+    read = ([json.loads(call["arguments"]) for call in calls if call["name"] == "read_file"] for calls in steps)
+    return [[arguments["path"] for arguments in calls] for calls in read if calls]
 
 
 async def test_a_file_is_explained_from_what_it_says(player: Player) -> None:
@@ -63,15 +71,22 @@ async def test_the_fix_is_one_step_over_two_files_and_makes_the_tests_pass(playe
 
 
 async def test_the_fix_reads_the_tests_before_the_code(player: Player) -> None:
+    for name in "abc":
+        (player.folder / f"{name}.py").write_text("")
     await player.say(FIX)
-    read = [
-        call["function"]["arguments"]
-        for message in player.messages
-        for call in message.get("tool_calls", ())
-        if call["function"]["name"] == "read_file"
+    assert read_by(player) == [
+        ["tests/test_moon.py", "tests/test_table.py", "tests/test_tides.py"],
+        ["tideline/harbours.py", "tideline/moon.py", "tideline/table.py", "tideline/tides.py"],
     ]
-    assert "test_tides.py" in "".join(read[:3])
-    assert "moon.py" in "".join(read[3:])
+
+
+async def test_of_many_files_it_reads_some_and_says_so(player: Player) -> None:
+    for number in range(20):
+        (player.folder / f"test_{number}.py").write_text(f"from module_{number} import nothing\n")
+        (player.folder / f"module_{number}.py").write_text("")
+    answer = await player.say(FIX)
+    assert [len(paths) for paths in read_by(player)] == [6, 6]
+    assert "nothing that I can mend" in answer.text
 
 
 async def test_where_the_bug_is_gone_it_says_so(player: Player) -> None:
@@ -134,6 +149,7 @@ async def test_only_one_file_if_so_told(player: Player) -> None:
     await player.say(FIX)
     second = await player.request_changes("Only touch tides.py")
     assert second.edited == ["tideline/tides.py"]
+    assert "24 h 50 min" not in second.text, "it doesn't say again what is wrong"
 
 
 async def test_no_two_proposals_of_a_row_of_denials_are_the_same(player: Player) -> None:

@@ -111,7 +111,14 @@ def test_of_code_that_grows_only_the_end_is_lexed_again(monkeypatch: pytest.Monk
 def test_info_strings_name_their_language_in_many_ways() -> None:
     assert lexer_for("py title=x") is lexer_for("py title=x")
     assert type(lexer_for("{.python}")) is type(lexer_for("Python"))
-    assert lexer_for("no-such-language") is None
+    assert lexer_for("no-such-language") is lexer_for("") is None
+
+
+@pytest.mark.parametrize("language", ["", "text", "output", "no-such-language"])
+def test_what_is_no_code_is_plain(language: str) -> None:
+    piece = CodePiece(["def f():", "", "  1 # x"], language)
+    faces = {face for at in range(3) for _, face in piece.spans(at)}
+    assert [face.role for face in faces] == ["code"]
 
 
 def test_a_line_of_a_megabyte_is_cut_in_linear_time() -> None:

@@ -1,6 +1,7 @@
 """The fold: a session watched live and the same session read from its log show the same entries."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -221,10 +222,12 @@ def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
     fold = EntryBuilder()
     entries = shown(fold.events(events))
     assert entries == [QuestionEntry("e2", "c1.0", "Which?", ("a", "b"))]
+    assert [line.text for line in entries[0].rows(40, opened=False)] == ["Which?"], "the bar below has its options"
     assert not list(fold.event(ToolResult(id=9, call="c1.0", outcome=Outcome.OK, text="b", summary="b")))
     assert fold.open_question == entries[0]
     answered = list(fold.event(Answer(id=3, call="c1.0", text="b")))
     assert fold.open_question is None
+    assert [line.text for line in shown(answered)[0].rows(40, opened=False)] == ["Which?", "1. a", "2. b"]
     assert answered == [
         Put(QuestionEntry("e2", "c1.0", "Which?", ("a", "b"), "b")),
         Put(UserEntry("e3", "b", answers=True)),
@@ -292,7 +295,12 @@ def test_the_end_of_a_turn_sums_it_up() -> None:
     end = reopened(events)[-1]
     assert end == TurnEndEntry("e4", "answer", "", 7.5, 2, Spent(1_200, 900, 42, 0.5))
     assert isinstance(end, TurnEndEntry)
-    assert end.facts[1:] == ["2 tool calls", "1.2k in (900 cached), 42 out", "$0.500"]
+    facts = "2 tool calls · 1.2k in (900 cached), 42 out · $0.500"
+    assert [line.text for line in end.rows(80, opened=False)] == [f"7.5 s · {facts}"]
+    cut_short = replace(end, stopped="aborted", duration=0.0)
+    assert [line.text for line in cut_short.rows(100, opened=False)] == [f"interrupted · {facts} · /continue goes on"]
+    failed = replace(end, stopped="failed", message="No.\nIndeed.")
+    assert [line.text for line in failed.rows(80, opened=False)] == ["No.", "Indeed.", "/continue sends it again"]
 
 
 def test_a_failure_is_told_once_where_it_happened() -> None:
