@@ -379,6 +379,11 @@ def test_a_kept_draft_is_the_same_draft(pieces: list[tuple[str, str]], rest: str
     assert pastes.draft(pastes.begin(draft)) == draft
 
 
+@pytest.mark.parametrize("text", ["", "words", "folds", "folds 1-2"])
+def test_a_draft_without_folds_is_kept_as_it_stands(text: str) -> None:
+    assert Draft(text).kept() == text
+
+
 @given(st.text(alphabet="folds 12-\n[]", max_size=40))
 def test_any_string_can_be_restored(text: str) -> None:
     pastes = Pastes()

@@ -1,6 +1,7 @@
 """The demo server on the wire: shapes of its answers, what it refuses, disconnects, and its process."""
 
 import asyncio
+import gc
 import json
 import math
 import signal
@@ -205,12 +206,18 @@ async def test_what_is_no_good_request_gets_its_status(server: str, request_byte
     assert headers["connection"] == "close"
 
 
-async def test_headers_without_end_are_not_collected(server: str) -> None:
+@pytest.mark.parametrize("sent", [b"", b"GET /v1/models HTTP/1.1\r\nX: " + b"x" * 200_000])
+async def test_who_never_comes_to_the_point_is_no_error_and_is_not_waited_for(server: str, sent: bytes) -> None:
+    failures: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: failures.append(context))
     reader, writer = await asyncio.open_connection("127.0.0.1", port_of(server))
-    writer.write(b"GET /v1/models HTTP/1.1\r\nX: " + b"x" * 200_000)
+    writer.write(sent)
+    writer.write_eof()
     with suppress(ConnectionError):
         assert await reader.read() == b""
     writer.close()
+    gc.collect()
+    assert failures == []
 
 
 async def test_a_disconnect_ends_the_stream_at_once() -> None:

@@ -156,9 +156,6 @@ def code_lines(
     rows: list[Line] = []
     for index, text in enumerate(texts):
         joint = "" if index in joined else None
-        if len(text) <= room and text.isascii():
-            rows.append(Line((*gutter, (text, _PLAIN)), gutter_length, joint, "code", (piece, index, 0, len(text))))
-            continue
         hang = min(len(text) - len(text.lstrip(" ")) + _HANG, room // 2)
         for start, end in _cuts(text, room, room - hang):
             lead = (*gutter, (" " * hang, _PLAIN)) if start else gutter

@@ -86,8 +86,6 @@ def slice_spans(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]
         if after > start and position < end:
             taken.append((text[max(0, start - position) : end - position], face))
         position = after
-        if position >= end:
-            break
     return tuple(taken)
 
 
@@ -151,8 +149,6 @@ def wrap(
     first_gutter = sum(len(part) for part, _ in first)
     rest_gutter = sum(len(part) for part, _ in rest)
     room = width - sum(width_of(part) for part, _ in rest)
-    if len(text) <= room and text.isascii():
-        return [Line((*first, *spans), first_gutter, joint, fill)]
     lines: list[Line] = []
     for start, end, row_joint in breaks(text, room):
         if lines:

@@ -74,8 +74,6 @@ class MarkdownDocument:
 
     def append(self, text: str) -> None:
         """More source."""
-        if not text:
-            return
         self._parts.append(text)
         self._incoming.append(text)
 
@@ -128,8 +126,6 @@ class MarkdownDocument:
         return True
 
     def _take_incoming(self) -> None:
-        if not self._incoming:
-            return
         text = self._partial + "".join(self._incoming)
         self._incoming.clear()
         # A carriage return may be half of a line end whose other half is still to come.

@@ -42,8 +42,6 @@ class Painter:
             cursor: the index of the entry that is lit, if one is.
             selected: the first and the last character of a selected stretch, -1 for the end, and how it looks.
         """
-        if row >= layout.slots.total:
-            return self._blank(width)
         index, offset = layout.at(row)
         slot = layout.slots.items[index]
         if not 0 <= offset < slot.height:

@@ -37,8 +37,6 @@ class Queue(Widget):
 
     def show(self, texts: Sequence[str]) -> None:
         """Show these messages, oldest first."""
-        if list(texts) == list(self._texts):
-            return
         self._texts = texts
         self.display = bool(texts)
         self.refresh(layout=True)

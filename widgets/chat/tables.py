@@ -25,8 +25,6 @@ def column_widths(rows: Sequence[Row], width: int) -> list[int]:
             wanted[index] = max(wanted[index], width_of(text))
             least[index] = max([least[index], *map(width_of, text.split())])
     room = max(columns, width - _GAP * (columns - 1))
-    if sum(wanted) <= room:
-        return wanted
     if sum(least) > room:
         least = [1] * columns
     return _shared(wanted, least, room)

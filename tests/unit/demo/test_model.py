@@ -10,6 +10,8 @@ from app.agent.interventions import repeated_denials
 from app.conversation.compaction.summary_request import INSTRUCTION
 from app.conversation.payload.missing_results import ABORTED_BEFORE
 from app.conversation.payload.placement import BRIDGE
+from app.demo.conversation import Call
+from app.demo.findings import Findings
 from app.demo.model import respond
 from app.demo.words import Reply
 from tests.unit.demo.player import TOOLS, Player
@@ -263,6 +265,8 @@ async def test_help_shows_a_table_and_code(player: Player) -> None:
     assert "```" in answer.text
     assert answer.finish_reason == "stop"
     assert (await player.say("Ah, so?")).text == answer.text, "not a word to look for"
+    player.messages.append({"role": "user", "content": "What can you do?"})
+    assert (await player.request(tool_choice="none")).text == answer.text
 
 
 async def test_a_free_question_is_answered_by_a_search(player: Player) -> None:
@@ -363,6 +367,13 @@ async def test_a_long_file_is_read_to_its_end_before_it_is_changed(player: Playe
     assert step.edited == ["long.py"]
     text = player.staged["long.py"]
     assert text == "\n".join([*lines, "seal = value_7", ""])
+
+
+def test_of_a_file_whose_beginning_was_not_read_nothing_is_known() -> None:
+    page = Call("c1", "read_file", {"path": "a.py", "start_line": 5}, "5\tfive\n6\tsix")
+    assert Findings([page]).texts == {}
+    whole = Call("c2", "read_file", {"path": "a.py"}, "1\tone\n2\ttwo")
+    assert Findings([page, whole, page]).texts == {"a.py": "one\ntwo\n"}
 
 
 async def test_a_file_without_a_final_newline_keeps_its_end(player: Player) -> None:
