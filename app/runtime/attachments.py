@@ -27,9 +27,6 @@ async def attached(
     Raises:
         NotAttached: one of them cannot be sent; nothing was kept then.
     """
-    mentions = list(mentions)
-    if not mentions and not named:
-        return ()
     files = ImageFiles(runtime.workspace)
     candidates = await asyncio.to_thread(lambda: files.mentioned([*mentions, *files.given(named)]))
     chosen = [one for one in candidates if not one.doubt or await meant(one)]

@@ -20,6 +20,7 @@ from app.cli.main import main
 from app.cli.parser import command_parser
 from app.cli.terminal import _VisibleText
 from tests.commands.test_commands import PATCH, Run, document, refused, signoff, workspace
+from tests.hygiene.test_imports import modules_after
 from tests.terminal.terminal import signoff_command
 from tests.wire.server import WireServer
 
@@ -82,6 +83,17 @@ def test_the_gate_is_taken_from_the_words(signoff: Run, gate: str | None, flags:
     assert (found["gate"], found.get("chain_steps")) == flags
     if gate:
         assert "--gate" not in refused(signoff("run", "hello", "--gate", gate), 2)
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["lines", "document"])
+def test_that_nothing_waits_is_said_without_the_engine(tmp_path: Path, more: list[str]) -> None:
+    """A prompt may ask before each line."""
+    words = ["proposals", "--workspace", str(tmp_path), *more]
+    code = (
+        f"import os; os.environ['SIGNOFF_HOME'] = {str(tmp_path / 'home')!r}\n"
+        f"from app.cli.main import main\nassert main({words}) == 0"
+    )
+    assert not modules_after(code) & {"textual", "pydantic", "asyncio", "email", "logging", "watchfiles", "pathspec"}
 
 
 def test_a_file_without_a_hunk_can_be_asked_about(signoff: Run) -> None:

@@ -158,14 +158,6 @@ def test_the_version_needs_no_heavy_import() -> None:
     assert not modules_after(code) & {"textual", "pydantic", "openai", "rich", "sqlite3", "watchfiles"}
 
 
-def test_that_nothing_waits_is_said_without_the_engine(tmp_path: Path) -> None:
-    code = (
-        f"import os; os.environ['SIGNOFF_HOME'] = {str(tmp_path / 'home')!r}\n"
-        f"from app.cli.main import main\nassert main(['proposals', '--workspace', {str(tmp_path)!r}]) == 0"
-    )
-    assert not modules_after(code) & {"textual", "pydantic", "asyncio", "email", "logging", "watchfiles", "pathspec"}
-
-
 def test_nothing_of_servers_is_loaded_before_a_file_names_one() -> None:
     loaded = "import app.runtime.open_session, app.cli.run, app.ui.commands, sys"
     code = f"{loaded}\nassert not [name for name in sys.modules if name.startswith('app.servers')]"

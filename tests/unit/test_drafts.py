@@ -56,6 +56,18 @@ async def test_a_draft_is_kept_while_the_user_types_without_a_pause(
     assert await drafts().recall("S") == f"so far {number}"
 
 
+async def test_what_stands_there_as_it_was_is_not_written_again(
+    sessions: SessionStore, drafts: Callable[[], Drafts]
+) -> None:
+    left(sessions, "S", "of another day", process=1)
+    before = sessions.settings(KEY)
+    first = drafts()
+    first.keep("S", await first.recall("S"))
+    first.keep("T", "")
+    await first.settled()
+    assert sessions.settings(KEY) == before
+
+
 async def test_an_emptied_composer_leaves_nothing(sessions: SessionStore, drafts: Callable[[], Drafts]) -> None:
     first = drafts()
     first.keep("S", "hello")

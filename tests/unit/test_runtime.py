@@ -204,6 +204,24 @@ async def test_once_there_is_a_session_it_carries_out_what_the_user_decides(runt
     await opened.close()
 
 
+def test_to_stage_loads_neither_settings_nor_what_runs_commands_where_there_are_none(root: Path) -> None:
+    """Each takes longer than all else that a command does."""
+    code = f"""
+import sys
+from pathlib import Path
+from app.runtime.workspace import open_runtime
+def stage(name):
+    runtime.service.stage_patch(f"--- /dev/null\\n+++ b/{{name}}\\n@@ -0,0 +1 @@\\n+a\\n")
+    print(*sorted(sys.modules.keys() & {{"app.config.settings", "app.sandbox.guard", "app.sandbox.sandbox"}}))
+runtime = open_runtime(Path({str(root)!r}))
+stage("a")
+runtime.places.runs.mkdir()
+stage("b")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "\napp.sandbox.guard\n"
+
+
 def test_hooks_that_nobody_can_read_are_said_not_to_be_told(runtime: Runtime) -> None:
     told: list[str] = []
     runtime.hooked.tell = told.append

@@ -1,11 +1,13 @@
 """From what a hook has taken to a proposal."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from app.agent.updates import Update
 from app.doors.hook import answers
 from app.doors.hook.answers import Answer
 from app.doors.hook.calls import parsed
@@ -13,6 +15,7 @@ from app.doors.hook.gate import Door, decide
 from app.doors.hook.telling import told_at_last, waited_for
 from app.proposals.models import ProposalState
 from app.runtime.captured import stage_captured
+from app.runtime.open_session import OpenSession
 from app.runtime.workspace import Runtime, open_runtime
 from app.storage.captured import CapturedEdits, CapturedFile, Turn
 
@@ -177,3 +180,30 @@ def test_of_two_calls_of_a_turn_that_meet_the_later_is_refused(runtime: Runtime)
     door = Door(runtime.workspace, Meeting(runtime.database, runtime.name, runtime.signal))
     assert decide(door, call) == answers.refused("P1")
     assert [file.path for file in runtime.captured.files("P1")] == ["a.txt"]
+
+
+async def test_for_what_this_process_writes_nobody_looks_what_others_have_taken(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: asyncio.Queue[None] = asyncio.Queue()
+    loop, look = asyncio.get_running_loop(), runtime.database.foreign_writes
+
+    def counted() -> int:
+        loop.call_soon_threadsafe(looks.put_nowait, None)
+        return look()
+
+    monkeypatch.setattr(runtime.database, "foreign_writes", counted)
+    told: list[Update] = []
+    opened = OpenSession(runtime, runtime.settings, told.append)
+    assert await opened.start() == []
+    lock = runtime.places.locks / f"{runtime.signal.path.name}.lock"
+    lock.unlink()
+    lock.mkdir()
+    capture(runtime, b"line 03\n", b"three\n")
+    # To begin with, once it hears, and then for each of these, after all that the one before has led to.
+    for number in range(4):
+        await looks.get()
+        if number:
+            runtime.signal.send()
+    assert told == []
+    await opened.close()
