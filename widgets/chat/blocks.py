@@ -56,8 +56,8 @@ def render_chunk(chunk: Chunk, width: int, state: RenderState, above: list[Line]
         lines = _flow_on(chunk, width, above, state)
     else:
         lines = _chunk_lines(chunk, width, state)
-        if not lines and chunk.kind == "block":
-            # Only link references are defined in it.
+        if not lines:
+            # Only link references are defined in it, or it is the end of a block of which all is laid out.
             return []
         if needs_space(state.previous, chunk):
             lines = [BLANK, *lines]

@@ -259,8 +259,7 @@ class Splitter:
 
     def _in_table(self, line: str) -> list[Chunk]:
         if not line.strip() or starts_block(line):
-            closed = [self._close()] if self._lines or self._begins else self._drop()
-            return [*closed, *self._between(line)]
+            return [self._close(), *self._between(line)]
         return self._add_row(line)
 
     def _add_row(self, line: str) -> list[Chunk]:
@@ -272,8 +271,7 @@ class Splitter:
         if QUOTE.match(line):
             return self._continue_quote(line)
         if not line.strip() or starts_block(line):
-            closed = [self._close()] if self._lines else self._drop()
-            return [*closed, *self._between(line)]
+            return [self._close(), *self._between(line)]
         self._add(line)
         return []
 
@@ -383,10 +381,6 @@ class Splitter:
         self._size = 0
         self._pending_blank = blank
         return chunk
-
-    def _drop(self) -> list[Chunk]:
-        self._kind = None
-        return []
 
     def _piece(self) -> Chunk:
         """Hand out what is there of the block and go on with it."""

@@ -193,6 +193,7 @@ def test_the_end_of_code_adds_no_row(lines: int) -> None:
         ("a\nb | c\n--|--\nd | e\nf\n- g", ["a", "", "b │ c", "──┼──", "d │ e", "f │", "", "• g"]),
         ("| a |\n|--|\n| b |\n\nc", ["a", "─", "b", "", "c"]),
         ("[a]: https://example.org\n\nsee [a]", ["see a"]),
+        ("a\n\n>\n\nb\n\n[a]: https://example.org\n\nc", ["a", "", "b", "", "c"]),
     ],
 )
 def test_blocks_begin_and_end_as_in_other_markdown(source: str, rows: list[str]) -> None:
@@ -209,6 +210,8 @@ def test_a_long_quotation_is_settled_at_its_empty_lines() -> None:
     document.finish()
     document.advance()
     assert [line.text.strip() for line in document.lines] == [line.strip() for line in texts(quoted + ">\n> more\n")]
+    assert texts(quoted + ">\n") == texts(quoted)
+    assert texts(quoted + ">\nmore") == texts(quoted + "\nmore") == [*texts(quoted), "", "more"]
 
 
 def test_a_paragraph_of_many_pages_flows_on_as_one() -> None:
