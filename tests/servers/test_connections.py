@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import json
+import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -162,11 +164,12 @@ async def test_a_line_without_end_is_not_kept(tmp_path: Path, monkeypatch: pytes
 
 
 @contextlib.asynccontextmanager
-async def served(folder: Path, **table: Any) -> AsyncIterator[Server]:
-    """A server without a layer, which is to run."""
-    workspace = Workspace(folder)
+async def served(folder: Path, *, layer: bool = False, **table: Any) -> AsyncIterator[Server]:
+    """A server that is to run."""
+    (folder / "workspace").mkdir()
+    workspace = Workspace(folder / "workspace")
     sandbox = Sandbox(workspace, folder / "runs", own=())
-    definition = Definition("play", ServerTable.model_validate({**table, "layer": False}), "a test")
+    definition = Definition("play", ServerTable.model_validate({**table, "layer": layer}), "a test")
     tokens = Tokens(folder / "tokens.json")
     server = Server(definition, lambda: sandbox, workspace.root, ENVIRONMENT, tokens, lambda: None)
     server.begin()
@@ -229,3 +232,14 @@ async def test_a_token_that_is_not_taken_any_more_is_renewed_without_the_user(ke
             assert server.state is (State.READY if kept else State.SIGN_IN)
         greetings = [heard for heard in played.heard if b'"initialize"' in heard.body]
         assert len(greetings) == 1 + kept
+
+
+@pytest.mark.layer
+async def test_one_that_has_died_just_now_is_started_again_before_it_is_called(tmp_path: Path) -> None:
+    async with served(tmp_path, layer=True, **player()) as server:
+        await server.start()
+        program = server._program
+        assert program is not None and await server.reach() is Reach.LAYER
+        os.kill(program.process.pid, signal.SIGKILL)
+        assert await server.lay({}) == []
+        assert server.state is State.READY and server._program is not program

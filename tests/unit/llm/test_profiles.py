@@ -55,6 +55,8 @@ def test_what_was_learned_goes_over_the_seed_and_the_user_over_both() -> None:
     endpoint = Endpoint("http://localhost:11434/v1/", "q")
     known = resolve(endpoint.base_url, "q", cache=cache)
     beliefs = Beliefs(endpoint, known, known, cache, time.time)
+    beliefs.learn(mid_system=known.mid_system)
+    assert not cache, "what is no news is not kept"
     beliefs.learn(mid_system="fold_first", tool_choice_none="ignored")
     beliefs.learn(context_window=4096)
     ((key, stored),) = cache.items()
