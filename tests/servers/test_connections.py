@@ -197,6 +197,15 @@ async def test_what_the_user_has_stopped_is_no_longer_in_the_way_of_the_next_cal
         assert "it still does what the user has stopped" in str(server.log.lines)
 
 
+async def test_one_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    async with served(tmp_path, **player(timeout=0.05)) as server:
+        await server.start()
+        sleep = next(offer for offer in server.offers if offer.tool == "sleep")
+        with pytest.raises(ConnectionLost, match=r"no answer within 0.05 s, its time limit; it was ended"):
+            await server.call(sleep, {})
+        assert server.state is State.FAILED
+
+
 async def test_one_that_is_gone_when_it_is_called_is_shown_as_that(tmp_path: Path) -> None:
     async with address() as played, served(tmp_path, url=played.url) as server:
         await server.start()

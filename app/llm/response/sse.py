@@ -54,19 +54,15 @@ class EventDecoder:
         if self._after_return and piece:
             piece = piece.removeprefix(b"\n")
             self._after_return = False
-        if b"\n" not in piece and b"\r" not in piece:
-            self._pending += piece
-            return []
-        events: list[ServerEvent] = []
-        if self._pending:
-            self._pending += piece
-            piece = bytes(self._pending)
-            self._pending.clear()
         *lines, rest = _LINE_END.split(piece) if b"\r" in piece else piece.split(b"\n")
+        if lines:
+            lines[0] = bytes(self._pending) + lines[0]
+            self._pending.clear()
+            # A return at the very end may be the first half of CRLF.
+            self._after_return = piece.endswith(b"\r")
+        events: list[ServerEvent] = []
         for line in lines:
             self._line(line, events)
-        # A return at the very end may be the first half of CRLF.
-        self._after_return = piece.endswith(b"\r")
         self._pending += rest
         if events:
             self._since_event = len(rest)
