@@ -4,6 +4,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 
 from app.proposals.locate.alignment import likely_offsets
 from app.proposals.locate.equivalence import BLANKS, folded
@@ -95,16 +96,15 @@ def _offsets_by_words(index: TextIndex, block: Sequence[str], slack: int) -> lis
     """Where the block may begin, by the words it shares with the file; a rare word counts for more."""
     text = index.document.text
     votes: Counter[int] = Counter()
-    seen: set[str] = set()
+    first_lines: dict[str, int] = {}
     for at, line in enumerate(block):
         for word in _WORD.findall(line):
-            if word in seen or len(seen) >= _MAX_WORDS:
-                continue
-            seen.add(word)
-            hits = _hits(text, word)
-            if len(hits) <= _MAX_OCCURRENCES:
-                for hit in hits:
-                    votes[bisect_right(index.offsets, hit) - 1 - at] += 1 + 60 // len(hits)
+            first_lines.setdefault(word, at)
+    for word, at in islice(first_lines.items(), _MAX_WORDS):
+        hits = _hits(text, word)
+        if len(hits) <= _MAX_OCCURRENCES:
+            for hit in hits:
+                votes[bisect_right(index.offsets, hit) - 1 - at] += 1 + 60 // len(hits)
     best: list[int] = []
     for offset, _ in votes.most_common():
         if all(abs(offset - other) > slack for other in best):

@@ -126,10 +126,10 @@ class UnifiedPart:
             path, op, old_path = new, Op.RENAME, old
         else:
             path, op, old_path = new, Op.EDIT if self.hunks else Op.MODE, ""
-        if self.named and not self.rename:
-            self._check_names(old, new)
         if not path or path == NO_FILE:
             raise MalformedPatch(f"Line {self.line}: the header names no file.")
+        if self.named and not self.rename:
+            self._check_names(old, new)
         if self.no_data:
             return FilePatch(path, op, old_path=old_path, left_out=NO_DATA)
         new_mode = self.modes.get("new mode", self.modes.get("new file mode"))

@@ -157,6 +157,8 @@ GIT = "diff --git a/x b/x\n"
         (GIT + "new file mode 100644\nindex 0000000..2222222\n", "there is no change"),
         ("diff --git a/x b/yard\nsimilarity index 100%\nrename from x\nrename to ya", "from where to where"),
         ("diff --git a/x b/yard\nsimilarity index 100%\nrename from x\n", "from where to where"),
+        ("--- \n+++ \n@@ -1 +1 @@\n-a\n+b\n", "names no file"),
+        ("--- /dev/null\n+++ /dev/null\n@@ -0,0 +1 @@\n+b\n", "names no file"),
     ],
 )
 def test_a_damaged_header_is_refused(text: str, match: str) -> None:

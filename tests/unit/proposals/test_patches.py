@@ -128,6 +128,12 @@ def test_a_file_that_was_decided_on_is_not_exported_while_others_wait(bench: Mak
     assert [change.path for change in site.service.as_changes(proposal.id)] == ["b.txt"]
 
 
+def test_a_file_that_only_moves_is_said_to_be_the_same(bench: Make) -> None:
+    site = bench({"a.txt": numbered(30)})
+    proposal = site.service.stage_patch("diff --git a/a.txt b/b.txt\nrename from a.txt\nrename to b.txt\n")
+    assert "similarity index 100%\n" in site.service.as_unified_diff(proposal.id)
+
+
 def test_a_patch_of_a_damaged_record_does_not_go_out(bench: Make) -> None:
     """Its hunks don't lead from the one content to the other, which the second reader finds."""
     site = bench({"a.txt": numbered(30)})

@@ -103,6 +103,8 @@ def test_get_knows_only_its_tools() -> None:
         ("list_files", {}, {"path": None, "pattern": None}),
         ("ask_user", {"question": "q", "options": '["a", "b"]'}, {"options": ["a", "b"]}),
         ("ask_user", {"question": "q", "options": "yes"}, {"options": ["yes"]}),
+        ("write_file", {"path": "a", "content": '["a"]'}, {"content": '["a"]'}),
+        ("write_file", {"path": "a", "content": '{"a": 1}'}, {"content": '{"a": 1}'}),
     ],
 )
 def test_harmless_sloppiness_is_forgiven(name: str, arguments: dict[str, Any], expected: dict[str, Any]) -> None:

@@ -36,6 +36,8 @@ PARTS = [
         ("(?x) a b", set()),
         ("ab(?#no)*", set()),
         ("[a-z]+", set()),
+        ("[ab", set()),
+        ("ab(cd", set()),
         ("ab\\\ncd", set()),
     ],
 )

@@ -108,6 +108,7 @@ def test_git_agrees(repository: Path, patterns: list[str], paths: list[str]) -> 
         ("[[:alpha:", "a", False),
         ("[xa:]", "a", True),
         ("[[:alpha:x", "a", False),
+        ("[[:a]", ":", True),
     ],
 )
 def test_what_is_rarely_written(pattern: str, path: str, hidden: bool) -> None:
