@@ -127,6 +127,8 @@ async def test_an_approval_that_fails_leaves_focus_and_words_where_they_are(
         await run.pilot.press("y")
         await run.see("P1 is superseded already")
         assert review.state.unsaid.drafts["P1"] == "Say Ahoy"
+        await run.app.show_proposals()
+        await run.painted()
         assert review.in_focus
         await run.app.show_proposals()
         await run.until(lambda: run.app.workbench.composer.draft == "Say Ahoy", "the words in the composer")

@@ -342,6 +342,15 @@ def test_what_was_denied_of_a_proposal_that_waits_can_be_taken_back() -> None:
         assert is_offered("undo", state, None) is offered
 
 
+def test_of_several_permissions_the_shown_one_stays_when_proposals_come() -> None:
+    state = ReviewState()
+    for key in ("c1", "c2"):
+        state.permissions.asked[key] = Confirmation("command", "Run a command", "make", ".")
+    state.current = "c2"
+    state.update([one("P1")])
+    assert state.current == "c2"
+
+
 def test_what_was_decided_says_first_that_a_tool_waits_for_permission() -> None:
     state = ReviewState(recent=[one("P1", state=ProposalState.APPLIED)], current="P1")
     assert "Nothing waits for you." in headline(state, str)[1].plain

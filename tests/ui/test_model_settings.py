@@ -88,7 +88,8 @@ async def test_what_is_set_is_saved_beside_comments_is_in_force_at_once_and_take
     server.always(Turn("Hello."))
     async with running(tmp_path, server, size=size) as run:
         await opened(run, "test-model")
-        await run.see("yours, for all models", "low")
+        await run.see("yours, for all models", "low", "–")
+        assert "None" not in run.text
         await run.pilot.press("enter")
         await run.see("medium", "yours, for this model", "Saved")
         await written(run, 1, "16000")

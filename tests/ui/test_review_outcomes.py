@@ -153,7 +153,7 @@ async def test_a_comparison_says_so_and_leads_back() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await click_on(pilot, " V  changes since P1")
-        assert "Compared  P1 → P2" in app.text()
+        assert "Compared  P1 → P2" in app.text() and "P1 → P2" in app.text().splitlines()[0]
         assert "approve" not in app.text().split("Compared")[1].split("●")[0]
         await click_on(pilot, " V  back to P2")
         assert "Waiting for you" in app.text()

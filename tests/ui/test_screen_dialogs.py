@@ -196,13 +196,16 @@ async def test_nothing_can_be_trusted_that_is_broken_or_not_there(
     async with running(tmp_path, server) as run:
         if text is not None:
             (run.runtime.workspace.root / ".signoff.toml").write_text(text)
+        await run.command("wrap off")
         await run.command("trust")
         await run.screen("TrustScreen")
         await run.told(said)
         assert "trust exactly" not in run.text and "It sets nothing" not in run.text
         await run.pilot.press("y", "escape")
         await run.screen("Workbench")
+        await at_rest(run.pilot)
         assert run.runtime.sessions.settings("trust") == {}
+        assert run.app.settings.wrap is False, "what was set for the moment is still in force"
 
 
 async def test_a_theme_is_tried_on_and_taken_off_again(tmp_path: Path, server: WireServer, home: Path) -> None:
@@ -252,12 +255,15 @@ async def test_a_broken_theme_file_is_reported_and_the_others_work(
 
 
 async def test_help_names_the_keys_in_force(tmp_path: Path, server: WireServer) -> None:
-    keymap = {"review.approve": "ctrl+y", "app.new": "f9"}
+    keymap = {"review.approve": "ctrl+y", "app.new": "f9,ctrl+f9,ctrl+f10,ctrl+f11"}
     async with running(tmp_path, server, size=(120, 200), keys=keymap) as run:
         await run.command("help")
         await run.screen("HelpScreen")
         run.app.screen.query_one("#dialog").styles.height = 198
         await run.see("Ctrl+Y", "F9", *(key_name(key) for action in ACTIONS for key in keys_of(action, keymap)))
+        rows = run.text.splitlines()
+        at = next(number for number, row in enumerate(rows) if "Ctrl+F11" in row)
+        assert ["Start afresh." in row for row in rows[at : at + 2]] == [False, True], "many keys have their own line"
 
 
 def is_bound(run: Running, action: str) -> bool:
@@ -378,6 +384,7 @@ async def test_hostile_text_stays_text_in_every_screen(
         await run.see("x[/]y")
         assert "\x1b]0;" not in run.app.export_screenshot()
         await run.pilot.press("escape")
+        await run.screen("Workbench")
         run.app.tell(HOSTILE, problem=True)
         await run.see("x[/]y")
         assert run.file == FILE
@@ -443,6 +450,8 @@ async def test_a_dialog_is_used_and_left_by_mouse(tmp_path: Path, server: WireSe
         await run.screen("GateScreen")
         await run.pilot.click(offset=(1, 1))
         await run.screen("Workbench")
+        await at_rest(run.pilot)
+        assert not run.app._notifications, "there is nothing to tell"
 
 
 async def test_what_a_list_has_to_say_when_nothing_matches(tmp_path: Path, server: WireServer) -> None:
