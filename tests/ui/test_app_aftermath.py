@@ -88,9 +88,10 @@ async def test_with_the_setting_the_last_approval_goes_on_by_itself(tmp_path: Pa
 async def test_who_goes_on_in_the_review_is_not_led_away_when_the_model_is_done(
     tmp_path: Path, server: WireServer, keys: tuple[str, ...]
 ) -> None:
-    heard = Event()
+    asked, heard = Event(), Event()
 
     def answer(request: Request) -> Turn:
+        asked.set()
         heard.wait(30)
         return Turn("I see.")
 
@@ -100,7 +101,9 @@ async def test_who_goes_on_in_the_review_is_not_led_away_when_the_model_is_done(
         await run.review()
         await write_feedback(run, "Not so")
         await run.pilot.press("ctrl+s")
-        await run.until(lambda: run.app.session().busy, "the turn with the words")
+        await run.until(asked.is_set, "the request with the words")
+        await run.painted()
+        assert "Your words are on" in run.text, "as long as the turn lasts"
         await run.pilot.press(*keys)
         heard.set()
         await run.see("I see.")

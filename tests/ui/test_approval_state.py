@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.agent.updates import Recorded
-from app.checks.results import Checked
+from app.checks.results import Checked, Outcome, Result, State
 from app.conversation.side_events import SideAnswer
 from app.proposals.models import DeniedPart, HunkState, Op, Proposal, ProposalState, Rung
 from app.proposals.splitting import Part
@@ -349,6 +349,7 @@ def test_of_several_permissions_the_shown_one_stays_when_proposals_come() -> Non
     state.current = "c2"
     state.update([one("P1")])
     assert state.current == "c2"
+    assert [state.queue_position(key) for key in ("c1", "c2", "P1", "P2")] == [1, 2, 3, 0]
 
 
 def test_what_was_decided_says_first_that_a_tool_waits_for_permission() -> None:
@@ -373,6 +374,24 @@ def test_where_nothing_is_shown_a_key_means_what_its_action_is_called() -> None:
 
 def test_there_is_no_line_about_checks_where_there_are_none() -> None:
     assert check_lines(ReviewState(checks={"P1": Checked("P1", 1)}), "P1", str, 80) == []
+
+
+def test_checks_stand_on_one_line_where_there_is_room() -> None:
+    results = tuple(Result(name, State.FAILED, outcome=Outcome(State.FAILED, 1)) for name in ("lint", "tests"))
+    state = ReviewState(checks={"P1": Checked("P1", 1, results)})
+    assert [len(check_lines(state, "P1", str, width)) for width in (200, 60, 0)] == [1, 2, 1]
+    assert all(line.cell_length <= 60 for line in check_lines(state, "P1", str, 60))
+
+
+def test_a_decision_says_whether_words_or_comments_go_with_it() -> None:
+    state, value = ReviewState(), one("P1")
+    state.update([value])
+    for begun, said in ((None, ""), (Remark("a.py", "new", 0, "?"), " with 1 comment"), ("Do.", " with your words")):
+        if isinstance(begun, Remark):
+            state.unsaid.remark(value, begun)
+        elif begun:
+            state.unsaid.put_aside("P1", begun)
+        assert f"deny{said} " in headline(state, str)[-1].plain
 
 
 def test_an_answer_to_a_question_that_is_not_known_is_about_nothing() -> None:
