@@ -35,6 +35,7 @@ class Attaching:
             NotAttached: one cannot be sent.
         """
         if not mentions:
+            # To load what finds them would hold up the first message by several pictures.
             return ()
         from app.images.attaching import NotAttached
         from app.runtime.attachments import attached

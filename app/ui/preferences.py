@@ -74,8 +74,6 @@ class Preferences:
 
     def load_keymap(self) -> list[str]:
         """Put the user's keys in force. Returns why they could not be used, if so."""
-        if not self.settings.keys:
-            return []
         from app.keymap import KeymapError, checked, without_default
 
         try:

@@ -16,7 +16,7 @@ from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from widgets.approval.checked import check_lines
 from widgets.approval.looked_at import Unseen
 from widgets.approval.notes import Notes, Remark
-from widgets.approval.offered import is_offered, title_now
+from widgets.approval.offered import DECIDES, is_offered, title_now
 from widgets.approval.readiness import GRACE_SECONDS, Guard
 from widgets.approval.remarks import quote
 from widgets.approval.state import ReviewState
@@ -370,6 +370,17 @@ def test_only_a_command_is_allowed_by_the_words_that_it_begins_with(kind: Any) -
 
 def test_where_nothing_is_shown_a_key_means_what_its_action_is_called() -> None:
     assert title_now("deny", ReviewState(), None, comparing=False) == ""
+
+
+def test_while_a_question_is_open_the_keys_mean_its_answers() -> None:
+    state, question = ReviewState(), Ask("Sure?", "approve_all", (one("P1"), one("P2")), ("P2",))
+    state.update([one("P1"), one("P2")])
+    titles = {action: title_now(action, state, question, comparing=False) for action in DECIDES}
+    assert {action: title for action, title in titles.items() if title} == {
+        "approve": "Yes",
+        "approve_all": "All of them",
+        "deny": "No",
+    }
 
 
 def test_there_is_no_line_about_checks_where_there_are_none() -> None:

@@ -1,0 +1,30 @@
+"""What was begun in the review: written at the latest when the app ends, which no broken store holds up."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from app.storage.database import Database
+from app.storage.sessions import SessionStore
+from app.storage.signals import Signal
+from app.ui.review_notes import ReviewNotes
+from widgets.approval.notes import Notes
+
+
+@pytest.mark.parametrize("broken", [False, True])
+async def test_the_end_of_the_app_writes_what_is_begun_if_that_can_be_written(tmp_path: Path, broken: bool) -> None:
+    database = Database(tmp_path / "db")
+    notes = ReviewNotes(SessionStore(database, "here", Signal(tmp_path, "here")))
+    pause = asyncio.create_task(notes.keep("P1", Notes(draft="Use LOG.")))
+    await asyncio.sleep(0)
+    if broken:
+        with database.transaction() as connection:
+            connection.execute("ALTER TABLE settings RENAME TO broken")
+    await notes.close()
+    if not broken:
+        assert notes.load() == {"P1": Notes(draft="Use LOG.")}
+    pause.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await pause
