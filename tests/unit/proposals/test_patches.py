@@ -98,6 +98,7 @@ def test_git_and_patch_make_of_an_exported_proposal_what_an_approval_does(bench:
     draft.delete("d.txt")
     proposal = site.service.stage(draft, "Mixed")
     exported = site.service.as_unified_diff(proposal.id).encode("utf-8", "surrogateescape")
+    assert b"+++ b/new/e.txt\n@@ -0,0 +1 @@\n+e\n" in exported
     results = []
     for name, command in (("git", ["git", "apply"]), ("patch", ["patch", "-p1", "--binary", "--silent"])):
         copy = tmp_path / name
