@@ -299,6 +299,19 @@ def test_a_patch_that_was_given_other_line_ends_as_a_whole_means_what_it_meant()
     assert apply(b"", "--- /dev/null\r\n+++ b/x\r\n@@ -0,0 +1 @@\r\n+a\r\n")[0] == b"a\n"
 
 
+def test_a_patch_may_be_cut_off_in_the_mark_of_the_next_header() -> None:
+    whole = hunk("-a\n+b\n", "@@ -1 +1 @@")
+    data, (match,) = apply("a\n", whole + "--")
+    assert (data, match.rung) == (b"b\n", Rung.EXACT)
+    with pytest.raises(MalformedPatch, match="belongs to no hunk"):
+        scan_patch(whole + "--- a/y\n")
+
+
+def test_what_an_earlier_hunk_made_is_only_taken_for_the_place_where_it_is_the_same() -> None:
+    with pytest.raises(NoMatch):
+        apply("a\nz\n", hunk("-a\n+x  y\n z\n@@\n-x y\n+w\n"))
+
+
 def test_hunks_come_in_order() -> None:
     two = "@@\n-class A:\n+class C:\n@@\n         start()\n-        return 1\n+        return 2\n"
     with pytest.raises(AmbiguousMatch, match="Hunk 2 of 2"):

@@ -109,6 +109,11 @@ def test_what_is_left_of_a_hunk_is_all_of_it_unless_something_is_left_out(
     assert beyond_space(old, new, meaning_in("a.py")) == rest
 
 
+def test_where_all_white_space_says_something_nothing_is_left_out() -> None:
+    assert beyond_space(["a "], ["a"], meaning_in("a.csv")) is None
+    assert beyond_space([], ["a"], meaning_in("a.go")) is None
+
+
 def test_a_long_line_of_quotes_takes_no_longer_than_it_is_long() -> None:
     line = '\\"' * 100_000 + "\\"
     assert not same_but_for_space(f"{line} x", f"{line}  x", meaning_in("a.go"))
