@@ -312,6 +312,12 @@ def test_what_an_earlier_hunk_made_is_only_taken_for_the_place_where_it_is_the_s
         apply("a\nz\n", hunk("-a\n+x  y\n z\n@@\n-x y\n+w\n"))
 
 
+@pytest.mark.parametrize("following", ["@@ -9 +9 @@\n-1\n+2\n", "--- a/y\n+++ b/y\n@@ -1 +1 @@\n-1\n+2\n"])
+def test_a_list_between_hunks_is_no_part_of_them(following: str) -> None:
+    files = scan_patch(hunk("-a\n+b\n", "@@ -1 +1 @@") + "\nAnd then:\n\n- one item\n\n" + following)
+    assert [len(part.lines) for file in files for part in file.hunks] == [2, 2]
+
+
 def test_hunks_come_in_order() -> None:
     two = "@@\n-class A:\n+class C:\n@@\n         start()\n-        return 1\n+        return 2\n"
     with pytest.raises(AmbiguousMatch, match="Hunk 2 of 2"):
