@@ -24,7 +24,7 @@ from tests.waiting import until
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
 from widgets.common import input_order
-from widgets.common.input_order import OrderedApp, input_first
+from widgets.common.input_order import Followed, OrderedApp, input_first
 
 
 def hand_in(app: App[None], *items: str | events.Event) -> None:
@@ -129,9 +129,10 @@ class Order(OrderedApp):
         (["one", "enter", "two"], ["one", "two"]),
         (["one", "ctrl+p", "in the dialog", "escape", "two"], ["onetwo", ""]),
         (["one", events.AppBlur(), events.AppFocus(), "two"], ["onetwo", ""]),
+        (["one", events.MouseMove(None, 500, 500, 0, 0, 0, False, False, False), "two"], ["onetwo", ""]),
         (["one", events.Paste("pasted"), "f3", events.Paste("there"), "two"], ["onepasted", "theretwo"]),
     ],
-    ids=["binding", "tab", "messages", "dialog", "terminal left", "paste"],
+    ids=["binding", "tab", "messages", "dialog", "terminal left", "mouse beyond the screen", "paste"],
 )
 async def test_each_key_acts_on_what_has_the_focus_then(
     keys: Sequence[str | events.Event], values: list[str]
@@ -171,13 +172,27 @@ async def test_a_handler_that_does_not_come_back_holds_the_keys_only_for_a_while
         slow.end.set()
 
 
-async def test_a_key_that_is_passed_on_after_the_end_goes_nowhere() -> None:
+async def test_a_key_that_comes_or_is_passed_on_after_the_end_goes_nowhere() -> None:
     app = Order()
     async with app.run_test():
         pass
     late = events.Key("w", "w")
+    await app.on_event(late)
     late._set_forwarded()
     await app.on_event(late)
+
+
+async def test_a_key_is_followed_where_there_is_no_screen_any_more() -> None:
+    async def done() -> None:
+        raise AssertionError("the app is at its end")
+
+    app = Order()
+    async with app.run_test():
+        pass
+    followed = Followed(app, events.Key("w", "w"), done)
+    assert followed.ready
+    followed.begin()
+    followed.leave()
 
 
 async def test_a_widget_that_goes_away_on_a_key_takes_no_other_key_with_it() -> None:

@@ -147,10 +147,12 @@ class OrderedApp(App[None]):
 
     async def on_event(self, event: events.Event) -> None:
         """Take the user's input in its order, and everything else at once."""
+        if isinstance(event, Input) and not self.screen_stack:
+            # A key that comes when the screens are already closed is nobody's, nor one that a widget passes on then.
+            return
         if self.input.concerns(event):
             await self.input.take(event)
-        elif self.screen_stack or not isinstance(event, Input):
-            # A key that a widget has passed on when the screens are already closed is nobody's.
+        else:
             await super().on_event(event)
 
     def simulate_key(self, key: str) -> None:

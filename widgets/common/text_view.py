@@ -152,7 +152,7 @@ class TextView(ScrollView, can_focus=True):
 
     def _wrap(self) -> None:
         width = max(10, self.scrollable_content_region.width - 2)
-        if width == self._width or not self.is_attached:
+        if width == self._width:
             return
         self._width = width
         self._rows, self._first_rows = [], []

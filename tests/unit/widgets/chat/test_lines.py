@@ -3,7 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import split_graphemes
 
+from widgets.chat import lines
 from widgets.chat.lines import TEXT, Face, breaks, seconds, shorten, slice_spans, width_of, wrap
 
 TEXTS = st.text(alphabet="abc  de\u65e5\u672ce\u0301", max_size=80)
@@ -25,15 +27,30 @@ def test_slices_of_spans_are_slices_of_their_text(parts: list[str], start: int, 
 
 
 def test_prefixes_are_decoration() -> None:
-    lines = wrap([("one two three", TEXT)], 8, (("- ", TEXT),), (("  ", TEXT),))
-    assert [line.text for line in lines] == ["- one", "  two", "  three"]
-    assert [line.gutter for line in lines] == [2, 2, 2]
-    assert [line.joint for line in lines] == [None, " ", " "]
+    rows = wrap([("one two three", TEXT)], 8, (("- ", TEXT),), (("  ", TEXT),))
+    assert [row.text for row in rows] == ["- one", "  two", "  three"]
+    assert [row.gutter for row in rows] == [2, 2, 2]
+    assert [row.joint for row in rows] == [None, " ", " "]
 
 
 @given(TEXTS, st.integers(1, 30))
 def test_shortened_text_fits(text: str, width: int) -> None:
     assert width_of(shorten(text, width)) <= width
+
+
+def test_ascii_is_cut_without_being_looked_through_for_graphemes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That takes hundreds of times as long."""
+    looked_through: list[str] = []
+
+    def looking(text: str) -> tuple[list[tuple[int, int, int]], int]:
+        looked_through.append(text)
+        return split_graphemes(text)
+
+    monkeypatch.setattr(lines, "split_graphemes", looking)
+    assert shorten("one two three", 8) == "one two…"
+    assert looked_through == []
+    assert shorten("日本語", 5) == "日本…"
+    assert looked_through != []
 
 
 def test_blanks_at_the_end_of_a_full_row_take_no_row_of_their_own() -> None:

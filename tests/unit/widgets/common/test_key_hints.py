@@ -40,6 +40,13 @@ def test_a_narrow_footer_leaves_out_what_matters_least(hints: Sequence[tuple[Key
         before = kept
 
 
+def test_words_without_a_key_stand_alone_and_press_nothing() -> None:
+    hint = KeyHint("", "in two other sessions")
+    assert hint.content(hovered=True).plain == "in two other sessions"
+    assert hint.width == len(hint.words)
+    assert hint.key_at(0) == ""
+
+
 def test_the_keys_that_decide_and_help_are_never_left_out() -> None:
     always = {action.id for action in ACTIONS if action.footer == 1}
     assert {"review.approve", "review.deny", "review.request_changes", "app.help", "composer.send"} <= always
