@@ -6,7 +6,8 @@ lines that the edit removes must be in the file, only context may differ.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 
 from app.proposals.locate.equivalence import folded, shift_between
 from app.proposals.locate.line_index import BlockPlace, TextIndex
@@ -63,13 +64,20 @@ def likely_offsets(index: TextIndex, wanted: Sequence[str], slack: int, most: in
         if key and len(occurrences) <= _RARE:
             for occurrence in occurrences:
                 votes[occurrence - at] += 1
-    merged: list[int] = []
-    for offset, _ in votes.most_common():
-        if all(abs(offset - other) > slack for other in merged):
-            merged.append(offset)
-            if len(merged) == most:
-                break
-    return merged
+    return most_voted(votes, slack, most)
+
+
+def most_voted(votes: Counter[int], slack: int, most: int) -> list[int]:
+    """So many offsets, the most voted first, none of which is within `slack` of another."""
+
+    def apart() -> Iterator[int]:
+        taken: list[int] = []
+        for offset, _ in votes.most_common():
+            if all(abs(offset - other) > slack for other in taken):
+                taken.append(offset)
+                yield offset
+
+    return list(islice(apart(), most))
 
 
 def _align(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 
-from app.proposals.locate.alignment import likely_offsets
+from app.proposals.locate.alignment import likely_offsets, most_voted
 from app.proposals.locate.equivalence import BLANKS, folded
 from app.proposals.locate.line_index import TextIndex
 from app.proposals.models import Rung
@@ -20,6 +20,7 @@ LINE_WIDTH = 120
 _WORD = re.compile(r"\w{3,}")
 _MAX_WORDS = 40
 _MAX_OCCURRENCES = 60
+_CANDIDATES = 3
 
 
 def numbered(index: TextIndex, start: int, end: int) -> str:
@@ -81,7 +82,7 @@ def _first_difference(index: TextIndex, block: Sequence[str], start: int) -> tup
 def _nearest_start(index: TextIndex, block: Sequence[str]) -> int | None:
     wanted = [folded(line) for line in block]
     slack = max(1, len(block) // 5)
-    offsets = likely_offsets(index, wanted, slack, most=3) or _offsets_by_words(index, block, slack)
+    offsets = likely_offsets(index, wanted, slack, _CANDIDATES) or _offsets_by_words(index, block, slack)
     offsets = [max(0, min(offset, len(index.texts) - 1)) for offset in offsets]
     keys = index.keys(Rung.SPACING)
 
@@ -105,13 +106,7 @@ def _offsets_by_words(index: TextIndex, block: Sequence[str], slack: int) -> lis
         if len(hits) <= _MAX_OCCURRENCES:
             for hit in hits:
                 votes[bisect_right(index.offsets, hit) - 1 - at] += 1 + 60 // len(hits)
-    best: list[int] = []
-    for offset, _ in votes.most_common():
-        if all(abs(offset - other) > slack for other in best):
-            best.append(offset)
-            if len(best) == 3:
-                break
-    return best
+    return most_voted(votes, slack, _CANDIDATES)
 
 
 def _hits(text: str, word: str) -> list[int]:
