@@ -127,10 +127,12 @@ async def test_to_drag_from_the_line_numbers_of_the_right_half_takes_that_half()
         )
         half = view.sheet.scene.gutter + view.sheet.scene.code_width
         top = view.region.offset
+        before = view.cursor.number
         await slide(pilot, top + Offset(half + 2, y), top + Offset(half + view.sheet.scene.gutter + 10, y))
         assert app.screen.get_selected_text() == "RETRIES = 3"
         await slide(pilot, top + Offset(3, y), top + Offset(view.sheet.scene.gutter + 10, y))
         assert app.screen.get_selected_text() == "RETRIES = 2"
+        assert view.rows.at(y).number != view.cursor.number == before, "who selects goes nowhere"
 
 
 @pytest.mark.parametrize("keys", [(), ("v",), ("w",)])
