@@ -21,6 +21,9 @@ from app.text.front_matter import parse_front_matter
         ("# a remark\n\ndescription: after it\ntools:\n  - one\n- two", "after it"),
         ("description: [file] [n]", "[file] [n]"),
         ("description:", ""),
+        ("description: that is it", "that is it"),
+        ("description: '", "'"),
+        ("description: 'not the end' of \"it\"", "'not the end' of \"it\""),
     ],
 )
 def test_a_value_is_read_as_it_is_meant(written: str, meant: str) -> None:

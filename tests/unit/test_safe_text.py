@@ -135,6 +135,13 @@ def test_what_joins_nothing_to_what_follows_is_shown(character: str) -> None:
     assert inspect(f"{character}می").invisible == 1
 
 
+@pytest.mark.parametrize("text", ["👩\u200c👩", "a\u200d👩", "👩\u200da", "👩\u200d", "👩\ufe0f\u200c👩"])
+def test_only_the_joiner_of_emoji_joins_them_and_nothing_else(text: str) -> None:
+    assert visible(text).count(INVISIBLE_GLYPH) == 1
+    assert inspect(text).invisible == 1
+    assert visible("👩\u200d👩") == "👩\u200d👩"
+
+
 @pytest.mark.parametrize("character", "\u202e\u200b\u2060\x1b")
 def test_only_joiners_join_the_letters_of_any_script(character: str) -> None:
     shown = visible(f"م{character}ی")
@@ -235,6 +242,8 @@ def test_blanks_in_code_are_shown_and_counted_and_left_to_the_terminal(blank: st
         'if access != "א" and x or "א" < 5:',
         'total("א" * 100)',
         "x = ا + ب",
+        "x = ا + ب  # a remark behind it",
+        'marks = "#", "א", "ב"',
     ],
 )
 def test_code_that_right_to_left_letters_turn_around_is_found(line: str) -> None:
