@@ -131,7 +131,7 @@ def _check_key(action_id: str, key: str) -> None:
     named = {value.value.rpartition("+")[2] for value in Keys}
     if unknown := set(modifiers) - set(_MODIFIERS):
         raise KeymapError(f"keys: {action_id}: {key!r} is not a key; {min(unknown)!r} is no {', '.join(_MODIFIERS)}.")
-    if len(name) != 1 and name not in named and not _character(name):
+    if name not in named and not _character(name):
         raise KeymapError(f"keys: {action_id}: {key!r} is not a key.")
     if action_id in DECISIONS and (pressed := _told_apart(key)) in _NOT_FOR_DECISIONS:
         same = "" if pressed == key else f" a terminal cannot tell it from {key_name(pressed)}, and"

@@ -367,6 +367,6 @@ _SAME_AS = {
 def typed_between(before: str, after: str, at: int) -> str:
     """What was typed at a place, as far as the rest of the text is as it was."""
     head, tail = before[:at], before[at:]
-    if after.startswith(head) and after.endswith(tail) and len(after) >= len(before):
+    if after.startswith(head) and after.endswith(tail):
         return after[len(head) : len(after) - len(tail)]
     return ""

@@ -46,6 +46,7 @@ def test_what_is_no_request_is_refused(message: Any, code: int) -> None:
         ({"method": "m", "id": "a"}, Call("m", {}, "a")),
         ({"method": "m", "id": 0, "params": None}, Call("m", {}, 0)),
         ({"method": "m", "params": {"a": 1}}, Call("m", {"a": 1})),
+        ({"method": "m", "id": 1, "result": {}}, Call("m", {}, 1)),
         # Nobody waits for an answer that could say what is wrong with it.
         ({"method": "m", "params": [1]}, None),
         ({"id": 1, "result": {}}, None),

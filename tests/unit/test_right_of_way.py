@@ -50,7 +50,8 @@ def test_a_thread_waits_until_the_loop_has_nothing_to_do(
             # Nor does the loop wait, with more to do at once.
             await asyncio.sleep(0)
         done.append("loop")
-        await asyncio.to_thread(thread.join)
+        # The loop waits for something, and no longer than that.
+        await asyncio.wait_for(asyncio.to_thread(thread.join), LIMIT / 2)
 
     loop.run_until_complete(paint())
     assert done == ["loop", "thread"]

@@ -40,15 +40,18 @@ def test_one_without_its_last_byte_is_cut_off(data: bytes) -> None:
         recognise(data[:-1])
 
 
-@pytest.mark.parametrize("data", [b"", b"hello", b"%PDF-1.7", b"<svg/>", b"BM" + b"\0" * 60, b"RIFF\0\0\0\0WAVE"])
+@pytest.mark.parametrize(
+    "data", [b"", b"hello", b"%PDF-1.7", b"<svg/>", b"BM" + b"\0" * 60, b"RIFF\0\0\0\0WAVE", b"XIFF\0\0\0\0WEBP"]
+)
 def test_all_else_is_none(data: bytes) -> None:
     with pytest.raises(NotAnImage, match="no PNG, JPEG, GIF or WebP"):
         recognise(data)
 
 
-def test_one_without_pixels_is_damaged() -> None:
+@pytest.mark.parametrize("size", [(0, 2), (2, 0)])
+def test_one_without_pixels_is_damaged(size: tuple[int, int]) -> None:
     with pytest.raises(NotAnImage, match="no pixels"):
-        recognise(gif(0, 2))
+        recognise(gif(*size))
 
 
 def test_a_png_begins_with_its_header() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.vim.machine import Mode, Vim
+from app.vim.machine import Mode, Vim, typed_between
 
 
 class Typing:
@@ -166,3 +166,11 @@ def test_what_is_taken_back_is_as_it_was(text: str, commands: list[str]) -> None
     assert typing.text == text
     typing.keys(*["ctrl+r"] * 20)
     assert typing.text == after
+
+
+@pytest.mark.parametrize(
+    ("after", "typed"), [("axyb", "xy"), ("ab", ""), ("xab", ""), ("axb.", ""), ("a", ""), ("b", ""), ("", "")]
+)
+def test_what_was_typed_at_a_place_is_told_where_the_rest_stayed(after: str, typed: str) -> None:
+    assert typed_between("ab", after, 1) == typed
+    assert typed_between("aa", "a", 1) == ""
