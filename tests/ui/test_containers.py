@@ -13,6 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from widgets.common.containers import Column, Row
+from widgets.common.splitter import Splitter
 
 
 class Colourless(App[None]):
@@ -57,3 +58,20 @@ async def test_a_container_paints_what_textuals_paints(ours: type[Widget], textu
             )
             assert cells(painted(mine)) == cells(painted(other))
             assert (len({id(strip) for strip in painted(mine)}) == 1) == (not name)
+
+
+class Parted(App[None]):
+    """A line of each kind."""
+
+    def compose(self) -> ComposeResult:
+        yield Splitter()
+        yield Splitter(upright=True)
+
+
+async def test_the_line_between_panes_has_a_handle_in_its_middle_whichever_way_it_runs() -> None:
+    app = Parted()
+    async with app.run_test(size=(20, 20)):
+        flat, upright = app.query(Splitter)
+        assert flat.render_line(0).text == "─" * 8 + "═══" + "─" * 9
+        assert upright.size.width == 1
+        assert "".join(upright.render_line(y).text for y in range(upright.size.height)) == "│" * 8 + "║║║" + "│" * 8

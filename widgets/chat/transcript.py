@@ -137,6 +137,8 @@ class Transcript(StripView, can_focus=True):
         behind = self._layout.behind
         count, held = len(self._slots), None if self._following else self._layout.held(self.scroll_offset.y)
         changed = {index for change in changes if (index := self._take(change)) is not None}
+        if not self._width:
+            return True
         self._layout.update(changed, self._near)
         if held is not None and (shift := self._layout.shift(held)):
             self._set_height()
@@ -167,6 +169,8 @@ class Transcript(StripView, can_focus=True):
 
     def _settle(self, *, streams: bool = False) -> None:
         """Make what is on screen exact, keeping it in place, and follow the end if that is wanted."""
+        if not self._width:
+            return
         if self._following:
             self._layout.show_end(self.size.height)
             self._set_height()

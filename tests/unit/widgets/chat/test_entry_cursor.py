@@ -1,10 +1,14 @@
 """The place of the keys in the transcript, and what of it is laid out."""
 
+from textual.content import Content
+
 from widgets.chat.cursor import EntryCursor
 from widgets.chat.entries.base import Drop, Put
 from widgets.chat.entries.program import NoticeEntry
+from widgets.chat.entries.words import AnswerEntry
 from widgets.chat.layout import Layout
 from widgets.chat.slots import Slots
+from widgets.chat.transcript import Transcript
 
 
 def laid_out(*texts: str, height: int = 100) -> Layout:
@@ -51,3 +55,15 @@ def test_what_is_gone_meanwhile_is_not_laid_out() -> None:
     layout.take(Drop("n1"))
     layout.update({0, 1}, range(100))
     assert layout.laid_out_count == 1
+
+
+def test_a_transcript_that_has_no_place_yet_takes_what_it_is_to_show_and_lays_nothing_out() -> None:
+    """Without an app it has no scroll bar either."""
+    transcript = Transcript()
+    transcript.greet([Content("Hello.")])
+    layout = transcript.new_layout()
+    layout.take(Put(AnswerEntry("a1", "one")))
+    transcript.show_layout(layout)
+    assert transcript.apply([Put(AnswerEntry("a2", "two"))])
+    assert [entry.copied for entry in transcript.entries] == ["one", "two"]
+    assert transcript.laid_out_count == 0
