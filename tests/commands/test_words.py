@@ -31,6 +31,7 @@ EMPTY = "diff --git a/empty.txt b/empty.txt\nnew file mode 100644\n"
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
+        (("run", " ", "--model", "m"), 2, "There is nothing to say"),
         (("run", "hello", "--max-steps", "0", "--model", "m"), 2, "--max-steps takes a number from 1 to 1000"),
         (("run", "hello", "--max-steps", "1001", "--model", "m"), 2, "--max-steps takes a number from 1 to 1000"),
         (("trailers",), 2, "Name proposals, or give --staged"),

@@ -119,6 +119,7 @@ async def test_where_not_all_can_be_kept_nothing_runs_and_nothing_older_is_put_b
         ("rm gone/in/file; chmod 500 gone/in", ["gone/in/file"]),
         ("chmod 000 gone/in", []),
         ("echo more >> b.txt; chmod 000 .", ["b.txt"]),
+        ("chmod 700 b.txt", ["b.txt"]),
         ("chmod 555 .; chmod 500 gone", []),
         ("mkdir new; echo x > new/x; chmod 500 new", ["new/x"]),
         ("mkdir new; echo x > new/x; chmod 000 new", ["new/x"]),
