@@ -137,16 +137,28 @@ def test_without_trust_no_check_stands_before_a_write(root: Path, runtime: Runti
 
 
 @pytest.mark.layer
-def test_what_is_decided_is_refused_for_that_and_checks_nothing(root: Path, runtime: Runtime) -> None:
-    (root / ".signoff.toml").write_text(
-        f"""[[check]]\nname = "never"\nrun = "touch {root.parent}/ran; false"\nwhen = "approve"\n"""
-    )
+def test_a_workspace_without_trust_turns_no_check_of_the_users_own_off(root: Path, runtime: Runtime) -> None:
+    own = runtime.places.config_file
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text("""[[check]]\nname = "no two"\nrun = "! grep two a.txt"\nwhen = "approve"\n""")
+    (root / ".signoff.toml").write_text(TABLES + "# another\n")
+    runtime.reload()
+    with pytest.raises(CommandError, match="not written: no two"):
+        approve(runtime, approving())
+    assert (root / "a.txt").read_text() == "one\n"
+
+
+@pytest.mark.layer
+def test_what_is_decided_is_refused_for_that_and_checks_nothing(
+    root: Path, runtime: Runtime, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / ".signoff.toml").write_text("""[[check]]\nname = "never"\nrun = "false"\nwhen = "approve"\n""")
     trust.trust(trust.configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
     runtime.service.deny("P1")
     with pytest.raises(NotWaiting, match="P1 is denied"):
         approve(runtime, approving())
-    assert not (root.parent / "ran").exists()
+    assert "never" not in capsys.readouterr().out
 
 
 def test_suggestions_leave_a_file_that_cannot_be_read_alone(runtime: Runtime, root: Path) -> None:

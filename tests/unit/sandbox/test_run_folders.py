@@ -4,7 +4,9 @@ import os
 import time
 from pathlib import Path
 
-from app.sandbox.run_folders import clear_left_over, run_folder
+import pytest
+
+from app.sandbox.run_folders import clear_left_over, remove_tree, run_folder
 
 
 def put(parent: Path, name: str, *, old: bool = False) -> None:
@@ -31,3 +33,11 @@ def test_only_what_a_crash_has_left_is_cleared_away(tmp_path: Path) -> None:
 def test_where_there_is_nothing_nothing_is_cleared_away(tmp_path: Path) -> None:
     clear_left_over(tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.usefixtures("ordinary_user")
+def test_what_a_command_has_locked_goes_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "run/locked/in").mkdir(parents=True)
+    (tmp_path / "run/locked").chmod(0)
+    remove_tree(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
