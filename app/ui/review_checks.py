@@ -36,16 +36,16 @@ class ReviewChecks:
         """Check what is newly staged and what is shown; as they are now if they are given."""
         if proposals is not None:
             self._proposals = proposals
-        if self._following is None:
-            if not self._configured():
-                self._say_untrusted()
-                return
+        if self._following is None and self._configured():
             from app.checks.following import Following
 
             self._following = Following(
                 self._runtime.checks, self._configured, self._runtime.service.trees, self._review.set_checks
             )
-        self._following.follow(self._proposals, self._review.state.current)
+        if self._following is not None:
+            self._following.follow(self._proposals, self._review.state.current)
+        else:
+            self._say_untrusted()
 
     def stop(self, *proposal_ids: str) -> None:
         """End the checks of what is being decided on."""

@@ -246,9 +246,10 @@ async def test_where_the_demo_model_cannot_listen_one_line_says_so(
         await run.screen("SetupScreen")
         await run.see("on this machine")
         monkeypatch.setattr(asyncio, "start_server", refused)
-        await run.pilot.press("end", "enter")
+        await run.pilot.press("f3", "end", "enter")
         await run.see("The demo server cannot listen", "no port is free")
         assert run.app.current_session is None
+        assert run.app.workbench.in_composer and not run.reviewed, "the keys of the panes are not the screen's"
 
 
 async def test_where_the_endpoint_lists_no_models_a_name_can_be_typed(tmp_path: Path) -> None:

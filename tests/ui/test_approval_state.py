@@ -18,7 +18,7 @@ from widgets.approval.looked_at import Unseen
 from widgets.approval.notes import Notes, Remark
 from widgets.approval.offered import DECIDES, is_offered, title_now
 from widgets.approval.readiness import GRACE_SECONDS, Guard
-from widgets.approval.remarks import quote
+from widgets.approval.remarks import quote, sent_notes
 from widgets.approval.state import ReviewState
 from widgets.approval.threads import Threads
 from widgets.approval.verdicts import (
@@ -381,6 +381,10 @@ def test_while_a_question_is_open_the_keys_mean_its_answers() -> None:
         "approve_all": "All of them",
         "deny": "No",
     }
+
+
+def test_there_is_no_line_about_comments_where_none_were_sent() -> None:
+    assert sent_notes(ReviewState(), one("P2", supersedes="P1", version=2)) == []
 
 
 def test_there_is_no_line_about_checks_where_there_are_none() -> None:

@@ -176,11 +176,10 @@ class AskingKeys(CountingKeys):
     def draw(self) -> None:
         """Draw everything anew, and what was asked at each hunk."""
         super().draw()
-        if self.is_mounted:
-            self._show_asked()
-            if self._can_ask != self._could_ask:
-                self._could_ask = self._can_ask
-                self.refresh_bindings()
+        self._show_asked()
+        if self._can_ask != self._could_ask:
+            self._could_ask = self._can_ask
+            self.refresh_bindings()
 
     def load_threads(self, events: Iterable[EventBase]) -> None:
         """Take what was asked on a proposal before."""

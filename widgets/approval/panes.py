@@ -101,7 +101,7 @@ class ReviewPanes(Column):
         for field in (*self.query(WritingField), self.asking):
             field.set_keys(self._keys)
         self.view.sheet.space_key = self.key_of("toggle_white_space")
-        self.show_current()
+        self.preview.show_current()
 
     def on_resize(self) -> None:
         """Share the height between the panes."""
@@ -275,8 +275,6 @@ class ReviewPanes(Column):
 
     def draw(self) -> None:
         """Draw everything anew, offer the keys that have something to act on; begin a grace period."""
-        if not self.is_mounted:
-            return
         state, question, proposal = self.state, self.deciding.question, self.state.proposal
         item = (state.current, proposal and proposal.revision, proposal and written_by(proposal.files))
         shown = proposal is not None and self.preview.is_of(proposal)
