@@ -13,7 +13,7 @@ from app.ui.slash_commands import BadArgument
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_decisions import APPROVED, stage
 from tests.wire.bench import FILE, edit, of_role
-from tests.wire.replies import Turn
+from tests.wire.replies import Call, Turn
 from tests.wire.server import Request, WireServer
 from widgets.common.key_bar import KeyBar
 
@@ -88,10 +88,13 @@ async def test_with_the_setting_the_last_approval_goes_on_by_itself(tmp_path: Pa
 async def test_who_goes_on_in_the_review_is_not_led_away_when_the_model_is_done(
     tmp_path: Path, server: WireServer, keys: tuple[str, ...]
 ) -> None:
-    asked, heard = Event(), Event()
+    asked, looked, heard = Event(), Event(), Event()
 
     def answer(request: Request) -> Turn:
-        asked.set()
+        if not asked.is_set():
+            asked.set()
+            return Turn(calls=(Call("read_file", {"path": "greet.py"}),))
+        looked.set()
         heard.wait(30)
         return Turn("I see.")
 
@@ -101,7 +104,7 @@ async def test_who_goes_on_in_the_review_is_not_led_away_when_the_model_is_done(
         await run.review()
         await write_feedback(run, "Not so")
         await run.pilot.press("ctrl+s")
-        await run.until(asked.is_set, "the request with the words")
+        await run.until(looked.is_set, "the second step of the turn")
         await run.painted()
         assert "Your words are on" in run.text, "as long as the turn lasts"
         await run.pilot.press(*keys)
