@@ -94,7 +94,7 @@ def compare(old: str, new: str) -> tuple[Spans, Spans, bool]:
         return *_between(old, new), False
     spaces = only_space_differs(old, new)
     before, after = changed_words(old, new)
-    if not spaces and _share(old, before) > _REWRITTEN and _share(new, after) > _REWRITTEN:
+    if _share(old, before) > _REWRITTEN and _share(new, after) > _REWRITTEN:
         return (), (), False
     return tuple((start, end) for start, end in before), tuple((start, end) for start, end in after), spaces
 

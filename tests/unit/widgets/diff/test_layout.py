@@ -155,6 +155,14 @@ def test_without_white_space_every_line_is_changed_or_context_or_in_one_row(
         assert everything.locate(row) is not None
 
 
+def test_a_note_is_found_again_by_what_it_says_or_by_its_key() -> None:
+    notes = [NoteRow(-1, "one", "note"), NoteRow(-1, "two", "note"), NoteRow(-1, "run", "open", "k")]
+    layout = arrange([file_diff("a.py", "a\n", "b\n")], Shape(), top=notes, measure=height)
+    assert [layout.locate(note) for note in notes] == [0, 1, 2]
+    assert layout.locate(NoteRow(-1, "was run", "done", "k")) == 2
+    assert layout.locate(NoteRow(-1, "three", "note")) is None
+
+
 @given(changes())
 def test_landmarks_are_the_first_rows_of_hunks(diff: FileDiff) -> None:
     layout = arrange([diff], Shape(), measure=height)

@@ -53,6 +53,9 @@ def test_changed_words_of_a_pair() -> None:
 
 def test_a_rewritten_line_is_not_marked_word_by_word() -> None:
     assert compare("return None", "raise TimeoutError(url)") == ((), (), False)
+    long, short = "call(alpha, beta, gamma, delta, epsilon)", "call(x)"
+    for old, new in ((long, short), (short, long)):
+        assert all(compare(old, new)[:2]), "one of them stands in the other"
 
 
 def test_the_difference_in_a_very_long_line_is_found_from_both_ends() -> None:

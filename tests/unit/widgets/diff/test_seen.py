@@ -52,6 +52,14 @@ def test_what_was_seen_already_and_what_is_nothing_is_no_news() -> None:
     assert (seen.count, seen.lines) == (1, 1)
 
 
+def test_of_a_line_that_fits_all_is_shown() -> None:
+    line = "word " * 400
+    assert kept_of_change(line, ((0, 4),), 2_000, True) is None
+    assert kept_of_change(line, ((0, 4),), 1_999, True) is not None
+    assert kept_of_change(line, ((0, 4),), 100, False) is None, "what is beyond the edge is not in the way"
+    assert kept_of_change(line, ((0, 4), (1_900, 1_904)), 100, False) is not None
+
+
 LINES = st.text(st.sampled_from("abc, \t中é\u200b"), max_size=900)
 
 
