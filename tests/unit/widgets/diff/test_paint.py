@@ -25,6 +25,14 @@ def test_a_fold_names_the_definition_that_the_code_below_it_is_in() -> None:
     assert folds == ["⋯ 8 unchanged lines  def first()", "⋯ 7 unchanged lines"], "below the last there is no code"
 
 
+def test_a_bracket_an_empty_line_and_a_very_long_one_are_no_definition() -> None:
+    inside = [f"    one({number})" for number in range(6)]
+    old = ["def first():", *inside, "}", "", f"TABLE = {'x' * 500}", *inside, "    last"]
+    sheet = laid_out(file_diff("a.py", "\n".join(old), "\n".join([*old[:-1], "    changed"])))
+    (fold,) = [line.strip() for line in drawn(sheet) if "unchanged" in line]
+    assert fold.endswith("unchanged lines  def first()")
+
+
 def test_of_a_long_line_that_is_unchanged_only_the_beginning_is_shown_where_it_would_wrap() -> None:
     long = "word " * 2_000
     sheet = laid_out(file_diff("a.py", f"{long}\none\n", f"{long}\ntwo\n"), wrap=True)
