@@ -99,6 +99,7 @@ async def _open(arguments: AppArguments, stack: AsyncExitStack) -> Opened:
 async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
     """The demo model, and its sample repository unless a folder was given."""
     from app.cli.demo_server import demo_endpoint
+    from app.cli.output import CommandError
     from app.demo.sample import SAMPLE_CHECK, create_sample
 
     flags = await stack.enter_async_context(demo_endpoint())
@@ -106,8 +107,12 @@ async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dic
         return Path(workspace), flags
     # The sample's own check, which needs no trust: it comes with signoff, as the sample does.
     flags["check"] = (SAMPLE_CHECK,)
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-demo-", ignore_cleanup_errors=True))
-    return await asyncio.to_thread(create_sample, Path(folder)), flags
+    try:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-demo-", ignore_cleanup_errors=True))
+        return await asyncio.to_thread(create_sample, Path(folder)), flags
+    except OSError as error:
+        why = f"The sample repository can't be written: {error.strerror}."
+        raise CommandError(f"{why} Set TMPDIR to a folder with room, or name a workspace.") from error
 
 
 def _open_workspace(root: Path, flags: Mapping[str, Any]) -> "Runtime":

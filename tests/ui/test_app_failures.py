@@ -5,6 +5,7 @@ import contextlib
 import io
 import sqlite3
 import stat
+import tempfile
 import threading
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from textual.widgets import OptionList
 
 from app.cli import open_app as opening
+from app.cli.output import CommandError
 from app.llm.capabilities import discovery
 from app.runtime.workspace import open_runtime
 from app.ui.app import SignoffApp
@@ -125,6 +127,15 @@ async def test_a_defect_while_drawing_ends_the_app_and_keeps_its_values_off_the_
     said = errors.getvalue()
     assert str(log) in said and "--continue" in said
     assert SECRET not in said and "Traceback" not in said and len(said.splitlines()) == 1
+
+
+async def test_the_demo_without_a_place_for_its_sample_is_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    async with contextlib.AsyncExitStack() as stack:
+        with pytest.raises(CommandError, match=r"^The sample repository can't be written: No such .* Set TMPDIR to"):
+            await opening._demo(None, stack)
 
 
 async def test_whoever_asks_for_a_session_gets_the_same_one(tmp_path: Path, server: WireServer) -> None:

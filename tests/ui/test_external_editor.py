@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import shlex
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,6 +65,16 @@ async def test_an_editor_that_does_not_do_is_one_clear_line(tmp_path: Path, comm
     with pytest.raises(EditorFailed) as failed:
         await edited(app, command, tmp_path)
     assert str(failed.value).startswith(said)
+    assert app.has_terminal
+
+
+async def test_no_place_for_the_text_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    app = Lending()
+    with pytest.raises(
+        EditorFailed, match=r"^The text can't be written for vi: No such file or directory\. Set TMPDIR"
+    ):
+        await edited(app, "vi", tmp_path)
     assert app.has_terminal
 
 

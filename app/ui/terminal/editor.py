@@ -68,9 +68,14 @@ class ExternalEditor:
             EditorFailed: there is no editor, it cannot be started, or it ended with an error.
         """
         command = editor_command(self._configured(), self._environment)
-        with tempfile.TemporaryDirectory(prefix="signoff-edit-") as folder:
-            file = Path(folder) / (Path(name).name or "text.txt")
-            await asyncio.to_thread(_write, file, text)
+        with ExitStack() as stack:
+            try:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-edit-"))
+                file = Path(folder) / (Path(name).name or "text.txt")
+                await asyncio.to_thread(_write, file, text)
+            except OSError as error:
+                why = f"The text can't be written for {command[0]}: {error.strerror}."
+                raise EditorFailed(f"{why} Set TMPDIR to a folder with room.") from error
             # Read before the terminal is back: what is typed from then on goes on with this text.
             with self._asleep():
                 if code := await self._run([*command, str(file)]):
