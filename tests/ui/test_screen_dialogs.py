@@ -15,7 +15,7 @@ from app.llm.capabilities.profile import Profile
 from app.tools.command.forms import CommandForm
 from app.ui.screens.doctor import verdict
 from app.ui.screens.edit import EditScreen
-from app.ui.screens.sessions import SessionScreen
+from app.ui.screens.sessions import SessionScreen, ago
 from app.ui.screens.settings import ROWS
 from app.ui.themes.first import STANDARD
 from app.workspace import trust
@@ -54,6 +54,11 @@ async def test_sessions_are_searched_looked_into_and_deleted(tmp_path: Path, ser
         await run.pilot.press("y")
         await run.until(lambda: len(run.runtime.sessions.all()) == 1, "the deletion")
         assert run.runtime.sessions.all()[0].title == "about the sea"
+
+
+def test_how_long_ago_a_session_was_changed_is_told_in_its_largest_unit() -> None:
+    told = {59: "just now", 60: "1 minute ago", 7_199: "1 hour ago", 7_200: "2 hours ago", 400_000: "4 days ago"}
+    assert {seconds: ago(seconds) for seconds in told} == told
 
 
 async def test_the_open_session_is_not_deleted(tmp_path: Path, server: WireServer) -> None:
@@ -172,6 +177,7 @@ async def test_trust_is_given_to_the_very_bytes_that_were_shown(tmp_path: Path, 
         await run.command("trust")
         await run.screen("TrustScreen")
         await run.see("max_steps = 7", "Waits for your trust: max_steps")
+        assert "In force without trust" not in run.text and "Never taken" not in run.text
         with run.without("settings"):
             await run.pilot.press("y")
             await run.told("no such table: settings")
@@ -264,6 +270,7 @@ async def test_help_names_the_keys_in_force(tmp_path: Path, server: WireServer) 
         rows = run.text.splitlines()
         at = next(number for number, row in enumerate(rows) if "Ctrl+F11" in row)
         assert ["Start afresh." in row for row in rows[at : at + 2]] == [False, True], "many keys have their own line"
+        assert run.text.count("Pick an earlier session") == 1, "what has no key stands among the commands alone"
 
 
 def is_bound(run: Running, action: str) -> bool:
