@@ -131,6 +131,6 @@ class Background:
 
 def _is_small(diffs: Sequence[FileDiff]) -> bool:
     """Whether everything about a change is found out in a moment."""
-    texts = [text for diff in diffs for hunk in diff.change.hunks for text in texts_of(diff, hunk)]
-    few = sum(map(len, texts)) <= _SMALL_CHANGE
+    texts = (text for diff in diffs for hunk in diff.change.hunks for text in texts_of(diff, hunk))
+    few = sum(diff.change.added + diff.change.removed for diff in diffs) <= _SMALL_CHANGE
     return few and sum(sum(map(len, text)) for text in texts) <= _SMALL_CHANGE * _SHORT_LINES

@@ -67,7 +67,11 @@ def widest(diffs: Sequence[FileDiff], segments: Iterable[Segment]) -> int:
 
 
 def _widest_of(lines: Sequence[str], start: int, end: int, best: int) -> int:
-    for line in lines[start:end]:
+    stretch = lines[start:end]
+    joined = "".join(stretch)
+    plain = joined.isascii() and "\t" not in joined
+    best = max(best, max(map(len, stretch), default=0)) if plain else best
+    for line in () if plain else stretch:
         if line.isascii():
             best = max(best, len(line.expandtabs(TAB_SIZE)))
         elif 2 * len(line.expandtabs(TAB_SIZE)) > best:

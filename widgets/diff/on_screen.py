@@ -97,6 +97,9 @@ class OnScreen:
         scene, hunk = self._sheet.scene, self._sheet.diffs[row.file].change.hunks[row.hunk]
         in_hunk = number_of(hunk, side, number)
         line = scene.line(row.file, side, number)
+        if scene.fits(line) and not scene.scroll:
+            self.seen.note(hunk, in_hunk)
+            return
         drawn = scene.drawn(row, side, number)
         cut, text = scene.cut(drawn, part), drawn.text
         end = len(line) if cut.last == len(text.text) else text.source(cut.last)

@@ -142,6 +142,10 @@ class Sheet:
 
     def lay_out(self, size: Size, row: Row | None) -> int:
         """Lay out anew as far as the view shows, and below a row if one is given; tells the number of that row."""
+        if not size.width:
+            # There is nothing to draw on yet; the first resize lays out.
+            self.rows = Layout()
+            return 0
         scene = self.scene
         self.shape = replace(self.shape, split=self.split_at(size.width))
         scene.width, scene.split, scene.wrap = size.width, self.shape.split, self.wrap
