@@ -406,6 +406,9 @@ def _replace(path: Path, content: bytes) -> None:
     import tempfile
 
     target = path.resolve()
+    if target.is_symlink():
+        # From Python 3.13 on, what is resolved without being there may be a loop of links.
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Made with 0600, whatever the umask.
     descriptor, partial = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)

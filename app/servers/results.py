@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from app.images.formats import NotAnImage
@@ -17,6 +18,8 @@ from app.tools.command.output import HeadAndTail, PlainText
 
 _MOST_PARTS = 2_000
 """Parts of one answer that are looked at."""
+_DEEPEST = 100
+"""How often structured content may be nested: over lines, each of them is indented by as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +86,18 @@ class _Images:
 
 def _written(value: Any) -> str:
     """A value as JSON, over lines where it is not nested too deep for that."""
-    try:
-        return json.dumps(value, ensure_ascii=False, indent=1)
-    except RecursionError:
+    if _deeper_than(_DEEPEST, value):
         return "[structured content, nested too deep to be shown]"
+    return json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def _deeper_than(most: int, value: Any) -> bool:
+    """Whether lists and objects are nested more than so often."""
+    level: list[Any] = [[value]]
+    for _ in range(most + 1):
+        inner = chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for each in inner if isinstance(each, (dict, list))]
+    return bool(level)
 
 
 def plain(text: str) -> str:

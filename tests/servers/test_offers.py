@@ -177,7 +177,11 @@ def test_each_kind_of_answer_is_said() -> None:
     many = {"type": "image", "data": base64.b64encode(png(3, 2)).decode()}
     assert len(told({"content": [many] * 30}).images) == MOST_IN_MESSAGE
     deep: Any = []
-    for _ in range(5000):
+    for _ in range(99):
+        deep = {"a": deep}
+    assert told({"structuredContent": deep}).text.endswith("}")
+    assert "too deep" in told({"structuredContent": [deep]}).text
+    for _ in range(4_900):
         deep = [deep]
     assert "too deep" in told({"structuredContent": deep}).text
     assert told({"content": [{"type": "text", "text": deep}]}).text == "[no content]"
