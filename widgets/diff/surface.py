@@ -213,8 +213,6 @@ class DiffSurface(ScrollView):
         # Out of sight it is laid out as it was: it comes back with that width, and keys right behind find their rows.
         size = self.size if self.size.width else self._size_in_sight
         number = self.sheet.lay_out(size, bookmark.row)
-        if not size.width:
-            return
         self.on_screen.reset()
         self.cursor.number = self.rows.nearest(self.cursor.number if bookmark.row is None else number)
         if bookmark.row is not None and self.rows.rows:
