@@ -156,7 +156,7 @@ async def test_export_writes_a_record_and_never_over_a_file(tmp_path: Path, serv
         assert "a question" in target.read_text() and "An answer." in target.read_text()
         target.write_text("mine")
         await run.command("export notes.md")
-        await run.see("exists already")
+        await run.see("exists", "already")
         assert target.read_text() == "mine"
         for number in (1, 2):
             await run.command("export")
