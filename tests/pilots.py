@@ -6,7 +6,9 @@ a busy machine it has, before anything was done. Here it asks the event loop, wh
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor, thread
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import textual.app
 import textual.pilot
@@ -29,12 +31,33 @@ _ROUNDS = 5
 """How often a picture may ask for another before a test goes on: a spinner asks for ever."""
 
 
+_Executor: Any = ThreadPoolExecutor
+_WorkItem: Any = thread._WorkItem
+_submit, _run = _Executor.submit, _WorkItem.run
+_handed: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
+"""What was handed to the threads of an executor, as far as it was not done when somebody looked. How many of them are
+idle it knows itself only up to Python 3.11: a busy one may take what another was counted for."""
+
+
+def _submit_and_note(executor: Any, *arguments: Any, **named: Any) -> Any:
+    future = _submit(executor, *arguments, **named)
+    _handed.setdefault(executor, []).append(future)
+    return future
+
+
+def _run_and_note(item: Any, *arguments: Any) -> None:
+    future = item.future
+    try:
+        _run(item, *arguments)
+    finally:
+        future.is_over = True
+
+
 def _threads_at_work(loop: Any) -> bool:
-    """Whether what was handed to a thread is not done."""
-    executor = loop._default_executor
-    return executor is not None and (
-        executor._work_queue.qsize() > 0 or executor._idle_semaphore._value < len(executor._threads)
-    )
+    """Whether what was handed to a thread is not done, and told to who waits for it."""
+    handed = _handed.get(loop._default_executor, []) if loop._default_executor else []
+    handed[:] = [future for future in handed if not hasattr(future, "is_over")]
+    return bool(handed)
 
 
 async def _idle() -> None:
@@ -106,6 +129,7 @@ async def _no_longer(min_sleep: float = 0.0, max_sleep: float = 0.0) -> None:
 
 def wait_for_what_was_done() -> None:
     """Have every pilot, whoever runs the app, go on when what it did is done, and its picture could be painted."""
+    _Executor.submit, _WorkItem.run = _submit_and_note, _run_and_note
     textual.app.wait_for_idle = textual.pilot.wait_for_idle = _no_longer  # type: ignore[attr-defined]
     Pilot._wait_for_screen = _picture_due  # type: ignore[assignment, method-assign]
     Pilot.press = _press  # type: ignore[assignment, method-assign]
