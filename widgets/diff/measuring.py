@@ -69,11 +69,13 @@ def widest(diffs: Sequence[FileDiff], segments: Iterable[Segment]) -> int:
 def _widest_of(lines: Sequence[str], start: int, end: int, best: int) -> int:
     stretch = lines[start:end]
     joined = "".join(stretch)
-    plain = joined.isascii() and "\t" not in joined
-    best = max(best, max(map(len, stretch), default=0)) if plain else best
-    for line in () if plain else stretch:
-        if line.isascii():
-            best = max(best, len(line.expandtabs(TAB_SIZE)))
-        elif 2 * len(line.expandtabs(TAB_SIZE)) > best:
-            best = max(best, display(line).width)
+    if joined.isascii() and "\t" not in joined:
+        # All at once: a change may have 50,000 such lines.
+        best = max([best, *map(len, stretch)])
+    else:
+        for line in stretch:
+            if line.isascii():
+                best = max(best, len(line.expandtabs(TAB_SIZE)))
+            elif 2 * len(line.expandtabs(TAB_SIZE)) > best:
+                best = max(best, display(line).width)
     return best

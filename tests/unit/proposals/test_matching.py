@@ -1,12 +1,14 @@
 """Search/replace edits: found by the right rung, or refused with what a second try needs."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.proposals.locate.alignment import most_voted
 from app.proposals.locate.matching import Replacement, apply_replacements
 from app.proposals.models import Match, Rung
 from app.proposals.refusals import (
@@ -200,6 +202,10 @@ class TestEndings:
     def test_a_binary_file_is_refused(self) -> None:
         with pytest.raises(NotEditable, match="binary"):
             apply(b"a\0b", Replacement("a", "b"))
+
+
+def test_of_places_that_are_near_each_other_the_most_voted_counts() -> None:
+    assert most_voted(Counter({11: 4, 10: 5, 30: 3, 50: 2}), slack=2, most=2) == [10, 30]
 
 
 class TestTolerantRungs:
