@@ -200,15 +200,17 @@ class Server:
             result = await self._request("tools/call", params)
         except (SessionEnded, SignInNeeded) as error:
             # Nothing was done; it has to be greeted anew.
-            if isinstance(error, SignInNeeded):
-                self._challenge = error.challenge
-                if error.wider or not await self._who().renew():
-                    await self._fail(str(error), State.SIGN_IN)
-                    raise
+            if isinstance(error, SignInNeeded) and (error.wider or not await self._who().renew()):
+                await self._fail_for(error)
+                raise
             await self._fail(str(error))
             await self.start()
             self.listing.check(offer)
-            result = await self._request("tools/call", params)
+            try:
+                result = await self._request("tools/call", params)
+            except (SessionEnded, SignInNeeded) as again:
+                await self._fail_for(again)
+                raise
         if result.get("resultType", "complete") != "complete":
             raise ServerError(0, "it asks for input of the user, which signoff does not offer")
         return result
@@ -250,8 +252,7 @@ class Server:
                         raise
                     await self._connect()
         except SignInNeeded as error:
-            self._challenge = error.challenge
-            await self._fail(str(error), State.SIGN_IN)
+            await self._fail_for(error)
             raise
         except Exception as error:
             # A defect of ours, too, must not leave it starting for ever; its words could hold a secret.
@@ -361,6 +362,14 @@ class Server:
         finally:
             self.log.note(why)
             self._become(state, why)
+
+    async def _fail_for(self, refusal: SessionEnded | SignInNeeded) -> None:
+        """Do without it until it is asked again, or the user has signed in for what it says."""
+        if isinstance(refusal, SignInNeeded):
+            self._challenge = refusal.challenge
+            await self._fail(str(refusal), State.SIGN_IN)
+        else:
+            await self._fail(str(refusal))
 
     async def _close(self) -> None:
         self.listing.leave()

@@ -103,6 +103,16 @@ async def test_a_session_that_has_ended_is_begun_anew(wire: WireServer, tmp_path
         played.tricks["tools/call"] = forget
         assert await on.say(("far__echo", {"text": "hello"})) == "hello"
 
+        async def forget_always(heard: Heard, writer: asyncio.StreamWriter) -> None:
+            writer.write(document(b"", status=404))
+
+        # One that forgets it again right after its greeting is not greeted for ever, and no longer called ready.
+        played.tricks["tools/call"] = forget_always
+        played.heard.clear()
+        assert "hello" not in await on.say(("far__echo", {"text": "hello"}))
+        assert on.server("far").state is State.FAILED
+        assert sum(b'"initialize"' in heard.body for heard in played.heard) == 1
+
 
 def _raw(data: bytes) -> Answer:
     async def send(heard: Heard, writer: asyncio.StreamWriter) -> None:

@@ -149,6 +149,7 @@ async def test_a_token_is_renewed_when_it_has_ended_or_is_not_taken(wire: WireSe
         authority.played.tricks["tools/call"] = never
         assert "you have to sign in: /mcp" in await on.say(("far__echo", {"text": "three"}))
         assert len(authority.forms) == 4
+        assert on.server("far").state is State.SIGN_IN
 
 
 async def test_one_that_cannot_be_renewed_wants_a_sign_in(wire: WireServer, tmp_path: Path) -> None:
