@@ -5,8 +5,10 @@ exported with the conversation, so what is secret is taken out at once and trave
 """
 
 import base64
+import contextlib
 import re
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 _SECRET_NAME = re.compile(r"key|token|secret|sig(?:nature)?$|passw|pwd|auth|credential|^code$", re.IGNORECASE)
@@ -71,19 +73,44 @@ def host_of(base_url: str) -> str:
         return ""
 
 
-def fault_of(url: str) -> str:
-    """What keeps a base URL from being one, with what to write instead; empty if nothing does."""
+def is_local(base_url: str) -> bool:
+    """Whether the address leads to this machine."""
+    try:
+        host = urlsplit(base_url).hostname or ""
+    except ValueError:
+        return False
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    with contextlib.suppress(ValueError):
+        return ip_address(host).is_loopback
+    return False
+
+
+def proxy_for(base_url: str) -> str:
+    """The proxy that the environment names for a URL, as a URL; empty if none does, or none leads there."""
+    # Takes a while to be imported.
+    from urllib.request import getproxies, proxy_bypass
+
+    parts, named = urlsplit(base_url), getproxies()
+    proxy = named.get(parts.scheme) or named.get("all") or ""
+    if not proxy or is_local(base_url) or proxy_bypass(parts.hostname or ""):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def fault_of(url: str, example: str = "https://host/v1") -> str:
+    """What keeps a URL from being one, with what to write instead; empty if nothing does."""
     if "://" not in url:
         return f"it lacks http:// or https://; write http://{url} or https://{url}" if url else "it is empty"
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
     except ValueError as fault:
-        return f"{fault}; write it as in https://host/v1"
+        return f"{fault}; write it as in {example}"
     if parts.scheme not in ("http", "https"):
         return f"{parts.scheme}:// is not spoken here; write http:// or https://"
     if not host or re.search(r"\s", parts.netloc):
-        return "it names no host; write it as in https://host/v1"
+        return f"it names no host; write it as in {example}"
     try:
         port = parts.port
     except ValueError:

@@ -9,10 +9,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from app.llm.address import is_local
 from app.llm.arrivals import Arrivals
 from app.llm.capabilities.model_list import ListedModel, read_models
 from app.llm.failures.errors import AttemptFailed, Failure
@@ -56,19 +56,6 @@ class Timeouts:
         if not is_local(endpoint.base_url):
             return cls()
         return cls(read=600, first=600, idle=300, closing=45, whole=3600, whole_closing=180)
-
-
-def is_local(base_url: str) -> bool:
-    """Whether the URL leads to this machine."""
-    try:
-        host = urlsplit(base_url).hostname or ""
-    except ValueError:
-        return False
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    with contextlib.suppress(ValueError):
-        return ip_address(host).is_loopback
-    return False
 
 
 class Patience:
@@ -213,7 +200,7 @@ class Transport:
                 raise AttemptFailed(self._reader.unusable_address(problem)) from problem
             except (ImportError, ValueError) as problem:
                 # The HTTP library knows no such kind of proxy, or would need another package for it.
-                raise AttemptFailed(self._reader.unusable_proxy()) from problem
+                raise AttemptFailed(self._reader.unusable_proxy("it has to be http:// or https://")) from problem
         return self._client
 
     def _made(self, sdk: Sdk) -> Any:

@@ -282,6 +282,10 @@ async def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
         monkeypatch.delenv(name, raising=False)
     server.always(Turn("Hi"))
     assert (await complete(server)).text == "Hi"
+    client = ModelClient(Endpoint("http://127.0.0.1:1/v1", "m"), Profile(), retry=FAST, timeouts=BRISK)
+    with pytest.raises(RequestError, match=r"Nothing answers at http://127.0.0.1:1/v1\. Is the server running\?"):
+        await updates_of(client)
+    await client.aclose()
 
 
 async def test_what_a_server_repeats_of_the_request_is_not_taken_for_its_own_words(server: WireServer) -> None:
@@ -356,17 +360,87 @@ async def test_unreachable(base_url: str, words: str) -> None:
     await client.aclose()
 
 
-@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "gopher://127.0.0.1:9"])
-async def test_a_proxy_of_a_kind_that_nobody_knows_is_told(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HTTPS_PROXY", "https_proxy"):
-        monkeypatch.setenv(name, proxy)
+@pytest.fixture
+def unproxied(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An environment that names no proxy, for tests that have it name one."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    return monkeypatch
+
+
+@pytest.mark.parametrize(
+    ("proxy", "why"),
+    [
+        ("socks5://127.0.0.1:9", "socks5:// is not spoken here; write http:// or https://"),
+        ("gopher://127.0.0.1:9", "gopher:// is not spoken here"),
+        ("127.0.0.1:99999", "port 99999 does not exist"),
+        ("http://me:secret@", "it names no host; write it as in http://host:8080"),
+        ("http://[::1", "Invalid IPv6 URL"),
+    ],
+)
+async def test_a_proxy_that_is_none_is_told(proxy: str, why: str, unproxied: pytest.MonkeyPatch) -> None:
+    unproxied.setenv("HTTPS_PROXY", proxy)
     client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), Profile(), retry=FAST, timeouts=BRISK)
     for ask in (updates_of(client), client.models()):
-        with pytest.raises(
-            RequestError, match=r"proxy .* cannot be used: it has to be http:// or https://"
-        ) as caught:
+        with pytest.raises(RequestError) as caught:
             await ask
+        assert f"proxy of the environment for nowhere.invalid cannot be used: {why}" in caught.value.message
+        assert "HTTPS_PROXY" in caught.value.message and "secret" not in caught.value.message
         assert caught.value.kind is FailureKind.INVALID_REQUEST, "to try again is of no use"
+    await client.aclose()
+
+
+async def test_a_proxy_that_is_for_other_addresses_has_to_be_one_too(unproxied: pytest.MonkeyPatch) -> None:
+    unproxied.setenv("HTTP_PROXY", "gopher://127.0.0.1:9")
+    client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), Profile(), retry=FAST, timeouts=BRISK)
+    with pytest.raises(RequestError, match="cannot be used: it has to be http:// or https://"):
+        await updates_of(client)
+    await client.aclose()
+
+
+@pytest.mark.parametrize(
+    ("proxy", "told"),
+    [
+        (
+            "http://me:secret@127.0.0.1:9",
+            "Nothing answers at 127.0.0.1:9, the proxy of the environment for nowhere.invalid. Is",
+        ),
+        (
+            "http://no-proxy.invalid:80",
+            "There is no host no-proxy.invalid:80, the proxy of the environment for nowhere.invalid.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["https_proxy", "all_proxy"])
+async def test_a_proxy_that_does_not_answer_is_not_taken_for_the_endpoint(
+    name: str, proxy: str, told: str, unproxied: pytest.MonkeyPatch
+) -> None:
+    unproxied.setenv(name, proxy)
+    client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), Profile(), retry=FAST, timeouts=BRISK)
+    with pytest.raises(RequestError) as caught:
+        await updates_of(client)
+    assert told in caught.value.message and "HTTPS_PROXY" in caught.value.message
+    assert "secret" not in caught.value.message
+    await client.aclose()
+
+
+async def test_a_proxy_that_refuses_is_named(server: WireServer, unproxied: pytest.MonkeyPatch) -> None:
+    # What listens there is no proxy: it says no to CONNECT.
+    unproxied.setenv("HTTPS_PROXY", server.base_url.removesuffix("/v1"))
+    client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), Profile(), retry=FAST, timeouts=BRISK)
+    with pytest.raises(RequestError, match=r"connection to 127.0.0.1:\d+, the proxy .* for nowhere.invalid failed"):
+        await updates_of(client)
+    await client.aclose()
+
+
+@pytest.mark.parametrize("exempt", ["nowhere.invalid", "*"])
+async def test_a_proxy_that_does_not_lead_there_is_not_named(exempt: str, unproxied: pytest.MonkeyPatch) -> None:
+    unproxied.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    unproxied.setenv("NO_PROXY", exempt)
+    client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), Profile(), retry=FAST, timeouts=BRISK)
+    with pytest.raises(RequestError, match=r"There is no host nowhere.invalid\. Check the base URL"):
+        await updates_of(client)
     await client.aclose()
 
 

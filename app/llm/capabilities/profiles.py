@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from app.llm.address import is_local
 from app.llm.capabilities.beliefs import ProfileCache, believed, replace
 from app.llm.capabilities.profile import Profile
-from app.llm.transport import is_local
 from app.llm.types import Endpoint
 
 SEEDS: dict[str, Profile] = {

@@ -9,12 +9,14 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.llm.address import fault_of, header_fault
+from app.llm.address import fault_of, header_fault, host_of, proxy_for
 from app.llm.failures.errors import COMPACT, Failure, FailureKind
 from app.llm.failures.server_words import headline, one_line, parse_body, searchable
 from app.llm.response.limits import TooLarge
 from app.llm.types import Endpoint
 
+_NAMED = "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY."
+"""Where the environment names proxies."""
 _SHORT = 60.0
 """Seconds up to which a count-down says more than the time of day."""
 
@@ -52,20 +54,29 @@ class FailureReader:
         """No connection, or none that lasted until the response began."""
         links = list(chain(cause))
         words = one_line(next((str(link) for link in reversed(links) if str(link)), ""), self._secrets)
-        where = self._where
+        proxy = self._proxy()
         if any(isinstance(link, ssl.SSLCertVerificationError) for link in links):
             message = (
                 f"{self._host} has a TLS certificate that this machine does not trust ({words}). Set SSL_CERT_FILE."
             )
             return Failure(FailureKind.UNREACHABLE, message, words)
         if any(isinstance(link, socket.gaierror) for link in links):
-            message = f"There is no host {self._host}. Check the base URL ({where}) and the network."
+            message = f"There is no host {self._host}. Check the base URL ({self._where}) and the network."
+            if proxy:
+                message = f"There is no host {proxy}. {_NAMED}"
             return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
         if any(isinstance(link, ConnectionRefusedError) for link in links):
-            message = f"Nothing answers at {where}. Is the server running?"
+            message = f"Nothing answers at {self._where}. Is the server running?"
+            if proxy:
+                message = f"Nothing answers at {proxy}. Is it running? {_NAMED}"
             return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
-        message = f"The connection to {self._host} failed: {words or 'no reason given'}. Try again."
+        message = f"The connection to {proxy or self._host} failed: {words or 'no reason given'}. Try again."
         return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
+
+    def _proxy(self) -> str:
+        """Who is connected to instead of the endpoint, as far as that may be shown; empty if nobody is."""
+        proxy = host_of(proxy_for(self._endpoint.base_url))
+        return f"{one_line(proxy)}, the proxy of the environment for {self._host}" if proxy else ""
 
     def unusable_settings(self) -> Failure | None:
         """What can be told of address, key and headers before anything is sent; None if all is well."""
@@ -75,6 +86,8 @@ class FailureReader:
         fault = next((said for name, value in sent if (said := header_fault(name, value))), "")
         if wrong := fault_of(self._endpoint.base_url):
             fault = f"{self._endpoint.base_url!r} is not a usable base URL: {wrong}"
+        elif (proxy := proxy_for(self._endpoint.base_url)) and (wrong := fault_of(proxy, "http://host:8080")):
+            return self.unusable_proxy(wrong)
         if not fault:
             return None
         message = one_line(f"{fault}. Check the configuration and the environment.", self._secrets)
@@ -86,12 +99,9 @@ class FailureReader:
         message = f"{self._where!r} is not a usable base URL: {words.rstrip('.')}. Check the configuration."
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
-    def unusable_proxy(self) -> Failure:
-        """The environment names a proxy of a kind that the HTTP library does not take."""
-        message = (
-            f"The proxy of the environment for {self._host} cannot be used: it has to be http:// or https://. "
-            "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY."
-        )
+    def unusable_proxy(self, fault: str) -> Failure:
+        """The environment names a proxy that is none, or of a kind that the HTTP library does not take."""
+        message = f"The proxy of the environment for {self._host} cannot be used: {one_line(fault)}. {_NAMED}"
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
     def not_connected(self, seconds: float) -> Failure:
