@@ -92,7 +92,7 @@ def _said_after(task: Task) -> Reply | None:
     if earlier[-1].staged:
         return Reply(f"I have proposed what I had in mind. {WORDS['how_to_decide']}")
     last = earlier[-1].steps[-1:]
-    if not last or last[0].calls or "interrupted" in last[0].text[-60:]:
+    if not last or last[0].calls or turn.told("interrupted"):
         return None
     return Reply("That was all that I had to say. Ask me for *help* to see what else there is.")
 

@@ -8,6 +8,7 @@ import pytest
 
 from app.agent.interventions import repeated_denials
 from app.conversation.compaction.summary_request import INSTRUCTION
+from app.conversation.payload.history import INTERRUPTED
 from app.conversation.payload.missing_results import ABORTED_BEFORE
 from app.conversation.payload.placement import BRIDGE
 from app.demo.conversation import Call
@@ -340,6 +341,15 @@ async def test_it_goes_on_after_an_interruption(player: Player) -> None:
     player.messages.append({"role": "tool", "tool_call_id": step.calls[0]["id"], "content": ABORTED_BEFORE})
     player.messages.append({"role": "assistant", "content": BRIDGE})
     step = await player.say("continue")
+    assert step.edited == ["tideline/moon.py", "tideline/tides.py"]
+
+
+async def test_it_goes_on_where_its_words_were_interrupted(player: Player) -> None:
+    player.messages.append({"role": "user", "content": FIX})
+    await player.run(await player.request())
+    player.messages.append({"role": "assistant", "content": "The tests say what is expected, so"})
+    player.messages.append({"role": "system", "content": INTERRUPTED})
+    step = await player.say("go on")
     assert step.edited == ["tideline/moon.py", "tideline/tides.py"]
 
 
