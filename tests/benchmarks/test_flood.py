@@ -152,11 +152,12 @@ def pour(probe: Probe, number: int, letters: Iterator[str], *, permit: bool = Fa
         probe.wait_until(lambda: probe.since(start, "Run a command?"), "the question")
         probe.type(APPROVALS)
         probe.until(time.perf_counter() + GRACE)
+        start, cpu, begun = len(probe.raw), probe.cpu(), time.perf_counter()
         probe.type("y")
         probe.type(CHAT)
         probe.until(time.perf_counter() + GRACE / 4)
-        start, cpu, begun = len(probe.raw), probe.cpu(), time.perf_counter()
-    keys: list[float] = []
+    # What was allowed may be over by the time that a key can go to the composer: one is pressed in any case.
+    keys = [press(probe, next(letters))] if permit else []
     while not probe.since(start, end):
         due = begun + (len(keys) + 1) * KEY_INTERVAL
         while not probe.since(start, end) and (left := due - time.perf_counter()) > 0:
