@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from app.servers.finding import SHARE
 from tests.servers.stage import player, stage
 from tests.wire.server import WireServer
@@ -23,6 +25,7 @@ def many() -> dict[str, Any]:
     return player(env={"TOOLS": json.dumps({"tools": [*MANY, echo]})})
 
 
+@pytest.mark.layer
 async def test_they_are_searched_and_called_by_name(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": many()}, context_window=WINDOW) as on:
         await on.ready("play")

@@ -120,6 +120,7 @@ async def test_one_that_was_ended_is_not_asked(wire: WireServer, tmp_path: Path)
             await server.call(server.offers[0], {"text": "x"})
 
 
+@pytest.mark.layer
 async def test_one_that_knows_no_ping_is_roused_all_the_same(wire: WireServer, tmp_path: Path) -> None:
     go = tmp_path / "go"
     async with stage(wire, tmp_path, {"play": player("knows no ping")}) as on:

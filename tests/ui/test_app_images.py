@@ -227,6 +227,7 @@ async def test_an_answer_whose_image_cannot_be_sent_is_none(folder: Path, server
         assert run.app.session().question is not None and len(server.requests) == 1
 
 
+@pytest.mark.layer
 async def test_what_checks_print_attaches_nothing(folder: Path, server: WireServer) -> None:
     prepared(folder, script="echo see @shot.png; grep -q Hello greet.py")
     async with running(folder, server) as run:

@@ -12,6 +12,7 @@ from app.git.identity import git_identity
 from app.git.running import GitFailed, run_git
 from tests.unit.proposals.faults import in_child
 from tests.unit.tools.processes import running
+from tests.users import OTHER, can_be
 from tests.waiting import until
 
 
@@ -38,8 +39,8 @@ async def test_it_is_ended_at_its_limit_with_all_that_it_started(tmp_path: Path)
 def test_it_runs_where_files_are_limited_to_less_already() -> None:
     def ask() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-        if os.getuid() == 0:
-            os.setuid(1002)
+        if can_be(OTHER):
+            os.setuid(OTHER)
         assert run_git(Path("/"), ["version"], os.environ)
 
     assert in_child(ask) == 0

@@ -31,6 +31,7 @@ from app.workspace.paths import UnsafePath, Workspace
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.faults import in_child
 from tests.unit.proposals.memory_store import MemoryStore
+from tests.users import OTHER, as_two_users
 
 Make = Callable[..., Bench]
 
@@ -97,11 +98,11 @@ def test_permissions_owner_and_attributes_stay(bench: Make) -> None:
         assert os.getxattr(path, "user.note") == b"kept"
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
+@as_two_users
 def test_a_file_of_somebody_else_stays_its_groups(tmp_path: Path) -> None:
     for path in (tmp_path / "a.txt", tmp_path):
         path.touch()
-        os.chown(path, 1001, 2001)
+        os.chown(path, OTHER - 1, 2001)
         path.chmod(0o775)
     disk = PosixFilesystem(tmp_path, 1 << 20, 1)
     # The new user may not come here by the path.
@@ -109,13 +110,13 @@ def test_a_file_of_somebody_else_stays_its_groups(tmp_path: Path) -> None:
 
     def write() -> None:
         os.setgroups([2001])
-        os.setgid(1002)
-        os.setuid(1002)
+        os.setgid(OTHER)
+        os.setuid(OTHER)
         disk.write_new("temp", b"two\n", 0o775, "a.txt")
 
     assert in_child(write) == 0
     facts = (tmp_path / "temp").stat()
-    assert (facts.st_uid, facts.st_gid, facts.st_mode & 0o7777) == (1002, 2001, 0o775)
+    assert (facts.st_uid, facts.st_gid, facts.st_mode & 0o7777) == (OTHER, 2001, 0o775)
 
 
 def test_other_names_of_a_file_are_pointed_out(bench: Make) -> None:
