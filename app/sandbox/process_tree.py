@@ -4,17 +4,23 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from app.sandbox.environment import MARKER
 
 PLATFORM: str = sys.platform
-"""`linux` has the `/proc` in which strays are found."""
+"""`linux` has the processes below `PROCESSES`, in which strays are found."""
+PROCESSES = Path("/proc")
 GRACE = 1.0
 """Seconds between asking processes to end and killing them; signoff itself may be given no more than two."""
 _ROUNDS = 5
 """How often strays are looked for again, in case one starts another meanwhile."""
+_BEGINNING, _LOOK = 0.5, 0.001
+"""Seconds in which a new process shows its environment, even on a busy machine, and between two looks at it."""
+_SIZE, _ENVIRONMENT_END = 23 - 3, 51 - 3
+"""Which fields of `/proc/PID/stat`, by the numbers of proc(5), behind the name that is its second."""
 
 
 async def end_tree(process: asyncio.subprocess.Process, marker: str) -> bool:
@@ -53,15 +59,31 @@ def kill_strays(marker: str) -> bool:
     if PLATFORM != "linux":
         return False
     wanted = f"{MARKER}={marker}".encode()
-    killed = False
-    for _ in range(_ROUNDS):
-        found = False
-        for folder in Path("/proc").glob("[0-9]*"):
+    killed, rounds, end = False, 0, time.monotonic() + _BEGINNING
+    while rounds < _ROUNDS:
+        found = beginning = False
+        for folder in PROCESSES.glob("[0-9]*"):
             with suppress(OSError):
-                if wanted in (folder / "environ").read_bytes():
+                environment = (folder / "environ").read_bytes()
+                if wanted in environment:
                     os.kill(int(folder.name), signal.SIGKILL)
                     found = True
-        if not found:
+                elif not environment and _begins(folder):
+                    beginning = True
+        killed = killed or found
+        if found:
+            rounds += 1
+        elif beginning and time.monotonic() < end:
+            time.sleep(_LOOK)
+        else:
             break
-        killed = True
     return killed
+
+
+def _begins(folder: Path) -> bool:
+    """Whether a process has let go of the program before, and the kernel has yet to lay out the next one's memory.
+
+    Its parent may run on by then. The kernel's own threads have no memory at all.
+    """
+    fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
+    return fields[_SIZE] != b"0" and fields[_ENVIRONMENT_END] == b"0"

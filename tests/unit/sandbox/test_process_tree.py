@@ -1,12 +1,14 @@
 """How a command is ended: by what watches it, and where there is nothing between by its group and its marker."""
 
 import asyncio
+import itertools
 import os
 import random
 import signal
 import subprocess
+import time
 from asyncio.subprocess import PIPE, Process
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -51,8 +53,47 @@ def test_strays_are_looked_for_only_on_linux_and_told_only_where_there_are_any(
         monkeypatch.setattr(process_tree, "PLATFORM", "darwin")
         assert not kill_strays(mark) and stray.poll() is None
         monkeypatch.setattr(process_tree, "PLATFORM", "linux")
+        # Until it has begun with its program, it shows the environment of these tests.
+        while mark not in Path(f"/proc/{stray.pid}/environ").read_text():
+            time.sleep(0.001)
         assert kill_strays(mark)
         assert stray.wait() == -signal.SIGKILL
+
+
+@pytest.mark.skipif(process_tree.PLATFORM != "linux", reason="reads /proc")
+def test_one_that_begins_with_its_program_is_looked_at_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with subprocess.Popen(["/bin/sleep", "1000"]) as stray, ExitStack() as after:
+        after.callback(stray.kill)
+        # As the kernel shows one between the end of its program before and the environment of the next one.
+        name, fields = Path("/proc/self/stat").read_text().rsplit(")", 1)
+        bare = fields.split()
+        begun = [*bare[: 51 - 3], "0", *bare[51 - 2 :]]
+        kernels = [*begun[: 23 - 3], "0", *begun[23 - 2 :]]
+        for number, one in ((stray.pid, begun), (2, kernels), (3, bare)):
+            (tmp_path / str(number)).mkdir()
+            (tmp_path / str(number) / "environ").touch()
+            (tmp_path / str(number) / "stat").write_text(f"{name}) (b) {' '.join(one)}")
+        environment = tmp_path / str(stray.pid) / "environ"
+        monkeypatch.setattr(process_tree, "PROCESSES", tmp_path)
+        looks: list[float] = []
+
+        def lay_out(seconds: float) -> None:
+            looks.append(seconds)
+            if len(looks) == 3:
+                environment.write_text(f"A=b\0{MARKER}=7\0")
+
+        monkeypatch.setattr(time, "sleep", lay_out)
+        assert kill_strays("7")
+        assert stray.wait() == -signal.SIGKILL
+        assert len(looks) == 3
+
+        # Nobody waits for the kernel's own threads, for one without an environment, nor for ever for one that hangs.
+        environment.write_text("A=b\0")
+        assert not kill_strays("7") and len(looks) == 3
+        environment.write_text("")
+        now = itertools.count()
+        monkeypatch.setattr(time, "monotonic", lambda: next(now) / 10)
+        assert not kill_strays("7") and 3 < len(looks) < 10
 
 
 async def test_a_start_that_is_given_up_at_any_step_leaves_nothing_running() -> None:
