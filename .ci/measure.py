@@ -1,7 +1,8 @@
 """The numbers of the house: its files and lines, the largest, its circles, and what its tests cost.
 
 `uv run python .ci/measure.py` counts; with `--times` it also runs each folder of tests by itself, and says what of
-wall and processor time each took; `--times tests/ui` that one alone.
+wall and processor time each took; `--times tests/ui` that one alone, `--times tests` all of them as one run. Before
+and after, it says how fast the machine is: some are twice as fast in one hour as in the next.
 """
 
 import ast
@@ -64,6 +65,7 @@ def circles() -> None:
 def times(folders: list[str]) -> None:
     """Run each folder of tests, and print what it cost."""
     tests = {path.relative_to(ROOT).parts[1] for path in python_files("tests") if path.name.startswith("test_")}
+    print(f"a fixed piece of work takes {yardstick():.2f} s here")
     for folder in folders or [f"tests/{name}" for name in sorted(tests - {"benchmarks"})]:
         began, before = time.monotonic(), os.times()
         command = [sys.executable, "-m", "pytest", "-q", folder]
@@ -72,6 +74,16 @@ def times(folders: list[str]) -> None:
         used = after.children_user + after.children_system - before.children_user - before.children_system
         result = (done.stdout.strip() or done.stderr.strip()).rpartition("\n")[2]
         print(f"{folder:18} {time.monotonic() - began:6.0f} s {used:6.0f} s of processor  {result[:80]}", flush=True)
+    print(f"a fixed piece of work takes {yardstick():.2f} s now")
+
+
+def yardstick() -> float:
+    """Seconds of the same work each time, on every core at once: times compare where these are alike."""
+    work = "sum(number * number for number in range(5_000_000))"
+    began = time.monotonic()
+    for process in [subprocess.Popen([sys.executable, "-c", work]) for _ in range(os.cpu_count() or 1)]:
+        process.wait()
+    return time.monotonic() - began
 
 
 if __name__ == "__main__":
