@@ -8,7 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.binding import BindingType
 
@@ -22,6 +22,8 @@ from tests.wire.server import Request, WireServer
 CHARACTERS_PER_TOKEN = 4
 LONG_TOKEN = 7
 """Characters of a token of plain prose."""
+TOOLS = ("edits", "reads", "search", "command")
+"""What pours by calls."""
 FIRST_TOKEN = 0.5
 """Seconds that a model is waited for."""
 END = "The end of"
@@ -91,11 +93,19 @@ def beginning(what: str, asked: str) -> list[bytes | Action]:
 
 
 def called(what: str, count: int, asked: str) -> list[bytes | Action]:
-    """The beginning of a response with calls: `edits`, so many of them, or a `command` that prints so many bytes."""
+    """The beginning of a response with calls: so many `edits`, or `reads` of `read.txt`; a `search` for each line of
+    `found.txt`, or a `command` that prints so many bytes."""
+    every: list[dict[str, Any]]
     match what:
         case "edits":
             name = "write_file"
             every = [{"path": f"made/file{number}.txt", "content": f"{asked}\n"} for number in range(count)]
+        case "reads":
+            name = "read_file"
+            every = [{"path": "read.txt", "start_line": at + 1, "end_line": at + 100} for at in range(count)]
+        case "search":
+            name = "search_text"
+            every = [{"pattern": "line"}]
         case _:
             name = "run_command"
             every = [{"command": f"yes 'one of very many lines that say nothing' | head -c {count}"}]
@@ -108,7 +118,7 @@ def called(what: str, count: int, asked: str) -> list[bytes | Action]:
 
 def serve(what: str, count: int) -> None:
     """Pour into every request that is no closing one; prints where, and ends with its standard input."""
-    flood = [] if what in ("edits", "command") else poured(what, count)
+    flood = [] if what in TOOLS else poured(what, count)
 
     def answer(request: Request) -> Reply:
         asked = next(str(one["content"]) for one in reversed(request.messages) if one["role"] == "user")

@@ -137,10 +137,11 @@ def clear(probe: Probe) -> None:
     probe.settle(QUIET)
 
 
-def pour(probe: Probe, number: int, letters: Iterator[str], *, permit: bool = False) -> Flood:
+def pour(probe: Probe, number: int, letters: Iterator[str], *, permit: bool = False, pressing: bool = False) -> Flood:
     """Send a message, and press a key every quarter of a second until the answer is on the screen.
 
-    With `permit`, what the model asks for is allowed first.
+    With `permit`, what the model asks for is allowed first. With `pressing`, a key is pressed at once, too: it may be
+    over before the next.
     """
     clear(probe)
     end = f"{END} {number}."
@@ -156,8 +157,7 @@ def pour(probe: Probe, number: int, letters: Iterator[str], *, permit: bool = Fa
         probe.type("y")
         probe.type(CHAT)
         probe.until(time.perf_counter() + GRACE / 4)
-    # What was allowed may be over by the time that a key can go to the composer: one is pressed in any case.
-    keys = [press(probe, next(letters))] if permit else []
+    keys = [press(probe, next(letters))] if pressing else []
     while not probe.since(start, end):
         due = begun + (len(keys) + 1) * KEY_INTERVAL
         while not probe.since(start, end) and (left := due - time.perf_counter()) > 0:

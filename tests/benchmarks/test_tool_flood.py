@@ -29,14 +29,16 @@ from tests.benchmarks.test_flood import (
     started,
 )
 
-MEGABYTES = {"edits": 35.0, "command": 20.0}
+MEGABYTES = {"edits": 35.0, "reads": 35.0, "search": 35.0, "command": 20.0}
 """The most that comes to the memory of the quiet app meanwhile."""
-WORST_MS = {"edits": 80.0, "command": WORST_KEY_MS}
+WORST_MS = {"edits": 80.0, "reads": WORST_KEY_MS, "search": WORST_KEY_MS, "command": WORST_KEY_MS}
 """What the slowest key may take. With hundreds of edits the review comes, a picture of the whole screen."""
 ENOUGH = 5
 """Keys of which the median says something."""
-COUNTS = {"edits": 500, "command": 200_000_000}
-"""How many edits in one response, of which no more than 512 are taken, and how many bytes that a command prints."""
+COUNTS = {"edits": 500, "reads": 500, "search": 100_000, "command": 200_000_000}
+"""How many edits or reads in one response, of which no more than 512 are taken, how many lines that a search finds,
+and how many bytes that a command prints."""
+LINES = {"read.txt": 1_000, "found.txt": COUNTS["search"]}
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -76,10 +78,12 @@ class Memory:
             thread.join()
 
 
-@pytest.mark.parametrize("what", ["edits", "command"])
+@pytest.mark.parametrize("what", COUNTS)
 def test_a_key_does_not_wait_behind_tools(tmp_path: Path, what: str) -> None:
     folder = tmp_path / "workspace"
     folder.mkdir()
+    for name, count in LINES.items():
+        (folder / name).write_text("".join(f"line {number}\n" for number in range(count)))
     letters = iter(LETTERS * 40)
     with served(what, COUNTS[what]) as base_url, started(signoff(base_url), folder) as probe:
         probe.wait_until(lambda: probe.since(0, "test-model"), "the status bar")
@@ -91,7 +95,7 @@ def test_a_key_does_not_wait_behind_tools(tmp_path: Path, what: str) -> None:
         clear(probe)
         quiet = quiet_keys(probe, letters)
         with Memory.watched(probe) as memory:
-            flood = pour(probe, 1, letters, permit=what == "command")
+            flood = pour(probe, 1, letters, pressing=what != "edits", permit=what == "command")
     median, bare = statistics.median(flood.keys), statistics.median(quiet)
     print(
         f"\n{what}: {flood.seconds:.1f} s, {flood.cpu:.1f} s of CPU; {len(flood.keys)} keys, median {median:.0f} ms, "
