@@ -1,12 +1,12 @@
-"""Whether commands and checks can run over a layer or on a clone here, as they can't in many containers."""
+"""Whether commands and checks can run over a layer here, as they can't in many containers."""
 
 import asyncio
 import tempfile
 from functools import cache
 from pathlib import Path
 
+from app.sandbox.mode import SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.ways import Way
 from app.workspace.paths import Workspace
 
 
@@ -16,5 +16,5 @@ def why_no_layer() -> str:
     with tempfile.TemporaryDirectory(prefix="signoff-tests-") as folder:
         workspace = Path(folder).resolve() / "ws"
         workspace.mkdir()
-        means = asyncio.run(Sandbox(Workspace(workspace), workspace.parent / "runs", own=()).means())
-    return means.why_not if means.way is Way.IN_PLACE else ""
+        probe = asyncio.run(Sandbox(Workspace(workspace), workspace.parent / "runs", own=()).probe())
+    return probe.why_not if probe.mode is SandboxMode.IN_PLACE else ""

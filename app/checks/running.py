@@ -10,9 +10,9 @@ from app.checks.results import Outcome, State
 from app.config.check_command import FILES
 from app.config.settings import Check
 from app.sandbox.changes import Pending
+from app.sandbox.mode import SandboxMode
 from app.sandbox.process import Ended, StartFailed
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.ways import Way
 from app.tools.command.output import HeadAndTail, PlainText
 from app.workspace.ignore import IgnoreFile, compile_patterns
 
@@ -36,8 +36,8 @@ def names_files(check: Check) -> bool:
 
 async def why_not(sandbox: Sandbox) -> str:
     """Why checks can't be run here; empty if they can."""
-    means = await sandbox.means()
-    return f"checks need a layer over the files: {means.why_not}" if means.way is Way.IN_PLACE else ""
+    probe = await sandbox.probe()
+    return f"checks need a layer over the files: {probe.why_not}" if probe.mode is SandboxMode.IN_PLACE else ""
 
 
 async def run_on(

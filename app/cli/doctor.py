@@ -16,7 +16,7 @@ from app.runtime.connection import LearnedProfiles, NotConnected, endpoint_of, l
 from app.runtime.own_checks import own_checks
 from app.runtime.picked_model import model_from, with_picked_model
 from app.runtime.workspace import Runtime
-from app.sandbox.ways import Way
+from app.sandbox.mode import SandboxMode
 from app.tools.command.wording import doctor_words
 
 _NAMED = 20
@@ -78,8 +78,8 @@ async def _choice(runtime: Runtime) -> str:
 
 async def _commands(runtime: Runtime) -> Check:
     """How commands run in this workspace."""
-    means = await runtime.sandbox.means()
-    return Check("commands", means.way is not Way.IN_PLACE, doctor_words(means))
+    probe = await runtime.sandbox.probe()
+    return Check("commands", probe.mode is not SandboxMode.IN_PLACE, doctor_words(probe))
 
 
 def _print_check(check: Check) -> None:

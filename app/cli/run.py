@@ -49,7 +49,7 @@ from app.runtime.picked_model import with_picked_model
 from app.runtime.recovery import put_right
 from app.runtime.served import Served
 from app.runtime.workspace import Runtime, open_runtime
-from app.sandbox.ways import Way
+from app.sandbox.mode import SandboxMode
 from app.slash_line import slash_call
 from app.storage.sessions import SessionRecord
 from app.text.safe_text import visible
@@ -175,10 +175,10 @@ async def _images(runtime: Runtime, prompt: str, given: Sequence[str], wire: str
 
 async def _check_commands(runtime: Runtime, *, in_place: bool) -> None:
     """Refuse to let a model that nobody watches run commands directly on the user's files, unless that was said."""
-    means = await runtime.sandbox.means()
-    if means.way is Way.IN_PLACE and not in_place:
+    probe = await runtime.sandbox.probe()
+    if probe.mode is SandboxMode.IN_PLACE and not in_place:
         raise CommandError(
-            f"Commands would run directly on your files here, since {means.why_not}: give --in-place to allow that.",
+            f"Commands would run directly on your files here, since {probe.why_not}: give --in-place to allow that.",
             Exit.REFUSED,
         )
 

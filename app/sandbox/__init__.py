@@ -8,6 +8,6 @@ is thrown away at the end. So a check of one proposal, and of the base without i
         ended = await run.execute(["/bin/sh", "-c", line], folder=".", seconds=30, output=take)
 
 where `take` gets the bytes that the program prints, `ended` has its exit code and whether it was stopped at its
-limit, and a cancellation leaves no process. `(await sandbox.means()).way` says whether that is a layer or the user's
+limit, and a cancellation leaves no process. `(await sandbox.probe()).mode` says whether that is a layer or the user's
 own files, which are put back at the end.
 """

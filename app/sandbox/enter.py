@@ -126,12 +126,6 @@ def _overlay(root: bytes, upper: bytes, work: bytes) -> None:
     _overlays.append(root)
 
 
-def _lay(root: bytes, folder: bytes) -> None:
-    """Show another folder at the path of one."""
-    _below.append(os.open(root, os.O_PATH | os.O_DIRECTORY))
-    _mount(folder, root, None, _BIND)
-
-
 def _through(path: bytes, target: bytes, mode: bytes) -> None:
     """Show what is at a path of the folder below, itself."""
     _mount(b"/proc/self/fd/%d/%s" % (_below[0], path), target, None, _BIND | _RECURSIVE)
@@ -172,7 +166,6 @@ _STEPS: "dict[str, Callable[..., None]]" = {
     "read-only": _read_only,
     "writable": _writable,
     "overlay": _overlay,
-    "lay": _lay,
     "through": _through,
     "hide": _hide,
     "terminals": _terminals,

@@ -51,7 +51,7 @@ def without_own_keys(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables with which git neither writes nor takes every file of an overlay or a clone for a changed one."""
+    """The variables with which git neither writes nor takes every file of an overlay for a changed one."""
     count = environment.get("GIT_CONFIG_COUNT", "0")
     number = int(count) if count.isdecimal() else 0
     return {

@@ -18,8 +18,7 @@ from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
 from app.sandbox.changes import Change, Found, Leaf, Pending, Touched
-from app.sandbox.cloning import lay
-from app.sandbox.disk_leaf import leaf_at, same_content, set_mode
+from app.sandbox.disk_leaf import leaf_at, same_content, set_mode, write_leaf
 from app.sandbox.keeping import Keeping
 from app.sandbox.listing import REPOSITORY, Facts, entries, facts_of, listing
 from app.sandbox.run_folders import remove_tree
@@ -133,7 +132,7 @@ class Guard:
         self._save()
         self.mark.touch()
         self._clear()
-        lay(pending, self.root)
+        _write_pending(pending, self.root)
         self._found = listing(self.root, keeping, self._locked) if pending else now
 
     def look(self, keeping: Keeping) -> Found:
@@ -349,3 +348,39 @@ def _with_parents(path: str) -> Iterator[str]:
     names = path.split("/")
     for end in range(len(names)):
         yield "/".join(names[: end + 1])
+
+
+def _write_pending(pending: Pending, folder: Path) -> None:
+    """Write pending changes to a folder, as an approval would. Raises OSError."""
+    for path, leaf in pending.items():
+        place = folder / path
+        if leaf is None and _is_leaf(place) and not _blocked(folder, path):
+            place.unlink()
+            with suppress(OSError):
+                for above in Path(path).parents[:-1]:
+                    (folder / above).rmdir()
+    for path, leaf in sorted(pending.items()):
+        if leaf is None:
+            continue
+        place = folder / path
+        for blocking in _blocked(folder, path):
+            blocking.unlink()
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.is_symlink() or (leaf.is_link and _is_leaf(place)):
+            place.unlink()
+        elif place.is_dir():
+            shutil.rmtree(place)
+        elif place.exists():
+            # Written and not replaced: in place, its other names and its owner are to stay.
+            with suppress(PermissionError):
+                place.chmod(0o600)
+        write_leaf(place, leaf)
+
+
+def _is_leaf(place: Path) -> bool:
+    return os.path.lexists(place) and (place.is_symlink() or not place.is_dir())
+
+
+def _blocked(folder: Path, path: str) -> list[Path]:
+    """What is on the way to a path and no folder: never followed, since a link may lead out."""
+    return [place for above in reversed(Path(path).parents[:-1]) if _is_leaf(place := folder / above)][:1]

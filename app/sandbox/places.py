@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 CACHES = (
@@ -35,6 +35,10 @@ _SOCKETS = (
 """By what listens there, a command could have something written by a process that is not in its namespace."""
 
 
+DEVICES = tuple(map(Path, ("/proc", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts")))
+"""What a program opens for writing that writes no file. Not all of `/dev`: the workspace may lie in `/dev/shm`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """What a command may write and not see, apart from the workspace."""
@@ -63,3 +67,9 @@ def access(wished: Sequence[str], own: Iterable[Path]) -> Access:
     shown = {Path(os.path.realpath(each)) for each in named}
     hidden = {Path(os.path.realpath(path)) for path in (*own, *agents) if os.path.lexists(path)} - shown
     return Access(tuple(writable), tuple(sorted(hidden)))
+
+
+def without_workspace(access: Access, root: Path) -> Access:
+    """The same without the places that hold the workspace or lie in it, for a program that must not write there."""
+    kept = (path for path in access.writable if not root.is_relative_to(path) and not path.is_relative_to(root))
+    return replace(access, writable=tuple(kept))

@@ -6,21 +6,18 @@ from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanag
 from pathlib import Path
 
 from app.sandbox.changes import Leaf, Pending
-from app.sandbox.clone_run import DEVICES, CloneRun, apart
-from app.sandbox.cloning import can_clone
 from app.sandbox.enclosed import StepFailed
 from app.sandbox.guard import Guard, guard_of
 from app.sandbox.in_place_run import InPlaceRun
 from app.sandbox.keeping import Keeping
-from app.sandbox.mounting import mounts_below
+from app.sandbox.mode import ProbeResult, Run, SandboxMode
 from app.sandbox.overlay_run import OverlayRun
 from app.sandbox.own_process import can_confine
-from app.sandbox.places import access
+from app.sandbox.places import DEVICES, access, without_workspace
 from app.sandbox.process import StartFailed
 from app.sandbox.run_folders import clear_left_over, run_folder
 from app.sandbox.standing_layer import StandingLayer
 from app.sandbox.uncancelled import to_its_end
-from app.sandbox.ways import Means, Run, Way
 from app.workspace.paths import Workspace
 
 
@@ -34,7 +31,7 @@ class Sandbox:
         *,
         own: Sequence[Path],
         writable: Sequence[str] = (),
-        ways: Sequence[Way] = tuple(Way),
+        modes: Sequence[SandboxMode] = tuple(SandboxMode),
     ) -> None:
         """Nothing is tried yet.
 
@@ -43,31 +40,28 @@ class Sandbox:
             state: A folder for what exists as long as a run.
             own: signoff's own folders, which no command sees.
             writable: What the user lets commands write besides the usual.
-            ways: What may be chosen from; in place is always possible.
+            modes: What may be chosen from; in place is always possible.
         """
         self._workspace = workspace
         self._state = state
         self._own = tuple(own)
         self._writable = tuple(writable)
-        self._ways = tuple(ways)
+        self._modes = tuple(modes)
         self._probing = asyncio.Lock()
-        self._means: Means | None = None
+        self._probed: ProbeResult | None = None
 
     @property
     def writable(self) -> tuple[Path, ...]:
         """What commands may write outside the workspace."""
-        may = access(self._writable, self._own)
-        if self._means and self._means.way is Way.CLONE_APART:
-            may = apart(may, self._workspace.root)
-        return may.writable
+        return access(self._writable, self._own).writable
 
-    async def means(self) -> Means:
+    async def probe(self) -> ProbeResult:
         """How commands run here; found out when first asked."""
         async with self._probing:
-            if self._means is None:
+            if self._probed is None:
                 await asyncio.to_thread(clear_left_over, self._state)
-                self._means = await self._probe()
-            return self._means
+                self._probed = await self._probe()
+            return self._probed
 
     @asynccontextmanager
     async def open(self, pending: Pending) -> AsyncIterator[Run]:
@@ -76,13 +70,9 @@ class Sandbox:
         Raises:
             OSError: There is no room for it.
         """
-        match (await self.means()).way:
-            case Way.IN_PLACE:
-                opened: AbstractAsyncContextManager[Run] = self._in_place(pending)
-            case Way.OVERLAY:
-                opened = self._overlay(pending)
-            case Way.CLONE | Way.CLONE_APART as way:
-                opened = self._clone(pending, way)
+        opened: AbstractAsyncContextManager[Run] = (
+            self._overlay(pending) if (await self.probe()).mode is SandboxMode.OVERLAY else self._in_place(pending)
+        )
         async with opened as run:
             yield run
 
@@ -110,7 +100,7 @@ class Sandbox:
         """The steps by which a program can write nothing of the workspace; none where the kernel lacks Landlock."""
         if not can_confine():
             return []
-        may = apart(access((*self._writable, *writable), self._own), self._workspace.root)
+        may = without_workspace(access((*self._writable, *writable), self._own), self._workspace.root)
         places = (*may.writable, *DEVICES)
         return [word for path in places for word in ("write-below", str(path))]
 
@@ -152,34 +142,12 @@ class Sandbox:
                 # There may be much of it to remove.
                 await asyncio.to_thread(stack.close)
 
-    @asynccontextmanager
-    async def _clone(self, pending: Pending, way: Way, *, empty: bool = False) -> AsyncIterator[CloneRun]:
-        with ExitStack() as stack:
-            folder = await to_its_end(asyncio.to_thread(stack.enter_context, run_folder(self._state)))
-            may = access(self._writable, self._own)
-            run = CloneRun(self._workspace, folder, may, pending, apart=way is Way.CLONE_APART)
-            try:
-                # It may take long, and must have ended before what it makes is removed.
-                await to_its_end(asyncio.to_thread(run.make if empty else run.prepare))
-                yield run
-            finally:
-                await to_its_end(asyncio.to_thread(run.close))
-                await asyncio.to_thread(stack.close)
-
-    async def _probe(self) -> Means:
-        why_not = ""
-        for way in self._ways:
-            match way:
-                case Way.OVERLAY:
-                    why_not = await self._why_no_overlay()
-                    why = why_not
-                case Way.CLONE | Way.CLONE_APART:
-                    why = await self._why_no_clone(way)
-                case Way.IN_PLACE:
-                    break
-            if not why:
-                return Means(way, why_not)
-        return Means(Way.IN_PLACE, why_not or "it is not wanted", can_confine())
+    async def _probe(self) -> ProbeResult:
+        if SandboxMode.OVERLAY not in self._modes:
+            return ProbeResult(SandboxMode.IN_PLACE, "it is not wanted", can_confine())
+        if why_not := await self._why_no_overlay():
+            return ProbeResult(SandboxMode.IN_PLACE, why_not, can_confine())
+        return ProbeResult(SandboxMode.OVERLAY)
 
     async def _why_no_overlay(self) -> str:
         try:
@@ -192,22 +160,6 @@ class Sandbox:
             return str(error)
         if ended.code or [each.path for each in found.touched] != [_PROBE, f"{_PROBE}.2/file"]:
             return "a layer over this file system does not hold what is written"
-        return ""
-
-    async def _why_no_clone(self, way: Way) -> str:
-        root = self._workspace.root
-        if way is Way.CLONE_APART and not can_confine():
-            return "the kernel has no Landlock"
-        if mounts_below(root) or self._state.is_relative_to(root):
-            return "not all of the workspace can be cloned"
-        try:
-            with run_folder(self._state) as folder:
-                if not await asyncio.to_thread(can_clone, root, folder):
-                    return "the file system can't clone files"
-            async with self._clone({}, way, empty=True) as run:
-                await run.execute(["/bin/true"], folder=".", seconds=10, output=lambda _: None)
-        except (OSError, StartFailed) as error:
-            return str(error)
         return ""
 
 

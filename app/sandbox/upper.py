@@ -13,7 +13,7 @@ from app.sandbox.changes import Change, Found, Leaf, Pending, Touched
 from app.sandbox.disk_leaf import leaf_at, same_content, write_leaf
 from app.sandbox.keeping import Keeping
 from app.sandbox.listing import opened_folder
-from app.sandbox.ways import ChangedMeanwhile
+from app.sandbox.mode import ChangedMeanwhile
 from app.workspace.reading import read_file
 
 _OPAQUE = "user.overlay.opaque"

@@ -5,8 +5,8 @@ Kept apart: the server is started by it, the permission question words it.
 
 from enum import StrEnum
 
+from app.sandbox.mode import SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.ways import Way
 from app.servers.definition import Definition
 
 
@@ -38,6 +38,6 @@ async def reach_of(definition: Definition, sandbox: Sandbox) -> Reach:
         return Reach.REMOTE
     if not definition.table.layer:
         return Reach.DIRECT
-    if (await sandbox.means()).way is Way.OVERLAY:
+    if (await sandbox.probe()).mode is SandboxMode.OVERLAY:
         return Reach.LAYER
     return Reach.READ_ONLY if sandbox.read_only_steps() else Reach.DIRECT

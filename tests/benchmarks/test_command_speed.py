@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from app.sandbox.mode import SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.ways import Way
 from app.workspace.paths import Workspace
 
 FILES = 100_000
@@ -26,8 +26,8 @@ def spent() -> float:
 async def layered(root: Path, state: Path) -> tuple[float, float]:
     """Seconds of CPU and of wall time, the median of each, of an empty command with all around it."""
     sandbox = Sandbox(Workspace(root), state, own=())
-    if (await sandbox.means()).way is not Way.OVERLAY:
-        pytest.skip((await sandbox.means()).why_not)
+    if (await sandbox.probe()).mode is not SandboxMode.OVERLAY:
+        pytest.skip((await sandbox.probe()).why_not)
     rounds = []
     for _ in range(ROUNDS):
         before, begun = spent(), time.perf_counter()

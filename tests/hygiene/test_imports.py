@@ -221,7 +221,7 @@ def test_where_commands_run_is_loaded_once_one_does() -> None:
         "from app.ui.start import load_session_parts\nload_session_parts()\n"
         "from app.tools.registry import standard_tools\nassert 'run_command' in standard_tools(lambda: None).names"
     )
-    needed = {"app.sandbox", "app.sandbox.changes", "app.sandbox.process", "app.sandbox.ways"}
+    needed = {"app.sandbox", "app.sandbox.changes", "app.sandbox.process", "app.sandbox.mode"}
     assert {name for name in loaded if room_of(name) == "app.sandbox"} <= needed
 
 

@@ -25,7 +25,6 @@ OPENS_OTHER_FILES = {
     "app/sandbox/enclosed.py": "what a helper process reports",
     "app/sandbox/enter.py": "/proc, and folders to mount",
     "app/sandbox/guard.py": "the lock, and its own index",
-    "app/sandbox/cloning.py": "what is cloned, and folders",
     "app/sandbox/mounting.py": "/proc",
     "app/sandbox/process.py": "the output of a command",
     "app/sandbox/process_tree.py": "/proc",

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from app.sandbox.mode import SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.ways import Way
 from app.workspace.paths import Workspace
 from tests.forking import Forking
 from tests.unit.sandbox.test_scripts import make, state
@@ -32,10 +32,10 @@ def going_on(mark: str, place: Path) -> bool:
     return False
 
 
-@pytest.mark.parametrize("way", list(Way))
+@pytest.mark.parametrize("way", list(SandboxMode))
 @pytest.mark.parametrize("instants", [3, pytest.param(50, marks=pytest.mark.marathon)])
 def test_whatever_the_instant_nothing_goes_on_and_nothing_has_changed(
-    processes: Forking, tmp_path: Path, way: Way, instants: int
+    processes: Forking, tmp_path: Path, way: SandboxMode, instants: int
 ) -> None:
     root, runs = tmp_path / "ws", tmp_path / "runs"
     make(root)
@@ -66,6 +66,6 @@ def test_whatever_the_instant_nothing_goes_on_and_nothing_has_changed(
         sandbox = Sandbox(Workspace(root), runs, own=())
         sandbox.put_back()
         assert state(root) == before
-        asyncio.run(sandbox.means())
+        asyncio.run(sandbox.probe())
         assert not [each for each in runs.iterdir() if each.name.startswith("run-")]
         assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from app.sandbox.ways import Way
+from app.sandbox.mode import SandboxMode
 from tests.servers.stage import player, stage
 from tests.wire.server import WireServer
 
@@ -15,7 +15,7 @@ async def main(folder: str, *ways: str) -> None:
     os.environ["SIGNOFF_HOME"] = f"{folder}/home"
     code = "import subprocess; subprocess.Popen(['sleep', '98762'], start_new_session=True)"
     with WireServer() as wire:
-        async with stage(wire, Path(folder), {"play": player()}, ways=[Way(way) for way in ways]) as on:
+        async with stage(wire, Path(folder), {"play": player()}, modes=[SandboxMode(way) for way in ways]) as on:
             await on.say(("play__run", {"code": code}))
             print("ready", flush=True)
             await asyncio.Event().wait()

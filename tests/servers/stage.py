@@ -12,8 +12,8 @@ from app.agent.updates import ConfirmationRequested, Failed, Update
 from app.conversation.events import ToolResult
 from app.runtime.open_session import OpenSession
 from app.runtime.workspace import open_runtime
+from app.sandbox.mode import SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.ways import Way
 from app.servers.server import Server, State
 from app.tools.contract import Confirmation, ConfirmationAnswer
 from tests.wire.bench import FILE
@@ -114,7 +114,7 @@ async def stage(
     *,
     environment: dict[str, str] | None = None,
     behaviour: Behaviour = OBEYS,
-    ways: Sequence[Way] = (),
+    modes: Sequence[SandboxMode] = (),
     **flags: Any,
 ) -> AsyncIterator[Stage]:
     """Open a workspace below `folder` with these servers."""
@@ -129,8 +129,8 @@ async def stage(
             table["env"] = {"PLAYED": str(log), **table.get("env", {})}
     given = {"base_url": wire.base_url, "model": "m", "api_key": "key", "mcp": servers, **flags}
     runtime = open_runtime(root, given, {**ENVIRONMENT, **(environment or {})})
-    if ways:
-        runtime._sandbox = Sandbox(runtime.workspace, runtime.places.runs, own=(runtime.places.state,), ways=ways)
+    if modes:
+        runtime._sandbox = Sandbox(runtime.workspace, runtime.places.runs, own=(runtime.places.state,), modes=modes)
     on = Stage(root, wire, log)
     on.host = OpenSession(runtime, runtime.settings, on.take)
     await on.host.start()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from app.conversation.events import Outcome
-from app.sandbox.ways import Way
+from app.sandbox.mode import SandboxMode
 from app.servers import connection, listing, stdio
 from app.servers.connection import ConnectionLost
 from app.servers.log import LONGEST, MOST_LINES
@@ -454,9 +454,9 @@ async def test_nothing_of_it_is_left(wire: WireServer, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is left is found in /proc")
-@pytest.mark.parametrize("ways", [(), (Way.IN_PLACE,)], ids=["layer", "read-only"])
+@pytest.mark.parametrize("ways", [(), (SandboxMode.IN_PLACE,)], ids=["layer", "read-only"])
 async def test_nothing_of_it_is_left_when_signoff_is_killed(
-    processes: Forking, ways: tuple[Way, ...], tmp_path: Path
+    processes: Forking, ways: tuple[SandboxMode, ...], tmp_path: Path
 ) -> None:
     ours, theirs = socket.socketpair()
     words = ("tests.servers.killed", str(tmp_path), *ways)
@@ -472,7 +472,7 @@ async def test_nothing_of_it_is_left_when_signoff_is_killed(
 async def test_where_there_is_no_layer_it_cannot_write_and_the_question_says_so(
     wire: WireServer, tmp_path: Path
 ) -> None:
-    async with stage(wire, tmp_path, {"play": player()}, ways=(Way.IN_PLACE,)) as on:
+    async with stage(wire, tmp_path, {"play": player()}, modes=(SandboxMode.IN_PLACE,)) as on:
         path = on.root / "new.txt"
         said = await on.say(("play__write", {"path": str(path), "text": "x"}))
         if await on.server("play").reach() is Reach.READ_ONLY:

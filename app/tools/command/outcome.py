@@ -10,7 +10,7 @@ from app.proposals.remarks import size_words
 from app.proposals.reports import EditReport
 from app.proposals.text.document import MAX_BYTES
 from app.sandbox.changes import Change, Found
-from app.sandbox.ways import ChangedMeanwhile, Written
+from app.sandbox.mode import ChangedMeanwhile, Written
 from app.text.plural import plural
 from app.tools.contract import Confirmation, ToolContext, ToolOutput
 from app.tools.staging import refusals_told, staged_text

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from app.sandbox.changes import Change
+from app.sandbox.mode import Run, SandboxMode
 from app.sandbox.process import Ended, StartFailed
-from app.sandbox.ways import Run, Way
 from app.tools.command.outcome import settle, staged
 from app.tools.command.output import HeadAndTail, LiveOutput, PlainText
-from app.tools.command.wording import CLONE_APART_TOLD, IN_PLACE_TOLD, doctor_words, failure_notes, permission_notes
+from app.tools.command.wording import IN_PLACE_TOLD, doctor_words, failure_notes, permission_notes
 from app.tools.contract import Confirmation, Rejected, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.targets import explained, locate
 
@@ -66,10 +66,10 @@ class RunCommand(Tool):
         folder = locate(context.workspace, arguments.folder or ".")
         _check_folder(context, folder)
         sandbox = await asyncio.to_thread(self._sandbox)
-        means = await sandbox.means()
-        if context.planning and means.way is Way.IN_PLACE:
-            raise ToolError(f"Plan mode: not on your own files. Commands here {doctor_words(means)}.")
-        notes = permission_notes(means, sandbox.writable, planning=context.planning)
+        probe = await sandbox.probe()
+        if context.planning and probe.mode is SandboxMode.IN_PLACE:
+            raise ToolError(f"Plan mode: not on your own files. Commands here {doctor_words(probe)}.")
+        notes = permission_notes(probe, sandbox.writable, planning=context.planning)
         answer = await context.confirm(Confirmation("command", "Run a command?", arguments.command, folder, notes))
         if not answer.allowed:
             raise Rejected("The user did not allow this command. It did not run.", answer.feedback)
@@ -78,14 +78,12 @@ class RunCommand(Tool):
             pending = await asyncio.to_thread(context.draft.laid_over)
             async with sandbox.open(pending) as run:
                 output, changes = await self._in(run, arguments, folder, context)
-                if means.way is Way.CLONE_APART:
-                    output = replace(output, text=f"{CLONE_APART_TOLD}\n{output.text}")
-                if means.way is Way.IN_PLACE and (pending or changes):
+                if probe.mode is SandboxMode.IN_PLACE and (pending or changes):
                     output = replace(output, text=f"{IN_PLACE_TOLD}\n{output.text}")
         except OSError as error:
             raise ToolError(f"The command could not be run: {error.strerror or error}.") from error
         if changes:
-            in_place = means.way is Way.IN_PLACE
+            in_place = probe.mode is SandboxMode.IN_PLACE
             output = await staged(context, output, changes, arguments.command, put_back=in_place)
         if answer.unasked:
             return replace(output, summary=f"{output.summary}, allowed: {answer.unasked}")

@@ -18,7 +18,7 @@ from app.llm.types import Endpoint
 from app.runtime.connection import LearnedProfiles
 from app.runtime.own_checks import own_checks
 from app.runtime.workspace import Runtime
-from app.sandbox.ways import Way
+from app.sandbox.mode import SandboxMode
 from app.text.safe_text import visible
 from app.tools.command.wording import doctor_words
 from app.ui.screens.dialog import Dialog
@@ -97,10 +97,10 @@ class DoctorScreen(Dialog[bool]):
             profile = await asyncio.to_thread(
                 resolve, self._endpoint.base_url, self._endpoint.model, cache=cache, overrides=None
             )
-            means = await self._runtime.sandbox.means()
+            probe = await self._runtime.sandbox.probe()
             for check in await asyncio.to_thread(lambda: list(own_checks(self._runtime))):
                 self._found[check.name] = check
-            self._found[_COMMANDS] = Check(_COMMANDS, means.way is not Way.IN_PLACE, doctor_words(means))
+            self._found[_COMMANDS] = Check(_COMMANDS, probe.mode is not SandboxMode.IN_PLACE, doctor_words(probe))
             async for finding in examine(self._endpoint, profile):
                 match finding:
                     case Check():

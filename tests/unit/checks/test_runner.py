@@ -12,8 +12,8 @@ from app.config.settings import Check
 from app.proposals.locate.matching import Replacement
 from app.proposals.models import Proposal
 from app.runtime.workspace import Runtime, open_runtime
+from app.sandbox.mode import SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.ways import Way
 from tests.unit.tools.processes import running
 
 
@@ -154,7 +154,7 @@ async def test_a_check_is_nice_and_gets_no_key(runtime: Runtime, monkeypatch: py
 
 
 async def test_where_there_is_no_layer_nothing_runs_and_it_is_said_why(runtime: Runtime) -> None:
-    sandbox = Sandbox(runtime.workspace, runtime.places.runs, own=(), ways=(Way.IN_PLACE,))
+    sandbox = Sandbox(runtime.workspace, runtime.places.runs, own=(), modes=(SandboxMode.IN_PLACE,))
     runner = CheckRunner(lambda: sandbox, runtime.workspace.root)
     assert "checks need a layer" in await runner.why_not()
     seen = runtime.workspace.root / "ran"

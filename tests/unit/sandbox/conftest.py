@@ -2,22 +2,13 @@
 
 import ctypes
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from app.sandbox import cloning
 from tests.users import can_be
-
-
-@pytest.fixture
-def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where files can't share their blocks, copy them instead: all else is as it is where they can."""
-    if not cloning.can_clone(tmp_path, tmp_path):
-        monkeypatch.setattr(cloning, "reflink", shutil.copyfile)
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from app.sandbox.changes import Leaf
+from app.sandbox.mode import Run, SandboxMode
 from app.sandbox.places import access
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.ways import Run, Way
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 
@@ -41,8 +41,8 @@ def sandbox(root: Path, tmp_path: Path) -> Sandbox:
 
 @pytest.fixture
 async def run(sandbox: Sandbox) -> AsyncIterator[Run]:
-    if (await sandbox.means()).way is not Way.OVERLAY:
-        pytest.skip((await sandbox.means()).why_not)
+    if (await sandbox.probe()).mode is not SandboxMode.OVERLAY:
+        pytest.skip((await sandbox.probe()).why_not)
     async with sandbox.open({}) as opened:
         yield opened
 
@@ -227,8 +227,8 @@ async def test_a_file_that_someone_changes_meanwhile_is_left_out(root: Path, san
 async def test_in_place_it_writes_nothing_outside_either_where_the_kernel_can_see_to_that(
     root: Path, tmp_path: Path
 ) -> None:
-    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), ways=[Way.IN_PLACE])
-    if not (await sandbox.means()).confined:
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.IN_PLACE])
+    if not (await sandbox.probe()).confined:
         pytest.skip("no Landlock")
     target = outside() / "written-by-a-command"
     async with sandbox.open({}) as run:
@@ -241,7 +241,7 @@ async def test_in_place_it_writes_nothing_outside_either_where_the_kernel_can_se
 async def test_where_there_are_no_namespaces_the_question_says_what_happens_instead(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     workspace = Workspace(tmp_path / "ws")
-    bench = Bench(workspace, MemoryDraft(workspace), ways=[Way.IN_PLACE])
+    bench = Bench(workspace, MemoryDraft(workspace), modes=[SandboxMode.IN_PLACE])
     with pytest.raises(Exception, match="did not allow"):
         await bench.call("run_command", command="true")
     assert bench.asked[0].notes[0].startswith("This runs directly on your files")
@@ -254,7 +254,7 @@ def test_the_probe_says_that_the_system_lets_nobody_make_namespaces(tmp_path: Pa
         "import asyncio; from pathlib import Path; from app.sandbox.sandbox import Sandbox; "
         "from app.workspace.paths import Workspace; "
         f"here = Path({str(tmp_path)!r}); "
-        "print(asyncio.run(Sandbox(Workspace(here / 'ws'), here / 'runs', own=()).means()))"
+        "print(asyncio.run(Sandbox(Workspace(here / 'ws'), here / 'runs', own=()).probe()))"
     )
     script = f'echo 0 > /proc/sys/user/max_user_namespaces && exec {shlex.quote(sys.executable)} -c "{code}"'
     done = subprocess.run(
@@ -266,4 +266,4 @@ def test_the_probe_says_that_the_system_lets_nobody_make_namespaces(tmp_path: Pa
     )
     if done.returncode:
         pytest.skip(done.stderr)
-    assert "Way.IN_PLACE" in done.stdout and "does not let users make namespaces" in done.stdout
+    assert "SandboxMode.IN_PLACE" in done.stdout and "does not let users make namespaces" in done.stdout

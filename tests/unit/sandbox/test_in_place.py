@@ -17,10 +17,10 @@ from app.sandbox import in_place_run
 from app.sandbox.changes import Leaf
 from app.sandbox.guard import guard_of
 from app.sandbox.keeping import Keeping
+from app.sandbox.mode import SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.ways import Way
 from app.workspace.paths import READ_LIMIT, Workspace
-from tests.unit.sandbox.test_clone import printed
+from tests.unit.sandbox.test_both_modes import printed
 from tests.unit.tools.processes import running
 from tests.waiting import until
 
@@ -49,7 +49,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sandbox(root: Path) -> Sandbox:
-    return Sandbox(Workspace(root), root.parent / "runs", own=(), ways=[Way.IN_PLACE])
+    return Sandbox(Workspace(root), root.parent / "runs", own=(), modes=[SandboxMode.IN_PLACE])
 
 
 def facts(root: Path) -> dict[str, tuple[int, int, bytes]]:
@@ -190,7 +190,7 @@ async def test_a_file_of_somebody_else_s_is_laid_over_and_put_back(
     of_somebody_else: Path, ordinary_user: None, tmp_path: Path
 ) -> None:
     root = of_somebody_else.parent
-    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), ways=[Way.IN_PLACE])
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.IN_PLACE])
     async with sandbox.open({"theirs": Leaf(b"proposed\n", 0o666)}) as run:
         assert await printed(run, "cat theirs; echo more >> theirs") == "proposed\n"
         assert run.read("theirs", READ_LIMIT).after == Leaf(b"proposed\nmore\n", 0o666)
@@ -302,7 +302,7 @@ async def test_nothing_is_written_for_good_while_the_files_are_a_commands(root: 
     draft = runtime.service.draft("")
     draft.write("b.txt", "approved\n")
     proposal = runtime.service.stage(draft, "Edit b")
-    sandbox = Sandbox(runtime.workspace, runtime.places.runs, own=(), ways=[Way.IN_PLACE])
+    sandbox = Sandbox(runtime.workspace, runtime.places.runs, own=(), modes=[SandboxMode.IN_PLACE])
     async with sandbox.open(runtime.service.draft("").laid_over()):
         assert (root / "b.txt").read_text() == "approved\n"
         assert runtime.service.refresh() == []

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.service import ProposalService
+from app.sandbox.mode import SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.ways import Way
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.examples import at_most
 from tests.unit.proposals.memory_store import MemoryStore
@@ -82,9 +82,9 @@ def service_of(root: Path, folder: Path) -> ProposalService:
     return ProposalService(Workspace(root), MemoryStore(), folder / "lock")
 
 
-async def in_sandbox(service: ProposalService, root: Path, folder: Path, script: str, ways: list[Way]) -> str:
+async def in_sandbox(service: ProposalService, root: Path, folder: Path, script: str, ways: list[SandboxMode]) -> str:
     """Run a script over what waits, and stage what it changes; returns the proposal's id, empty if there is none."""
-    sandbox = Sandbox(Workspace(root), folder / "runs", own=(), ways=ways)
+    sandbox = Sandbox(Workspace(root), folder / "runs", own=(), modes=ways)
     draft = service.draft("s")
     async with sandbox.open(draft.laid_over()) as run:
         await run.execute(shell(script), folder=".", seconds=60, output=lambda data: None)
@@ -101,19 +101,18 @@ def script_of(operations: list[str]) -> str:
     return "umask 022\n" + "\n".join(f"{{ {each}; }} 2>/dev/null" for each in operations)
 
 
-def ways_from(way: Way) -> list[Way]:
-    return list(Way)[list(Way).index(way) :]
+def ways_from(way: SandboxMode) -> list[SandboxMode]:
+    return list(SandboxMode)[list(SandboxMode).index(way) :]
 
 
 def run_bare(root: Path, script: str) -> None:
     subprocess.run(shell(script), cwd=root, check=False, stdin=subprocess.DEVNULL)
 
 
-@pytest.mark.parametrize("way", list(Way))
-@pytest.mark.usefixtures("clones")
+@pytest.mark.parametrize("way", list(SandboxMode))
 @settings(max_examples=at_most(8), suppress_health_check=list(HealthCheck))
 @given(operations=st.lists(OPERATIONS, min_size=1, max_size=8))
-def test_a_proposal_is_what_the_script_does_when_run_bare(way: Way, operations: list[str]) -> None:
+def test_a_proposal_is_what_the_script_does_when_run_bare(way: SandboxMode, operations: list[str]) -> None:
     script = script_of(operations)
     with tempfile.TemporaryDirectory() as folder:
         root, bare, patched = (Path(folder, name) for name in ("ws", "bare", "patched"))
@@ -138,11 +137,12 @@ def test_a_proposal_is_what_the_script_does_when_run_bare(way: Way, operations: 
         assert state(root) == before
 
 
-@pytest.mark.parametrize("way", list(Way))
-@pytest.mark.usefixtures("clones")
+@pytest.mark.parametrize("way", list(SandboxMode))
 @settings(max_examples=at_most(4), suppress_health_check=list(HealthCheck))
 @given(first=st.lists(OPERATIONS, min_size=1, max_size=5), second=st.lists(OPERATIONS, min_size=1, max_size=5))
-def test_a_script_runs_on_what_waits_as_if_that_were_written(way: Way, first: list[str], second: list[str]) -> None:
+def test_a_script_runs_on_what_waits_as_if_that_were_written(
+    way: SandboxMode, first: list[str], second: list[str]
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root, bare = Path(folder, "ws"), Path(folder, "bare")
         make(root)

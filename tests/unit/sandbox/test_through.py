@@ -9,13 +9,13 @@ import pytest
 from app.sandbox.changes import Leaf
 from app.sandbox.disk_leaf import same_content
 from app.sandbox.keeping import Keeping
+from app.sandbox.mode import SandboxMode
 from app.sandbox.run_folders import remove_tree
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.through import write_through
 from app.sandbox.upper import is_whiteout
-from app.sandbox.ways import Way
 from app.workspace.paths import Workspace
-from tests.unit.sandbox.test_clone import printed
+from tests.unit.sandbox.test_both_modes import printed
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ PENDING = {
 async def test_what_is_gone_for_the_command_takes_only_its_own_folder_along(root: Path, tmp_path: Path) -> None:
     for name in ("d/gone", "d/kept", "e/only", "f/now-a-folder", "g/gone-with-its-folder"):
         put(root / name)
-    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), ways=[Way.OVERLAY])
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.OVERLAY])
     async with sandbox.open(PENDING) as run:
         assert await printed(run, "find . -mindepth 1 | sort") == (
             "./d\n./d/kept\n./f\n./f/now-a-folder\n./f/now-a-folder/file\n./g\n"
@@ -124,7 +124,7 @@ async def test_of_a_folder_that_is_replaced_each_file_is_told_once(root: Path, t
     for name in ("d/both", "d/gone", "d/in/gone", "d/in/a.log", "d/a.log", "d/pipe"):
         put(root / name)
     workspace = Workspace(root)
-    sandbox = Sandbox(workspace, tmp_path / "runs", own=(), ways=[Way.OVERLAY])
+    sandbox = Sandbox(workspace, tmp_path / "runs", own=(), modes=[SandboxMode.OVERLAY])
     async with sandbox.open({}) as run:
         await printed(run, "rm -r d; mkdir d; echo new > d/both; mkfifo d/pipe")
         found = await run.changes()

@@ -11,8 +11,8 @@ from app.proposals.patch.parts import named_paths
 from app.proposals.patch.text import scan_patch
 from app.proposals.refusals import EditRefused
 from app.sandbox.changes import Change, Leaf
+from app.sandbox.mode import SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.ways import Way
 from app.tools.contract import (
     Confirmation,
     ConfirmationAnswer,
@@ -145,13 +145,13 @@ class Bench:
     asked: list[Confirmation] = field(default_factory=list)
     live: list[str] = field(default_factory=list)
     on_ask: Callable[[], None] = lambda: None
-    ways: Sequence[Way] = tuple(Way)
+    modes: Sequence[SandboxMode] = tuple(SandboxMode)
     """How commands may run."""
     planning: bool = False
 
     def __post_init__(self) -> None:
         state = self.workspace.root.parent / "runs"
-        self.sandbox = Sandbox(self.workspace, state, own=(), ways=self.ways)
+        self.sandbox = Sandbox(self.workspace, state, own=(), modes=self.modes)
         self.tools = standard_tools(lambda: self.sandbox)
 
     async def confirm(self, confirmation: Confirmation) -> ConfirmationAnswer:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox.changes import Change
-from app.sandbox.ways import Way
+from app.sandbox.mode import SandboxMode
 from app.tools.command import outcome
 from app.tools.contract import ConfirmationAnswer
 from app.workspace.paths import Workspace
@@ -39,7 +39,7 @@ async def test_what_is_too_large_is_left_out_and_named(
 async def test_what_somebody_else_has_changed_meanwhile_is_left_to_them(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     workspace = Workspace(tmp_path / "ws")
-    bench = Bench(workspace, MemoryDraft(workspace), ConfirmationAnswer(True), ways=[Way.OVERLAY])
+    bench = Bench(workspace, MemoryDraft(workspace), ConfirmationAnswer(True), modes=[SandboxMode.OVERLAY])
     os.mkfifo(tmp_path / "go")
     (workspace.root / "a").write_text("before\n")
 

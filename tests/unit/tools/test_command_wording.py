@@ -4,30 +4,28 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.ways import Means, Way
+from app.sandbox.mode import ProbeResult, SandboxMode
 from app.tools.command.wording import doctor_words, failure_notes, permission_notes
 
 DIFFERENCE = {
-    Way.OVERLAY: "What it changes in your files will wait",
-    Way.CLONE: "This runs on a clone of your files",
-    Way.CLONE_APART: "This runs on a clone of your files at another path",
-    Way.IN_PLACE: "This runs directly on your files",
+    SandboxMode.OVERLAY: "What it changes in your files will wait",
+    SandboxMode.IN_PLACE: "This runs directly on your files",
 }
 
 
-@pytest.mark.parametrize("way", list(Way))
-def test_the_first_words_tell_the_ways_apart_and_every_one_says_why_it_is_no_better(way: Way) -> None:
-    means = Means(way, "" if way is Way.OVERLAY else "the reason", confined=True)
-    notes = permission_notes(means, [Path("/tmp")], planning=False)
+@pytest.mark.parametrize("way", list(SandboxMode))
+def test_the_first_words_tell_the_ways_apart_and_every_one_says_why_it_is_no_better(way: SandboxMode) -> None:
+    probe = ProbeResult(way, "" if way is SandboxMode.OVERLAY else "the reason", confined=True)
+    notes = permission_notes(probe, [Path("/tmp")], planning=False)
     assert notes[0].startswith(DIFFERENCE[way]) and "proposal" in notes[0]
     assert "/tmp" in notes[-1]
-    for said in (" ".join(notes), doctor_words(means)):
-        assert ("the reason" in said) is (way is not Way.OVERLAY)
+    for said in (" ".join(notes), doctor_words(probe)):
+        assert ("the reason" in said) is (way is not SandboxMode.OVERLAY)
 
 
-@pytest.mark.parametrize("way", [way for way in Way if way is not Way.IN_PLACE])
-def test_in_plan_mode_it_still_says_where_it_runs_and_what_is_written_elsewhere(way: Way) -> None:
-    notes = permission_notes(Means(way, "the reason"), [Path("/tmp")], planning=True)
+@pytest.mark.parametrize("way", [way for way in SandboxMode if way is not SandboxMode.IN_PLACE])
+def test_in_plan_mode_it_still_says_where_it_runs_and_what_is_written_elsewhere(way: SandboxMode) -> None:
+    notes = permission_notes(ProbeResult(way, "the reason"), [Path("/tmp")], planning=True)
     assert "thrown away" in notes[0] and "Written at once: /tmp" in notes[-1]
     assert "git ignores" not in " ".join(notes)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox import enclosed
-from app.sandbox.ways import Way
+from app.sandbox.mode import SandboxMode
 from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
@@ -17,12 +17,12 @@ from tests.unit.tools.processes import running
 from tests.waiting import until
 
 
-@pytest.fixture(params=[Way.OVERLAY, Way.IN_PLACE])
+@pytest.fixture(params=[SandboxMode.OVERLAY, SandboxMode.IN_PLACE])
 def allowed(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
-    """On the layer, and in place; a clone ends its commands as these do."""
+    """On the layer, and in place."""
     (tmp_path / "ws").mkdir()
     workspace = Workspace(tmp_path / "ws")
-    return Bench(workspace, MemoryDraft(workspace), ConfirmationAnswer(True), ways=[request.param])
+    return Bench(workspace, MemoryDraft(workspace), ConfirmationAnswer(True), modes=[request.param])
 
 
 def lines_of(path: Path) -> int:
@@ -95,7 +95,7 @@ async def test_the_shell_is_bash_where_there_is_one(allowed: Bench) -> None:
 
 
 async def test_in_plan_mode_nothing_runs_on_the_users_own_files(bench: Bench) -> None:
-    bench.answer, bench.ways, bench.planning = ConfirmationAnswer(True), [Way.IN_PLACE], True
+    bench.answer, bench.modes, bench.planning = ConfirmationAnswer(True), [SandboxMode.IN_PLACE], True
     bench.__post_init__()
     with pytest.raises(ToolError, match="Plan mode: not on your own files"):
         await bench.call("run_command", command="touch ../ran")
@@ -103,7 +103,7 @@ async def test_in_plan_mode_nothing_runs_on_the_users_own_files(bench: Bench) ->
 
 
 async def test_where_there_is_no_room_for_a_run_it_is_said(allowed: Bench) -> None:
-    await allowed.sandbox.means()
+    await allowed.sandbox.probe()
     runs = allowed.workspace.root.parent / "runs"
     shutil.rmtree(runs, ignore_errors=True)
     runs.write_text("a file, where there was a folder")

@@ -9,24 +9,20 @@ from app.sandbox.changes import Change, Found
 from app.sandbox.process import Ended, Output
 
 
-class Way(StrEnum):
+class SandboxMode(StrEnum):
     """How commands run, the best first."""
 
     OVERLAY = "overlay"
     """On the workspace's own path, which in truth is another layer."""
-    CLONE = "clone"
-    """On the workspace's own path, at which there is a clone of it."""
-    CLONE_APART = "clone apart"
-    """In a clone at another path; the workspace itself can't be written to."""
     IN_PLACE = "in place"
     """On the user's own files."""
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class ProbeResult:
     """What the probe has found."""
 
-    way: Way
+    mode: SandboxMode
     why_not: str = ""
     """Why it is none of the better ways."""
     confined: bool = True
