@@ -195,10 +195,14 @@ def _prune(runtime: Runtime, days: int) -> str:
         raise CommandError("--prune takes a number of days, 0 or more.", Exit.USAGE)
     done = prune(runtime.database, runtime.sessions.workspace, time.time() - days * _DAY)
     runtime.signal.send()
+    from app.sandbox.caches import CACHE_FOLDER, prune_layers
+
+    caches = prune_layers(runtime.places.runs / CACHE_FOLDER, everything=True)
     return (
         f"Removed {plural(done.sessions, 'session')}, {plural(done.proposals, 'decided proposal')} and "
         f"{plural(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes). The log keeps every "
-        "decision."
+        "decision. "
+        f"The caches of commands were emptied ({caches:,} bytes)."
     )
 
 

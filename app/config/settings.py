@@ -171,7 +171,11 @@ class Settings(BaseModel):
     commit: bool = False
     """Make a git commit of each approved proposal, holding just its files."""
     command_writable: tuple[str, ...] = ()
-    """What commands may write outside the workspace, besides the temporary folder and the usual caches."""
+    """What commands may write outside the workspace."""
+    command_environment: tuple[str, ...] = ()
+    """Variables that commands get besides the usual ones; with `*` at the end, the beginnings of names."""
+    command_sockets: tuple[str, ...] = ()
+    """Programs that commands may reach: names of services such as `ssh-agent`, or absolute paths of sockets."""
     check: Annotated[tuple[Check, ...], AfterValidator(_told_apart)] = ()
     """What is run on a proposal before it is decided on."""
     mcp: dict[Annotated[str, Field(pattern=r"^[\w.-]{1,40}\Z")], ServerTable] = Field(default_factory=dict)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from app.config.hook_table import Hook
 from app.hooks.documents import HookDocument
-from app.sandbox.environment import MARKER, command_environment
+from app.sandbox.environment import MARKER, own_program_environment
 from app.sandbox.process import run_process
 from app.sandbox.process_tree import end_tree
 from app.text.safe_text import visible
@@ -41,7 +41,7 @@ class HookRunner:
         """
         self._root = root
         kept = {name: environment[name] for name in _KEPT_VARIABLES if name in environment}
-        self._environment = {**command_environment(environment, ""), **kept, IN_HOOK: "1"}
+        self._environment = {**own_program_environment(environment, ""), **kept, IN_HOOK: "1"}
         self._lines: dict[Hook, _Line] = {}
         self._making = threading.Lock()
         self._closed = False

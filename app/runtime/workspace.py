@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from app.config.hook_table import Hook
     from app.config.settings import Configuration, Settings
     from app.proposals.service import ProposalService
+    from app.sandbox.access import CommandPermissions
     from app.sandbox.sandbox import Sandbox
     from app.skills.finding import Skills
     from app.storage.allowed_commands import AllowedCommandStore
@@ -157,9 +158,24 @@ class Runtime:
                     self.workspace,
                     self.places.runs,
                     own=(self.places.state, self.places.config),
-                    writable=self.settings.command_writable,
+                    permissions=self._command_permissions(),
+                    environment=self.environment,
                 )
             return self._sandbox
+
+    def _command_permissions(self) -> "CommandPermissions":
+        from app.config.settings import ConfigError
+        from app.sandbox.access import CommandPermissions
+        from app.sandbox.sockets import SERVICES
+
+        settings = self.settings
+        for name in settings.command_sockets:
+            if name not in SERVICES and not name.startswith(("/", "~/")):
+                raise ConfigError(
+                    f"command_sockets: there is no service {name!r}; write the path of its socket, or one of "
+                    f"{', '.join(SERVICES)}."
+                )
+        return CommandPermissions(settings.command_writable, settings.command_sockets, settings.command_environment)
 
     @property
     def checks(self) -> "CheckRunner":
@@ -215,6 +231,8 @@ class Runtime:
         """End what looks through the workspace and what hooks run, and close the database."""
         self.workspace.close()
         self.hooked.close()
+        if self._sandbox is not None:
+            self._sandbox.close()
         self.database.close()
 
     def _load(self) -> "Configuration":

@@ -48,8 +48,8 @@ _LANDLOCK_WRITES = 0x1FF2
 _LANDLOCK_FILE = 0x2
 _REFER, _TRUNCATE = 0x2000, 0x4000
 """Came with its second and third version: moving between folders, cutting off."""
-_SIGNALS_INSIDE = 0x2
-"""Came with its sixth: signals go to nobody outside, such as to the watcher, which ends what is left."""
+_ABSTRACT_SOCKETS, _SIGNALS_INSIDE = 0x1, 0x2
+"""Came with its sixth: neither go to anybody outside, such as signals to the watcher, which ends what is left."""
 
 
 def main(arguments: list[str]) -> int:
@@ -93,37 +93,59 @@ def _namespaces() -> None:
     _mount(None, b"/", None, _PRIVATE | _RECURSIVE)
 
 
-def _bind(path: bytes) -> None:
-    """Make a path a mount of its own, for `writable`."""
-    _mount(path, path, None, _BIND | _RECURSIVE)
-
-
 def _read_only() -> None:
-    """Let nothing be written anywhere; a later `writable` takes that back for a mount."""
+    """Let nothing be written anywhere; a later step takes that back for single mounts."""
     _set_attributes(b"/", _READ_ONLY, 0, _ALL_BELOW)
 
 
 def _writable(path: bytes) -> None:
-    """Let a mount be written to, as far as it was before."""
-    for flags in (_ALL_BELOW, 0):
-        try:
-            _set_attributes(path, 0, _READ_ONLY, flags)
-        except PermissionError:
-            continue
+    """Make a path a mount of its own, and let it be written to."""
+    _mount(path, path, None, _BIND | _RECURSIVE)
+    _let_write(path)
+
+
+def _keep(path: bytes) -> None:
+    """Open a path for later steps: by then something else may be mounted over it. One that is gone is passed over."""
+    try:
+        _kept[path] = os.open(path, os.O_PATH)
+    except FileNotFoundError:
         return
 
 
 def _overlay(root: bytes, upper: bytes, work: bytes) -> None:
     """Lay a folder over another one's own path."""
-    # By descriptors, since a comma or a colon in a path would mean something among the options.
-    folders = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (root, upper, work)]
-    lower, over, aside = (f"/proc/self/fd/{folder}" for folder in folders)
-    # Volatile: nothing here has to survive a power cut, and without it the end of each command would wait for all
-    # that any program has written to the disk.
-    options = f"lowerdir={lower},upperdir={over},workdir={aside},userxattr,volatile"
-    _mount(b"overlay", root, b"overlay", 0, options.encode())
-    _below.append(folders[0])
+    _mount_overlay(root, upper, work)
+    _below.append(_kept[root])
     _overlays.append(root)
+
+
+def _cache_layer(cache: bytes, upper: bytes, work: bytes) -> None:
+    """The same for a cache of the user's, which no later step asks for."""
+    _mount_overlay(cache, upper, work)
+
+
+def _cover(target: bytes, instead: bytes) -> None:
+    """Show another folder at a path, and let it be written to."""
+    _make_mount_point(target, is_folder=True)
+    _mount(_kept_path(instead), target, None, _BIND)
+    _let_write(target)
+
+
+def _memory(target: bytes) -> None:
+    """Show an empty folder at a path that lies in memory."""
+    _mount(b"tmpfs", target, b"tmpfs", _NOSUID | _NODEV, b"mode=1777,size=50%")
+
+
+def _show(path: bytes, mode: bytes) -> None:
+    """Show a path that was kept where it was, though something covers it; one that was gone stays so."""
+    if path not in _kept:
+        return
+    _make_mount_point(path, is_folder=os.path.isdir(_kept_path(path)))
+    _mount(_kept_path(path), path, None, _BIND | _RECURSIVE)
+    if mode == b"read-only":
+        _set_attributes(path, _READ_ONLY, 0, _ALL_BELOW)
+    else:
+        _let_write(path)
 
 
 def _through(path: bytes, target: bytes, mode: bytes) -> None:
@@ -132,19 +154,24 @@ def _through(path: bytes, target: bytes, mode: bytes) -> None:
     if mode == b"read-only":
         _set_attributes(target, _READ_ONLY, 0, _ALL_BELOW)
     else:
-        _writable(target)
+        _let_write(target)
 
 
 def _hide(path: bytes, empty: bytes) -> None:
     """Put an empty file or folder in the place of a path."""
     if os.path.lexists(path):
-        _mount(empty, path, None, _BIND)
+        _mount(_kept_path(empty), path, None, _BIND)
         _set_attributes(path, _READ_ONLY, 0, 0)
 
 
 def _terminals() -> None:
     """Pseudo-terminals of its own, so that nobody else's can be written to; where that works."""
     _LIBC.mount(b"devpts", b"/dev/pts", b"devpts", _NOSUID | _NOEXEC, b"newinstance,ptmxmode=0666,mode=620")
+
+
+def _no_abstract_sockets() -> None:
+    """Keep the command from abstract sockets of programs outside, where the kernel can (Landlock, sixth version)."""
+    _scoped.append(_ABSTRACT_SOCKETS)
 
 
 def _write_below(path: bytes) -> None:
@@ -158,20 +185,72 @@ def _folder(path: bytes) -> None:
 
 
 _below: list[int] = []
+_kept: dict[bytes, int] = {}
 _overlays: list[bytes] = []
+_scoped: list[int] = []
 _write_only: list[bytes] = []
 _STEPS: "dict[str, Callable[..., None]]" = {
     "namespaces": _namespaces,
-    "bind": _bind,
     "read-only": _read_only,
     "writable": _writable,
+    "keep": _keep,
     "overlay": _overlay,
+    "cache-layer": _cache_layer,
+    "cover": _cover,
+    "memory": _memory,
+    "show": _show,
     "through": _through,
     "hide": _hide,
     "terminals": _terminals,
+    "no-abstract-sockets": _no_abstract_sockets,
     "write-below": _write_below,
     "folder": _folder,
 }
+
+
+def _kept_path(path: bytes) -> bytes:
+    """A path that leads to what was kept, whatever is mounted over its own by now."""
+    if path not in _kept:
+        raise FileNotFoundError(2, "it is gone")
+    return b"/proc/self/fd/%d" % _kept[path]
+
+
+def _mount_overlay(lower: bytes, upper: bytes, work: bytes) -> None:
+    _make_mount_point(lower, is_folder=True)
+    # By descriptors, since a comma or a colon in a path would mean something among the options. Volatile: nothing has
+    # to survive a power cut, and without it the end of each command would wait for all that any program has written
+    # to the disk.
+    folders = b"lowerdir=%s,upperdir=%s,workdir=%s" % tuple(map(_kept_path, (lower, upper, work)))
+    _mount(b"overlay", lower, b"overlay", 0, folders + b",userxattr,volatile")
+
+
+def _make_mount_point(path: bytes, *, is_folder: bool) -> None:
+    """Make what a mount needs at a path, where a folder of the command's own covers what was there.
+
+    Paths are resolved, so a link on the way was put there by an earlier command, and is removed.
+    """
+    names = path.strip(b"/").split(b"/")
+    for count in range(1, len(names) + 1):
+        place = b"/" + b"/".join(names[:count])
+        wants_folder = is_folder or count < len(names)
+        if os.path.lexists(place) and (os.path.islink(place) or os.path.isdir(place) is not wants_folder):
+            os.rename(place, place + b".moved-%d" % os.getpid())
+        if os.path.lexists(place):
+            continue
+        if wants_folder:
+            os.mkdir(place)
+        else:
+            os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o600))
+
+
+def _let_write(path: bytes) -> None:
+    """Let a mount be written to, as far as it was before."""
+    for flags in (_ALL_BELOW, 0):
+        try:
+            _set_attributes(path, 0, _READ_ONLY, flags)
+        except PermissionError:
+            continue
+        return
 
 
 # The processes
@@ -311,7 +390,7 @@ def _become(program: list[str], alive: int) -> None:
     try:
         _die_with(alive)
         _prctl(_NO_NEW_PRIVILEGES, 1)
-        if _write_only:
+        if _write_only or _scoped:
             _restrict()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGUSR2):
             signal.signal(number, signal.SIG_DFL)
@@ -411,9 +490,17 @@ def _renounce() -> None:
 
 def _restrict() -> None:
     """Landlock: write nowhere but below the folders that were named."""
-    version = _syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1)
+    try:
+        version = _syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1)
+    except OSError:
+        version = 0
+    if not _write_only:
+        if version > 5:
+            scope = (ctypes.c_uint64 * 3)(0, 0, _ABSTRACT_SOCKETS)
+            _syscall(_LANDLOCK_RESTRICT, _syscall(_LANDLOCK_CREATE, scope, ctypes.c_size_t(24), 0), 0)
+        return
     handled = _LANDLOCK_WRITES | (_REFER if version > 1 else 0) | (_TRUNCATE if version > 2 else 0)
-    wanted = (ctypes.c_uint64 * 3)(handled, 0, _SIGNALS_INSIDE)
+    wanted = (ctypes.c_uint64 * 3)(handled, 0, _ABSTRACT_SOCKETS | _SIGNALS_INSIDE)
     rules = _syscall(_LANDLOCK_CREATE, wanted, ctypes.c_size_t(24 if version > 5 else 8), 0)
     for path in _write_only:
         try:

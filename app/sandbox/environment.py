@@ -1,7 +1,11 @@
-"""The environment that a command of the model runs in: the user's, without what looks like a secret."""
+"""The environment that programs run in under signoff: an allow-list of the user's, without what looks like a secret.
+
+A variable that is not known can lead to a program that acts for the user (an editor's or a terminal's socket), or
+hold a key. What a command needs besides, the user names in `command_environment`.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 MARKER = "SIGNOFF_COMMAND_ID"
 """Variable that every process of one command inherits, by which strays are found."""
@@ -18,8 +22,40 @@ _SECRET_VALUE = re.compile(
 OWN_KEYS = frozenset({"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "SIGNOFF_API_KEY"})
 """What signoff itself takes from the environment to talk to endpoints."""
 _NO_SECRETS = frozenset({"XDG_SESSION_ID", "PWD", "OLDPWD"})
-_OF_OTHERS = frozenset({"TMUX", "TMUX_PANE", "STY", "DBUS_SESSION_BUS_ADDRESS"})
-"""Where programs of the user listen that act for whoever asks."""
+_NAMES = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "PWD", "OLDPWD", "SHLVL"),
+        *("HOSTNAME", "HOSTTYPE", "OSTYPE", "MACHTYPE", "COLUMNS", "LINES", "EDITOR", "VISUAL", "MANPATH"),
+        *("INFOPATH", "CI", "SOURCE_DATE_EPOCH", "FORCE_COLOR", "PKG_CONFIG_PATH", "http_proxy", "https_proxy"),
+        *("ftp_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY"),
+        *("NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+        *("GIT_SSL_CAINFO", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "XDG_DATA_DIRS"),
+        *("XDG_STATE_HOME", "XDG_CACHE_HOME", "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "CC", "CXX", "CPP", "LD"),
+        *("AR", "AS", "NM", "RANLIB", "STRIP", "OBJCOPY", "FC", "F77", "CFLAGS", "CXXFLAGS", "CPPFLAGS"),
+        *("LDFLAGS", "FFLAGS", "LDLIBS", "ARFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"),
+        *("LIBRARY_PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "MAKE", "MAKEFLAGS", "MFLAGS"),
+        *("GCC_EXEC_PREFIX", "MSYSTEM", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET", "DEVELOPER_DIR", "IN_NIX_SHELL"),
+    }
+)
+"""Variables that a command gets."""
+_FAMILIES = (
+    *("LC_", "PYTHON", "PIP_", "UV_", "POETRY_", "PDM_", "PIPENV_", "PIPX_", "HATCH_", "CONDA_", "MAMBA_"),
+    *("PYENV_", "PYTEST_", "COVERAGE_", "TOX_", "NOX_", "RYE_", "NODE_", "NPM_CONFIG_", "npm_config_"),
+    *("NVM_", "FNM_", "VOLTA_", "COREPACK_", "PNPM_", "YARN_", "BUN_", "DENO_", "CARGO_", "RUST", "GOROOT"),
+    *("GOPATH", "GOBIN", "GOCACHE", "GOMODCACHE", "GOFLAGS", "GOPROXY", "GOPRIVATE", "GONOPROXY"),
+    *("GONOSUMDB", "GOSUMDB", "GOENV", "GOOS", "GOARCH", "GOARM", "GOAMD64", "GOTOOLCHAIN", "GOWORK"),
+    *("GODEBUG", "GOEXPERIMENT", "GOTMPDIR", "GO111MODULE", "CGO_", "JAVA_", "JDK_", "MAVEN_", "M2_"),
+    *("MVN_", "GRADLE_", "ANT_", "KOTLIN_", "SBT_", "SCALA_", "SDKMAN_", "ANDROID_", "FLUTTER_", "PUB_"),
+    *("DOTNET_", "NUGET_", "MSBUILD", "RUBY", "GEM_", "BUNDLE_", "RBENV_", "RVM_", "rvm_", "PERL", "PHP_"),
+    *("COMPOSER_", "LUA_", "JULIA_", "R_LIBS", "GHC", "CABAL_", "STACK_", "OPAM", "OCAML", "CAML_", "ERL_"),
+    *("ELIXIR_", "MIX_", "HEX_", "REBAR_", "ZIG_", "SWIFT_", "EMSDK", "EM_", "CMAKE_", "CTEST_", "MESON_"),
+    *("NINJA_", "BAZEL", "CCACHE_", "SCCACHE_", "CONAN_", "VCPKG_", "PKG_CONFIG_", "CUDA_", "ROCM_"),
+    *("OMP_", "OPENBLAS_", "MKL_", "MISE_", "ASDF_", "HOMEBREW_", "NIX_", "GUIX_", "GIT_CONFIG_"),
+    *("GIT_AUTHOR_", "GIT_COMMITTER_", "PRE_COMMIT_"),
+)
+"""Beginnings of the names of further ones: of languages, their tools, and locales."""
+_DESKTOP = frozenset({"DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"})
+"""What a program of the user's own needs to show a notification."""
 _STARTS_CODE = frozenset({"BASH_ENV", "ENV", "PROMPT_COMMAND"})
 """Variables by which a shell would run something that the user has not approved."""
 
@@ -34,15 +70,30 @@ _PLAIN = {
 """Keeps programs from colouring, paging and asking."""
 
 
-def command_environment(environment: Mapping[str, str], marker: str) -> dict[str, str]:
+def command_environment(environment: Mapping[str, str], marker: str, named: Collection[str] = ()) -> dict[str, str]:
     """The variables for a command.
 
     Args:
         environment: The program's own environment.
         marker: Unique text that identifies the processes of this command.
+        named: Names of further variables to pass on, also of secrets; with `*` at the end, the beginnings of names.
     """
-    kept = {name: value for name, value in environment.items() if not is_secret(name, value)}
-    return {**kept, **_PLAIN, MARKER: marker}
+    passed = {name: value for name, value in environment.items() if _is_passed(name, value, named)}
+    return {**passed, **_PLAIN, MARKER: marker}
+
+
+def own_program_environment(environment: Mapping[str, str], marker: str) -> dict[str, str]:
+    """The variables for a program that the user has set up, such as a hook: it may show notifications, too."""
+    return command_environment(environment, marker, _DESKTOP)
+
+
+def _is_passed(name: str, value: str, named: Collection[str]) -> bool:
+    if name in OWN_KEYS:
+        return False
+    if any(name == each or (each.endswith("*") and name.startswith(each[:-1])) for each in named):
+        return True
+    known = name in _NAMES or name.startswith(_FAMILIES)
+    return known and name not in _STARTS_CODE and not holds_secret(name, value)
 
 
 def without_own_keys(environment: Mapping[str, str]) -> dict[str, str]:
@@ -61,13 +112,6 @@ def with_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
         f"GIT_CONFIG_KEY_{number}": "core.checkStat",
         f"GIT_CONFIG_VALUE_{number}": "minimal",
     }
-
-
-def is_secret(name: str, value: str) -> bool:
-    """Whether a variable is kept from commands: a secret by name or by value, or a way to run something elsewhere."""
-    if name in _STARTS_CODE or name in _OF_OTHERS or name.startswith("BASH_FUNC_"):
-        return True
-    return holds_secret(name, value)
 
 
 def holds_secret(name: str, value: str) -> bool:

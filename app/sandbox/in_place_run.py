@@ -1,14 +1,14 @@
 """A run in place, where the system allows nothing better: on the user's own files, which are put back after it."""
 
 import asyncio
-import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from app.sandbox.access import DEVICES
 from app.sandbox.changes import Change, Found
 from app.sandbox.enclosed import run_enclosed
-from app.sandbox.environment import command_environment, with_git_settings
+from app.sandbox.environment import MARKER
 from app.sandbox.guard import Guard
 from app.sandbox.keeping import Keeping
 from app.sandbox.own_process import can_confine, hide_memory
@@ -19,28 +19,32 @@ from app.sandbox.process_tree import PLATFORM, end_tree
 class InPlaceRun:
     """The workspace itself, under guard."""
 
-    def __init__(self, guard: Guard, keeping: Keeping, writable: Sequence[Path]) -> None:
+    def __init__(
+        self, guard: Guard, keeping: Keeping, writable: Sequence[Path], variables: Mapping[str, str]
+    ) -> None:
         """Take a workspace that is guarded.
 
         Args:
             guard: It is held, has kept what there is, and has laid over it what is pending.
             keeping: Judges the paths.
             writable: What else may be written, where the kernel can see to that.
+            variables: The environment of what runs.
         """
         self._guard = guard
         self._keeping = keeping
         self._writable = tuple(writable)
+        self._variables = variables
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> Ended:
         """Run a program; raises StartFailed."""
         marker = uuid.uuid4().hex
-        environment = with_git_settings(command_environment(os.environ, marker))
+        environment = {**self._variables, MARKER: marker}
         where = self._guard.root / folder
         if PLATFORM == "linux":
             hide_memory()
             steps = ["folder", str(where)]
             if can_confine():
-                for path in (self._guard.root, *self._writable, Path("/dev"), Path("/proc")):
+                for path in (self._guard.root, *self._writable, *DEVICES):
                     steps += ["write-below", str(path)]
             hold = (self._guard.lock,)
             return await run_enclosed(

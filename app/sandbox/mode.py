@@ -27,6 +27,8 @@ class ProbeResult:
     """Why it is none of the better ways."""
     confined: bool = True
     """Whether a command is kept from writing outside the workspace, apart from some places."""
+    blocks_abstract_sockets: bool = True
+    """Whether it is kept from sockets without a path, on which for instance an X11 display listens."""
 
 
 class ChangedMeanwhile(Exception):

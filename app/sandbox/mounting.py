@@ -1,49 +1,160 @@
-"""The steps of `enter.py` by which the workspace's own path shows something else, and little else can be written."""
+"""The steps of `enter.py` by which a command sees the workspace with a layer over it, and can write little else.
+
+Mounts are made from the outermost path inwards. Whatever a later mount shows is opened first, since an earlier one
+may cover it: the workspace may lie in `/tmp`, in place of which a command sees a folder of its own.
+"""
 
 import os
 import re
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from app.sandbox.access import Access, is_below
+from app.sandbox.caches import CacheLayers
 from app.sandbox.keeping import Keeping
-from app.sandbox.places import Access
+from app.workspace.git import repository
 
+MADE_CACHES = "/tmp/.signoff-caches"
+"""Where a command sees the folder of caches that the user does not have, and of bytecode."""
+_SHARED_MEMORY = Path("/dev/shm")
 _MOUNTS = Path("/proc/self/mountinfo")
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
-def mount_steps(root: Path, own: Path, access: Access, keeping: Keeping, over: Sequence[str]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class LayerFolders:
+    """The folders behind one overlay of a workspace; all of them lie in signoff's state folder."""
+
+    run: Path
+    """Folder of the run; has an empty folder `empty` and an empty file `nothing` in it."""
+    upper: Path
+    """Upper folder of the overlay over the workspace."""
+    temporary: Path
+    """Folder of what a command sees in place of the temporary folders."""
+    caches: CacheLayers
+
+
+def mount_steps(root: Path, folders: LayerFolders, access: Access, keeping: Keeping) -> list[str]:
     """All steps, in a mount namespace.
 
     Args:
-        root: The workspace.
-        own: The run's folder, with an empty folder `empty` and an empty file `nothing` in it.
-        access: What else may be written, and what is hidden.
+        root: The workspace; resolved.
+        folders: What the mounts are made of.
+        access: What else may be written or seen.
         keeping: Judges what is mounted in the workspace.
-        over: The step that lays something over it.
+
+    Raises:
+        OSError: A folder can't be made.
     """
-    writable = [*map(str, access.writable), str(own)]
-    steps = ["namespaces"]
-    for path in writable:
-        steps += ["bind", path]
-    steps.append("read-only")
-    for path in writable:
-        steps += ["writable", path]
-    steps += over
+    mounts = dict.fromkeys(_mounts(root, folders, access, keeping))
+    ordered = sorted(mounts, key=lambda mount: len(mount.target.parts))
+    steps = ["namespaces", "read-only"]
+    for path in dict.fromkeys((folders.run, folders.temporary, folders.caches.folder)):
+        steps += ["writable", str(path)]
+    for source in dict.fromkeys(source for mount in ordered for source in mount.sources):
+        steps += ["keep", str(source)]
+    for mount in ordered:
+        steps += mount.step
+    return [*steps, "terminals", "no-abstract-sockets"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Mount:
+    target: Path
+    step: tuple[str, ...]
+    sources: tuple[Path, ...] = ()
+    """What must be opened before anything is mounted."""
+
+
+def _mounts(root: Path, folders: LayerFolders, access: Access, keeping: Keeping) -> Iterator[_Mount]:
+    # A new one each time: to the kernel a volatile one that was in use looks like that of a crash.
+    work = Path(tempfile.mkdtemp(prefix="work-", dir=folders.run))
+    yield _Mount(root, ("overlay", str(root), str(folders.upper), str(work)), (root, folders.upper, work))
     for mounted in mounts_below(root):
-        ignored = keeping.ignores(mounted, is_folder=(root / mounted).is_dir())
-        steps += ["through", mounted, f"{root}/{mounted}", "writable" if ignored else "read-only"]
-    for place in access.writable:
-        # A home that is the workspace has its caches in it.
-        if place != root and place.is_relative_to(root):
-            steps += ["through", str(place.relative_to(root)), str(place), "writable"]
-    repository = root / ".git"
-    if os.path.lexists(repository) and not repository.is_symlink():
-        steps += ["through", ".git", f"{root}/.git", "read-only"]
-    # What the empty ones lie in comes last.
-    for hidden in sorted(access.hidden, key=own.is_relative_to):
-        steps += ["hide", str(hidden), str(own / "empty" if hidden.is_dir() else own / "nothing")]
-    return [*steps, "terminals"]
+        mode = "writable" if keeping.ignores(mounted, is_folder=(root / mounted).is_dir()) else "read-only"
+        yield _through(root, mounted, mode)
+    for cache in access.caches:
+        if cache != root:
+            upper, work = folders.caches.upper(cache), folders.caches.work()
+            yield _Mount(cache, ("cache-layer", str(cache), str(upper), str(work)), (cache, upper, work))
+    yield from _temporary(root, folders, access)
+    covered = [*access.temporary, *access.caches]
+    repositories = [path for path in _git_folders(root) if not path.is_relative_to(root)]
+    for path in access.writable:
+        if path != root:
+            yield _shown(path, "writable")
+    for path in (*access.shown, *(each for each in repositories if is_below(each, (*covered, *access.writable)))):
+        if path != root:
+            yield _shown(path, "read-only")
+    for protected in (root, *repositories, *access.hidden):
+        for above in protected.parents:
+            # A folder above could be moved away with all that is in it; a place where something is mounted can't.
+            if any(above != each and above.is_relative_to(each) for each in access.writable):
+                yield _shown(above, "writable")
+    for inside in _read_only_inside(root):
+        yield _through(root, inside, "read-only")
+    yield from _hidden(folders, access)
+
+
+def _temporary(root: Path, folders: LayerFolders, access: Access) -> Iterator[_Mount]:
+    for number, path in enumerate(access.temporary):
+        if path == root:
+            continue
+        if path == _SHARED_MEMORY:
+            yield _Mount(path, ("memory", str(path)))
+            continue
+        own = folders.temporary / str(number)
+        if not own.is_dir():
+            own.mkdir()
+            own.chmod(0o1777)
+        yield _Mount(path, ("cover", str(path), str(own)), (own,))
+    made = folders.caches.made
+    yield _Mount(Path(MADE_CACHES), ("cover", MADE_CACHES, str(made)), (made,))
+
+
+def _hidden(folders: LayerFolders, access: Access) -> Iterator[_Mount]:
+    empty, nothing = folders.run / "empty", folders.run / "nothing"
+    for number, path in enumerate(access.hidden):
+        inside = [each for each in access.opened if path in each.parents]
+        if inside:
+            replacement = folders.run / f"replacement-{number}"
+            replacement.mkdir(exist_ok=True)
+            yield _Mount(path, ("cover", str(path), str(replacement)), (replacement,))
+        else:
+            instead = empty if path.is_dir() else nothing
+            yield _Mount(path, ("hide", str(path), str(instead)), (instead,))
+    for path in access.opened:
+        if is_below(path, (*access.hidden, *access.temporary)):
+            yield _shown(path, "writable")
+
+
+def _shown(path: Path, mode: str) -> _Mount:
+    return _Mount(path, ("show", str(path), mode), (path,))
+
+
+def _through(root: Path, inside: str, mode: str) -> _Mount:
+    return _Mount(root / inside, ("through", inside, f"{root}/{inside}", mode))
+
+
+def _git_folders(root: Path) -> list[Path]:
+    """The resolved folders of the repository that the workspace is part of, wherever they lie."""
+    found = repository(root)
+    if found is None:
+        return []
+    folders = {Path(os.path.realpath(path)) for path in (found.top / ".git", found.folder, found.shared)}
+    return sorted(path for path in folders if path.exists())
+
+
+def _read_only_inside(root: Path) -> list[str]:
+    """What git keeps in the workspace, by workspace path: its hooks and settings run whatever stands in them."""
+    found = {path.relative_to(root).as_posix() for path in _git_folders(root) if path.is_relative_to(root)}
+    entry = root / ".git"
+    if os.path.lexists(entry) and not entry.is_symlink():
+        found.add(".git")
+    found.discard(".")
+    return sorted(path for path in found if not any(path.startswith(f"{other}/") for other in found))
 
 
 def mounts_below(root: Path) -> list[str]:

@@ -1,43 +1,46 @@
 """A run on an overlay: its files lie over the workspace's own path, in a mount namespace of their own."""
 
-import os
-import tempfile
 import uuid
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
+from app.sandbox.access import Access
 from app.sandbox.changes import Pending
 from app.sandbox.enclosed import run_enclosed
-from app.sandbox.environment import command_environment, with_git_settings
-from app.sandbox.mounting import mount_steps
-from app.sandbox.places import Access
+from app.sandbox.environment import MARKER
+from app.sandbox.mounting import LayerFolders, mount_steps
 from app.sandbox.process import Ended, Output
 from app.sandbox.written_layer import WrittenLayer
 from app.workspace.paths import Workspace
 
 
 class OverlayRun(WrittenLayer):
-    """The workspace with a layer over it, as long as its folder exists."""
+    """The workspace with a layer over it, as long as its folders exist."""
 
-    def __init__(self, workspace: Workspace, folder: Path, access: Access, pending: Pending) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        folders: LayerFolders,
+        access: Access,
+        variables: Mapping[str, str],
+        pending: Pending,
+    ) -> None:
         """Nothing is written yet.
 
         Args:
             workspace: What is below.
-            folder: An empty folder of the run's own, outside the workspace.
-            access: What else may be written, and what is hidden.
+            folders: What the layer is made of; they are empty.
+            access: What else may be written or seen.
+            variables: The environment of what runs.
             pending: What lies over the workspace.
         """
-        super().__init__(workspace, folder / "upper", pending)
-        self._folder = folder
+        super().__init__(workspace, folders.upper, pending)
+        self._folders = folders
         self._access = access
+        self._variables = variables
 
     def prepare(self) -> None:
         """Fill the layer. Raises OSError."""
-        for name in ("upper", "empty"):
-            (self._folder / name).mkdir()
-        (self._folder / "upper").chmod(self._root.stat().st_mode & 0o7777)
-        (self._folder / "nothing").touch()
+        self._layer.chmod(self._root.stat().st_mode & 0o7777)
         self._upper.fill()
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> Ended:
@@ -52,13 +55,7 @@ class OverlayRun(WrittenLayer):
         Raises:
             StartFailed: It could not be started.
         """
-        steps = [*self._steps(), "folder", str(self._root / folder)]
-        environment = with_git_settings(command_environment(os.environ, uuid.uuid4().hex))
+        steps = mount_steps(self._root, self._folders, self._access, self._keeping)
+        environment = {**self._variables, MARKER: uuid.uuid4().hex}
+        steps += ["folder", str(self._root / folder)]
         return await run_enclosed(steps, program, environment=environment, seconds=seconds, output=output)
-
-    def _steps(self) -> list[str]:
-        own = self._folder
-        # A new one each time: to the kernel a volatile one that was in use looks like that of a crash.
-        work = tempfile.mkdtemp(prefix="work-", dir=own)
-        over = ["overlay", str(self._root), str(own / "upper"), work]
-        return mount_steps(self._root, own, self._access, self._keeping, over)

@@ -1,24 +1,34 @@
 """Chooses, once for a workspace, how commands run on it, and opens the runs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import hashlib
+import os
+import weakref
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
+from app.sandbox.access import DEVICES, Access, CommandPermissions, access
+from app.sandbox.caches import CACHE_FOLDER, cache_variables, fresh_layers, kept_layers, prune_layers
 from app.sandbox.changes import Leaf, Pending
 from app.sandbox.enclosed import StepFailed
+from app.sandbox.environment import command_environment, with_git_settings
 from app.sandbox.guard import Guard, guard_of
 from app.sandbox.in_place_run import InPlaceRun
 from app.sandbox.keeping import Keeping
 from app.sandbox.mode import ProbeResult, Run, SandboxMode
+from app.sandbox.mounting import MADE_CACHES, LayerFolders
 from app.sandbox.overlay_run import OverlayRun
-from app.sandbox.own_process import can_confine
-from app.sandbox.places import DEVICES, access, without_workspace
+from app.sandbox.own_process import can_block_abstract_sockets, can_confine
 from app.sandbox.process import StartFailed
 from app.sandbox.run_folders import clear_left_over, run_folder
+from app.sandbox.sockets import opened_variables
 from app.sandbox.standing_layer import StandingLayer
 from app.sandbox.uncancelled import to_its_end
 from app.workspace.paths import Workspace
+
+_NO_PERMISSIONS = CommandPermissions()
 
 
 class Sandbox:
@@ -30,90 +40,111 @@ class Sandbox:
         state: Path,
         *,
         own: Sequence[Path],
-        writable: Sequence[str] = (),
+        permissions: CommandPermissions = _NO_PERMISSIONS,
+        environment: Mapping[str, str] = os.environ,
         modes: Sequence[SandboxMode] = tuple(SandboxMode),
     ) -> None:
         """Nothing is tried yet.
 
         Args:
             workspace: Whose commands.
-            state: A folder for what exists as long as a run.
+            state: A folder for what exists as long as a run, and for the layers over caches.
             own: signoff's own folders, which no command sees.
-            writable: What the user lets commands write besides the usual.
+            permissions: What the user opens to commands.
+            environment: signoff's own.
             modes: What may be chosen from; in place is always possible.
         """
         self._workspace = workspace
-        self._state = state
+        # Mounts are made by resolved paths: a link on the way to the state folder must not hide it from itself.
+        self._state = Path(os.path.realpath(state))
         self._own = tuple(own)
-        self._writable = tuple(writable)
+        self.permissions = permissions
+        self._environment = environment
         self._modes = tuple(modes)
         self._probing = asyncio.Lock()
         self._probed: ProbeResult | None = None
-
-    @property
-    def writable(self) -> tuple[Path, ...]:
-        """What commands may write outside the workspace."""
-        return access(self._writable, self._own).writable
+        self._layered = True
+        self._temporary: Path | None = None
+        self._stack = ExitStack()
+        self.close = weakref.finalize(self, self._stack.close)
+        """Removes the temporary folder of the session's commands."""
 
     async def probe(self) -> ProbeResult:
         """How commands run here; found out when first asked."""
         async with self._probing:
             if self._probed is None:
-                await asyncio.to_thread(clear_left_over, self._state)
+                await asyncio.to_thread(self._clear)
                 self._probed = await self._probe()
             return self._probed
 
     @asynccontextmanager
-    async def open(self, pending: Pending) -> AsyncIterator[Run]:
+    async def open(self, pending: Pending, *, keep: bool = False) -> AsyncIterator[Run]:
         """The workspace with these changes over it; what is not read or written through is gone at the end.
+
+        Args:
+            pending: What lies over the workspace.
+            keep: What runs sees what an earlier command of the session has written to the temporary folder, and an
+                earlier one of this workspace to the caches, and leaves what it writes there to later ones.
 
         Raises:
             OSError: There is no room for it.
         """
+        is_layer = (await self.probe()).mode is SandboxMode.OVERLAY
         opened: AbstractAsyncContextManager[Run] = (
-            self._overlay(pending) if (await self.probe()).mode is SandboxMode.OVERLAY else self._in_place(pending)
+            self._overlay(pending, keep=keep) if is_layer else self._in_place(pending)
         )
         async with opened as run:
             yield run
 
     @asynccontextmanager
-    async def stand(self, writable: Sequence[str] = ()) -> AsyncIterator[StandingLayer]:
+    async def stand(self, name: str, writable: Sequence[str] = ()) -> AsyncIterator[StandingLayer]:
         """A layer for a program that runs for long; only where commands run on an overlay.
 
         Args:
+            name: Of the program: its writes to caches are kept for the next one of this name.
             writable: What else this program may write outside the workspace.
 
         Raises:
             OSError: There is no room for it.
         """
-        with ExitStack() as stack:
-            folder = await to_its_end(asyncio.to_thread(stack.enter_context, run_folder(self._state)))
-            may = access((*self._writable, *writable), self._own)
-            layer = StandingLayer(self._workspace, folder, may)
+        async with self._folders(f"server-{name}") as folders:
+            may = self._access(writable)
+            layer = StandingLayer(self._workspace, folders, may, self._variables(may, MADE_CACHES, bytecode=True))
             await to_its_end(asyncio.to_thread(layer.prepare))
-            try:
-                yield layer
-            finally:
-                await asyncio.to_thread(stack.close)
+            yield layer
 
-    def read_only_steps(self, writable: Sequence[str] = ()) -> list[str]:
-        """The steps by which a program can write nothing of the workspace; none where the kernel lacks Landlock."""
-        if not can_confine():
-            return []
-        may = without_workspace(access((*self._writable, *writable), self._own), self._workspace.root)
-        places = (*may.writable, *DEVICES)
-        return [word for path in places for word in ("write-below", str(path))]
+    @asynccontextmanager
+    async def confine(
+        self, name: str, writable: Sequence[str] = ()
+    ) -> AsyncIterator[tuple[list[str], dict[str, str]]]:
+        """The steps and variables for a program that can write nothing of the workspace, by Landlock.
+
+        Args:
+            name: As of `stand`.
+            writable: As of `stand`.
+
+        Raises:
+            OSError: There is no room for it.
+        """
+        async with self._folders(f"server-{name}") as folders:
+            root = self._workspace.root
+            named = self._access(writable).writable
+            kept = [path for path in named if not root.is_relative_to(path) and not path.is_relative_to(root)]
+            places = (*kept, *self._places(folders), *DEVICES)
+            yield [word for path in places for word in ("write-below", str(path))], self._confined_variables(folders)
 
     @asynccontextmanager
     async def _in_place(self, pending: Pending) -> AsyncIterator[InPlaceRun]:
         guard, keeping = self._guard(), Keeping(self._workspace, pending)
-        with ExitStack() as stack:
-            await to_its_end(asyncio.to_thread(stack.enter_context, guard.held()))
-            try:
-                await to_its_end(asyncio.to_thread(guard.keep, keeping, pending))
-                yield InPlaceRun(guard, keeping, self.writable)
-            finally:
-                await to_its_end(asyncio.to_thread(guard.restore, keeping))
+        async with self._folders("commands", keep=True) as folders:
+            with ExitStack() as stack:
+                await to_its_end(asyncio.to_thread(stack.enter_context, guard.held()))
+                try:
+                    await to_its_end(asyncio.to_thread(guard.keep, keeping, pending))
+                    writable = (*self._access().writable, *self._places(folders))
+                    yield InPlaceRun(guard, keeping, writable, self._confined_variables(folders))
+                finally:
+                    await to_its_end(asyncio.to_thread(guard.restore, keeping))
 
     def put_back(self, *, patient: bool = True) -> str:
         """Put back what a command in place has changed that was cut off; a line for the user if there was one.
@@ -131,23 +162,89 @@ class Sandbox:
         return guard_of(self._workspace.root, self._state)
 
     @asynccontextmanager
-    async def _overlay(self, pending: Pending) -> AsyncIterator[OverlayRun]:
-        with ExitStack() as stack:
-            folder = await to_its_end(asyncio.to_thread(stack.enter_context, run_folder(self._state)))
-            run = OverlayRun(self._workspace, folder, access(self._writable, self._own), pending)
+    async def _overlay(self, pending: Pending, *, keep: bool = False) -> AsyncIterator[OverlayRun]:
+        async with self._folders("commands" if keep else "", keep=keep) as folders:
+            may = self._access()
+            variables = self._variables(may, MADE_CACHES, bytecode=keep)
+            run = OverlayRun(self._workspace, folders, may, variables, pending)
             await to_its_end(asyncio.to_thread(run.prepare))
+            yield run
+
+    @asynccontextmanager
+    async def _folders(self, kept: str, *, keep: bool = False) -> AsyncIterator[LayerFolders]:
+        """The folders of a run, as long as it takes.
+
+        Args:
+            kept: The name under which its caches are kept; empty if they are not.
+            keep: Its temporary folder is that of the session's commands.
+        """
+        with ExitStack() as stack:
+            folders = await to_its_end(asyncio.to_thread(self._make_folders, stack, kept, keep))
             try:
-                yield run
+                yield folders
             finally:
                 # There may be much of it to remove.
-                await asyncio.to_thread(stack.close)
+                await to_its_end(asyncio.to_thread(stack.close))
+
+    def _make_folders(self, stack: ExitStack, kept: str, keep: bool) -> LayerFolders:
+        folder = stack.enter_context(run_folder(self._state))
+        for name in ("upper", "empty"):
+            (folder / name).mkdir()
+        (folder / "nothing").touch()
+        temporary = folder / "tmp"
+        if keep:
+            if self._temporary is None:
+                self._temporary = self._stack.enter_context(run_folder(self._state))
+            temporary = self._temporary
+        else:
+            temporary.mkdir()
+        if kept:
+            workspace = hashlib.sha256(os.fsencode(self._workspace.root)).hexdigest()[:16]
+            layers = stack.enter_context(
+                kept_layers(self._state / CACHE_FOLDER / workspace / kept, folder / "caches")
+            )
+        else:
+            layers = fresh_layers(folder / "caches")
+        return LayerFolders(folder, folder / "upper", temporary, layers)
+
+    def _access(self, writable: Sequence[str] = ()) -> Access:
+        permissions = replace(self.permissions, writable=(*self.permissions.writable, *writable))
+        return access(permissions, self._own, layered=self._layered, environment=self._environment)
+
+    def _variables(self, may: Access, made: str, *, bytecode: bool) -> dict[str, str]:
+        """The environment of a command, without its marker.
+
+        Args:
+            may: What it may write and see.
+            made: The folder of caches without a layer, as the command sees it.
+            bytecode: Python keeps what it compiles there. Else it reads what lies beside the sources.
+        """
+        named = (*self.permissions.variables, *opened_variables(self.permissions.sockets))
+        variables = with_git_settings(command_environment(self._environment, "", named))
+        variables |= cache_variables(made, self._environment, may.caches)
+        return variables | ({"PYTHONPYCACHEPREFIX": f"{made}/python"} if bytecode else {})
+
+    def _confined_variables(self, folders: LayerFolders) -> dict[str, str]:
+        without_layers = access(self.permissions, self._own, layered=False, environment=self._environment)
+        variables = self._variables(without_layers, str(folders.caches.made), bytecode=True)
+        return {**variables, "TMPDIR": str(folders.temporary)}
+
+    @staticmethod
+    def _places(folders: LayerFolders) -> tuple[Path, ...]:
+        """What a program may write that is on no layer."""
+        return folders.temporary, folders.caches.made
+
+    def _clear(self) -> None:
+        """Remove what runs that died have left, and layers over caches that are too old or too large."""
+        clear_left_over(self._state)
+        prune_layers(self._state / CACHE_FOLDER, everything=False)
 
     async def _probe(self) -> ProbeResult:
         if SandboxMode.OVERLAY not in self._modes:
-            return ProbeResult(SandboxMode.IN_PLACE, "it is not wanted", can_confine())
+            return ProbeResult(SandboxMode.IN_PLACE, "it is not wanted", can_confine(), can_block_abstract_sockets())
         if why_not := await self._why_no_overlay():
-            return ProbeResult(SandboxMode.IN_PLACE, why_not, can_confine())
-        return ProbeResult(SandboxMode.OVERLAY)
+            return ProbeResult(SandboxMode.IN_PLACE, why_not, can_confine(), can_block_abstract_sockets())
+        return ProbeResult(SandboxMode.OVERLAY, blocks_abstract_sockets=can_block_abstract_sockets())
 
     async def _why_no_overlay(self) -> str:
         try:
@@ -155,6 +252,9 @@ class Sandbox:
                 ended = await run.execute(["/bin/sh", "-c", _TRIAL], folder=".", seconds=10, output=lambda _: None)
                 found = await run.changes()
         except StepFailed as failed:
+            if failed.step == "cache-layer" and self._layered:
+                self._layered = False
+                return await self._why_no_overlay()
             return _WHY_NOT.get(failed.step, str(failed))
         except (OSError, StartFailed) as error:
             return str(error)
@@ -168,7 +268,6 @@ _TRIAL = f"mkdir {_PROBE}.1 && echo > {_PROBE}.1/file && mv {_PROBE}.1 {_PROBE}.
 _NO_NAMESPACES = "the system does not let users make namespaces"
 _WHY_NOT = {
     "namespaces": _NO_NAMESPACES,
-    "bind": _NO_NAMESPACES,
     "read-only": "the kernel is older than 5.12, or does not let a mount be made read-only",
     "overlay": "the system does not let users mount an overlay here",
     "start": "the system does not let users mount a /proc of their own",

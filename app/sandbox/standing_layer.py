@@ -8,14 +8,14 @@ has written by the time it answers is looked at; whatever is not, is gone at the
 While any of that is done nothing of the program runs (`StandingProcess.still`): it could make a link of a folder.
 """
 
-import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
+from app.sandbox.access import Access
 from app.sandbox.changes import Pending
 from app.sandbox.keeping import Keeping
 from app.sandbox.listing import Facts, facts_of
-from app.sandbox.mounting import mount_steps
-from app.sandbox.places import Access
+from app.sandbox.mounting import LayerFolders, mount_steps
 from app.sandbox.run_folders import remove_tree
 from app.sandbox.upper import Upper
 from app.sandbox.written_layer import WrittenLayer
@@ -25,32 +25,31 @@ from app.workspace.paths import Workspace
 class StandingLayer(WrittenLayer):
     """The layer, as long as its folder exists."""
 
-    def __init__(self, workspace: Workspace, folder: Path, access: Access) -> None:
+    def __init__(
+        self, workspace: Workspace, folders: LayerFolders, access: Access, variables: Mapping[str, str]
+    ) -> None:
         """Nothing is written yet.
 
         Args:
             workspace: What is below.
-            folder: An empty folder of the layer's own, outside the workspace.
-            access: What else may be written, and what is hidden.
+            folders: What the layer is made of; they are empty.
+            access: What else may be written or seen.
+            variables: The environment of the program.
         """
-        super().__init__(workspace, folder / "upper", {})
+        super().__init__(workspace, folders.upper, {})
         self._workspace = workspace
-        self._folder = folder
+        self._folders = folders
         self._access = access
+        self.variables = variables
         self._seen: dict[str, Facts] = {}
 
     def prepare(self) -> None:
         """Make an empty layer. Raises OSError."""
-        for name in ("upper", "empty"):
-            (self._folder / name).mkdir()
         self._layer.chmod(self._root.stat().st_mode & 0o7777)
-        (self._folder / "nothing").touch()
 
     def steps(self) -> list[str]:
         """The steps of `enter.py` by which a program is put on it, once. Raises OSError."""
-        work = tempfile.mkdtemp(prefix="work-", dir=self._folder)
-        over = ["overlay", str(self._root), str(self._layer), work]
-        return mount_steps(self._root, self._folder, self._access, self._keeping, over)
+        return mount_steps(self._root, self._folders, self._access, self._keeping)
 
     def lay(self, pending: Pending) -> None:
         """Have nothing in the layer but these changes; whoever runs on it has to look anew. Raises OSError."""

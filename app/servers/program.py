@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.config.server_table import ServerTable
 from app.sandbox.changes import Pending
-from app.sandbox.environment import command_environment, with_git_settings
+from app.sandbox.environment import MARKER, command_environment, with_git_settings
 from app.sandbox.own_process import hide_memory
 from app.sandbox.process import StartFailed
 from app.sandbox.sandbox import Sandbox
@@ -63,6 +63,7 @@ class Program:
 
 
 async def start_program(
+    name: str,
     table: ServerTable,
     reach: Reach,
     sandbox: Sandbox,
@@ -75,6 +76,7 @@ async def start_program(
     """Start a server.
 
     Args:
+        name: Of the server.
         table: What to start, with all variables replaced.
         reach: How far its writes may go.
         sandbox: Where layers come from.
@@ -87,17 +89,21 @@ async def start_program(
         ConnectionLost: It could not be started; the message says why.
     """
     folder = _folder(root, table.cwd)
-    variables = with_git_settings({**command_environment(environment, uuid.uuid4().hex), **table.env})
-    program = [_found(table.command, folder, variables.get("PATH", os.defpath)), *table.args]
+    path = table.env.get("PATH") or environment.get("PATH") or os.defpath
+    program = [_found(table.command, folder, path), *table.args]
     hide_memory()
     async with AsyncExitStack() as stack:
-        layer, steps = None, []
+        layer: StandingLayer | None = None
+        steps: list[str] = []
         try:
             if reach is Reach.LAYER:
-                layer = await stack.enter_async_context(sandbox.stand(table.writable))
-                steps = layer.steps()
+                layer = await stack.enter_async_context(sandbox.stand(name, table.writable))
+                steps, variables = layer.steps(), layer.variables
             elif reach is Reach.READ_ONLY:
-                steps = sandbox.read_only_steps(table.writable)
+                steps, variables = await stack.enter_async_context(sandbox.confine(name, table.writable))
+            else:
+                variables = with_git_settings(command_environment(environment, "", sandbox.permissions.variables))
+            variables = {**variables, **table.env, MARKER: uuid.uuid4().hex}
             process = await start_standing(steps, program, folder=folder, environment=variables)
         except (OSError, StartFailed, ValueError) as error:
             raise ConnectionLost(f"it could not be started: {error}") from error

@@ -274,6 +274,7 @@ class Server:
             self._connection = await asyncio.to_thread(self._address, table)
         else:
             self._program = program = await start_program(
+                self.name,
                 table,
                 reach,
                 self._sandbox(),

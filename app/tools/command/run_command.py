@@ -69,14 +69,14 @@ class RunCommand(Tool):
         probe = await sandbox.probe()
         if context.planning and probe.mode is SandboxMode.IN_PLACE:
             raise ToolError(f"Plan mode: not on your own files. Commands here {doctor_words(probe)}.")
-        notes = permission_notes(probe, sandbox.writable, planning=context.planning)
+        notes = permission_notes(probe, sandbox.permissions, planning=context.planning)
         answer = await context.confirm(Confirmation("command", "Run a command?", arguments.command, folder, notes))
         if not answer.allowed:
             raise Rejected("The user did not allow this command. It did not run.", answer.feedback)
         _check_folder(context, folder)
         try:
             pending = await asyncio.to_thread(context.draft.laid_over)
-            async with sandbox.open(pending) as run:
+            async with sandbox.open(pending, keep=True) as run:
                 output, changes = await self._in(run, arguments, folder, context)
                 if probe.mode is SandboxMode.IN_PLACE and (pending or changes):
                     output = replace(output, text=f"{IN_PLACE_TOLD}\n{output.text}")

@@ -3,9 +3,8 @@
 import errno
 import os
 import re
-from collections.abc import Sequence
-from pathlib import Path
 
+from app.sandbox.access import CommandPermissions
 from app.sandbox.mode import ProbeResult, SandboxMode
 
 IN_PLACE_TOLD = "[ran directly on the files; staged edits were written there for it; all of that was put back]"
@@ -19,18 +18,23 @@ FOLDER_TOLD = "[rename(2) can't move a folder that was there before: mv, which c
 _GIT_REFUSED = re.compile(r"\.git(?:/[^\n]{0,200})?'?: (?:Read-only file system|Permission denied)")
 _FOLDER_REFUSED = os.strerror(errno.EXDEV)
 _IGNORED = "What git ignores is written at its end; Escape throws that away, too."
+_NOTHING_OUTSIDE = "Outside the workspace it writes nothing."
+_ABSTRACT_SOCKETS = (
+    "This kernel (before Linux 6.12) does not keep it from sockets without a path: it can reach an X11 display."
+)
 _PLAN = "Plan mode: what it changes in the workspace is thrown away."
 
 
-def permission_notes(probe: ProbeResult, writable: Sequence[Path], *, planning: bool) -> tuple[str, ...]:
+def permission_notes(probe: ProbeResult, permissions: CommandPermissions, *, planning: bool) -> tuple[str, ...]:
     """What the user has to know before a yes, the most important first, of which there may be room for a few words.
 
     Args:
         probe: How commands run here; in plan mode never in place.
-        writable: What they may write outside the workspace.
+        permissions: What the user's configuration opens to them.
         planning: Nothing that it changes is kept.
     """
-    places = ", ".join(map(short, writable))
+    places = ", ".join(permissions.writable)
+    outside = f"Outside the workspace it writes {places}, and nothing else." if places else _NOTHING_OUTSIDE
     kept = "what it changes will wait as a proposal."
     at_its_end = "" if planning else f" {_IGNORED}"
     no_layer = f"There is no layer over your files, since {probe.why_not}."
@@ -38,17 +42,19 @@ def permission_notes(probe: ProbeResult, writable: Sequence[Path], *, planning: 
         case SandboxMode.OVERLAY:
             notes = [
                 "What it changes in your files will wait as a proposal.",
-                f"Written at once: {places}; nothing else outside the workspace.{at_its_end}",
+                f"{outside}{at_its_end}",
             ]
         case SandboxMode.IN_PLACE:
             notes = [
                 f"This runs directly on your files; they are put back, and {kept}",
                 f"{no_layer} While it runs they hold what is staged, and "
                 "nothing can be approved. Change nothing then: that would count as the command's.",
-                f"Outside the workspace it can write {places}, and nothing else."
-                if probe.confined
-                else "Nothing keeps it from writing outside the workspace.",
+                outside if probe.confined else "Nothing keeps it from writing outside the workspace.",
             ]
+    if permissions.sockets:
+        notes.append(f"By your configuration it reaches {', '.join(permissions.sockets)}.")
+    if not probe.blocks_abstract_sockets:
+        notes.append(_ABSTRACT_SOCKETS)
     return (_PLAN, *notes[1:]) if planning else tuple(notes)
 
 
@@ -65,9 +71,3 @@ def doctor_words(probe: ProbeResult) -> str:
             return "run on a layer over the workspace; what they change waits as a proposal"
         case SandboxMode.IN_PLACE:
             return f"run directly on your files, and what they change is put back, since {probe.why_not}"
-
-
-def short(path: Path) -> str:
-    """A path with `~` for the home."""
-    home = Path.home()
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) and path != home else str(path)

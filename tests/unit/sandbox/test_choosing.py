@@ -8,6 +8,7 @@ import pytest
 from app.sandbox import mounting
 from app.sandbox import sandbox as choosing
 from app.sandbox.mode import ProbeResult, SandboxMode
+from app.sandbox.own_process import can_block_abstract_sockets
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 
@@ -29,7 +30,9 @@ async def test_it_is_a_layer_wherever_an_overlay_can_be_mounted(root: Path, tmp_
     mount = ["unshare", "-Urm", "mount", "-t", "overlay", "overlay", "-o", over, str(root)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("there is none here")
-    assert await chosen(root, tmp_path / "runs", *SandboxMode) == ProbeResult(SandboxMode.OVERLAY)
+    assert await chosen(root, tmp_path / "runs", *SandboxMode) == ProbeResult(
+        SandboxMode.OVERLAY, blocks_abstract_sockets=can_block_abstract_sockets()
+    )
 
 
 async def test_without_room_for_runs_it_is_in_place(root: Path, tmp_path: Path) -> None:
@@ -47,15 +50,13 @@ async def test_a_layer_on_which_nothing_can_be_tried_is_none(
     assert probe.why_not == "a layer over this file system does not hold what is written"
 
 
-async def test_without_landlock_nothing_can_be_read_only(
+async def test_without_landlock_nothing_is_confined(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.IN_PLACE])
-    assert "write-below" in sandbox.read_only_steps()
     monkeypatch.setattr(choosing, "can_confine", lambda: False)
     probe = await sandbox.probe()
     assert (probe.mode, probe.confined) == (SandboxMode.IN_PLACE, False)
-    assert sandbox.read_only_steps() == []
 
 
 def test_where_nothing_tells_of_mounts_there_are_none(

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from app.sandbox import standing as standing_module
+from app.sandbox.access import CommandPermissions, access
+from app.sandbox.caches import fresh_layers
 from app.sandbox.changes import Leaf
 from app.sandbox.environment import MARKER
-from app.sandbox.places import access
+from app.sandbox.mounting import LayerFolders
 from app.sandbox.process import StartFailed
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.standing import StandingProcess, start_standing
@@ -74,7 +76,7 @@ async def test_a_layer_that_is_given_up_while_it_is_made_leaves_no_folder(
     monkeypatch.setattr(tempfile, "mkdtemp", slow)
 
     async def stand() -> None:
-        async with sandbox.stand():
+        async with sandbox.stand("server"):
             raise AssertionError("it was given up")
 
     standing = asyncio.ensure_future(stand())
@@ -85,7 +87,7 @@ async def test_a_layer_that_is_given_up_while_it_is_made_leaves_no_folder(
     await asyncio.wait({standing})
     assert standing.cancelled()
     await asyncio.to_thread(made.wait)
-    await until(lambda: not list(state.iterdir()))
+    await until(lambda: not list(state.glob("run-*")))
 
 
 async def standing(*program: str, folder: Path, steps: list[str] | None = None) -> StandingProcess:
@@ -187,8 +189,9 @@ async def test_a_pipe_that_somebody_else_holds_open_is_not_read_forever(
 
 async def test_what_was_written_and_is_gone_with_its_folder_was_not_seen(tmp_path: Path) -> None:
     (tmp_path / "workspace/d").mkdir(parents=True)
-    (tmp_path / "run").mkdir()
-    layer = StandingLayer(Workspace(tmp_path / "workspace"), tmp_path / "run", access((), ()))
+    (tmp_path / "run/upper").mkdir(parents=True)
+    folders = LayerFolders(tmp_path / "run", tmp_path / "run/upper", tmp_path, fresh_layers(tmp_path / "caches"))
+    layer = StandingLayer(Workspace(tmp_path / "workspace"), folders, access(CommandPermissions(), ()), {})
     layer.prepare()
     layer.lay({"d/e/file": Leaf(b"waits\n", 0o644)})
     layer.note_seen()

@@ -1,9 +1,8 @@
 """What the permission question says of the way in which a command would run: the difference, before all else."""
 
-from pathlib import Path
-
 import pytest
 
+from app.sandbox.access import CommandPermissions
 from app.sandbox.mode import ProbeResult, SandboxMode
 from app.tools.command.wording import doctor_words, failure_notes, permission_notes
 
@@ -16,17 +15,17 @@ DIFFERENCE = {
 @pytest.mark.parametrize("way", list(SandboxMode))
 def test_the_first_words_tell_the_ways_apart_and_every_one_says_why_it_is_no_better(way: SandboxMode) -> None:
     probe = ProbeResult(way, "" if way is SandboxMode.OVERLAY else "the reason", confined=True)
-    notes = permission_notes(probe, [Path("/tmp")], planning=False)
+    notes = permission_notes(probe, CommandPermissions(("~/.foo",)), planning=False)
     assert notes[0].startswith(DIFFERENCE[way]) and "proposal" in notes[0]
-    assert "/tmp" in notes[-1]
+    assert "~/.foo" in notes[-1]
     for said in (" ".join(notes), doctor_words(probe)):
         assert ("the reason" in said) is (way is not SandboxMode.OVERLAY)
 
 
 @pytest.mark.parametrize("way", [way for way in SandboxMode if way is not SandboxMode.IN_PLACE])
 def test_in_plan_mode_it_still_says_where_it_runs_and_what_is_written_elsewhere(way: SandboxMode) -> None:
-    notes = permission_notes(ProbeResult(way, "the reason"), [Path("/tmp")], planning=True)
-    assert "thrown away" in notes[0] and "Written at once: /tmp" in notes[-1]
+    notes = permission_notes(ProbeResult(way, "the reason"), CommandPermissions(("~/.foo",)), planning=True)
+    assert "thrown away" in notes[0] and "it writes ~/.foo, and nothing else" in notes[-1]
     assert "git ignores" not in " ".join(notes)
 
 

@@ -122,12 +122,12 @@ async def test_keeps_secrets_of_the_environment(allowed: Bench, monkeypatch: pyt
     monkeypatch.setenv("OPENAI_API_KEY", "hunter2")
     monkeypatch.setenv("SOME_TOKEN", "hunter2")
     # Where programs of the user listen that act for whoever asks.
-    for name in ("TMUX", "STY", "DBUS_SESSION_BUS_ADDRESS"):
+    for name in ("TMUX", "STY", "DBUS_SESSION_BUS_ADDRESS", "NVIM", "SSH_AUTH_SOCK", "WSL_INTEROP"):
         monkeypatch.setenv(name, "hunter2")
-    monkeypatch.setenv("ORDINARY", "passed on")
+    monkeypatch.setenv("LC_ORDINARY", "passed on")
     text = (await allowed.call("run_command", command="env")).text
     assert "hunter2" not in text
-    assert "ORDINARY=passed on" in text
+    assert "LC_ORDINARY=passed on" in text
 
 
 async def test_runs_no_startup_file(allowed: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

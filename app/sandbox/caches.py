@@ -1,0 +1,221 @@
+"""The caches of package managers and compilers: commands read the user's, and write to a layer that signoff keeps.
+
+What a command wrote to a cache in place, other programs of the user would run or build from. So each cache gets an
+overlay whose upper folder lies in signoff's state folder. It is kept between commands, never merged back, and removed
+when it is too large or too old, and after a restart of the machine (the overlay is mounted without flushing, so a
+power cut could leave torn files in it).
+"""
+
+import fcntl
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.sandbox.run_folders import remove_tree
+
+MOST_BYTES = 8 * 1024**3
+"""Bytes that one kept layer may hold before the next command starts with an empty one."""
+MOST_DAYS = 14
+"""Days that one is kept from when it was made."""
+_MEASURED_AGAIN = 600.0
+"""Seconds between two measurements of a layer, which walk through all of it."""
+CACHE_FOLDER = "caches"
+"""Folder, in that of the runs, of all kept layers: one for each workspace, and in it one for each use."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_LOCK, _MADE, _BOOT, _MEASURED = "lock", "made", "boot", "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A cache of one program."""
+
+    variable: str
+    """Environment variable that moves it; empty if there is none."""
+    default: str
+    """Where it lies unless the variable says otherwise; `~` is the home."""
+    inner: tuple[str, ...] = ("",)
+    """The folders in it that hold what was downloaded or built: the rest may hold settings and programs."""
+
+
+CACHES = (
+    Cache("XDG_CACHE_HOME", "~/.cache"),
+    Cache("UV_CACHE_DIR", "~/.cache/uv"),
+    Cache("PIP_CACHE_DIR", "~/.cache/pip"),
+    Cache("POETRY_CACHE_DIR", "~/.cache/pypoetry"),
+    Cache("PRE_COMMIT_HOME", "~/.cache/pre-commit"),
+    Cache("npm_config_cache", "~/.npm"),
+    Cache("YARN_CACHE_FOLDER", "~/.cache/yarn"),
+    Cache("YARN_GLOBAL_FOLDER", "~/.yarn"),
+    Cache("npm_config_store_dir", "~/.local/share/pnpm/store"),
+    Cache("", "~/.pnpm-store"),
+    Cache("BUN_INSTALL_CACHE_DIR", "~/.bun/install/cache"),
+    Cache("DENO_DIR", "~/.cache/deno"),
+    Cache("CARGO_HOME", "~/.cargo", ("registry", "git")),
+    Cache("GOCACHE", "~/.cache/go-build"),
+    Cache("GOMODCACHE", "~/go/pkg/mod"),
+    Cache("", "~/.m2/repository"),
+    Cache("GRADLE_USER_HOME", "~/.gradle", ("caches",)),
+    Cache("", "~/.ivy2/cache"),
+    Cache("NUGET_PACKAGES", "~/.nuget/packages"),
+    Cache("PUB_CACHE", "~/.pub-cache"),
+    Cache("CONAN_HOME", "~/.conan2", ("p",)),
+    Cache("CCACHE_DIR", "~/.ccache"),
+    Cache("COMPOSER_CACHE_DIR", "~/.cache/composer"),
+    Cache("", "~/Library/Caches"),
+)
+
+
+def cache_folders(environment: Mapping[str, str]) -> list[Path]:
+    """The resolved paths of the user's caches that exist, without those that lie in another one."""
+    found = set()
+    for cache in CACHES:
+        place = Path(environment.get(cache.variable) or cache.default).expanduser()
+        found |= {Path(os.path.realpath(place / each)) for each in cache.inner}
+    existing = sorted(path for path in found if path.is_dir() and path not in (Path("/"), Path.home()))
+    return [path for path in existing if not any(path != other and path.is_relative_to(other) for other in existing)]
+
+
+def cache_variables(made: str, environment: Mapping[str, str], layered: Collection[Path]) -> dict[str, str]:
+    """Variables that move every cache without a layer into a folder that commands may write.
+
+    Args:
+        made: That folder, as the command sees it.
+        environment: What moves a cache already.
+        layered: The caches over which a layer lies.
+    """
+    moved = {}
+    for cache in CACHES:
+        place = Path(environment.get(cache.variable) or cache.default).expanduser()
+        inner = [Path(os.path.realpath(place / each)) for each in cache.inner]
+        if cache.variable and not all(any(path.is_relative_to(each) for each in layered) for path in inner):
+            moved[cache.variable] = f"{made}/{cache.default.removeprefix('~/').lstrip('.').replace('/', '-')}"
+    return moved
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLayers:
+    """The folders behind the caches that one command sees."""
+
+    folder: Path
+
+    @property
+    def made(self) -> Path:
+        """Folder for caches that the user does not have, and for bytecode."""
+        return self.folder / _MADE
+
+    def upper(self, cache: Path) -> Path:
+        """Upper folder of the overlay over one cache; it is made if it is not there. Raises OSError."""
+        name = hashlib.sha256(os.fsencode(cache)).hexdigest()[:16]
+        upper = self.folder / name
+        if not upper.is_dir():
+            upper.mkdir()
+            upper.chmod(cache.stat().st_mode & 0o7777)
+        return upper
+
+    def work(self) -> Path:
+        """A new work folder for an overlay: a volatile one can't be used twice. Raises OSError."""
+        return Path(tempfile.mkdtemp(prefix="work-", dir=self.folder))
+
+    def clear_work(self) -> None:
+        """Remove the work folders of overlays that are no longer mounted."""
+        for each in self.folder.glob("work-*"):
+            remove_tree(each)
+
+
+def fresh_layers(folder: Path) -> CacheLayers:
+    """Layers in a new folder, to be thrown away with it. Raises OSError."""
+    (folder / _MADE).mkdir(parents=True)
+    return CacheLayers(folder)
+
+
+@contextmanager
+def kept_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers]:
+    """The layers that are kept in a folder; while somebody else uses them, fresh ones in `fallback`.
+
+    The kernel lets an upper folder serve one mount at a time, so there is a lock.
+
+    Raises:
+        OSError: The folder can't be made.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield fresh_layers(fallback)
+            return
+        layers = CacheLayers(folder)
+        if _is_spent(folder):
+            _empty(folder)
+        layers.clear_work()
+        layers.made.mkdir(exist_ok=True)
+        if not (folder / _BOOT).exists():
+            (folder / _BOOT).write_text(_boot_id())
+        yield layers
+        layers.clear_work()
+    finally:
+        os.close(lock)
+
+
+def prune_layers(folder: Path, *, everything: bool) -> int:
+    """Remove kept layers that nobody uses: those that are spent, or all; returns the bytes that were freed."""
+    freed = 0
+    for each in folder.glob("*/*"):
+        with suppress(OSError):
+            lock = os.open(each / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if everything or _is_spent(each):
+                    freed += _size(each)
+                    _empty(each)
+            finally:
+                os.close(lock)
+    return freed
+
+
+def _is_spent(folder: Path) -> bool:
+    """Whether a layer is too old or too large, or from before a restart of the machine."""
+    try:
+        boot = folder / _BOOT
+        if boot.read_text() != _boot_id() or time.time() - boot.stat().st_mtime > MOST_DAYS * 86_400:
+            return True
+        measured = folder / _MEASURED
+        if measured.exists() and time.time() - measured.stat().st_mtime < _MEASURED_AGAIN:
+            return False
+        measured.touch()
+        return _size(folder) > MOST_BYTES
+    except OSError:
+        return True
+
+
+def _boot_id() -> str:
+    try:
+        return _BOOT_ID.read_text()
+    except OSError:
+        return ""
+
+
+def _size(folder: Path) -> int:
+    """Bytes on disk of all that is in a folder."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(f"{place}/{name}").st_blocks * 512
+    return total
+
+
+def _empty(folder: Path) -> None:
+    for each in folder.iterdir():
+        if each.name == _LOCK:
+            continue
+        if each.is_dir() and not each.is_symlink():
+            remove_tree(each)
+        else:
+            each.unlink()

@@ -1,0 +1,233 @@
+"""Attacks of a command on what lies outside the workspace: caches, sockets, folders above it, links on the way."""
+
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from app.sandbox import caches as caches_module
+from app.sandbox.access import CommandPermissions
+from app.sandbox.caches import CACHE_FOLDER, prune_layers
+from app.sandbox.mode import Run, SandboxMode
+from app.sandbox.own_process import can_block_abstract_sockets
+from app.sandbox.sandbox import Sandbox
+from app.workspace.paths import Workspace
+from tests.unit.sandbox.test_confinement import outside, printed
+
+pytestmark = pytest.mark.layer
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home that lies in no temporary folder, with a workspace, caches and signoff's state in it."""
+    with tempfile.TemporaryDirectory(dir=outside(), prefix=".signoff-test-") as folder:
+        home = Path(folder).resolve()
+        (home / "ws").mkdir()
+        (home / ".cache/uv").mkdir(parents=True)
+        monkeypatch.setenv("HOME", str(home))
+        for name in ("XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "CARGO_HOME", "UV_CACHE_DIR", "GOPATH"):
+            monkeypatch.delenv(name, raising=False)
+        yield home
+
+
+def sandbox_in(home: Path, permissions: CommandPermissions | None = None, root: Path | None = None) -> Sandbox:
+    state = home / ".local/state/signoff"
+    state.mkdir(parents=True, exist_ok=True)
+    return Sandbox(
+        Workspace(root or home / "ws"), state / "runs", own=(state,), permissions=permissions or CommandPermissions()
+    )
+
+
+@pytest.fixture
+async def run(home: Path) -> AsyncIterator[Run]:
+    sandbox = sandbox_in(home)
+    async with sandbox.open({}, keep=True) as opened:
+        yield opened
+    sandbox.close()
+
+
+async def test_a_program_that_is_linked_from_a_cache_stays_as_it_is(home: Path) -> None:
+    """As `uv tool install` links an installed program from its cache, so that both are one file."""
+    cached, installed = home / ".cache/uv/main.py", home / "tool.py"
+    cached.write_text("print('as released')\n")
+    os.link(cached, installed)
+    sandbox = sandbox_in(home)
+    attack = f"echo 'import os' >> {cached}; echo x > {home}/.cache/new; cat {cached}; cat {home}/.cache/new"
+    async with sandbox.open({}, keep=True) as run:
+        assert await printed(run, attack) == "print('as released')\nimport os\nx\n", "the command sees what it wrote"
+    async with sandbox.open({}) as check:
+        text = await printed(check, f"cat {cached}; ({attack}) >/dev/null")
+        assert text == "print('as released')\n", "a check sees the user's caches, not what commands wrote"
+    assert installed.read_text() == "print('as released')\n" and not (home / ".cache/new").exists()
+    async with sandbox.open({}, keep=True) as run:
+        assert await printed(run, f"cat {home}/.cache/new") == "x\n", "a later command sees what an earlier one wrote"
+        async with sandbox.open({}, keep=True) as beside:
+            assert "No such file" in await printed(beside, f"cat {home}/.cache/new"), (
+                "one run at a time has the layer"
+            )
+
+
+async def test_kept_caches_are_emptied_when_spent_or_wished(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = sandbox_in(home)
+    kept = home / ".local/state/signoff/runs" / CACHE_FOLDER
+
+    async def has(command: str) -> str:
+        async with sandbox.open({}, keep=True) as run:
+            return await printed(run, f"{command}; cat ~/.cache/new 2>/dev/null || echo none")
+
+    assert await has("echo x > ~/.cache/new") == "x\n"
+    assert prune_layers(kept, everything=False) == 0 and await has(":") == "x\n"
+    assert prune_layers(kept, everything=True) > 0 and await has(":") == "none\n"
+    assert await has("echo x > ~/.cache/new") == "x\n"
+    with monkeypatch.context() as older:
+        older.setattr(caches_module, "MOST_BYTES", 0)
+        older.setattr(caches_module, "_MEASURED_AGAIN", 0.0)
+        assert await has(":") == "none\n", "too large"
+    assert await has("echo x > ~/.cache/new") == "x\n"
+    monkeypatch.setattr(caches_module, "_boot_id", lambda: "another start of the machine")
+    assert await has(":") == "none\n", "what was not flushed may be torn"
+
+
+async def test_where_caches_get_no_layer_tools_are_pointed_to_a_folder_that_is_kept(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = sandbox_in(home)
+    sandbox._layered = False
+    (home / ".cache/x").write_text("theirs\n")
+    command = "echo $(dirname $UV_CACHE_DIR); mkdir -p $UV_CACHE_DIR && echo y > $UV_CACHE_DIR/y; echo z > ~/.cache/x"
+    async with sandbox.open({}, keep=True) as run:
+        text = await printed(run, command)
+        assert text.startswith("/tmp/") and "Read-only file system" in text
+    async with sandbox.open({}, keep=True) as run:
+        assert await printed(run, "cat $UV_CACHE_DIR/y ~/.cache/x") == "y\ntheirs\n"
+    assert (home / ".cache/x").read_text() == "theirs\n"
+
+
+@pytest.mark.skipif(not can_block_abstract_sockets(), reason="the kernel has no scopes for abstract sockets")
+async def test_it_reaches_no_abstract_socket(run: Run) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        name = f"signoff-test-{os.getpid()}"
+        listening.bind(f"\0{name}")
+        listening.listen()
+        connect = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect(chr(0) + {name!r}); print('reached')"
+        assert "PermissionError" in await printed(run, f"{sys.executable} -c {shlex.quote(connect)}")
+
+
+def connects_to(path: Path) -> str:
+    code = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({str(path)!r}); print('reached')"
+    return f"{sys.executable} -c {shlex.quote(code)} 2>&1 | tail -1"
+
+
+async def test_it_reaches_no_socket_of_the_users_wherever_it_lies_unless_the_user_opens_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = home / "runtime"
+    runtime.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(runtime / "agent"))
+    found = {name: socket.socket(socket.AF_UNIX) for name in ("unknown.sock", "runtime/agent", "runtime/bus")}
+    with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
+        for name, each in found.items():
+            each.bind(str(home / name))
+            each.listen()
+        found["/tmp"] = socket.socket(socket.AF_UNIX)
+        found["/tmp"].bind(f"{temporary}/display")
+        found["/tmp"].listen()
+        places = [home / "unknown.sock", runtime / "agent", runtime / "bus", Path(temporary, "display")]
+        async with sandbox_in(home).open({}) as run:
+            for place in places:
+                assert "reached" not in await printed(run, connects_to(place)), place
+            assert await printed(run, "echo $SSH_AUTH_SOCK") == "\n"
+        opened = CommandPermissions(sockets=("ssh-agent", f"{temporary}/display"))
+        async with sandbox_in(home, opened).open({}) as run:
+            reached = [await printed(run, connects_to(place)) for place in places]
+            assert [each == "reached\n" for each in reached] == [False, True, False, True]
+            assert await printed(run, "echo $SSH_AUTH_SOCK") == f"{runtime}/agent\n"
+    for each in found.values():
+        each.close()
+
+
+async def test_a_folder_above_the_workspace_cannot_be_moved_away(home: Path) -> None:
+    """Neither in a temporary folder nor in one that the user lets commands write."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
+        for above, writable in ((Path(temporary), ()), (home / "work", (str(home / "work"),))):
+            root = above / "a/proj"
+            root.mkdir(parents=True)
+            (root / "file").write_text("mine\n")
+            sandbox = sandbox_in(home, CommandPermissions(writable), root)
+            attack = f"mv {above}/a {above}/b; mkdir -p {root}; echo theirs > {root}/file; echo x > {above}/new"
+            async with sandbox.open({}) as run:
+                await printed(run, attack)
+            assert (root / "file").read_text() == "mine\n" and not (above / "b").exists()
+            assert (above / "new").exists() is bool(writable), "what the user lets it write is written in place"
+
+
+async def test_what_git_keeps_elsewhere_or_under_another_name_is_not_written(home: Path) -> None:
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e@x"]
+    with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
+        main = Path(temporary, "main")
+        subprocess.run([*git, "init", "-q", str(main)], check=True)
+        subprocess.run([*git, "-C", str(main), "commit", "-qm", "first", "--allow-empty"], check=True)
+        worktree = home / "linked"
+        subprocess.run([*git, "-C", str(main), "worktree", "add", "-q", str(worktree)], check=True)
+        bare = home / "bare"
+        subprocess.run([*git, "clone", "-q", "--bare", str(main), str(bare / ".bare")], check=True)
+        (bare / ".git").write_text("gitdir: ./.bare\n")
+        for root, hooks in ((worktree, main / ".git/hooks"), (bare, bare / ".bare/hooks")):
+            attack = f"mkdir -p {hooks}; echo evil > {hooks}/post-checkout; git config core.fsmonitor evil; git log --format=%s"
+            async with sandbox_in(home, root=root).open({}) as run:
+                text = await printed(run, attack)
+                assert text.endswith("first\n") and "Read-only file system" in text, text
+                found = await run.changes()
+                await run.write_through(found.through)
+            assert not (hooks / "post-checkout").exists()
+
+
+@pytest.mark.parametrize("linked", ["home", "state", "both"])
+async def test_a_link_in_the_path_of_home_or_state_takes_no_layer_away(
+    home: Path, linked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_home, real_state = home / "var/home", home / "var/state"
+    (real_home / "ws").mkdir(parents=True)
+    (real_home / ".cache").mkdir()
+    real_state.mkdir()
+    (home / "home").symlink_to(real_home)
+    (home / "state").symlink_to(real_state)
+    used_home = home / "home" if linked in ("home", "both") else real_home
+    used_state = home / "state" if linked in ("state", "both") else used_home / "state"
+    monkeypatch.setenv("HOME", str(used_home))
+    used_state.mkdir(exist_ok=True)
+    (used_state / "key").write_text("the key")
+    sandbox = Sandbox(Workspace(used_home / "ws"), used_state / "runs", own=(used_state,))
+    assert (await sandbox.probe()).mode is SandboxMode.OVERLAY, await sandbox.probe()
+    async with sandbox.open({}, keep=True) as run:
+        text = await printed(run, f"echo x > file; echo y > ~/.cache/y; cat {used_state}/key; cat file")
+        assert text.endswith("x\n") and "the key" not in text
+        assert [each.path for each in (await run.changes()).touched] == ["file"]
+    assert not (real_home / ".cache/y").exists()
+
+
+async def test_the_temporary_folder_is_kept_between_commands_and_holds_no_trap(home: Path) -> None:
+    sandbox = sandbox_in(home)
+    with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
+        root = Path(temporary, "deep/ws")
+        root.mkdir(parents=True)
+        sandbox = sandbox_in(home, root=root)
+        (home / "secret").mkdir()
+        async with sandbox.open({}, keep=True) as run:
+            await printed(
+                run, f"echo 1 > /tmp/one; mv {temporary}/deep /tmp/away; ln -s {home}/secret {temporary}/deep"
+            )
+        async with sandbox.open({}, keep=True) as run:
+            assert await printed(run, "cat /tmp/one; pwd; echo x > file; ls") == f"1\n{root}\nfile\n"
+        async with sandbox.open({}) as check:
+            assert "No such file" in await printed(check, "cat /tmp/one")
+        assert list((home / "secret").iterdir()) == []
+    sandbox.close()
+    assert not list((home / ".local/state/signoff/runs").glob("run-*"))
