@@ -27,6 +27,8 @@ from textual.errors import NoWidget
 from textual.widget import Widget
 from textual.widgets import TextArea
 
+from widgets.common.joined_keys import JoinedKey
+
 Input = events.InputEvent | events.Paste | events.AppFocus | events.AppBlur
 """What the user does; also to leave the terminal and to come back, since that moves the focus."""
 
@@ -56,7 +58,8 @@ class InputOrder:
         self._deliver = deliver
         self._waiting: deque[events.Event] = deque()
         self._followed: Followed | None = None
-        self._time: float | None = None
+        self._event: events.Event | None = None
+        """What is being dealt with."""
         self._done = asyncio.Event()
         """Set while nothing is in hand."""
         self._done.set()
@@ -66,12 +69,17 @@ class InputOrder:
     @property
     def arrived(self) -> float:
         """When that came which is being dealt with, in monotonic seconds; now, if it is nothing of the user's."""
-        return time.monotonic() if self._time is None else self._time
+        return time.monotonic() if self._event is None else self._event.time
 
     @property
     def in_hand(self) -> bool:
         """Whether something of the user's is being dealt with."""
-        return self._time is not None
+        return self._event is not None
+
+    @property
+    def joined(self) -> bool:
+        """Whether it is a key that came in one read with other characters."""
+        return isinstance(self._event, JoinedKey)
 
     async def gone_first(self) -> None:
         """Return once what the user did is on the screen, for a large change that would be painted with it."""
@@ -115,7 +123,7 @@ class InputOrder:
         self._followed = None
         while self._waiting:
             event = self._waiting[0]
-            self._time = event.time
+            self._event = event
             self._done.clear()
             self._followed = followed = Followed(self._app, event, self._hand_on)
             if followed.ready:
@@ -127,7 +135,7 @@ class InputOrder:
                     return
                 followed.leave()
             self._followed = None
-        self._time = None
+        self._event = None
         self._done_at = time.monotonic()
         self._done.set()
 
@@ -163,6 +171,11 @@ class OrderedApp(App[None]):
 def arrival(app: App[Any]) -> float:
     """When the input came that an app is dealing with, in monotonic seconds."""
     return app.input.arrived if isinstance(app, OrderedApp) else time.monotonic()
+
+
+def came_joined(app: App[Any]) -> bool:
+    """Whether the key that an app is dealing with came in one read with other characters."""
+    return isinstance(app, OrderedApp) and app.input.joined
 
 
 async def input_first(app: App[Any]) -> None:

@@ -9,6 +9,7 @@ from textual.theme import Theme
 
 from app.ui.terminal.attention import Attention
 from app.ui.terminal.filter import UnsafeTextFilter, together
+from app.ui.terminal.joining_driver import join_reads
 from app.ui.themes.first import fitting
 from widgets.common.input_order import OrderedApp
 from widgets.diff.colours import diff_variable_defaults
@@ -33,8 +34,10 @@ class FittedApp(OrderedApp):
         return super().get_theme(theme_name) or (first if theme_name == first.name else None)
 
     def get_driver_class(self) -> type[Driver]:
-        """The platform's driver, through which attention is called for."""
-        return self.attention.listen_in(super().get_driver_class())
+        """The platform's driver, which marks keys of one read, and through which attention is called for."""
+        driver = super().get_driver_class()
+        join_reads(driver)
+        return self.attention.listen_in(driver)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Defaults of the variables that our own style sheets use, mixed from the theme."""
