@@ -1,5 +1,7 @@
 """What the command line says of the record and for a commit."""
 
+import base64
+import hashlib
 import json
 import os
 import re
@@ -182,6 +184,27 @@ def test_a_review_is_a_page_that_needs_nothing_and_in_which_no_text_is_code(
     assert places == sorted(places)
     assert "\u202e" not in source and "Denied: hunk 2" in text
     assert "prefers-color-scheme:light" in source
+
+
+def test_a_page_may_do_nothing_but_be_styled_by_its_own_style(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reviewed(root)
+    assert main(["export", "P3", "--review", "--format", "html"]) == 0
+    page = Page(capsys.readouterr().out)
+    [style] = page.styles
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    [policy] = [each["content"] for tag, each in page.elements if each.get("http-equiv") == "Content-Security-Policy"]
+    assert policy is not None
+    allowed = {name: values for name, *values in (part.split() for part in policy.split(";"))}
+    assert allowed == {
+        "default-src": ["'none'"],
+        "style-src": [f"'sha256-{digest}'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'none'"],
+    }
+    names = [tag for tag, _ in page.elements]
+    assert names.index("meta") < names.index("style"), "it holds for what follows it"
+    assert not any("style" in attributes for _, attributes in page.elements)
+    assert "@import" not in style and "url(" not in style
 
 
 def test_a_review_is_markdown_that_holds_together(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
