@@ -24,8 +24,7 @@ from tests.waiting import until
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
 from widgets.common import input_order
-from widgets.common.input_order import Followed, OrderedApp, input_first
-from widgets.common.joined_keys import join
+from widgets.common.input_order import Followed, OrderedApp, input_first, join
 
 
 def hand_in(app: App[None], *items: str | events.Event) -> None:

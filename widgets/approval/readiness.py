@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable
 
-from widgets.common.joined_keys import TOGETHER
+from widgets.common.input_order import TOGETHER
 from widgets.common.sight import Sight
 
 GRACE_SECONDS = 0.5

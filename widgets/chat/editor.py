@@ -9,7 +9,7 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Location
 
 from widgets.chat.pastes import Draft, Pastes, is_big
-from widgets.common.joined_keys import JoinedKey
+from widgets.common.input_order import JoinedKey
 
 if TYPE_CHECKING:
     from widgets.common.vim_keys import VimKeys

@@ -10,6 +10,12 @@ it has met nothing on its way. There is no time in it but the patience with a ha
 
 A letter after a letter, both for the same field, waits for nothing: it stands behind it in one queue, and where much
 is going on it takes ten rounds until nothing is met.
+
+A terminal without bracketed paste delivers a pasted text as keys, and most words have a letter that decides something
+in the review. What a person types comes one key at a time, except over a slow link, and there nobody has seen on the
+screen what the first of several keys did. So characters that came together in one read are marked (`join`): they may
+move and write, but decide nothing. A key that no text contains, such as F3 or an arrow, parts them: before and after
+it they are counted apart.
 """
 
 import asyncio
@@ -17,17 +23,16 @@ import contextlib
 import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from textual import events
 from textual.app import App, ScreenStackError
 from textual.dom import DOMNode
 from textual.errors import NoWidget
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import TextArea
-
-from widgets.common.joined_keys import JoinedKey
 
 Input = events.InputEvent | events.Paste | events.AppFocus | events.AppBlur
 """What the user does; also to leave the terminal and to come back, since that moves the focus."""
@@ -42,6 +47,35 @@ _PAINTED = 0.01
 """Seconds after which what the user did is on the screen."""
 _HELD_UP = 0.1
 """Seconds after which a large change goes on, however fast somebody types."""
+TOGETHER = "Several keys came at once, so nothing was decided. Press the key again."
+"""Says why a key that decides did nothing."""
+_IN_TEXTS = frozenset(("enter", "tab", "ctrl+j"))
+"""Keys without a printable character that a pasted text consists of, too."""
+
+
+class JoinedKey(events.Key):
+    """A key that came in one read with other characters."""
+
+
+# Textual finds the handlers of a message by this name, which it derives from the name of the class.
+JoinedKey.handler_name = events.Key.handler_name
+
+
+def join(read: Iterable[Message]) -> list[Message]:
+    """The events of one read, each key that came with other characters as a `JoinedKey`."""
+    messages = list(read)
+    run: list[tuple[int, events.Key]] = []
+    runs = [run]
+    for at, message in enumerate(messages):
+        if isinstance(message, events.Key) and (message.is_printable or message.key in _IN_TEXTS):
+            run.append((at, message))
+        elif isinstance(message, events.Key | events.Paste):
+            runs.append(run := [])
+    for run in runs:
+        for at, key in run if len(run) > 1 else ():
+            messages[at] = joined = JoinedKey(key.key, key.character)
+            joined.time = key.time
+    return messages
 
 
 class InputOrder:

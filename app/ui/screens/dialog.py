@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from app.text.safe_text import visible
-from widgets.common.joined_keys import TOGETHER, JoinedKey
+from widgets.common.input_order import TOGETHER, JoinedKey
 from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.common.sight import Sight
 
