@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from app.agent.decision_events import approval, decided, not_recorded, redone, undone
+from app.cli.caller import caller
 from app.cli.documents import DecisionDocument, FileLine
 from app.cli.looks import check_looked_at, look_needed, looked_at
 from app.cli.output import CommandError, Exit, exit_code, piped_text, print_error, print_json, print_line
@@ -22,9 +23,6 @@ from app.proposals.stacking import paths_of, related
 from app.runtime.recovery import record_decision
 from app.runtime.workspace import Runtime
 from app.storage.errors import StorageError
-
-_HERE = Circumstances(through="command line")
-"""No screen was watched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         before = _states(runtime, proposal)
         hunks = _hunks(proposal, arguments.hunks)
         with _as_shown(runtime, proposal, force=arguments.force):
-            result = runtime.service.approve(proposal.id, hunks, circumstances=_HERE)
+            result = runtime.service.approve(proposal.id, hunks, circumstances=_here())
         looked_at(runtime, proposal.id)
         verb = "kept" if proposal.on_disk else "approved"
         done = _Decided(result, verb, before, _record(runtime, result, approval(result)))
@@ -82,9 +80,9 @@ def deny(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         shown = () if proposal.origin.kind is OriginKind.AGENT else images
         if proposal.on_disk:
             with _as_shown(runtime, proposal, force=arguments.force):
-                result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_HERE, images=shown)
+                result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_here(), images=shown)
         else:
-            result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_HERE, images=shown)
+            result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_here(), images=shown)
         event = decided(result, Decision.DENIED, feedback=feedback, images=shown)
         verb = "taken back off the disk" if proposal.on_disk else "denied"
         return _Decided(result, verb, before, _record(runtime, result, event))
@@ -107,7 +105,7 @@ def undo(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
     def one(proposal: Proposal) -> _Decided:
         before = _states(runtime, proposal)
-        result = runtime.service.undo(proposal.id)
+        result = runtime.service.undo(proposal.id, _here())
         verb = "reopened" if result.denial else "undone"
         return _Decided(result, verb, before, _record(runtime, result, undone(result)))
 
@@ -119,7 +117,7 @@ def redo(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
     def one(proposal: Proposal) -> _Decided:
         before = _states(runtime, proposal)
-        result = runtime.service.redo(proposal.id)
+        result = runtime.service.redo(proposal.id, _here())
         verb = "denied again" if result.denial else "applied again"
         return _Decided(result, verb, before, _record(runtime, result, redone(result)))
 
@@ -161,6 +159,11 @@ def _as_shown(runtime: Runtime, proposal: Proposal, *, force: bool) -> Iterator[
     except ChangedSinceSeen:
         look_needed(runtime, runtime.service.get(proposal.id))
         raise
+
+
+def _here() -> Circumstances:
+    """What the record says of a decision of this command: how it was called; no screen was watched."""
+    return Circumstances(through="command line", caller=caller())
 
 
 def _check_hunks(arguments: argparse.Namespace) -> None:

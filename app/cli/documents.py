@@ -306,6 +306,17 @@ class FoundLine(Document):
     text: str
 
 
+class CallerLine(Document):
+    """How a command was called, as far as its process could see."""
+
+    stdin_is_terminal: bool
+    stdout_is_terminal: bool
+    parent: str
+    """The name of the process that called it; empty where the system does not tell."""
+    agent_variables: list[str]
+    """The names of variables by which agents mark their shells, of those that were set."""
+
+
 class DecisionLine(Document):
     """`signoff log --json`: a list of these."""
 
@@ -323,6 +334,8 @@ class DecisionLine(Document):
     """The paths that it was about."""
     origin: OriginLine | None
     """null for what earlier versions recorded."""
+    caller: CallerLine | None
+    """How the command was called that decided; null for the app, and for what earlier versions recorded."""
 
 
 class DoorLine(Document):

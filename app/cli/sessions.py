@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
-from app.cli.documents import DecisionLine, FoundLine, OriginLine, SessionLine, VerifiedDocument
+from app.cli.documents import CallerLine, DecisionLine, FoundLine, OriginLine, SessionLine, VerifiedDocument
 from app.cli.output import CommandError, Exit, print_json, print_line, print_text
 from app.conversation.events import Event, ProposalStaged, images_of
 from app.conversation.markdown import markdown_record
@@ -17,7 +17,8 @@ from app.proposals.errors import ProposalError
 from app.runtime.workspace import Runtime
 from app.storage.errors import NoSuchSession
 from app.storage.pruning import prune
-from app.storage.sessions import SessionRecord
+from app.storage.record import RecordStore
+from app.storage.sessions import DecisionRecord, SessionRecord
 from app.text.plural import plural
 
 _DAY = 86_400.0
@@ -162,6 +163,8 @@ def log(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
         return verify(runtime, arguments)
     decisions = runtime.sessions.decisions()
+    entries = RecordStore(runtime.database, runtime.name).entries()
+    callers = {(one.proposal, one.count): one.circumstances.caller for one in entries}
     if arguments.json:
         print_json(
             [
@@ -173,6 +176,7 @@ def log(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
                     feedback=one.decided.feedback,
                     files=[file.path for file in one.decided.files],
                     origin=OriginLine.of(one.decided.origin) if one.decided.origin else None,
+                    caller=CallerLine(**found.model_dump()) if (found := callers.get(_key(one))) else None,
                 )
                 for one in decisions
             ]
@@ -185,8 +189,14 @@ def log(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         said = f'  "{" ".join(one.decided.feedback.split())}"' if one.decided.feedback.strip() else ""
         verb = one.decided.decision.replace("_", " ")
         by = f"  {one.decided.origin.name}" if one.decided.origin else ""
-        print_line(f"{_when(one.time)}  {one.decided.proposal}  {verb}{by}  [{files}]{said}")
+        called = f"  ({found.words})" if (found := callers.get(_key(one))) else ""
+        print_line(f"{_when(one.time)}  {one.decided.proposal}  {verb}{by}  [{files}]{called}{said}")
     return Exit.DONE
+
+
+def _key(record: DecisionRecord) -> tuple[str, int]:
+    """By what the record knows a decision."""
+    return record.decided.proposal, record.decided.number
 
 
 def _prune(runtime: Runtime, days: int) -> str:

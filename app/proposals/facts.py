@@ -57,6 +57,28 @@ class CheckFact(Value):
     """`3 failed, 0 before`."""
 
 
+class Caller(Value):
+    """How a command that decided was called, as far as its process could see: a trace, no proof."""
+
+    stdin_is_terminal: bool
+    stdout_is_terminal: bool
+    parent: str = ""
+    """The name of the process that called it; empty where the system does not tell."""
+    agent_variables: tuple[str, ...] = ()
+    """The names of variables by which agents mark their shells, of those that were set."""
+
+    @property
+    def words(self) -> str:
+        """`called by bash without a terminal, CLAUDECODE set`."""
+        both = self.stdin_is_terminal and self.stdout_is_terminal
+        neither = not self.stdin_is_terminal and not self.stdout_is_terminal
+        piped = "output" if self.stdin_is_terminal else "input"
+        terminal = "in a terminal" if both else "without a terminal" if neither else f"with {piped} off the terminal"
+        by = f" by {self.parent}" if self.parent else ""
+        variables = f", {', '.join(self.agent_variables)} set" if self.agent_variables else ""
+        return f"called{by} {terminal}{variables}"
+
+
 class Circumstances(Value):
     """What the user had before them when they decided, as far as that is known."""
 
@@ -67,6 +89,8 @@ class Circumstances(Value):
     unseen_files: tuple[str, ...] = ()
     """The files of which something was not."""
     checks: tuple[CheckFact, ...] = ()
+    caller: Caller | None = None
+    """Of a command that decided; None for the app, and for what earlier versions recorded."""
 
 
 UNKNOWN = Circumstances()

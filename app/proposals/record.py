@@ -15,7 +15,7 @@ from app.proposals.models import FileVersion, Hunk, HunkState, Op, Proposal
 from app.proposals.origin import Origin
 from app.proposals.store import JournalEntry
 
-LATEST: Literal[2] = 2
+LATEST: Literal[3] = 3
 """The format in which entries are written."""
 FIRST = ""
 """What the first entry holds for the one before it."""
@@ -50,8 +50,9 @@ class RecordedHunks(Value):
 class Entry(Value):
     """One decision. Its bytes are hashed as they were first written, never as a later schema would write them."""
 
-    format: Literal[1, 2] = LATEST
-    """Grows with every field that is added, here or in what an entry holds; 1 had no host in the origin."""
+    format: Literal[1, 2, 3] = LATEST
+    """Grows with every field that is added, here or in what an entry holds: 1 had no host in the origin, 2 no caller
+    in the circumstances."""
     number: int
     """From 1, in the workspace."""
     before: str

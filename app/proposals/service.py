@@ -317,7 +317,7 @@ class ProposalService:
                 proposal = self._as_seen(proposal_id, revision, "deny")
             return self._deny(proposal, hunks, feedback, comments, circumstances, images)
 
-    def undo(self, proposal_id: str) -> "DecisionResult":
+    def undo(self, proposal_id: str, circumstances: Circumstances = UNKNOWN) -> "DecisionResult":
         """Take back what a proposal has written, byte for byte, or merged where the files changed elsewhere.
 
         What was partly approved becomes pending again as a whole, and so does what was denied. Hunks that were denied
@@ -330,9 +330,9 @@ class ProposalService:
         from app.proposals.undo import undo
 
         with self._proposals.writing():
-            return undo(self._proposals, proposal_id)
+            return undo(self._proposals, proposal_id, circumstances)
 
-    def redo(self, proposal_id: str) -> "DecisionResult":
+    def redo(self, proposal_id: str, circumstances: Circumstances = UNKNOWN) -> "DecisionResult":
         """Write an undone proposal again; or deny again one whose denial was undone.
 
         Raises:
@@ -346,8 +346,8 @@ class ProposalService:
             if proposal.reopened and proposal.state.waiting:
                 if proposal.on_disk:
                     proposal = self._proposals.fresh(proposal)
-                return replace(self._deny(proposal, None), denial=True)
-            return redo(self._proposals, proposal)
+                return replace(self._deny(proposal, None, circumstances=circumstances), denial=True)
+            return redo(self._proposals, proposal, circumstances)
 
     # The world
 

@@ -10,7 +10,7 @@ from app.proposals import on_disk
 from app.proposals.disk.journal import Transition, effective, undone
 from app.proposals.disk.replay import Replay, Step, backward, forward
 from app.proposals.errors import NothingToUndo, UndoConflict
-from app.proposals.facts import FileStat
+from app.proposals.facts import Circumstances, FileStat
 from app.proposals.locked import LockedProposals
 from app.proposals.models import HunkState, Proposal, ProposalState
 from app.proposals.outcomes import NOTHING, hunk_facts
@@ -22,7 +22,7 @@ from app.proposals.states import advance, state_of, words
 from app.proposals.store import JournalRecord
 
 
-def undo(proposals: LockedProposals, proposal_id: str) -> DecisionResult:
+def undo(proposals: LockedProposals, proposal_id: str, circumstances: Circumstances) -> DecisionResult:
     """Take back what a proposal has written, or the denial of it or of its hunks, whichever came last.
 
     Raises:
@@ -32,13 +32,13 @@ def undo(proposals: LockedProposals, proposal_id: str) -> DecisionResult:
     proposals.restack(paths_of(proposals.get(proposal_id)))
     proposal = proposals.get(proposal_id)
     if proposal.on_disk:
-        return _reopen_on_disk(proposals, proposal)
+        return _reopen_on_disk(proposals, proposal, circumstances)
     if proposal.state is ProposalState.DENIED:
-        return _reopen(proposals, proposal)
+        return _reopen(proposals, proposal, circumstances)
     records = effective(proposals.records(proposal))
     latest = proposal.last.decision if proposal.last else ""
     if proposal.denied_part and (not records or latest in ("denied", "reopened")):
-        return _reopen_part(proposals, proposal)
+        return _reopen_part(proposals, proposal, circumstances)
     if proposal.state is ProposalState.STALE and records:
         raise NothingToUndo(f"{proposal.id} has a part that no longer fits; deny that first, then undo the rest.")
     if proposal.state not in (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED) or not records:
@@ -49,13 +49,13 @@ def undo(proposals: LockedProposals, proposal_id: str) -> DecisionResult:
     else:
         again = reopened(proposals.contents, proposal, records, replay.before, replay.after)
         after = advance(again, ProposalState.PENDING)
-    after = after.decided("undone")
+    after = after.decided("undone", circumstances=circumstances)
     folders = {folder for record in records for folder in record.made_folders}
     proposals.carry_out("undo", proposal, after, transitions, folders)
     return _replayed(proposals, proposal, after, transitions, backwards=True)
 
 
-def redo(proposals: LockedProposals, proposal: Proposal) -> DecisionResult:
+def redo(proposals: LockedProposals, proposal: Proposal, circumstances: Circumstances) -> DecisionResult:
     """Write an undone proposal again.
 
     Raises:
@@ -67,15 +67,15 @@ def redo(proposals: LockedProposals, proposal: Proposal) -> DecisionResult:
         raise NothingToUndo(f"{proposal.id} is {words(proposal.state)}; there is nothing to redo.")
     _, transitions = _replay(proposals, proposal, forward(records), "redone")
     folders = {folder for record in records for folder in record.dropped_folders}
-    after = advance(proposal, ProposalState.APPLIED).decided("redone")
+    after = advance(proposal, ProposalState.APPLIED).decided("redone", circumstances=circumstances)
     proposals.carry_out("redo", proposal, after, transitions, folders)
     return _replayed(proposals, proposal, after, transitions, backwards=False)
 
 
-def _reopen(proposals: LockedProposals, proposal: Proposal) -> DecisionResult:
+def _reopen(proposals: LockedProposals, proposal: Proposal, circumstances: Circumstances) -> DecisionResult:
     """Have a denied proposal wait again, re-based onto the present; stale if it does not fit any more."""
     _check_successor(proposals, proposal)
-    again = undenied(proposal).decided("reopened")
+    again = undenied(proposal).decided("reopened", circumstances=circumstances)
     proposals.save(again)
     changed = proposals.settle(proposal)
     waits = tuple(change.stat for change in again.files)
@@ -89,12 +89,12 @@ def _check_successor(proposals: LockedProposals, proposal: Proposal) -> None:
         raise NothingToUndo(f"{successor.id} stands in for {proposal.id} and still waits; decide on that first.")
 
 
-def _reopen_part(proposals: LockedProposals, proposal: Proposal) -> DecisionResult:
+def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: Circumstances) -> DecisionResult:
     """Have the hunks wait again that were denied last."""
     again = undenied_part(proposals.contents, proposal)
     waited = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
     back = [hunk.id for hunk in again.hunks if hunk.state is HunkState.PENDING and hunk.id not in waited]
-    again = again.decided("reopened", hunks=back)
+    again = again.decided("reopened", hunks=back, circumstances=circumstances)
     proposals.save(again)
     changed = proposals.settle(proposal)
     facts = hunk_facts(proposals.contents, proposals.filesystem, again, NOTHING, ())
@@ -102,7 +102,7 @@ def _reopen_part(proposals: LockedProposals, proposal: Proposal) -> DecisionResu
     return DecisionResult(proposals.get(proposal.id), (), wait_again, changed, denial=True)
 
 
-def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal) -> DecisionResult:
+def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstances: Circumstances) -> DecisionResult:
     """Have wait again what was decided last of a proposal that is on disk; what was taken off the disk comes back."""
     _check_successor(proposals, proposal)
     decision = on_disk.last_decision(proposal)
@@ -112,7 +112,9 @@ def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal) -> DecisionR
     whole = len(back) == len(again.hunks)
     record = next((each for each in proposals.records(proposal) if _wrote(each, decision)), None)
     again = again.model_copy(update={"reopened": whole and record is not None})
-    again = advance(again, state_of(again)).decided("reopened", hunks=[] if whole else back)
+    again = advance(again, state_of(again)).decided(
+        "reopened", hunks=[] if whole else back, circumstances=circumstances
+    )
     transitions: list[Transition] = []
     if record is not None:
         _, transitions = _replay(proposals, proposal, backward([record]), "undone")

@@ -101,7 +101,7 @@ def _by_number(item: tuple[str, Entry]) -> int:
 
 def _told(entry: Entry, denials: bool) -> dict[str, Any]:
     """A decision for others: no words of anybody's, and of what was denied only with `denials`."""
-    origin, hunks = entry.origin, entry.hunks
+    origin, hunks, caller = entry.origin, entry.hunks, entry.circumstances.caller
     checks = {check.name: check.words or check.state for check in entry.circumstances.checks}
     told: dict[str, Any] = {
         "proposal": entry.proposal,
@@ -114,6 +114,7 @@ def _told(entry: Entry, denials: bool) -> dict[str, Any]:
         "edited": entry.edited,
         "unseen_lines": entry.circumstances.unseen_lines,
         "checks": checks,
+        "caller": caller.model_dump(mode="json") if caller else None,
         "files": [{"path": file.path, "base": file.base, "result": file.result} for file in entry.files],
         "entry": entry.number,
     }

@@ -120,6 +120,7 @@ def facts_of(decision: DecisionRecord, entry: Entry | None) -> list[str]:
     facts += [f"hunks {hunks}"] if hunks else []
     facts += [f"by {entry.who}"] if entry.who else []
     seen = entry.circumstances
+    facts += [seen.caller.words] if seen.caller else []
     if seen.unseen_lines:
         facts.append(f"{plural(seen.unseen_lines, 'changed line')} never on screen ({', '.join(seen.unseen_files)})")
     elif seen.unseen_lines == 0:

@@ -24,7 +24,7 @@ from app.servers.reach import Reach, reach_of
 from app.servers.tokens import Tokens
 
 if TYPE_CHECKING:
-    from app.servers.sign_in import Show
+    from app.servers.sign_in import Confirm, Show
     from app.servers.signed_in import SignedIn
 
 VERSION, STATELESS = "2025-11-25", "2026-07-28"
@@ -305,11 +305,12 @@ class Server:
             self._signed_in = SignedIn(table.url, self._tokens, table.client_id)
         return self._signed_in
 
-    async def sign_in(self, show: "Show") -> None:
+    async def sign_in(self, show: "Show", confirm: "Confirm | None" = None) -> None:
         """Have the user sign in, and start it then.
 
         Args:
             show: Invites the user.
+            confirm: Asks the user about addresses of different origins; without it they are refused.
 
         Raises:
             ConnectionLost: It came to nothing.
@@ -317,7 +318,7 @@ class Server:
         from app.servers.sign_in import SignInFailed
 
         try:
-            await self._who().sign_in(self._challenge, show)
+            await self._who().sign_in(self._challenge, show, confirm)
         except (SignInFailed, BadServer) as error:
             raise ConnectionLost(str(error)) from error
         if self._wanted:

@@ -2,6 +2,11 @@
 
 Where to sign in is found by RFC 9728 (of the resource) and RFC 8414 (of the authorization server); who asks is
 registered there by RFC 7591 where the user has given no client id; the browser comes back to a port of this machine.
+
+A server may name the sign-in page of an honest authorization server and a token endpoint of its own, and so collect
+codes that are meant for the other (mix-up attack, RFC 9700 section 4.4). Therefore metadata counts only if it names
+the issuer that it was asked for (RFC 8414 section 3.3), the answer in the browser must come from that issuer where it
+says from whom it comes (RFC 9207), and addresses at more than one origin are named to the user, who has to agree.
 """
 
 import asyncio
@@ -24,6 +29,10 @@ from app.servers.way_back import Invitation, WayBack
 
 Show = Callable[[Invitation], Awaitable[None]]
 """Invites the user to sign in, and returns at once."""
+Roles = Mapping[str, str]
+"""The origin of each address that takes part in a sign-in, by what it is for."""
+Confirm = Callable[[Roles], Awaitable[bool]]
+"""Asks the user whether to sign in though the addresses have different origins."""
 LARGEST = 256 * 1024
 """Bytes of what is read here, each time."""
 PATIENCE = 300.0
@@ -32,6 +41,8 @@ _SECONDS = 20.0
 _LONGEST_WORDS = 500
 """Characters of what an authorization server says of a refusal."""
 _CHALLENGE = re.compile(r'resource_metadata="([^"]{1,2000})"')
+_ADDRESS = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?([/?][!-\"$-\[\]-~]*)?", re.IGNORECASE)
+"""An address that a browser and this program read alike: ASCII, without user name, backslash and fragment."""
 _SCOPE = re.compile(r'(?:^|[\s,])scope="([^"]{1,2000})"')
 
 
@@ -56,6 +67,22 @@ class _Place:
     names_itself: bool
     """Its answers say whose they are, by RFC 9207."""
 
+    def roles(self, server: str, *, registers: bool) -> Roles:
+        """What each origin is for.
+
+        Args:
+            server: The address of the MCP server, which gets the tokens.
+            registers: Whether the registration endpoint is used.
+        """
+        addresses = {
+            "server": server,
+            "issuer": self.issuer,
+            "sign-in page": self.authorization,
+            "code and refresh token go to": self.token,
+            **({"registration": self.registration} if registers else {}),
+        }
+        return {purpose: _origin(address) for purpose, address in addresses.items()}
+
 
 class SignIn:
     """To one server."""
@@ -66,17 +93,19 @@ class SignIn:
         self._client = client
         self._client_id = client_id
 
-    async def begin(self, challenge: str, show: Show) -> Token:
+    async def begin(self, challenge: str, show: Show, confirm: Confirm | None) -> Token:
         """Have the user sign in.
 
         Args:
             challenge: The header with which the server has asked for it.
             show: Invites the user.
+            confirm: Asks the user about addresses of different origins; None refuses them.
 
         Raises:
             SignInFailed: It came to nothing.
         """
         place = await self._place(challenge)
+        await self._agreed(place, confirm)
         verifier = secrets.token_urlsafe(64)
         async with _way_back() as way:
             client_id, secret = await self._registered(place, way.address)
@@ -96,9 +125,11 @@ class SignIn:
                 answer = await way.answer(PATIENCE)
             except TimeoutError as error:
                 raise SignInFailed("nobody signed in within five minutes") from error
-        if answer.get("iss", "" if place.names_itself else place.issuer) != place.issuer:
-            raise SignInFailed("somebody else than the authorization server has answered")
-        if "code" not in answer:
+        answering = answer.get("iss", "" if place.names_itself else place.issuer)
+        if answering != place.issuer:
+            named = answering[:200] or "an authorization server that does not name itself"
+            raise SignInFailed(f"the answer is from {named}, not from {place.issuer[:200]}")
+        if not answer.get("code"):
             raise SignInFailed(
                 f"it was refused: {answer.get('error_description') or answer.get('error') or 'no code'}"
             )
@@ -137,7 +168,7 @@ class SignIn:
     async def _place(self, challenge: str) -> _Place:
         resource = await self._resource(challenge)
         issuers = resource.get("authorization_servers")
-        issuer = str(issuers[0]) if isinstance(issuers, list) and issuers else _origin(self._url)
+        issuer = self._safe(str(issuers[0]) if isinstance(issuers, list) and issuers else _origin(self._url))
         found = await self._metadata(issuer)
         methods = found.get("code_challenge_methods_supported")
         if isinstance(methods, list) and "S256" not in methods:
@@ -167,14 +198,34 @@ class SignIn:
                 return found
         return {}
 
+    async def _agreed(self, place: _Place, confirm: Confirm | None) -> None:
+        """Return if all addresses are of one origin or the user agrees to them; raises SignInFailed."""
+        roles = place.roles(self._url, registers=not self._client_id)
+        if len(set(roles.values())) == 1:
+            return
+        if confirm is None:
+            named = ", ".join(f"{purpose} {origin}" for purpose, origin in roles.items())
+            raise SignInFailed(f"its sign-in uses several addresses ({named}): sign in from the app, which asks you")
+        if not await confirm(roles):
+            raise SignInFailed("you did not agree to the addresses of its sign-in")
+
     async def _metadata(self, issuer: str) -> dict[str, Any]:
-        origin, path = _origin(self._safe(issuer)), urlsplit(issuer).path.rstrip("/")
+        """The metadata of an issuer; empty if it has none. Raises SignInFailed if it is of another issuer only."""
+        origin, path = _origin(issuer), urlsplit(issuer).path.rstrip("/")
         known = f"{origin}/.well-known"
         ends = (f"oauth-authorization-server{path}", f"openid-configuration{path}")
+        others: list[str] = []
         for address in (*(f"{known}/{end}" for end in ends), f"{origin}{path}/.well-known/openid-configuration"):
             found = await self._found(address)
-            if found is not None and str(found.get("issuer", issuer)).rstrip("/") == issuer.rstrip("/"):
+            if found is None:
+                continue
+            named = str(found.get("issuer", ""))
+            # The only difference that is none: the slash after a host alone.
+            if named == issuer or (not path and named.rstrip("/") == issuer.rstrip("/")):
                 return found
+            others.append(named[:200] or "no issuer")
+        if others:
+            raise SignInFailed(f"the metadata of {issuer[:200]} names {others[0]} as its issuer")
         return {}
 
     async def _found(self, address: str) -> dict[str, Any] | None:
@@ -231,12 +282,15 @@ class SignIn:
 
     def _safe(self, address: str) -> str:
         """The address, if it is encrypted, or on this machine as the server is; raises SignInFailed."""
-        local = ("127.0.0.1", "localhost", "::1")
+        local = {"127.0.0.1", "localhost", "::1"}
         try:
-            parts, own = urlsplit(address), urlsplit(self._url)
+            # Both raise ValueError for what is no address, such as a port beyond 65,535.
+            parts, own, _ = urlsplit(address), urlsplit(self._url), _origin(address)
         except ValueError as error:
             raise SignInFailed(f"{address[:200]} is no address") from error
-        if parts.scheme == "https" or (parts.scheme == "http" and {parts.hostname, own.hostname} <= set(local)):
+        if not _ADDRESS.fullmatch(address):
+            raise SignInFailed(f"{address[:200]} is no address without user name, fragment and special characters")
+        if parts.scheme == "https" or {parts.hostname, own.hostname} <= local:
             return address
         raise SignInFailed(f"{address[:200]} is not encrypted")
 
@@ -266,5 +320,8 @@ def _challenge_of(verifier: str) -> str:
 
 
 def _origin(url: str) -> str:
+    """Scheme, host and port, the default port left out; raises ValueError."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+    port = "" if parts.port in (None, {"https": 443, "http": 80}.get(parts.scheme)) else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}"

@@ -7,7 +7,7 @@ import httpx2
 
 from app.servers.connection import ConnectionLost
 from app.servers.http import certificates
-from app.servers.sign_in import Show, SignIn, SignInFailed, SignInRefused
+from app.servers.sign_in import Confirm, Show, SignIn, SignInFailed, SignInRefused
 from app.servers.tokens import Token, Tokens
 
 
@@ -41,10 +41,10 @@ class SignedIn:
                 return True
             return token is not None and await self._renewed(token) is not None
 
-    async def sign_in(self, challenge: str, show: Show) -> None:
-        """Have the user sign in; raises SignInFailed."""
+    async def sign_in(self, challenge: str, show: Show, confirm: Confirm | None) -> None:
+        """Have the user sign in, as `SignIn.begin`; raises SignInFailed."""
         async with httpx2.AsyncClient(verify=certificates()) as client:
-            token = await SignIn(self._url, client, client_id=self._client_id).begin(challenge, show)
+            token = await SignIn(self._url, client, client_id=self._client_id).begin(challenge, show, confirm)
         await self._keep(token)
 
     async def _renewed(self, token: Token) -> Token | None:

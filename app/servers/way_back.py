@@ -62,8 +62,11 @@ class WayBack:
         """Take what an address says, if it is the one to come back to and has the state; whether it was."""
         try:
             parts = urlsplit(address.strip())
-            given = {key: values[0] for key, values in parse_qs(parts.query).items()}
-            known = parts.path == _PATH and secrets.compare_digest(given.get("state", ""), self.state)
+            every = parse_qs(parts.query, keep_blank_values=True)
+            given = {key: values[0] for key, values in every.items()}
+            # RFC 6749 section 3.1: none comes twice. Of two issuers nobody knows which is meant.
+            once = all(len(values) == 1 for values in every.values())
+            known = once and parts.path == _PATH and secrets.compare_digest(given.get("state", ""), self.state)
         except (ValueError, TypeError):
             return False
         if known and not self._arrived.done():

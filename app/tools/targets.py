@@ -50,7 +50,8 @@ def looks_secret(workspace: Workspace, path: str, content: bytes | None = None) 
         reason = secret_reason(path, content) or (secret_reason(real, content) if real != path else "")
         if reason or not (twin := workspace.secret_twin(real)):
             return reason
-    return f"it is {twin} by another name, and {secret_reason(twin)}"
+    reason = secret_reason(twin, content)
+    return f"it is {twin} by another name, and {reason}" if reason else ""
 
 
 def looks_secret_pending(file: OverlayFile) -> str:

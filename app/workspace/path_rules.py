@@ -14,6 +14,8 @@ DEEPEST = 200
 _LONGEST_BELOW = 3_000
 """Characters of a path that others stand before."""
 
+_BLANK = "\u115f\u1160\u2800"
+"""Letters and symbols that show nothing, and whose category does not say so."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _REPOSITORIES = {
@@ -103,15 +105,18 @@ def repository_owner(name: str) -> str:
     Besides case, file systems ignore invisible characters (HFS+), trailing dots, spaces and stream names (NTFS),
     and know the folder by its short name `git~1` (NTFS); these are the spellings that git itself refuses in trees.
     """
-    if name.isascii():
-        folded = name.casefold()
-    else:
-        plain = unicodedata.normalize("NFKC", name).casefold()
-        folded = "".join(letter for letter in plain if unicodedata.category(letter) not in ("Cf", "Mn", "Cc"))
-    folded = folded.partition(":")[0].rstrip(" .")
+    folded = folded_name(name).partition(":")[0].rstrip(" .")
     if short := _SHORT_NAME.fullmatch(folded):
         folded = f".{short[1].removeprefix('.')}"
     return _REPOSITORIES.get(folded, "")
+
+
+def folded_name(name: str) -> str:
+    """One component of a path as a person reads it: in one case and form, without characters that show nothing."""
+    if name.isascii():
+        return name.casefold()
+    plain = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(one for one in plain if one not in _BLANK and unicodedata.category(one) not in ("Cf", "Mn", "Cc"))
 
 
 def nested_too_deep(path: str) -> bool:

@@ -1,94 +1,38 @@
 """Which files look like secrets, so that the model sees their contents only after the user has said yes.
 
-Names first, contents second: a name can tell before anything is read. The lists err towards asking.
+Names first, contents second: a name can tell before anything is read. Both err towards asking.
 """
 
 import re
-from fnmatch import fnmatchcase, translate
 
-_HARMLESS = (".example", ".sample", ".template", ".dist", ".defaults", ".pub")
-"""Endings of files that show the form of a secret without holding one."""
+from app.workspace.secret_names import NameKind, folder_of_secrets, kind_of_name
 
-_NAMES = (
-    ".env",
-    ".env.*",
-    "*.env",
-    ".envrc",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.p8",
-    "*.jks",
-    "*.keystore",
-    "*.kdbx",
-    "*.ppk",
-    "*.ovpn",
-    "*.asc",
-    "*.gpg",
-    "*.tfstate",
-    "*.tfstate.backup",
-    "*.tfvars",
-    "id_rsa*",
-    "id_dsa*",
-    "id_ecdsa*",
-    "id_ed25519*",
-    ".netrc",
-    "_netrc",
-    ".pgpass",
-    ".my.cnf",
-    ".htpasswd",
-    ".git-credentials",
-    ".vault-token",
-    ".*_history",
-    "shadow",
-    "shadow-",
-    "gshadow",
-    "gshadow-",
-    ".dockercfg",
-    "credentials",
-    "credentials.*",
-    "*credentials.json",
-    "client_secret*.json",
-    "service-account*.json",
-    "service_account*.json",
-    "secret.*",
-    "secrets.*",
-    "master.key",
-    "auth.json",
-    "token.json",
-)
-_SECRET_NAME = re.compile("|".join(translate(pattern) for pattern in _NAMES))
-_SOURCES = (
-    ".py",
-    ".pyi",
-    ".js",
-    ".ts",
-    ".tsx",
-    ".jsx",
-    ".go",
-    ".rs",
-    ".java",
-    ".rb",
-    ".c",
-    ".h",
-    ".md",
-    ".rst",
-    ".html",
-)
-"""Endings of code and prose: `secrets.py` is a module, not a secret."""
-_FOLDERS = {".ssh": "*", ".aws": "*", ".gnupg": "*", ".kube": "config", ".docker": "config.json", "gh": "hosts.yml"}
-"""Folders of credentials, and which names in them."""
-_PRIVATE_KEY = re.compile(rb"^-----BEGIN [A-Z ]*PRIVATE KEY-----\r?$", re.MULTILINE)
-_TOKEN_FILES = {
-    ".npmrc": re.compile(rb"_auth(?:Token)?\s*=|_password\s*=", re.IGNORECASE),
-    ".yarnrc.yml": re.compile(rb"npmAuth(?:Token|Ident)\s*:", re.IGNORECASE),
-    ".pypirc": re.compile(rb"^[ \t]*password[ \t]*[=:]", re.IGNORECASE | re.MULTILINE),
-    "pip.conf": re.compile(rb"://[^/\s:]*:[^/\s@]*@"),
-}
-"""Files of settings that hold a token in some repositories, and what gives that away."""
+_PRIVATE_KEY = re.compile(rb"^-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----\r?$", re.MULTILINE)
 _LOOKED_AT = 64 * 1024
 """Bytes of a file that are searched for a private key."""
+_CREDENTIAL = re.compile(
+    rb"passw|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|account[_-]?key|_auth|authident"
+    rb"|credential|bearer |connectionstring|://[^/\s:@]*:[^/\s@]+@",
+    re.IGNORECASE,
+)
+"""What a line of settings has that holds a secret."""
+_ELSEWHERE = re.compile(
+    rb"\$\{[^}]{0,200}\}|\$\([^)]{0,200}\)|\{\{[^}]{0,200}\}\}|<%[^%]{0,200}%>|%\w{1,200}%|\$\w{1,200}"
+    rb"|env\([^)]{0,200}\)|(?:process\.|\b)env(?:\.\w{1,200}|\[[^\]]{0,200}\])",
+    re.IGNORECASE,
+)
+"""A value that is taken from a variable or a template."""
+_NO_VALUE = re.compile(rb"""[\w."'\]\- ]*[:=>]+\s*(?:["']?(?:null|true|false)\b|["',;{\[]*\s*(?:<|$))""")
+"""What follows the name of a secret that has no value, or one on other lines."""
+_LINE = 1000
+"""Bytes in which a value begins."""
+_COMMENT = (b"#", b";", b"<!--")
+_BARE = re.compile(rb"[\w+/.-]{4,}={0,2}")
+"""A word alone on its line is no setting: in a file of settings it may be anything."""
+_PUBLIC = re.compile(
+    rb"-----BEGIN ((?:TRUSTED |X509 )?CERTIFICATE(?: REQUEST)?|X509 CRL|(?:RSA )?PUBLIC KEY|PGP PUBLIC KEY BLOCK"
+    rb"|PGP SIGNATURE|DH PARAMETERS)-----[^-]*-----END \1-----\s*"
+)
 
 
 def secret_reason(path: str, content: bytes | None = None) -> str:
@@ -96,27 +40,54 @@ def secret_reason(path: str, content: bytes | None = None) -> str:
 
     Args:
         path: A workspace path.
-        content: The bytes, where they are known: needed to tell a token in `.npmrc` or a private key in any file.
+        content: The bytes, where they are known: needed to tell settings with a token from others without one,
+            certificates from keys, and a private key in any file. Unknown, they are taken for a secret.
     """
-    return _reason_by_name(path) or ("" if content is None else _reason_by_content(path, content))
-
-
-def _reason_by_name(path: str) -> str:
-    *folders, name = path.casefold().split("/")
-    if name.endswith(_HARMLESS):
+    if (reason := certain_reason(path)) and not (content is not None and _is_public(content)):
+        return reason
+    if content is not None and _PRIVATE_KEY.search(content, 0, _LOOKED_AT):
+        return "it has a private key in it"
+    if kind_of_name(path.rpartition("/")[2]) is not NameKind.POSSIBLE:
         return ""
-    for folder in folders:
-        if folder in _FOLDERS and fnmatchcase(name, _FOLDERS[folder]):
-            return f"it is in {folder}"
-    if not name.endswith(_SOURCES) and _SECRET_NAME.match(name):
+    if content is None:
+        return "files of its name often have a password or token in them"
+    return "it has a password or token in it" if _has_credential(content) else ""
+
+
+def certain_reason(path: str) -> str:
+    """Why the file looks like a secret, by its path alone; empty where that does not tell."""
+    if folder := folder_of_secrets(path):
+        return f"it is in {folder}"
+    if kind_of_name(path.rpartition("/")[2]) is NameKind.CERTAIN:
         return "its name is one that secrets have"
     return ""
 
 
-def _reason_by_content(path: str, content: bytes) -> str:
-    token = _TOKEN_FILES.get(path.casefold().rpartition("/")[2])
-    if token is not None and token.search(content):
-        return "it has a password or token in it"
-    if _PRIVATE_KEY.search(content, 0, _LOOKED_AT):
-        return "it has a private key in it"
-    return ""
+def _is_public(content: bytes) -> bool:
+    """Whether there is nothing in it but certificates, public keys and signatures."""
+    at = len(content) - len(content.lstrip())
+    found = None
+    while at < len(content):
+        found = _PUBLIC.match(content, at)
+        if found is None:
+            return False
+        at = found.end()
+    return found is not None
+
+
+def _has_credential(content: bytes) -> bool:
+    """Whether a file of settings holds a secret, or is none."""
+    if b"\0" in content:
+        return True
+    for line in content.splitlines():
+        if line.lstrip().startswith(_COMMENT):
+            continue
+        line = _ELSEWHERE.sub(b"", line).strip()
+        if _BARE.fullmatch(line) or any(_has_value(line, found) for found in _CREDENTIAL.finditer(line)):
+            return True
+    return False
+
+
+def _has_value(line: bytes, found: re.Match[bytes]) -> bool:
+    rest = line[found.end() : found.end() + _LINE]
+    return found[0].startswith(b"://") or _NO_VALUE.match(rest) is None

@@ -1,6 +1,9 @@
 """What the command line says of the record and for a commit."""
 
+import base64
+import hashlib
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -14,6 +17,7 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from app.agent.decision_events import approval, decided
+from app.cli.caller import _MARKER
 from app.cli.main import main
 from app.conversation.events import Decision, ProposalStaged, UserMessage
 from app.conversation.side_events import SideAnswer, SideQuestion
@@ -115,11 +119,14 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.tags: set[str] = set()
         self.words: list[str] = []
+        self.styles: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.feed(page)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
+        self.elements.append((tag, dict(attrs)))
         if tag != "meta":
             self.open.append(tag)
 
@@ -128,6 +135,8 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.words.append(data)
+        if self.open[-1:] == ["style"]:
+            self.styles.append(data)
 
 
 def reviewed(root: Path) -> None:
@@ -175,6 +184,27 @@ def test_a_review_is_a_page_that_needs_nothing_and_in_which_no_text_is_code(
     assert places == sorted(places)
     assert "\u202e" not in source and "Denied: hunk 2" in text
     assert "prefers-color-scheme:light" in source
+
+
+def test_a_page_may_do_nothing_but_be_styled_by_its_own_style(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reviewed(root)
+    assert main(["export", "P3", "--review", "--format", "html"]) == 0
+    page = Page(capsys.readouterr().out)
+    [style] = page.styles
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    [policy] = [each["content"] for tag, each in page.elements if each.get("http-equiv") == "Content-Security-Policy"]
+    assert policy is not None
+    allowed = {name: values for name, *values in (part.split() for part in policy.split(";"))}
+    assert allowed == {
+        "default-src": ["'none'"],
+        "style-src": [f"'sha256-{digest}'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'none'"],
+    }
+    names = [tag for tag, _ in page.elements]
+    assert names.index("meta") < names.index("style"), "it holds for what follows it"
+    assert not any("style" in attributes for _, attributes in page.elements)
+    assert "@import" not in style and "url(" not in style
 
 
 def test_a_review_is_markdown_that_holds_together(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -326,6 +356,60 @@ def test_the_log_tells_at_which_host_the_model_answered(committed: Path, capsys:
     printed(capsys, "undo", "P3", "--json")
     [line] = printed(capsys, "log", "--json")
     assert line["origin"]["host"] == "models.example:8443"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_record_says_how_a_command_that_decided_was_called(
+    terminal: bool, root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an agent's variables it has the names; their values may be keys."""
+    for name in [name for name in os.environ if _MARKER.fullmatch(name)]:
+        monkeypatch.delenv(name)
+    for name in ("CLAUDECODE", "CODEX_SANDBOX", "AIDER_OPENAI_API_KEY", "EDITOR"):
+        monkeypatch.setenv(name, "hunter2")
+    monkeypatch.setattr("os.isatty", lambda descriptor: terminal)
+    runtime = open_runtime(root, {}, {})
+    draft = runtime.service.draft("session")
+    draft.write("c.txt", "c\n")
+    assert runtime.service.stage(draft, "waits").id == "P3"
+    runtime.close()
+    for words in (["undo", "P1"], ["redo", "P1"], ["deny", "P3"], ["undo", "P3"], ["approve", "P3", "--force"]):
+        assert main([*words, "--json"]) == 0
+    capsys.readouterr()
+    lines = printed(capsys, "log", "--json")
+    assert [line["decision"] for line in lines] == ["undone", "redone", "denied", "reopened", "approved"]
+    for line in lines:
+        told = line["caller"]
+        assert told["agent_variables"] == ["AIDER_OPENAI_API_KEY", "CLAUDECODE", "CODEX_SANDBOX"]
+        assert (told["stdin_is_terminal"], told["stdout_is_terminal"]) == (terminal, terminal)
+        assert told["parent"] == Path(f"/proc/{os.getppid()}/comm").read_text().strip()
+    assert main(["log"]) == 0
+    called = ("in" if terminal else "without") + " a terminal, AIDER_OPENAI_API_KEY, CLAUDECODE, CODEX_SANDBOX set)"
+    assert capsys.readouterr().out.count(called) == len(lines)
+    assert main(["export", "P3", "--review"]) == 0
+    assert called.removesuffix(")") in capsys.readouterr().out
+    assert main(["log", "--verify"]) == 0
+    runtime = open_runtime(root, {}, {})
+    kept = [
+        *runtime.database.rows("SELECT CAST(body AS TEXT) FROM record"),
+        *runtime.database.rows("SELECT body FROM proposals"),
+    ]
+    runtime.close()
+    assert "hunter2" not in str(kept) and "CLAUDECODE" in str(kept)
+
+
+def test_a_note_says_how_a_command_that_decided_was_called(
+    committed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDECODE", "1")
+    printed(capsys, "undo", "P3", "--json")
+    printed(capsys, "redo", "P3", "--json")
+    git(committed, "add", "--all")
+    git(committed, "commit", "--quiet", "-m", "the model's")
+    assert main(["notes"]) == 0
+    document = json.loads(git(committed, "notes", "--ref=signoff", "show", "HEAD"))
+    callers = {one["proposal"]: one["caller"] for one in document["decisions"]}
+    assert callers["P1"] is None and "CLAUDECODE" in callers["P3"]["agent_variables"]
 
 
 def test_of_what_was_pruned_a_note_claims_no_lines(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,7 +73,11 @@ class Case:
         return Site(target)
 
     def act(self, service: ProposalService) -> None:
-        acts = {"apply": service.approve, "redo": service.redo, "deny": service.deny}
+        acts: dict[str, Callable[[str], object]] = {
+            "apply": service.approve,
+            "redo": service.redo,
+            "deny": service.deny,
+        }
         acts.get(self.action, service.undo)("P1")
 
     def check(self, site: Site, lines: list[str]) -> None:

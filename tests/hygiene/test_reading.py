@@ -22,6 +22,7 @@ OPENS_OTHER_FILES = {
     "app/proposals/disk/locking.py": "the lock",
     "app/storage/database.py": "the database",
     "app/storage/session_lock.py": "the lock",
+    "app/cli/caller.py": "/proc",
     "app/sandbox/enclosed.py": "what a helper process reports",
     "app/sandbox/enter.py": "/proc, and folders to mount",
     "app/sandbox/guard.py": "the lock, and its own index",

@@ -8,7 +8,7 @@ import hashlib
 import json
 import stat
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -168,7 +168,10 @@ async def test_one_that_cannot_be_renewed_wants_a_sign_in(wire: WireServer, tmp_
 
 @pytest.mark.parametrize(
     ("answer", "why"),
-    [({"error": "access_denied", "code": ""}, "access_denied"), ({"iss": "https://evil.example"}, "somebody else")],
+    [
+        ({"error": "access_denied", "code": ""}, "access_denied"),
+        ({"iss": "https://evil.example"}, "from https://evil.example"),
+    ],
 )
 async def test_what_comes_back_is_looked_at(
     answer: dict[str, str], why: str, wire: WireServer, tmp_path: Path
@@ -228,7 +231,7 @@ async def test_an_answer_without_a_name_is_none_of_an_authority_that_names_itsel
 ) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         authority.says = {"authorization_response_iss_parameter_supported": True}
-        with pytest.raises(ConnectionLost, match="somebody else"):
+        with pytest.raises(ConnectionLost, match="does not name itself"):
             await on.server("far").sign_in(authority.browse)
 
         async def browse(invitation: Invitation) -> None:
@@ -442,6 +445,142 @@ async def test_whoever_does_not_know_the_state_is_not_heard(wire: WireServer, tm
         assert authority.forms[0]["code"] == "code-1"
 
 
+@contextlib.asynccontextmanager
+async def mix_up(wire: WireServer, folder: Path, *endpoints: str) -> AsyncIterator[tuple[Stage, Authority, Address]]:
+    """A session with a server that names these endpoints at another address than the rest."""
+    async with signed_out(wire, folder) as (on, authority), address() as other:
+        elsewhere = other.url.removesuffix("/mcp")
+        authority.says = {name: f"{elsewhere}/{name.removesuffix('_endpoint')}" for name in endpoints}
+        other.tricks["/token"] = authority.token
+        yield on, authority, other
+
+
+def not_asked_for_a_code(authority: Authority, *played: Address) -> bool:
+    """Whether the browser was not opened and no token endpoint got anything."""
+    paths = [heard.path for each in (authority.played, *played) for heard in each.heard]
+    return authority.asked == {} and "/token" not in paths
+
+
+ENDPOINTS = ["authorization_endpoint", "token_endpoint", "registration_endpoint"]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+async def test_an_endpoint_of_another_origin_is_refused_where_nobody_can_be_asked(
+    endpoint: str, wire: WireServer, tmp_path: Path
+) -> None:
+    async with mix_up(wire, tmp_path, endpoint) as (on, authority, other):
+        named = r"\(.*" + other.url.removesuffix("/mcp") + r".*\): sign in from the app"
+        with pytest.raises(ConnectionLost, match=named) as refused:
+            await on.server("far").sign_in(authority.browse)
+        assert "\n" not in str(refused.value)
+        assert not_asked_for_a_code(authority, other)
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+async def test_the_user_is_asked_about_each_origin_before_the_browser_opens(
+    agrees: bool, wire: WireServer, tmp_path: Path
+) -> None:
+    async with mix_up(wire, tmp_path, "token_endpoint") as (on, authority, other):
+        asked: list[dict[str, str]] = []
+
+        async def confirm(roles: Mapping[str, str]) -> bool:
+            assert not_asked_for_a_code(authority, other)
+            asked.append(dict(roles))
+            return agrees
+
+        if agrees:
+            await on.server("far").sign_in(authority.browse, confirm)
+            assert on.server("far").state is State.READY
+            assert "/token" in [heard.path for heard in other.heard]
+        else:
+            with pytest.raises(ConnectionLost, match="you did not agree"):
+                await on.server("far").sign_in(authority.browse, confirm)
+            assert not_asked_for_a_code(authority, other)
+        own = authority.origin
+        assert asked == [
+            {
+                "server": own,
+                "issuer": own,
+                "sign-in page": own,
+                "code and refresh token go to": other.url.removesuffix("/mcp"),
+                "registration": own,
+            }
+        ]
+
+
+async def test_an_issuer_of_another_origin_than_the_servers_is_asked_about(wire: WireServer, tmp_path: Path) -> None:
+    async with address() as honest, signed_out(wire, tmp_path) as (on, authority):
+        elsewhere = honest.url.removesuffix("/mcp")
+        for path in ("/.well-known/oauth-authorization-server", "/register", "/token"):
+            honest.tricks[path] = authority.played.tricks.pop(path)
+
+        async def resource(heard: Heard, writer: asyncio.StreamWriter) -> None:
+            said = {"resource": authority.played.url, "authorization_servers": [elsewhere]}
+            writer.write(document(json.dumps(said).encode()))
+
+        authority.played.tricks["/.well-known/oauth-protected-resource/mcp"] = resource
+        authority.origin = elsewhere
+        with pytest.raises(ConnectionLost, match=f"issuer {elsewhere}"):
+            await on.server("far").sign_in(authority.browse)
+        assert not_asked_for_a_code(authority, honest)
+
+        async def agree(roles: Mapping[str, str]) -> bool:
+            return roles["server"] != roles["issuer"] == elsewhere
+
+        await on.server("far").sign_in(authority.browse, agree)
+        assert on.server("far").state is State.READY
+
+
+@pytest.mark.parametrize("issuer", ["https://honest.example", "{own}/tenant", "{own}.evil.example", None])
+async def test_metadata_of_another_issuer_is_refused(issuer: str | None, wire: WireServer, tmp_path: Path) -> None:
+    async with signed_out(wire, tmp_path) as (on, authority):
+        authority.says = {"issuer": issuer and issuer.format(own=authority.origin)}
+        with pytest.raises(ConnectionLost, match="as its issuer"):
+            await on.server("far").sign_in(authority.browse)
+        assert not_asked_for_a_code(authority)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        # A browser takes the backslash for a slash, and so the host before it.
+        "https://honest.example\\@127.0.0.1:{port}/authorize",
+        "https://honest.example@127.0.0.1:{port}/authorize",
+        "https:honest.example/authorize",
+        "https:///honest.example/authorize",
+        "https://127.0.0.1:{port}/authorize#x",
+        "https://127.0.0.1:{port}/auth\torize",
+        "https://h%6fnest.example/authorize",
+        "https://hоnest.example/authorize",
+    ],
+    ids=ascii,
+)
+async def test_an_address_that_a_browser_may_read_otherwise_is_refused(
+    address: str, wire: WireServer, tmp_path: Path
+) -> None:
+    async def agree(roles: Mapping[str, str]) -> bool:
+        return True
+
+    async with signed_out(wire, tmp_path) as (on, authority):
+        authority.says = {"authorization_endpoint": address.format(port=urlsplit(authority.origin).port)}
+        with pytest.raises(ConnectionLost, match="is no address"):
+            await on.server("far").sign_in(authority.browse, agree)
+        assert not_asked_for_a_code(authority)
+
+
+async def test_an_answer_that_names_two_issuers_is_none(wire: WireServer, tmp_path: Path) -> None:
+    async with signed_out(wire, tmp_path) as (on, authority):
+
+        async def browse(invitation: Invitation) -> None:
+            twice = f"{authority.end(invitation.address, iss=authority.origin)}&iss=https://honest.example"
+            assert not invitation.take(twice)
+            assert not invitation.take(f"{authority.end(invitation.address)}&code=other")
+            await authority.browse(invitation)
+
+        await on.server("far").sign_in(browse)
+        assert len(authority.forms) == 1
+
+
 async def test_addresses_that_are_not_encrypted_are_refused(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
 
@@ -481,6 +620,40 @@ async def test_a_key_begins_it_on_the_screen(
                 await client.get(authority.end(opened[0]))
             await run.until(lambda: server_of(run, "far").state is State.READY, "the server")
             await run.see("1 of 1 ready")
+
+
+@pytest.mark.parametrize("size", [(140, 44), (60, 20)], ids=["wide", "narrow"])
+async def test_the_screen_names_each_address_before_it_opens_the_browser(
+    size: tuple[int, int], wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with address() as played, address() as other:
+        authority = Authority(played)
+        authority.says = {"token_endpoint": other.url}
+        other.tricks["/mcp"] = authority.token
+        async with running(tmp_path, wire, size=size, mcp={"far": {"url": played.url}}) as run:
+            opened: list[str] = []
+            monkeypatch.setenv("DISPLAY", ":0")
+            monkeypatch.setattr(run.app, "open_url", lambda location, **_: opened.append(location))
+            await run.command("mcp")
+            await run.screen("ServersScreen")
+            await run.see("you have to sign in")
+            await run.pilot.press("ctrl+s")
+            await run.screen("AskScreen")
+            await run.see(f"sign-in page: {authority.origin}", f"go to: {other.url.removesuffix('/mcp')}")
+            await run.pilot.press("enter")
+            await run.screen("AskScreen")
+            await run.pilot.press("escape")
+            await run.screen("ServersScreen")
+            await run.told("You are not signed in.")
+            assert not opened
+            await run.pilot.press("ctrl+s")
+            await run.screen("AskScreen")
+            await run.see("sign-in page")
+            await run.pilot.press("y")
+            await run.until(lambda: bool(opened), "the browser")
+            async with httpx2.AsyncClient() as client:
+                await client.get(authority.end(opened[0]))
+            await run.until(lambda: server_of(run, "far").state is State.READY, "the server")
 
 
 @pytest.mark.parametrize("size", [(140, 44), (60, 20)], ids=["wide", "narrow"])

@@ -2,7 +2,8 @@
 
 What must come of a sequence is computed from the sequence: what is typed while the chat has the focus arrives in the
 model's next request, whole and in order; in the review a key can decide only if
-it did not come in one piece with the key that led there: what the app cannot have painted decides nothing.
+it did not come in one piece with the key that led there, nor with another character: what the app cannot have painted
+decides nothing.
 """
 
 import random
@@ -69,6 +70,12 @@ def parcels(keys: list[str], chance: random.Random) -> Iterator[tuple[float, lis
     yield leaves - handed, parcel
 
 
+def stand_alone(parcel: list[str]) -> list[bool]:
+    """For each key, whether none of those beside it in the parcel is a character."""
+    texts = [False, *(key not in FOCUS for key in parcel), False]
+    return [not before and not after for before, after in zip(texts, texts[2:], strict=False)]
+
+
 class User:
     """Types sequences, and knows what must come of them."""
 
@@ -111,7 +118,7 @@ class User:
             while (rest := until - time.monotonic()) > 0:
                 self.terminal.settle(rest)
             in_sight = self.pane == "review"
-            for key in parcel:
+            for key, alone in zip(parcel, stand_alone(parcel), strict=True):
                 if key in FOCUS:
                     in_sight &= FOCUS[key] == "review"
                     self.pane = FOCUS[key]
@@ -123,7 +130,7 @@ class User:
                     if decided:
                         written |= {(text, True) for text, _ in written}
                     written = {(text + key * back, back) for text, back in written}
-                    decided = in_sight and key in DECISIONS
+                    decided = in_sight and alone and key in DECISIONS
                     may_decide |= decided
             self.terminal.type("".join(KEYS.get(key, key) for key in parcel))
         end = end.strip()

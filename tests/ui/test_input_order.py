@@ -24,18 +24,21 @@ from tests.waiting import until
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
 from widgets.common import input_order
-from widgets.common.input_order import Followed, OrderedApp, input_first
+from widgets.common.input_order import Followed, OrderedApp, input_first, join
 
 
 def hand_in(app: App[None], *items: str | events.Event) -> None:
     """Hand keys to the app as its driver does with what comes in one read: all at once. A long word is typed."""
+    read: list[Message] = []
     for item in items:
         keys = [item] if not isinstance(item, str) or item in NAMED else list(item)
         for key in keys:
             if isinstance(key, str):
                 name = {" ": "space", "/": "slash"}.get(key, key)
                 key = events.Key(name, key if len(key) == 1 else None)
-            app.post_message(key)
+            read.append(key)
+    for event in join(read):
+        app.post_message(event)
 
 
 NAMED = frozenset(
@@ -343,10 +346,68 @@ async def test_a_decision_that_came_before_its_picture_is_refused_and_counts_whe
         await run.until(lambda: run.file != FILE, "the file")
 
 
+@pytest.mark.parametrize("text", ["yes please", "no", "jjy", "Yarn", " x", "undo", "y\r"])
+async def test_characters_that_came_together_decide_nothing(text: str, tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, size=(160, 40)) as run:
+        await in_review(run, server)
+        review = run.app.workbench.review
+        chosen = review.state.chosen.part(run.proposals[0]).hunks
+        hand_in(run.app, *("enter" if one == "\r" else one for one in text))
+        await run.see("Several keys came at once")
+        # A key after the others: they have been dealt with.
+        hand_in(run.app, "f2", "done")
+        await run.until(lambda: run.app.workbench.composer.draft.endswith("done"), "the words")
+        assert run.file == FILE
+        assert [one.state for one in run.proposals] == [ProposalState.PENDING]
+        assert review.state.chosen.part(run.proposals[0]).hunks == chosen
+        await run.pilot.press("f3")
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: run.file != FILE, "the file")
+
+
+async def test_a_key_that_no_text_has_parts_what_came_together(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await in_review(run, server)
+        move = events.MouseMove(None, 0, 0, 0, 0, 0, False, False, False)
+        hand_in(run.app, "down", "y", move, "f2", "thanks")
+        await run.until(lambda: run.file != FILE, "the file")
+        await run.until(lambda: run.app.workbench.composer.draft == "thanks", "the words")
+
+
+async def test_words_in_the_same_read_as_the_key_that_asks_for_them_are_kept(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        await in_review(run, server)
+        hand_in(run.app, "r", "yes, but shorter")
+        feedback = run.app.workbench.review.feedback
+        await run.until(lambda: feedback.is_open and feedback.query_one(TextArea).text == "yes, but shorter", "it")
+
+
+async def test_a_dialog_takes_no_word_for_an_answer() -> None:
+    answers: list[bool | None] = []
+
+    class Asking(Order):
+        def action_open(self) -> None:
+            self.push_screen(AskScreen("Delete?", "It would be gone.", "delete", "keep"), answers.append)
+
+    app = Asking()
+    async with app.run_test() as pilot:
+        await pilot.press("ctrl+p")
+        await pilot.pause()
+        hand_in(app, "yes")
+        await until(lambda: "Several keys" in screen_text(app), "the refusal")
+        await pilot.press("n")
+        await until(lambda: answers, "the answer")
+        assert answers == [False]
+
+
 async def test_a_stray_letter_is_named_when_it_holds_the_keys(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 40)) as run:
         await in_review(run, server)
-        hand_in(run.app, "iy")
+        hand_in(run.app, "i")
+        hand_in(run.app, "y")
         await run.see("“i” does nothing here")
         assert "That changed just now" not in run.text
         assert run.file == FILE

@@ -9,7 +9,7 @@ from widgets.approval.offered import CHECKS, DECIDES, SHAPES, is_offered
 from widgets.approval.panes import ReviewPanes
 from widgets.approval.readiness import Guard
 from widgets.approval.wording import safe
-from widgets.common.input_order import arrival
+from widgets.common.input_order import arrival, came_joined
 
 
 class CountingKeys(ReviewPanes):
@@ -25,22 +25,27 @@ class CountingKeys(ReviewPanes):
     def _is_live(self, action: str) -> bool:
         return action not in DECIDES | SHAPES | CHECKS or is_offered(action, self.state, self.deciding.question)
 
-    def _ready(self, guard: Guard | None = None) -> bool:
+    def _ready(self, guard: Guard | None = None, *, writes: bool = False) -> bool:
         """Whether a decision key counts now; says so if it doesn't, and has the next ones wait anew.
 
         Whoever presses `r` too early may write on, into the field that has not opened.
+
+        Args:
+            guard: The grace period that it is subject to, if it is not that of decisions.
+            writes: It only opens a field, so that it counts, too, where the text for it came in the same read.
         """
         if not self.in_focus:
             return False
-        why_not = self.readiness.why_not(guard or self.readiness.guard, arrival(self.app))
+        joined = not writes and came_joined(self.app)
+        why_not = self.readiness.why_not(guard or self.readiness.guard, arrival(self.app), joined=joined)
         if why_not:
             self.hold_keys(why_not)
             self.pane.outcome(safe(why_not), problem=True, of_key=True)
         return not why_not
 
-    def _decides(self) -> bool:
+    def _decides(self, *, writes: bool = False) -> bool:
         """Whether a decision key counts now, and for what is shown: what a tool waits for comes first."""
-        return self._ready() and not self.show_permission()
+        return self._ready(writes=writes) and not self.show_permission()
 
     @property
     def _choosable(self) -> Proposal | None:

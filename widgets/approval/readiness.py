@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable
 
+from widgets.common.input_order import TOGETHER
 from widgets.common.sight import Sight
 
 GRACE_SECONDS = 0.5
@@ -58,8 +59,16 @@ class Readiness:
         self.named = False
         """Whether it is a click, or a command of the palette, that acts: it names what is meant."""
 
-    def why_not(self, guard: Guard, arrived: float) -> str:
-        """Why a key that arrived at some time does nothing; empty if it counts."""
+    def why_not(self, guard: Guard, arrived: float, *, joined: bool) -> str:
+        """Why a key does nothing; empty if it counts.
+
+        Args:
+            guard: The grace period that it is subject to.
+            arrived: When it came, in monotonic seconds.
+            joined: Whether it decides, and came in one read with other characters.
+        """
+        if joined and not self.named:
+            return TOGETHER
         if not guard.open:
             return guard.why
         return "" if (self.picture if self.named else self.sight).had(arrived) else _TOO_EARLY

@@ -321,7 +321,7 @@ class Review(AskingKeys):
 
     def action_request_changes(self) -> None:
         """Write what should be different; sending it denies the proposal."""
-        if not self._decides() or self.deciding.question is not None:
+        if not self._decides(writes=True) or self.deciding.question is not None:
             return
         if self.writing.open():
             self.say("")

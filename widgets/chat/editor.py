@@ -9,6 +9,7 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Location
 
 from widgets.chat.pastes import Draft, Pastes, is_big
+from widgets.common.input_order import JoinedKey
 
 if TYPE_CHECKING:
     from widgets.common.vim_keys import VimKeys
@@ -79,7 +80,9 @@ class Editor(TextArea):
         what the chat has to lay out.
         """
         key = event.key
-        steers = key in _STEERED or (key.isdigit() and not self.text)
+        # A digit that came with other characters begins a text.
+        chooses = key.isdigit() and not self.text and not isinstance(event, JoinedKey)
+        steers = key in _STEERED or chooses
         done = steers and self._steer(key)
         if not done and self.vim is not None:
             done = self.vim.take(event)

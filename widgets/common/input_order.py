@@ -10,6 +10,12 @@ it has met nothing on its way. There is no time in it but the patience with a ha
 
 A letter after a letter, both for the same field, waits for nothing: it stands behind it in one queue, and where much
 is going on it takes ten rounds until nothing is met.
+
+A terminal without bracketed paste delivers a pasted text as keys, and most words have a letter that decides something
+in the review. What a person types comes one key at a time, except over a slow link, and there nobody has seen on the
+screen what the first of several keys did. So characters that came together in one read are marked (`join`): they may
+move and write, but decide nothing. A key that no text contains, such as F3 or an arrow, parts them: before and after
+it they are counted apart.
 """
 
 import asyncio
@@ -17,13 +23,14 @@ import contextlib
 import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from textual import events
 from textual.app import App, ScreenStackError
 from textual.dom import DOMNode
 from textual.errors import NoWidget
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import TextArea
 
@@ -40,6 +47,35 @@ _PAINTED = 0.01
 """Seconds after which what the user did is on the screen."""
 _HELD_UP = 0.1
 """Seconds after which a large change goes on, however fast somebody types."""
+TOGETHER = "Several keys came at once, so nothing was decided. Press the key again."
+"""Says why a key that decides did nothing."""
+_IN_TEXTS = frozenset(("enter", "tab", "ctrl+j"))
+"""Keys without a printable character that a pasted text consists of, too."""
+
+
+class JoinedKey(events.Key):
+    """A key that came in one read with other characters."""
+
+
+# Textual finds the handlers of a message by this name, which it derives from the name of the class.
+JoinedKey.handler_name = events.Key.handler_name
+
+
+def join(read: Iterable[Message]) -> list[Message]:
+    """The events of one read, each key that came with other characters as a `JoinedKey`."""
+    messages = list(read)
+    run: list[tuple[int, events.Key]] = []
+    runs = [run]
+    for at, message in enumerate(messages):
+        if isinstance(message, events.Key) and (message.is_printable or message.key in _IN_TEXTS):
+            run.append((at, message))
+        elif isinstance(message, events.Key | events.Paste):
+            runs.append(run := [])
+    for run in runs:
+        for at, key in run if len(run) > 1 else ():
+            messages[at] = joined = JoinedKey(key.key, key.character)
+            joined.time = key.time
+    return messages
 
 
 class InputOrder:
@@ -56,7 +92,8 @@ class InputOrder:
         self._deliver = deliver
         self._waiting: deque[events.Event] = deque()
         self._followed: Followed | None = None
-        self._time: float | None = None
+        self._event: events.Event | None = None
+        """What is being dealt with."""
         self._done = asyncio.Event()
         """Set while nothing is in hand."""
         self._done.set()
@@ -66,12 +103,17 @@ class InputOrder:
     @property
     def arrived(self) -> float:
         """When that came which is being dealt with, in monotonic seconds; now, if it is nothing of the user's."""
-        return time.monotonic() if self._time is None else self._time
+        return time.monotonic() if self._event is None else self._event.time
 
     @property
     def in_hand(self) -> bool:
         """Whether something of the user's is being dealt with."""
-        return self._time is not None
+        return self._event is not None
+
+    @property
+    def joined(self) -> bool:
+        """Whether it is a key that came in one read with other characters."""
+        return isinstance(self._event, JoinedKey)
 
     async def gone_first(self) -> None:
         """Return once what the user did is on the screen, for a large change that would be painted with it."""
@@ -115,7 +157,7 @@ class InputOrder:
         self._followed = None
         while self._waiting:
             event = self._waiting[0]
-            self._time = event.time
+            self._event = event
             self._done.clear()
             self._followed = followed = Followed(self._app, event, self._hand_on)
             if followed.ready:
@@ -127,7 +169,7 @@ class InputOrder:
                     return
                 followed.leave()
             self._followed = None
-        self._time = None
+        self._event = None
         self._done_at = time.monotonic()
         self._done.set()
 
@@ -163,6 +205,11 @@ class OrderedApp(App[None]):
 def arrival(app: App[Any]) -> float:
     """When the input came that an app is dealing with, in monotonic seconds."""
     return app.input.arrived if isinstance(app, OrderedApp) else time.monotonic()
+
+
+def came_joined(app: App[Any]) -> bool:
+    """Whether the key that an app is dealing with came in one read with other characters."""
+    return isinstance(app, OrderedApp) and app.input.joined
 
 
 async def input_first(app: App[Any]) -> None:

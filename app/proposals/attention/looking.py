@@ -17,7 +17,7 @@ from app.proposals.overlay import Contents
 from app.proposals.text.document import Document
 from app.right_of_way import giving_way
 from app.text.deceiving_text import inspect
-from app.workspace.secrets import secret_reason
+from app.workspace.secrets import certain_reason
 
 _EXECUTABLE = 0o111
 _SPECIAL = 0o7000
@@ -76,7 +76,7 @@ def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[Reason]:
         yield Reason(kind=ReasonKind.MODE, path=path, names=(more,))
     if automation := runs_by_itself(path) or (runs_by_itself(change.old_path) if change.old_path else ""):
         yield Reason(kind=ReasonKind.AUTOMATION, path=path, names=(automation,))
-    if change.op in (Op.CREATE, Op.RENAME) and secret_reason(path):
+    if change.op in (Op.CREATE, Op.RENAME) and certain_reason(path):
         yield Reason(kind=ReasonKind.SECRET, path=path, names=("a file for secrets",))
     manifest = lock_of(path)
     if manifest and change.op is Op.EDIT:

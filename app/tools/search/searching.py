@@ -12,7 +12,7 @@ from app.tools.search.ripgrep import Sieve
 from app.tools.search.walk import overlay_files
 from app.tools.targets import looks_secret, looks_secret_pending
 from app.workspace.paths import WorkspaceError
-from app.workspace.secrets import secret_reason
+from app.workspace.secrets import certain_reason
 
 SHOWN_LINES = 200
 """Matching lines in one result."""
@@ -96,7 +96,7 @@ class Search:
         for path, _ in overlay_files(self.context, self.under, lambda: self._stopped):
             if matches and not (matches(path.removeprefix(prefix)) or matches(path)):
                 continue
-            if path != self.allowed_secret and secret_reason(path):
+            if path != self.allowed_secret and certain_reason(path):
                 self.findings.secrets.append(path)
                 continue
             self.findings.files_searched += 1

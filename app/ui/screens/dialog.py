@@ -11,8 +11,10 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
+from textual.widgets import Input, TextArea
 
 from app.text.safe_text import visible
+from widgets.common.input_order import TOGETHER, JoinedKey
 from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.common.sight import Sight
 
@@ -122,11 +124,19 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         self.call_after_refresh(self._sight.gain)
 
     def on_key(self, event: events.Key) -> None:
-        """A key that came before the dialog was on the screen answers nothing; what is written in a field is kept."""
-        if event.key != "escape" and not self._sight.had(event.time):
+        """A key that came before the dialog was on the screen answers nothing; what is written in a field is kept.
+
+        Nor does a letter that came in one read with others: that is a text.
+        """
+        if event.key == "escape":
+            return
+        is_text = (
+            isinstance(event, JoinedKey) and event.is_printable and not isinstance(self.focused, Input | TextArea)
+        )
+        if is_text or not self._sight.had(event.time):
             event.stop()
             event.prevent_default()
-            self.say("A key came before this was on the screen. Press it again.")
+            self.say(TOGETHER if is_text else "A key came before this was on the screen. Press it again.")
 
     def on_click(self, event: events.Click) -> None:
         """A click beside the frame leaves, as Escape does."""

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from typing import ClassVar
 
 from textual import on, work
@@ -18,6 +19,7 @@ from app.servers.way_back import Invitation
 from app.storage.errors import StorageError
 from app.text.plural import plural
 from app.text.safe_text import visible
+from app.ui.screens.ask import AskScreen
 from app.ui.screens.previewed import PreviewDialog
 from app.ui.screens.sign_in import SignInScreen
 from widgets.common.key_hints import KeyHint
@@ -145,7 +147,7 @@ class ServersScreen(PreviewDialog[None]):
                 await asyncio.to_thread(self.app.open_url, invitation.address)
 
         try:
-            await server.sign_in(show)
+            await server.sign_in(show, lambda roles: self._confirmed(server, roles))
         except ConnectionLost as error:
             server.log.note(f"not signed in: {error}")
             self._log = True
@@ -155,6 +157,16 @@ class ServersScreen(PreviewDialog[None]):
             for dialog in shown:
                 if dialog.is_current:
                     dialog.dismiss(True)
+
+    async def _confirmed(self, server: Server, roles: Mapping[str, str]) -> bool:
+        """Ask whether to sign in at addresses of different origins."""
+        named = "\n".join(f"  {purpose}: {origin}" for purpose, origin in roles.items())
+        question = (
+            f"These addresses take part in the sign-in:\n\n{named}\n\n"
+            "Sign in only if you trust all of them: each could act as you at the others."
+        )
+        asking = AskScreen(f"Sign in to {server.name} at these addresses?", question, "sign in", "don't")
+        return await self.app.push_screen_wait(asking) is True
 
     def action_log(self) -> None:
         """Show its log in the place of its tools, or the tools again."""

@@ -1,16 +1,20 @@
 """An app that fits its terminal: the palette, what may be sent to it, and how it calls for attention."""
 
+import sys
+from collections.abc import Iterable
 from functools import cached_property
+from typing import Any
 
 from textual.app import App
 from textual.driver import Driver
 from textual.filter import LineFilter
+from textual.message import Message
 from textual.theme import Theme
 
 from app.ui.terminal.attention import Attention
 from app.ui.terminal.filter import UnsafeTextFilter, together
 from app.ui.themes.first import fitting
-from widgets.common.input_order import OrderedApp
+from widgets.common.input_order import OrderedApp, join
 from widgets.diff.colours import diff_variable_defaults
 
 
@@ -33,8 +37,10 @@ class FittedApp(OrderedApp):
         return super().get_theme(theme_name) or (first if theme_name == first.name else None)
 
     def get_driver_class(self) -> type[Driver]:
-        """The platform's driver, through which attention is called for."""
-        return self.attention.listen_in(super().get_driver_class())
+        """The platform's driver, which marks keys of one read, and through which attention is called for."""
+        driver = super().get_driver_class()
+        _join_reads(driver)
+        return self.attention.listen_in(driver)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Defaults of the variables that our own style sheets use, mixed from the theme."""
@@ -68,3 +74,21 @@ class FittedApp(OrderedApp):
 
             filters.append(PaletteFilter())
         return filters
+
+
+def _join_reads(driver: type[Driver]) -> None:
+    """Exchange the parser of a driver's module for one that marks keys; a driver without one reads no terminal."""
+    module: Any = sys.modules[driver.__module__]
+    parser = getattr(module, "XTermParser", None)
+    if parser is None or getattr(parser, "joins", False):
+        return
+
+    class JoiningParser(parser):  # type: ignore[misc, valid-type]
+        """Textual's parser; it is fed with what one read returned."""
+
+        joins = True
+
+        def feed(self, data: str) -> Iterable[Message]:
+            return join(super().feed(data))
+
+    module.XTermParser = JoiningParser

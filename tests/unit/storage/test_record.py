@@ -211,10 +211,12 @@ def test_a_decision_that_was_taken_back_led_to_nothing(bench: Bench) -> None:
     assert [step.entry.proposal for step in steps] == [second]
 
 
-def as_earlier_versions_wrote_it(entry: Entry) -> bytes:
-    """The bytes of an entry of format 1, which knew of no host."""
-    values = entry.model_dump(mode="json") | {"format": 1}
-    del values["origin"]["host"]
+def as_earlier_versions_wrote_it(entry: Entry, version: int) -> bytes:
+    """The bytes of an entry of format 1, which knew of no host, or 2, which knew of no caller."""
+    values = entry.model_dump(mode="json") | {"format": version}
+    del values["circumstances"]["caller"]
+    if version == 1:
+        del values["origin"]["host"]
     return json.dumps(values, separators=(",", ":")).encode()
 
 
@@ -225,21 +227,22 @@ def put(bench: Bench, number: int, body: bytes) -> None:
         connection.execute("UPDATE record_ends SET sha256 = ? WHERE workspace = ? AND number = ?", link)
 
 
-def test_entries_of_an_earlier_version_stand_and_new_ones_follow_them(bench: Bench) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_entries_of_an_earlier_version_stand_and_new_ones_follow_them(version: int, bench: Bench) -> None:
     bench.service.approve(bench.stage("a.txt", "a\n"))
     [entry] = entries(bench)
-    old = as_earlier_versions_wrote_it(entry)
+    old = as_earlier_versions_wrote_it(entry, version)
     put(bench, 1, old)
     bench.service.approve(bench.stage("b.txt", "b\n"))
     first, second = entries(bench)
-    assert (first.format, first.origin.host, second.format) == (1, "", 2)
+    assert (first.format, first.origin.host, first.circumstances.caller, second.format) == (version, "", None, 3)
     assert second.before == hashlib.sha256(old).hexdigest()
 
 
 def test_an_entry_of_a_later_version_is_told_from_a_broken_one(bench: Bench) -> None:
     bench.service.approve(bench.stage("a.txt", "a\n"))
     [entry] = entries(bench)
-    put(bench, 1, json.dumps(entry.model_dump(mode="json") | {"format": 3, "more": 1}).encode())
+    put(bench, 1, json.dumps(entry.model_dump(mode="json") | {"format": 4, "more": 1}).encode())
     [broken] = RecordStore(bench.database, bench.name).verify().broken
     assert broken.number == 1 and "later version of signoff; update it" in broken.why
     put(bench, 1, json.dumps(entry.model_dump(mode="json") | {"more": 1}).encode())

@@ -149,6 +149,12 @@ async def test_a_file_over_the_limit_is_refused(bench: Bench) -> None:
         ("deploy/id_ed25519", "hunter2"),
         ("notes.txt", "-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n"),
         (".npmrc", "//registry/:_authToken=hunter2"),
+        (".env~", "KEY=hunter2"),
+        ("#credentials#", "hunter2"),
+        (".e\u200bnv", "KEY=hunter2"),
+        ("deploy/kubeconfig", "token: hunter2"),
+        (".dev.vars", "KEY=hunter2"),
+        (".yarnrc.yml.orig", "npmAuthToken: hunter2"),
     ],
 )
 async def test_a_secret_is_shown_only_after_a_yes(bench: Bench, path: str, content: str) -> None:
@@ -185,6 +191,16 @@ async def test_a_second_name_does_not_hide_a_secret(bench: Bench, secret: str) -
     assert f"it is {secret} by another name" in bench.asked[0].title
     found = await bench.call("search_text", pattern="hunter")
     assert "hunter2" not in found.text and "readme.txt" in found.text
+
+
+async def test_a_second_name_of_settings_hides_no_token(bench: Bench) -> None:
+    bench.answer = ConfirmationAnswer(False)
+    for number, content in enumerate(("save-exact=true\n", "//registry/:_authToken=hunter2\n")):
+        put(bench, f"{number}/.npmrc", content)
+        (bench.workspace.root / f"{number}.txt").hardlink_to(bench.workspace.root / f"{number}/.npmrc")
+    assert "save-exact" in (await bench.call("read_file", path="0.txt")).text
+    with pytest.raises(Rejected):
+        await bench.call("read_file", path="1.txt")
 
 
 async def test_ordinary_files_are_read_unasked(bench: Bench) -> None:

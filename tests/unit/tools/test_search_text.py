@@ -137,9 +137,11 @@ class TestBothEngines:
         put(bench, "conf/.env", "KEY=hunter2, of which not even this much is told: whether it has the word\n")
         put(bench, "key.txt", "-----BEGIN RSA PRIVATE KEY-----\nneedle hunter2\n")
         (bench.workspace.root / "plain.txt").symlink_to(".env")
+        put(bench, ".npmrc", "save-prefix=needle plain\n")
+        put(bench, "web/.npmrc", "//registry/:_authToken=needle hunter2\n")
         output = await bench.call("search_text", pattern="needle")
-        assert "hunter2" not in output.text
-        assert "not searched, since they look like secrets: .env, conf/.env, key.txt" in output.text
+        assert "hunter2" not in output.text and "needle plain" in output.text
+        assert "not searched, since they look like secrets: .env, conf/.env, key.txt, web/.npmrc" in output.text
         assert bench.asked == []
 
     async def test_a_secret_that_is_named_is_asked_for(self, bench: Bench) -> None:

@@ -4,6 +4,22 @@ import pytest
 
 from app.workspace.secrets import secret_reason
 
+LEAKY_REPO = """
+.bash_profile .bashrc .docker/.dockercfg .docker/config.json .esmtprc .ftpconfig .git-credentials
+.idea/WebServers.xml .mozilla/firefox/key4.db .mozilla/firefox/logins.json .netrc .npmrc .remote-sync.json
+.ssh/id_rsa .vscode/sftp.json cloud/.credentials cloud/.s3cfg cloud/.tugboat cloud/heroku.json db/.pgpass
+db/dbeaver-data-sources.xml db/dump.sql db/mongoid.yml db/robomongo.json deployment-config.json etc/shadow
+filezilla/filezilla.xml filezilla/recentservers.xml hub misc-keys/cert-key.pem misc-keys/putty-example.ppk
+proftpdpasswd sftp-config.json ventrilo_srv.ini web/js/salesforce.js web/ruby/config/master.key
+web/ruby/secrets.yml web/var/www/.env web/var/www/public_html/.htpasswd web/var/www/public_html/config.php
+web/var/www/public_html/wp-config.php
+"""
+"""Files of a repository by which scanners for secrets are compared, but for those that only their content tells."""
+COPIES = """
+{}~ {}.~1~ {}.bak {}.BAK {}.old {}.orig {}.save {}.swp {}.tmp {}.rej {}.txt {}.1 {}.bak2 {}-backup {}_old
+{}.2024-01-31 {}.20240131 {}.rpmsave {}.dpkg-old {}.bak~ {}.
+"""
+
 
 @pytest.mark.parametrize(
     "path",
@@ -31,9 +47,86 @@ from app.workspace.secrets import secret_reason
         "keys.kdbx",
         ".git-credentials",
         ".htpasswd",
+        ".pypirc",
+        "kubeconfig",
+        "dev.kubeconfig",
+        "cluster/kubeconfig.yaml",
+        ".dev.vars",
+        ".s3cfg",
+        ".boto",
+        ".yarnrc.yml",
+        ".npmrc",
+        "nuget.config",
+        "wp-config.php",
+        "LocalSettings.php",
+        "config/local_settings.py",
+        "local.settings.json",
+        "http-client.private.env.json",
+        "gha-creds-0123456789abcdef.json",
+        "app-firebase-adminsdk-x1y2z-0123456789.json",
+        "android/key.properties",
+        "config/prod.secret.exs",
+        "config/initializers/secret_token.rb",
+        ".vault_pass.txt",
+        "api-keys.yml",
+        "db-credentials.yaml",
+        "k8s/db-secret.yaml",
+        "wg0.conf",
+        ".authinfo",
+        ".msmtprc",
+        ".circleci/cli.yml",
+        "gcloud/legacy_credentials/me/adc.json",
+        ".subversion/auth/svn.simple/0123",
+        "home/.ssh/work",
+        "server.pkcs12",
+        "example.com.pem",
+        "example.org.key",
+        "deploy_rsa",
+        "ssh_host_ed25519_key",
+        "build.keytab",
     ],
 )
 def test_names_that_are_asked_for(path: str) -> None:
+    assert secret_reason(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    LEAKY_REPO.split(),
+)
+def test_names_that_leaky_repo_has_for_the_comparison_of_scanners(path: str) -> None:
+    assert secret_reason(path)
+
+
+@pytest.mark.parametrize("secret", [".env", "credentials", "id_rsa", "wp-config.php", "certs/server.key", ".npmrc"])
+@pytest.mark.parametrize(
+    "copy",
+    [*COPIES.split(), "{} ", "{} copy", "{} - Copy", "{} (1)", "#{}#", ".#{}", ".{}.swp"],
+)
+def test_a_copy_has_the_name_of_what_it_is_a_copy_of(secret: str, copy: str) -> None:
+    folder, _, name = secret.rpartition("/")
+    assert secret_reason(f"{folder}/{copy.format(name)}")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".e\u200bnv",
+        "\ufeff.env",
+        ".env\u2060",
+        ".en\u00adv",
+        "id\u200d_rsa",
+        ".env\ufe0f",
+        "\u202e.env",
+        "\u3164.env",
+        ".\uff45\uff4e\uff56",
+        "\uff0eenv",
+        "kube\u200bconfig~",
+        ".s\u200bsh/config",
+    ],
+    ids=ascii,
+)
+def test_characters_that_show_nothing_do_not_hide_a_name(path: str) -> None:
     assert secret_reason(path)
 
 
@@ -50,9 +143,36 @@ def test_names_that_are_asked_for(path: str) -> None:
         "keyboard.json",
         "src/token.ts",
         "docker/config.json",
-        ".npmrc",
-        ".pypirc",
         "README.md",
+        ".env.example",
+        ".env.local.example",
+        ".env-sample",
+        "example.env",
+        ".env.example~",
+        ".env.dist",
+        "wp-config-sample.php",
+        "local.settings.example.json",
+        "secrets.example.yaml",
+        "credentials.json.template",
+        "kubeconfig.sample.yaml",
+        "secrets.yaml.j2",
+        "id_ed25519.pub",
+        "env.d.ts",
+        "passwords.py",
+        "password.html",
+        "kubeconfig.go",
+        "token_test.go",
+        "secrets.tf",
+        "locale/de/passwords.po",
+        "utf-8",
+        "settings.py",
+        "package.json",
+        "yarn.lock",
+        "dune",
+        "config.toml",
+        "config/app.php",
+        "ssh/config",
+        "src/gh/hosts.ts",
     ],
 )
 def test_names_that_are_not(path: str) -> None:
@@ -64,8 +184,29 @@ def test_names_that_are_not(path: str) -> None:
     [
         (".npmrc", b"registry=https://example.invalid\n", False),
         (".npmrc", b"//example.invalid/:_authToken=abc\n", True),
-        (".pypirc", b"[pypi]\nusername = x\n", False),
-        (".pypirc", b"[pypi]\n  password: abc\n", True),
+        (".npmrc", b"//example.invalid/:_authToken=${NPM_TOKEN}\n", False),
+        (".npmrc", b"; _authToken=abc\nsave-exact=true\n", False),
+        (".npmrc", b"hunter2\n", True),
+        (".npmrc", b"\0", True),
+        (".yarnrc.yml", b"nodeLinker: node-modules\nyarnPath: .yarn/releases/yarn-4.1.0.cjs\n", False),
+        (".yarnrc.yml", b"npmScopes:\n  me:\n    npmAuthToken: abc\n", True),
+        (".yarnrc.yml", b'npmScopes:\n  me:\n    npmAuthToken: "${TOKEN}"\n', False),
+        (".yarnrc.yml.bak", b"npmAuthToken: abc\n", True),
+        ("nuget.config", b'<add key="ClearTextPassword" value="abc" />\n', True),
+        ("nuget.config", b"<configuration>\n  <packageSources>\n    <clear />\n  </packageSources>\n", False),
+        ("config/database.yml", b"production:\n  password: <%= ENV['PASSWORD'] %>\n", False),
+        ("config/database.yml", b"production:\n  password: abc\n", True),
+        ("appsettings.json", b'{\n  "ConnectionStrings": {\n    "Main": "Server=a;Password=b"\n  }\n}\n', True),
+        ("appsettings.json", b'{\n  "Logging": {\n    "Level": "Debug"\n  }\n}\n', False),
+        ("ca.pem", b"-----BEGIN CERTIFICATE-----\nabc=\n-----END CERTIFICATE-----\n", False),
+        ("ca.pem", b"-----BEGIN CERTIFICATE-----\nabc=\n-----END CERTIFICATE-----\nhunter2\n", True),
+        ("ca.pem", b"-----BEGIN CERTIFICATE-----\nabc=\n-----END PUBLIC KEY-----\n", True),
+        ("ca.pem", b"", True),
+        (".env", b"", True),
+        ("ca.key", b"-----BEGIN PUBLIC KEY-----\nabc=\n-----END PUBLIC KEY-----\n", False),
+        ("release.asc", b"-----BEGIN PGP SIGNATURE-----\n\nabc\n=x\n-----END PGP SIGNATURE-----\n", False),
+        ("secret.asc", b"-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n", True),
+        ("notes", b"-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n", True),
         ("pip.conf", b"index-url = https://me:abc@example.invalid\n", True),
         ("notes", b"x\n-----BEGIN PRIVATE KEY-----\nabc\n", True),
         ("notes", b"x\r\n-----BEGIN EC PRIVATE KEY-----\r\nabc\r\n", True),
