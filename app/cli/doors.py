@@ -6,6 +6,8 @@ from app.cli.documents import DoorLine, ProposalLine
 from app.cli.output import CommandError, Exit, print_json, print_line
 from app.cli.waiting import line_of
 from app.doors.agents import AGENTS, Agent, agent_of
+from app.doors.hook.options import HookOptions
+from app.doors.openings import of_release, of_settings, release
 from app.doors.settings import UnreadableSettings, installed, with_hook, without_hook
 from app.proposals.models import Proposal
 from app.proposals.origin import Origin, OriginKind
@@ -32,7 +34,7 @@ def doors(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     before = (draft.read(agent.settings).content or b"").decode("utf-8", "replace")
     adds = arguments.what == "install"
     try:
-        after = with_hook(agent, before, arguments.wait, arguments.commands) if adds else without_hook(agent, before)
+        after = with_hook(agent, before, HookOptions.of(arguments)) if adds else without_hook(agent, before)
     except UnreadableSettings as error:
         raise CommandError(f"{agent.settings} can't be changed: {error}.", Exit.REFUSED) from error
     if after == before:
@@ -62,11 +64,13 @@ def _show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         print_json(found)
         return Exit.DONE
     for line in found:
-        print_line(f"{line.agent:<7} {line.program or 'not installed'}")
+        print_line(f"{line.agent:<7} {line.program or 'not installed'}{f' ({line.version})' if line.version else ''}")
         for place, how in line.hooked.items():
             print_line(f"        {place}: {how}")
         for place, why in line.unreadable.items():
             print_line(f"        {place} can't be read: {why}")
+        for why in line.open:
+            print_line(f"        ! open: {why}")
         if line.waiting:
             print_line(f"        {line.waiting} would change {agent_of(line.agent).settings} and waits for you")
         elif not line.hooked:
@@ -75,13 +79,19 @@ def _show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
 
 def _line(runtime: Runtime, agent: Agent) -> DoorLine:
+    root, program = runtime.workspace.root, agent.program
+    version = release(program) if program else ""
     hooked: dict[str, str] = {}
     unreadable: dict[str, str] = {}
-    for name, path in agent.places(runtime.workspace.root):
+    opened = list(of_release(agent, version))
+    places = dict(agent.places(root))
+    for name, path in agent.switches(root):
         try:
             text = read_file(path.resolve(), _LARGEST)[0].decode()
-            if how := installed(agent, text):
-                hooked[name] = how
+            if name in places and (how := installed(agent, text)):
+                hooked[name] = how.command
+                opened += [f"{name}: {why}" for why in how.weaknesses(agent)]
+            opened += of_settings(agent, name, text)
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
@@ -89,8 +99,10 @@ def _line(runtime: Runtime, agent: Agent) -> DoorLine:
     waiting = [one.id for one in runtime.service.waiting() if any(each.path == agent.settings for each in one.files)]
     return DoorLine(
         agent=agent.name,
-        program=agent.program,
+        program=program,
+        version=version,
         hooked=hooked,
         unreadable=unreadable,
+        open=opened if hooked else [],
         waiting=waiting[-1] if waiting else "",
     )
