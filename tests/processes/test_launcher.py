@@ -75,12 +75,13 @@ def test_it_denies_though_nobody_can_hear_why(run: Run) -> None:
     assert done.returncode == 2
 
 
+HALF = "import os, time\ndef hook(arguments, agent):\n    os.write(agent._answers, b'{')\n"
 HELD_UP = {
     "while it is imported": "import time\ntime.sleep(600)",
-    "with signals blocked": "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\nwhile True: pass",
+    "with signals blocked": "import signal as s\ns.pthread_sigmask(s.SIG_BLOCK, s.valid_signals())\nwhile 1: pass",
     "in one long call into C": "sum(range(10**15))",
     "stopped": "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)",
-    "half way": "import os, time\ndef hook(arguments, agent):\n    os.write(agent._answers, b'{')\n    time.sleep(600)",
+    "half way": f"{HALF}    time.sleep(600)",
 }
 
 
@@ -91,12 +92,9 @@ def test_a_hook_that_is_held_up_denies_in_time_whatever_it_does(run: Run, held_u
     assert done.stderr.startswith("Denied, and nothing was written: signoff had no answer within 1 seconds.")
 
 
-@pytest.mark.parametrize(
-    "ends", ["os._exit(0)", "os._exit(1)", "os.kill(os.getpid(), 9)", "os.close(agent._answers)"]
-)
+@pytest.mark.parametrize("ends", ["os._exit(0)", "os._exit(1)", "os.kill(os.getpid(), 9)", "return 0"])
 def test_a_hook_that_ends_without_a_whole_answer_denies(run: Run, ends: str) -> None:
-    entry = f"import os\ndef hook(arguments, agent):\n    os.write(agent._answers, b'{{')\n    {ends}\n    return 0\n"
-    done = run("checkout", "hook", "claude", files={"app/doors/hook/entry.py": entry})
+    done = run("checkout", "hook", "claude", files={"app/doors/hook/entry.py": f"{HALF}    {ends}\n"})
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Denied, and nothing was written: signoff ended with")
 

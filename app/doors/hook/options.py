@@ -73,7 +73,7 @@ def add_hook_options(parser: argparse.ArgumentParser) -> None:
         "--decisions",
         choices=("deny", "allow"),
         default="deny",
-        help="what to say of commands of its shell that decide in signoff (approve, deny, undo, redo, stage, review): "
+        help="what to say of commands of its shell that decide in signoff (approve, deny, undo, redo, stage …): "
         "they are known by their words, which is a help and no wall (default: deny)",
     )
     parser.add_argument(

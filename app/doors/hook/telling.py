@@ -40,7 +40,7 @@ def told_at_last(root: Path, turn: Turn, refusal: Answer) -> Answer:
 
 
 def waited_for(root: Path, answer: Answer, until: float) -> Answer:
-    """The user's decision on what a call has staged; the answer as it is if there is none by then (monotonic clock)."""
+    """The user's decision on what a call has staged; the answer as it is if there is none by then."""
     with _open(root) as runtime:
         if refused := [line for line in stage_captured(runtime) if line.startswith(f"{answer.proposal},")]:
             return answer._replace(words=refused[0])
