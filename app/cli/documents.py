@@ -343,6 +343,19 @@ class DoorLine(Document):
     """Id of a proposal that would change the project's settings of it; empty for none."""
 
 
+class TrialLine(Document):
+    """`signoff doors --try --json`: a list of these."""
+
+    agent: str
+    program: str | None
+    """Where it is installed; null where it is not."""
+    edit: str
+    """`an edit`, or how else it was made."""
+    verdict: Literal["held", "not held", "not tried"]
+    why: str
+    """What was seen, in a line."""
+
+
 class BrokenLine(Document):
     """An entry of the record that is not as it was written."""
 

@@ -1,8 +1,10 @@
 """Where an agent's door is open: releases and settings with which it makes calls that its hook does not see."""
 
 import json
+import os
 import re
 import subprocess
+import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,12 +21,16 @@ _RELEASES: Mapping[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
 
 def release(program: str) -> str:
     """What `--version` of an agent says: `0.169.0`; empty if it says nothing of the kind."""
-    try:
-        done = subprocess.run(
-            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
+    # Even for that they write into their home, which is the user's.
+    with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as home:
+        environment = {**os.environ, **dict.fromkeys(("HOME", "CODEX_HOME", "GEMINI_CLI_HOME"), home)}
+        command = [program, "--version"]
+        try:
+            done = subprocess.run(
+                command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
     found = re.search(rb"\d+\.\d+\.\d+", done.stdout)
     return found[0].decode() if found else ""
 
