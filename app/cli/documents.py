@@ -344,12 +344,29 @@ class DoorLine(Document):
     agent: str
     program: str | None
     """Where it is installed; null where it is not."""
+    version: str
+    """Its release; empty if it does not say."""
     hooked: dict[str, str]
     """The settings files that have signoff's hook, each with the command."""
     unreadable: dict[str, str]
     """Those that can't be read, each with the reason."""
+    open: list[str]
+    """Where it is hooked in: releases and settings with which calls pass it by, each in a line."""
     waiting: str
     """Id of a proposal that would change the project's settings of it; empty for none."""
+
+
+class TrialLine(Document):
+    """`signoff doors --try --json`: a list of these."""
+
+    agent: str
+    program: str | None
+    """Where it is installed; null where it is not."""
+    edit: str
+    """`an edit`, or how else it was made."""
+    verdict: Literal["held", "not held", "not tried"]
+    why: str
+    """What was seen, in a line."""
 
 
 class BrokenLine(Document):

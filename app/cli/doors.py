@@ -1,11 +1,15 @@
-"""`signoff doors`: which other agents there are, where signoff is hooked in, and the proposals that change that."""
+"""`signoff doors`: which other agents there are, whether signoff is hooked in, and the proposals that change that."""
 
 import argparse
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
-from app.cli.documents import DoorLine, ProposalLine
+from app.cli.documents import DoorLine, ProposalLine, TrialLine
 from app.cli.output import CommandError, Exit, print_json, print_line
 from app.cli.waiting import line_of
 from app.doors.agents import AGENTS, Agent, agent_of
+from app.doors.hook.options import HookOptions
+from app.doors.openings import of_release, of_settings, release
 from app.doors.settings import UnreadableSettings, installed, with_hook, without_hook
 from app.proposals.models import Proposal
 from app.proposals.origin import Origin, OriginKind
@@ -22,6 +26,8 @@ _UNSEEN = (
 
 def doors(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """Show the doors, or propose to change the settings of an agent."""
+    if arguments.trial is not None:
+        return _try(runtime, arguments)
     if arguments.what == "show":
         return _show(runtime, arguments)
     if arguments.agent is None:
@@ -32,7 +38,7 @@ def doors(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     before = (draft.read(agent.settings).content or b"").decode("utf-8", "replace")
     adds = arguments.what == "install"
     try:
-        after = with_hook(agent, before, arguments.wait, arguments.commands) if adds else without_hook(agent, before)
+        after = with_hook(agent, before, HookOptions.of(arguments)) if adds else without_hook(agent, before)
     except UnreadableSettings as error:
         raise CommandError(f"{agent.settings} can't be changed: {error}.", Exit.REFUSED) from error
     if after == before:
@@ -57,16 +63,21 @@ def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> No
 
 
 def _show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
-    found = [_line(runtime, agent) for agent in AGENTS if arguments.agent in (None, agent.name)]
+    agents = [agent for agent in AGENTS if arguments.agent in (None, agent.name)]
+    with ThreadPoolExecutor(len(AGENTS)) as pool:
+        versions = list(pool.map(lambda agent: release(agent.program) if agent.program else "", agents))
+    found = [_line(runtime, agent, version) for agent, version in zip(agents, versions, strict=True)]
     if arguments.json:
         print_json(found)
         return Exit.DONE
     for line in found:
-        print_line(f"{line.agent:<7} {line.program or 'not installed'}")
+        print_line(f"{line.agent:<7} {line.program or 'not installed'}{f' ({line.version})' if line.version else ''}")
         for place, how in line.hooked.items():
             print_line(f"        {place}: {how}")
         for place, why in line.unreadable.items():
             print_line(f"        {place} can't be read: {why}")
+        for why in line.open:
+            print_line(f"        ! open: {why}")
         if line.waiting:
             print_line(f"        {line.waiting} would change {agent_of(line.agent).settings} and waits for you")
         elif not line.hooked:
@@ -74,14 +85,53 @@ def _show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     return Exit.DONE
 
 
-def _line(runtime: Runtime, agent: Agent) -> DoorLine:
+def _try(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
+    """Try the doors; refused if an edit was not held, failed if there was nothing to try."""
+    from app.doors.trial.trying import Trial, try_door
+
+    named = arguments.agent if arguments.trial is True else arguments.trial
+    lines: list[TrialLine] = []
+    for agent in AGENTS:
+        if named not in (None, agent.name):
+            continue
+        program, options = agent.program, _options(runtime, agent)
+        trials = (
+            try_door(agent, program, options) if program else [Trial("an edit", "not tried", "it is not installed")]
+        )
+        for trial in trials:
+            lines.append(TrialLine(agent=agent.name, program=program, **trial._asdict()))
+            if not arguments.json:
+                print_line(f"{agent.name:<7} {trial.edit}: {trial.verdict}; {trial.why}")
+    if arguments.json:
+        print_json(lines)
+    if any(line.verdict == "not held" for line in lines):
+        return Exit.REFUSED
+    untried = [line for line in lines if line.verdict == "not tried" and (line.program or named)]
+    return Exit.FAILED if untried or not any(line.program for line in lines) else Exit.DONE
+
+
+def _options(runtime: Runtime, agent: Agent) -> HookOptions:
+    """With which the hook is called here, or would be."""
+    for _, path in agent.places(runtime.workspace.root):
+        with suppress(OSError, ValueError):
+            if found := installed(agent, read_file(path.resolve(), _LARGEST)[0].decode()):
+                return found.options
+    return HookOptions()
+
+
+def _line(runtime: Runtime, agent: Agent, version: str) -> DoorLine:
+    root = runtime.workspace.root
     hooked: dict[str, str] = {}
     unreadable: dict[str, str] = {}
-    for name, path in agent.places(runtime.workspace.root):
+    opened = list(of_release(agent, version))
+    places = dict(agent.places(root))
+    for name, path in agent.switches(root):
         try:
             text = read_file(path.resolve(), _LARGEST)[0].decode()
-            if how := installed(agent, text):
-                hooked[name] = how
+            if name in places and (how := installed(agent, text)):
+                hooked[name] = how.command
+                opened += [f"{name}: {why}" for why in how.weaknesses(agent)]
+            opened += of_settings(agent, name, text)
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
@@ -90,7 +140,9 @@ def _line(runtime: Runtime, agent: Agent) -> DoorLine:
     return DoorLine(
         agent=agent.name,
         program=agent.program,
+        version=version,
         hooked=hooked,
         unreadable=unreadable,
+        open=opened if hooked else [],
         waiting=waiting[-1] if waiting else "",
     )

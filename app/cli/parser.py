@@ -266,6 +266,16 @@ def _add_doors(commands: Any) -> None:
         help="show (default), or stage a proposal that changes the settings of an agent in this workspace",
     )
     doors.add_argument("agent", nargs="?", choices=AGENTS, metavar="AGENT", help="claude, codex or gemini")
+    doors.add_argument(
+        "--try",
+        dest="trial",
+        nargs="?",
+        choices=AGENTS,
+        const=True,
+        metavar="AGENT",
+        help="run that agent, or each that is installed, against a scripted model in a scratch folder with a home of "
+        "its own, and say whether an edit of it is held",
+    )
     add_hook_options(doors)
     hook = _command(
         commands, "hook", "Answer one call of another agent, from standard input.", json=False, workspace=False

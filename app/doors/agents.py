@@ -1,7 +1,9 @@
 """The agents that have a hook for signoff: how they are called, and where their settings lie."""
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -22,6 +24,12 @@ class Agent(NamedTuple):
     """Whether it counts time limits so; else in seconds."""
     then: str
     """What the user has to do once the settings are written."""
+    config: str = ""
+    """Other settings, which may turn hooks off; empty if there are none."""
+    default_limit: float = 60
+    """Seconds that it gives a hook whose settings have no limit: the least of any release."""
+    on_failure: Mapping[str, str] = MappingProxyType({})
+    """What its settings have beside the command so that a hook without an answer is a denial."""
 
     @property
     def program(self) -> str | None:
@@ -30,10 +38,15 @@ class Agent(NamedTuple):
 
     def places(self, root: Path) -> list[tuple[str, Path]]:
         """Its settings files, each as it is named to people: the project's, those not shared, the user's."""
-        found = [(self.settings, root / self.settings)]
-        if self.local:
-            found.append((self.local, root / self.local))
-        return [*found, (f"~/{self.settings}", Path.home() / self.settings)]
+        return _below(root, self.settings, self.local) + _below(Path.home(), self.settings, shown="~/")
+
+    def switches(self, root: Path) -> list[tuple[str, Path]]:
+        """All files that may turn its hooks off."""
+        return [*self.places(root), *_below(root, self.config), *_below(Path.home(), self.config, shown="~/")]
+
+
+def _below(folder: Path, *names: str, shown: str = "") -> list[tuple[str, Path]]:
+    return [(f"{shown}{name}", folder / name) for name in names if name]
 
 
 AGENTS = (
@@ -46,6 +59,7 @@ AGENTS = (
         "UserPromptSubmit",
         False,
         "Start it anew in this folder.",
+        on_failure=MappingProxyType({"onFailure": "block"}),
     ),
     Agent(
         "codex",
@@ -57,6 +71,7 @@ AGENTS = (
         False,
         "Start it anew in this folder, trust the folder, and trust the hooks with its command /hooks: until then it "
         "passes them over.",
+        config=".codex/config.toml",
     ),
     Agent(
         "gemini",

@@ -1,40 +1,84 @@
 """signoff's hook in the settings of another agent: whether it is there, how it gets in, how it goes out."""
 
+import io
 import re
+import shlex
 from collections.abc import Iterator
-from typing import Any
+from contextlib import redirect_stderr, suppress
+from typing import Any, NamedTuple
 
 from app.doors import json_text
 from app.doors.agents import Agent
+from app.doors.hook.options import HookOptions, hook_options
 from app.doors.json_text import Node
 
-_SPARE_SECONDS = 60
-"""How much longer than signoff waits the agent waits for it: a locked store is tried for a while."""
+_SPARE_SECONDS = 570
+"""How much longer the agent waits than signoff takes at most, from its first instruction. The agent lets through what
+exceeds its limit, so also a machine that is too busy to start signoff has to have time."""
+_LEAST_SPARE_SECONDS = 20
+"""What it has to have at least."""
+_ALL_TOOLS = ("", "*", ".*")
 
 
 class UnreadableSettings(ValueError):
     """The settings are no JSON that signoff can change; the message is one line."""
 
 
-def command(agent: Agent, wait: int, commands: str) -> str:
+class Installed(NamedTuple):
+    """signoff's hook as settings have it."""
+
+    command: str
+    limit: float
+    """Seconds after which the agent lets a call through that is not answered."""
+    matcher: str
+    waited_for: bool
+    """Whether the agent waits for the answer at all."""
+
+    @property
+    def options(self) -> HookOptions:
+        """With which it is called; the defaults where they can't be read."""
+        with suppress(SystemExit, ValueError), redirect_stderr(io.StringIO()):
+            words = shlex.split(self.command.partition("||")[0])
+            return hook_options(words[words.index("hook") + 1 :])[2]
+        return HookOptions()
+
+    def weaknesses(self, agent: Agent) -> Iterator[str]:
+        """What in it lets calls through that signoff has not seen, or not answered."""
+        longest = self.options.longest
+        if not self.waited_for:
+            yield f"{agent.title} does not wait for the hook there (async)"
+        elif self.limit < longest + _LEAST_SPARE_SECONDS:
+            yield (
+                f"the time limit of {self.limit:g} s there is too short: signoff takes up to {longest} s, and "
+                f"{agent.title} lets a call through that is not answered in time"
+            )
+        if self.matcher not in _ALL_TOOLS:
+            yield f"the hook is called there only for the tools {self.matcher!r}"
+        if "|| exit 2" not in self.command:
+            yield f"without `|| exit 2` {agent.title} lets a call through when signoff is killed or gone"
+
+
+def command(agent: Agent, options: HookOptions) -> str:
     """What the agent runs before each call; whatever becomes of signoff itself, killed or gone, it is a denial."""
-    options = f"{f' --wait {wait}' if wait else ''}{f' --commands {commands}' if commands != 'allow' else ''}"
-    return f"signoff hook {agent.name}{options} || exit 2"
+    return f"signoff hook {f'{agent.name} {options}'.strip()} || exit 2"
 
 
-def installed(agent: Agent, text: str) -> str:
-    """The command with which signoff is called before each tool; empty if it is not. Raises UnreadableSettings."""
-    for _, _, hook in _ours(agent, text, agent.before_tool):
+def installed(agent: Agent, text: str) -> Installed | None:
+    """How signoff is called before each tool; None if it is not. Raises UnreadableSettings."""
+    for _, group, hook in _ours(agent, text, agent.before_tool):
         found: Any = json_text.value(text, hook)
-        return str(found["command"])
-    return ""
+        matcher: Any = json_text.value(text, _members(group)["matcher"]) if "matcher" in _members(group) else ""
+        given = found.get("timeout")
+        limit = given / (1000 if agent.milliseconds else 1) if isinstance(given, int | float) else agent.default_limit
+        return Installed(str(found["command"]), limit, str(matcher), not found.get("async"))
+    return None
 
 
-def with_hook(agent: Agent, text: str, wait: int, commands: str) -> str:
+def with_hook(agent: Agent, text: str, options: HookOptions) -> str:
     """The settings with signoff's hook in them, and none of an earlier installation; raises UnreadableSettings."""
     text = without_hook(agent, text) if text.strip() else "{}\n"
-    limit = (wait + _SPARE_SECONDS) * (1000 if agent.milliseconds else 1)
-    before_tool = {"type": "command", "command": command(agent, wait, commands), "timeout": limit}
+    limit = (options.longest + _SPARE_SECONDS) * (1000 if agent.milliseconds else 1)
+    before_tool = {"type": "command", "command": command(agent, options), "timeout": limit, **agent.on_failure}
     # Nothing is at stake before a prompt: a failure there is not to take the user's words away.
     before_prompt = {"type": "command", "command": f"signoff hook {agent.name}"}
     text = _with_group(text, agent.before_tool, {"matcher": "*", "hooks": [before_tool]})

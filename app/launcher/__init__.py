@@ -6,24 +6,34 @@ In a wheel they lie under `signoff/_bundle`, so that `signoff` is the only name 
 
 import os
 import sys
-from contextlib import suppress
-from pathlib import Path
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
-def _root() -> Path | None:
-    """The folder that holds `app`, `widgets` and `themes`: the wheel's bundle, else the editable checkout."""
-    bundle = Path(__file__).resolve().parent / "_bundle"
-    if bundle.is_dir():
-        return bundle
-    candidates = (Path(entry) for entry in sys.path)
-    return next((path for path in candidates if (path / "app" / "launcher" / "__main__.py").is_file()), None)
+    from .deadline import Caller
 
 
 def main() -> int:
     """Run the command line and return its exit code."""
     if sys.argv[1:2] == ["hook"]:
-        return _hook()
+        # Before anything else is imported: its time counts from here.
+        from .deadline import answer_in_time
+
+        return answer_in_time(sys.argv[2:], _hook)
     return _start()
+
+
+def _root() -> "Path | None":
+    """The folder that holds `app`, `widgets` and `themes`: the wheel's bundle, else the editable checkout."""
+    from pathlib import Path
+
+    bundle = Path(__file__).resolve().parent / "_bundle"
+    if bundle.is_dir():
+        return bundle
+    candidates = (Path(entry) for entry in sys.path)
+    return next((path for path in candidates if (path / "app" / "launcher" / "__main__.py").is_file()), None)
 
 
 def _start() -> int:
@@ -38,15 +48,17 @@ def _start() -> int:
         return 130
 
 
-def _hook() -> int:
+def _hook(arguments: "Sequence[str]", agent: "Caller") -> int:
     """The same for what another agent calls before each tool: it loads little, and all that fails is a denial."""
     try:
         if root := _root():
             sys.path.insert(0, str(root))
         from app.doors.hook.entry import hook
 
-        return hook(sys.argv[2:])
+        return hook(arguments, agent)
     except BaseException as error:
+        from contextlib import suppress
+
         with suppress(OSError):
             os.write(2, f"Denied, and nothing was written: signoff does not start ({error}).\n".encode())
         return 2

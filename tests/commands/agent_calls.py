@@ -130,6 +130,20 @@ class Agent:
         self._transcript.write_text("".join(f"{json.dumps(each)}\n" for each in self._lines))
 
 
+class Caller:
+    """Who has started the hook, where it is called in this process."""
+
+    def __init__(self, began: float = 0.0) -> None:
+        self.began = began
+        self.answers: list[bytes] = []
+
+    def needs_no_denial(self) -> None:
+        """That is up to who waits."""
+
+    def answer(self, text: bytes) -> None:
+        self.answers.append(text)
+
+
 def reason(agent: Agent, out: str) -> str:
     """The words of a denial, which it must be."""
     answer = json.loads(out)

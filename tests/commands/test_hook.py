@@ -1,19 +1,24 @@
 """`signoff hook`: the edits of other agents wait, their turns end, and what the user decides reaches them."""
 
+import io
 import json
 import os
 import shlex
+import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.commands.agent_calls import AGENTS, Agent, context, reason, stops
+from app.doors.hook.entry import LARGEST, hook
+from tests.commands.agent_calls import AGENTS, Agent, Caller, context, reason, stops
 from tests.forking import Forking
 from tests.terminal.terminal import signoff_command
 
@@ -352,10 +357,71 @@ def test_whoever_does_not_listen_is_denied_all_the_same(streams: str, site: Site
 
 
 def test_by_itself_too_it_never_raises(site: Site) -> None:
-    program = f"import sys; from app.doors.hook.entry import hook; sys.exit(hook({['claude']!r}))"
+    calls = "from app.doors.hook.entry import hook; from tests.commands.agent_calls import Caller"
+    program = f"import sys; {calls}; sys.exit(hook(['claude'], Caller()))"
     line = f"{shlex.join([sys.executable, '-c', program])} 2>/dev/full"
     done = subprocess.run(["sh", "-c", line], input="{}", capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_store_that_is_locked_denies_in_time_and_what_waits_then_is_whole(name: str, site: Site) -> None:
+    agent, before = Agent(name, site.workspace), site.tree()
+    assert site.proposals() == []
+    (payload,) = agent.responds(agent.writes("b.txt", "world\n"))
+    (database,) = site.home.rglob("*.db")
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        done = site.run("hook", name, "--limit", "1", stdin=json.dumps(payload))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "no answer within 1 seconds" in done.stderr
+        prompt = site.run("hook", name, "--limit", "1", stdin=json.dumps(agent.asks("well?")))
+        assert prompt.returncode == 0, "the user's words are not taken away"
+    assert site.tree() == before and site.proposals() == []
+    assert site.denied(agent, agent.writes("b.txt", "world\n")).startswith("P1 is staged")
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_call_above_the_size_is_denied_unread_and_a_prompt_is_not(name: str, site: Site) -> None:
+    agent = Agent(name, site.workspace)
+    (payload,) = agent.responds(agent.writes("b.txt", "x" * LARGEST))
+    done = site.run("hook", name, stdin=json.dumps(payload))
+    assert (done.returncode, done.stdout) == (2, "") and "It is larger than 16 MiB, and was not read" in done.stderr
+    assert site.proposals() == []
+    done = site.run("hook", name, stdin=json.dumps(agent.asks("x" * LARGEST)))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_agent_that_writes_on_is_heard_to_its_end(site: Site) -> None:
+    agent = Agent("claude", site.workspace)
+    (payload,) = agent.responds(agent.writes("b.txt", "x" * LARGEST * 3))
+    environment = {**os.environ, "SIGNOFF_HOME": str(site.home)}
+    with subprocess.Popen(signoff_command("hook", "claude"), stdin=subprocess.PIPE, env=environment) as process:
+        assert process.stdin is not None
+        # To whoever writes to a program that has ended this is an error, which may count as one of the hook.
+        process.stdin.write(json.dumps(payload).encode())
+    assert process.returncode == 2
+
+
+def test_the_wait_counts_from_the_start(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent, late = Agent("claude", site.workspace), Caller(time.monotonic() - 3_601)
+    (payload,) = agent.responds(agent.writes("b.txt", "world\n"))
+    monkeypatch.setenv("SIGNOFF_HOME", str(site.home))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(payload).encode())))
+    assert hook(["claude", "--wait", "3600"], late) == 0
+    assert reason(agent, late.answers[0].decode()).startswith("P1 is staged")
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_command_that_decides_in_signoff_is_the_users(name: str, site: Site) -> None:
+    agent = Agent(name, site.workspace)
+    shell = "run_shell_command" if name == "gemini" else "Bash"
+    (payload,) = agent.responds((shell, {"command": "cd . && signoff approve P1"}))
+    told = reason(agent, site.hook(agent, payload))
+    assert "it decides in signoff" in told
+    assert site.hook(agent, payload, "--decisions", "allow") == "", "its own rules decide"
+    (payload,) = agent.responds((shell, {"command": "signoff proposals"}))
+    assert site.hook(agent, payload) == ""
 
 
 def test_wrong_words_on_the_command_line_deny(site: Site) -> None:

@@ -1,4 +1,4 @@
-"""What the commands make of words that say too little, too much or something else; and what `signoff doors` does."""
+"""What the commands make of words that say too little, too much or something else."""
 
 import contextlib
 import gc
@@ -168,35 +168,6 @@ def test_a_port_that_is_taken_is_said_and_an_interrupt_ends_the_demo_server_in_p
         assert process.stdout.readline().startswith("http://127.0.0.1:")
         process.send_signal(signal.SIGINT)
         assert process.wait() == 0
-
-
-def test_a_door_is_shown_proposed_and_taken_out_again(signoff: Run, workspace: Path) -> None:
-    home = {"HOME": str(workspace.parent)}
-    settings = workspace / ".claude/settings.json"
-    shown = document(signoff("doors", "show", "claude", "--json", **home))
-    assert [(one["hooked"], one["unreadable"], one["waiting"]) for one in shown] == [({}, {}, "")]
-    assert "signoff doors install claude" in signoff("doors", **home).stdout
-    staged = document(signoff("doors", "install", "claude", "--json", **home))
-    assert [file["path"] for file in staged["files"]] == [".claude/settings.json"] and not settings.exists()
-    assert "P1 would change .claude/settings.json and waits" in signoff("doors", **home).stdout
-    assert signoff("approve", "P1", **home).returncode == 0
-    (hooked,) = document(signoff("doors", "show", "claude", "--json", **home))
-    assert hooked["hooked"] == {".claude/settings.json": "signoff hook claude || exit 2"}
-    told = signoff("doors", "remove", "claude", **home).stdout.splitlines()
-    assert told[0].startswith("Staged P2") and told[1].startswith("Once it is approved: Start it anew")
-    assert len(told) == 2, "what it does not see is said where it is put in"
-    assert signoff("approve", "P2", "--force", **home).returncode == 0 and not settings.exists()
-
-
-@pytest.mark.parametrize("text", ["nonsense", "[]", "\udcff"])
-def test_settings_that_cannot_be_read_are_named_and_left_alone(signoff: Run, workspace: Path, text: str) -> None:
-    settings = workspace / ".claude/settings.json"
-    settings.parent.mkdir()
-    settings.write_bytes(text.encode("utf-8", "surrogateescape"))
-    told = refused(signoff("doors", "install", "claude", HOME=str(workspace.parent)), 3)
-    assert ".claude/settings.json can't be changed: " in told
-    if text != "[]":
-        assert ".claude/settings.json can't be read: " in signoff("doors", HOME=str(workspace.parent)).stdout
 
 
 def test_what_is_noted_on_a_commit_is_a_document(signoff: Run, workspace: Path) -> None:

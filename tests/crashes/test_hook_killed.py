@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.doors.agents import agent_of
+from app.doors.hook.options import HookOptions
 from app.doors.settings import command
 from tests.commands.agent_calls import AGENTS, Agent, reason
 
@@ -21,7 +22,9 @@ LONGEST = 0.25
 def killed_at(instant: float, payload: str, workspace: Path, environment: Mapping[str, str], agent: str) -> None:
     """One call, as the settings have it made, of which the hook is killed at an instant; it has to be a denial."""
     # The hook is the child of the shell that the agent starts: its id comes first.
-    line = command(agent_of(agent), 0, "allow").replace("signoff hook", "sh -c 'echo $$; exec signoff hook \"$@\"' -")
+    line = command(agent_of(agent), HookOptions()).replace(
+        "signoff hook", "sh -c 'echo $$; exec signoff hook \"$@\"' -"
+    )
     process = subprocess.Popen(
         ["sh", "-c", line],
         cwd=workspace,

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.doors.scripted_model import Call, ScriptedModel
+from app.doors.trial.scripted_model import ScriptedCall as Call
+from app.doors.trial.scripted_model import ScriptedModel
+from app.doors.trial.surroundings import Surroundings
 
 FOLDER = "SIGNOFF_AGENTS"
 """The environment variable that names where npm has installed the agents (`npm install --prefix`), off the path."""
@@ -19,20 +21,6 @@ PACKAGES = {
     "gemini": "@google/gemini-cli",
 }
 _SECONDS = 120
-_CODEX = """model = "gpt-5.5"
-model_provider = "scripted"
-approval_policy = "never"
-sandbox_mode = "danger-full-access"
-check_for_update_on_startup = false
-[model_providers.scripted]
-name = "scripted"
-base_url = "{url}/v1"
-wire_api = "responses"
-env_key = "SCRIPTED_KEY"
-supports_websockets = false
-[projects."{workspace}"]
-trust_level = "trusted"
-"""
 
 
 def program(agent: str) -> str | None:
@@ -44,14 +32,14 @@ def program(agent: str) -> str | None:
 class Driven:
     """An agent, its model, and the workspace in which it works."""
 
-    def __init__(self, agent: str, folder: Path, model: ScriptedModel) -> None:
+    def __init__(self, agent: str, folder: Path, model: ScriptedModel, *, code_mode: bool = False) -> None:
         self.agent = agent
         self.model = model
-        self.workspace = folder / "workspace"
-        self.workspace.mkdir()
-        self._home = folder / "home"
-        self._home.mkdir()
-        self._environment = self._surroundings(folder)
+        self._place = Surroundings(agent, folder, model.url, code_mode=code_mode)
+        self.workspace = self._place.workspace
+        self._environment = self._place.environment
+        # The program that the settings name has to be found, also where it is not installed for the user.
+        self.put_first(Path(sys.executable).parent)
         self._prompts = 0
 
     def commit(self, files: Mapping[str, str]) -> None:
@@ -96,7 +84,7 @@ class Driven:
     def says(self, words: str, *script: Sequence[Call]) -> str:
         """The user's prompt, and how the model answers; what the agent printed."""
         self.model.script[:] = list(script)
-        printed = self.runs(*self._command(words))
+        printed = self.runs(*self._place.words(words, again=bool(self._prompts)))
         self._prompts += 1
         return printed
 
@@ -123,14 +111,7 @@ class Driven:
     # The calls of each agent
 
     def writes(self, path: str, text: str) -> Call:
-        match self.agent:
-            case "claude":
-                return Call("Write", {"file_path": str(self.workspace / path), "content": text})
-            case "codex":
-                added = "".join(f"+{line}\n" for line in text.splitlines())
-                return Call("apply_patch", {}, f"*** Begin Patch\n*** Add File: {path}\n{added}*** End Patch\n")
-            case _:
-                return Call("write_file", {"file_path": str(self.workspace / path), "content": text})
+        return self._place.writes(path, text)
 
     def edits(self, path: str, old: str, new: str, **more: object) -> Call:
         common = {"file_path": str(self.workspace / path), "old_string": old, "new_string": new, **more}
@@ -144,6 +125,15 @@ class Driven:
             case _:
                 return Call("replace", {"instruction": "change it", **common})
 
+    def commands(self, line: str) -> Call:
+        match self.agent:
+            case "claude":
+                return Call("Bash", {"command": line})
+            case "codex":
+                return Call("exec_command", {"cmd": line})
+            case _:
+                return Call("run_shell_command", {"command": line})
+
     def reads(self, path: str) -> Call:
         match self.agent:
             case "claude":
@@ -152,55 +142,3 @@ class Driven:
                 return Call("exec_command", {"cmd": f"cat {path}"})
             case _:
                 return Call("read_file", {"file_path": str(self.workspace / path)})
-
-    # How each is set up
-
-    def _surroundings(self, folder: Path) -> dict[str, str]:
-        # The program that the settings name has to be found, also where it is not installed for the user.
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        common = {"PATH": path, "HOME": str(self._home), "TERM": "dumb", "LANG": "C.UTF-8"}
-        common["SIGNOFF_HOME"] = str(folder / "signoff")
-        url = self.model.url
-        match self.agent:
-            case "claude":
-                return common | {
-                    "ANTHROPIC_BASE_URL": url,
-                    "ANTHROPIC_API_KEY": "sk-ant-scripted",
-                    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-                    "DISABLE_AUTOUPDATER": "1",
-                    "IS_SANDBOX": "1",
-                }
-            case "codex":
-                settings = self._home / ".codex"
-                settings.mkdir()
-                text = _CODEX.format(url=url, workspace=self.workspace)
-                (settings / "config.toml").write_text(text)
-                return common | {"SCRIPTED_KEY": "x", "CODEX_HOME": str(settings)}
-            case _:
-                settings = self._home / ".gemini"
-                settings.mkdir()
-                values = {
-                    "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
-                    "general": {"disableAutoUpdate": True},
-                    "privacy": {"usageStatisticsEnabled": False},
-                }
-                (settings / "settings.json").write_text(json.dumps(values))
-                return common | {
-                    "GEMINI_CLI_HOME": str(self._home),
-                    "GOOGLE_GEMINI_BASE_URL": url,
-                    "GEMINI_API_KEY": "scripted",
-                    "GEMINI_TELEMETRY_ENABLED": "false",
-                }
-
-    def _command(self, words: str) -> list[str]:
-        again = bool(self._prompts)
-        match self.agent:
-            case "claude":
-                allowed = ["--allowedTools", "Write,Edit,Read,NotebookEdit,Bash"]
-                return [*(["--continue"] if again else []), *allowed, "-p", words]
-            case "codex":
-                resumed = ["resume", "--last"] if again else []
-                return ["exec", *resumed, "--skip-git-repo-check", "--dangerously-bypass-hook-trust", words]
-            case _:
-                resumed = ["--resume", "latest"] if again else []
-                return ["-m", "gemini-2.5-pro", "--yolo", "--skip-trust", *resumed, "-p", words]

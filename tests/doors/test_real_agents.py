@@ -4,15 +4,23 @@ npm install --prefix AGENTS @anthropic-ai/claude-code @openai/codex @google/gemi
 SIGNOFF_AGENTS=AGENTS uv run pytest -n0 tests/doors -rs
 """
 
+import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from app.doors.agents import agent_of
+from app.doors.hook.options import HookOptions
+from app.doors.trial.scripted_model import ScriptedCall as Call
+from app.doors.trial.scripted_model import ScriptedModel
+from app.doors.trial.trying import try_door
 from tests.doors.driving import FOLDER, PACKAGES, Driven, program
-from tests.doors.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.timeout(600)
+PATCH = "*** Begin Patch\n*** Add File: {}\n+world\n*** End Patch\n"
 LINES = "".join(f"line {number:02}\n" for number in range(1, 31))
 
 
@@ -87,3 +95,60 @@ def test_a_hook_that_is_killed_or_gone_lets_nothing_through(driven: Driven) -> N
     printed = driven.says("change it", [driven.writes("b.txt", "world\n")])
     assert driven.changed() == [], printed
     assert driven.model.made == 1
+
+
+def test_a_store_that_is_locked_lets_nothing_through(driven: Driven) -> None:
+    driven.install("--limit", "5")
+    (database,) = (driven.workspace.parent / "signoff").rglob("*.db")
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        printed = driven.says("change it", [driven.writes("b.txt", "world\n")])
+    assert driven.changed() == [], printed
+    assert driven.model.made == 1 and driven.proposals() == []
+
+
+def test_an_edit_above_the_size_is_not_written(driven: Driven) -> None:
+    driven.install()
+    printed = driven.says("change it", [driven.writes("b.txt", "x" * 1_023 + "\n" * 20_000_000)])
+    assert driven.changed() == [], printed
+    assert driven.model.made == 1 and driven.proposals() == []
+
+
+def test_the_shell_does_not_decide_in_the_place_of_the_user(driven: Driven) -> None:
+    driven.install()
+    driven.says("change it", [driven.writes("b.txt", "world\n")])
+    name = driven.proposals()[0]["id"]
+    printed = driven.says("go on", [driven.commands(f"cd . && signoff approve {name}")])
+    assert driven.changed() == [], printed
+    assert driven.proposals()[0]["state"] == "pending" and driven.model.made >= 2
+
+
+def test_in_code_mode_each_inner_call_passes_the_hook(tmp_path: Path) -> None:
+    if program("codex") is None:
+        pytest.skip(f"codex is not installed: npm install --prefix FOLDER {PACKAGES['codex']}, and {FOLDER}=FOLDER")
+    attempts = "".join(
+        f"try {{ {call} }} catch (error) {{ text(String(error)) }}\n"
+        for call in (
+            *(f"await tools.apply_patch({json.dumps(PATCH.format(name))})" for name in ("b.txt", "c.txt", "d.txt")),
+            'await tools.exec_command({cmd: "echo > e.txt"})',
+        )
+    )
+    with ScriptedModel() as model:
+        driven = Driven("codex", tmp_path, model, code_mode=True)
+        driven.commit({"a.txt": LINES})
+        driven.install()
+        printed = driven.says("change it", [Call("exec", {}, attempts)])
+        assert driven.changed() == [], printed
+        (proposal,) = driven.proposals()
+        assert [file["path"] for file in proposal["files"]] == ["b.txt"]
+        assert driven.sent().count("Refused, and nothing of this call was done") == 3, printed
+
+
+@pytest.mark.parametrize("agent", PACKAGES)
+def test_the_door_is_tried(agent: str, tmp_path: Path) -> None:
+    found = program(agent)
+    if found is None:
+        pytest.skip(f"{agent} is not installed: npm install --prefix FOLDER {PACKAGES[agent]}, and {FOLDER}=FOLDER")
+    trials = list(try_door(agent_of(agent), found, HookOptions(wait=600)))
+    assert {trial.verdict for trial in trials} == {"held"}, trials
+    assert len(trials) == (2 if agent == "codex" else 1)

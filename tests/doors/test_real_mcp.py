@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from app.doors.trial.scripted_model import ScriptedCall as Call
+from app.doors.trial.scripted_model import ScriptedModel
 from tests.doors.driving import FOLDER, PACKAGES, Driven, program
-from tests.doors.scripted_model import Call, ScriptedModel
 from tests.hygiene.test_readme import README
 from tests.waiting import PATIENCE
 

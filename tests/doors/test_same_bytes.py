@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from app.doors.trial.scripted_model import ScriptedCall as Call
+from app.doors.trial.scripted_model import ScriptedModel
 from tests.doors.driving import FOLDER, PACKAGES, Driven, program
-from tests.doors.scripted_model import Call, ScriptedModel
 
 pytestmark = pytest.mark.timeout(600)
 

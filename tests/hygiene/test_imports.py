@@ -315,7 +315,8 @@ def test_what_agents_call_before_each_tool_loads_little(tmp_path: Path) -> None:
         f"import io, os, sys; os.environ['SIGNOFF_HOME'] = {str(tmp_path / 'home')!r}\n"
         "os.environ.pop('CLAUDE_PROJECT_DIR', None)\n"
         f"sys.stdin = io.TextIOWrapper(io.BytesIO({json.dumps(call).encode()!r}))\n"
-        "from app.doors.hook.entry import hook\nassert hook(['claude']) == 0"
+        "from app.doors.hook.entry import hook\nfrom tests.commands.agent_calls import Caller\n"
+        "assert hook(['claude'], Caller()) == 0"
     )
     heavy = {"textual", "pydantic", "asyncio", "email", "logging", "watchfiles", "subprocess", "openai"}
     assert not modules_after(code) & heavy

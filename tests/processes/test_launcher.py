@@ -1,9 +1,11 @@
 """What is installed as `signoff`: finds its packages whatever lies around, and whatever fails, a hook denies."""
 
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ ENTRIES = {
     "app/__init__.py": "",
     "app/launcher/__main__.py": "",
     "app/cli/main.py": "def main():\n    return 7\n",
-    "app/doors/hook/entry.py": "def hook(arguments):\n    return 10 + len(arguments)\n",
+    "app/doors/hook/entry.py": "def hook(arguments, agent):\n    agent.answer(b'%d' % len(arguments))\n",
 }
 
 
@@ -51,7 +53,8 @@ def run(tmp_path: Path) -> Run:
 @pytest.mark.parametrize("where", ["site/signoff/_bundle", "checkout"])
 def test_it_finds_what_is_bundled_or_else_the_checkout(run: Run, where: str) -> None:
     assert run(where).returncode == 7
-    assert run(where, "hook", "claude").returncode == 11
+    done = run(where, "hook", "claude")
+    assert (done.returncode, done.stdout) == (0, "1")
 
 
 def test_what_is_bundled_goes_before_a_checkout(run: Run) -> None:
@@ -70,6 +73,57 @@ def test_it_denies_though_nobody_can_hear_why(run: Run) -> None:
     with Path("/dev/full").open("w") as full:
         done = run("checkout", "hook", "claude", files={"app/doors/hook/entry.py": "1 +"}, stderr=full.fileno())
     assert done.returncode == 2
+
+
+HALF = "import os, time\ndef hook(arguments, agent):\n    os.write(agent._answers, b'{')\n"
+HELD_UP = {
+    "while it is imported": "import time\ntime.sleep(600)",
+    "with signals blocked": "import signal as s\ns.pthread_sigmask(s.SIG_BLOCK, s.valid_signals())\nwhile 1: pass",
+    "in one long call into C": "sum(range(10**15))",
+    "stopped": "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)",
+    "half way": f"{HALF}    time.sleep(600)",
+}
+
+
+@pytest.mark.parametrize("held_up", HELD_UP.values(), ids=list(HELD_UP))
+def test_a_hook_that_is_held_up_denies_in_time_whatever_it_does(run: Run, held_up: str) -> None:
+    done = run("checkout", "hook", "claude", "--wait=1", "--limit", "1", files={"app/doors/hook/entry.py": held_up})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Denied, and nothing was written: signoff had no answer within 1 seconds.")
+
+
+@pytest.mark.parametrize("ends", ["os._exit(0)", "os._exit(1)", "os.kill(os.getpid(), 9)", "return 0"])
+def test_a_hook_that_ends_without_a_whole_answer_denies(run: Run, ends: str) -> None:
+    done = run("checkout", "hook", "claude", files={"app/doors/hook/entry.py": f"{HALF}    {ends}\n"})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Denied, and nothing was written: signoff ended with")
+
+
+def test_an_answer_that_is_given_stands_though_what_comes_after_is_held_up(run: Run) -> None:
+    entry = "import time\ndef hook(arguments, agent):\n    agent.answer(b'no' * 99_999)\n    time.sleep(600)\n"
+    done = run("checkout", "hook", "claude", "--limit=1", files={"app/doors/hook/entry.py": entry})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "no" * 99_999, "")
+
+
+def test_before_a_prompt_no_failure_takes_the_words_of_the_user_away(run: Run) -> None:
+    entry = "import time\ndef hook(arguments, agent):\n    agent.needs_no_denial()\n    time.sleep(600)\n"
+    done = run("checkout", "hook", "claude", "--limit=1", files={"app/doors/hook/entry.py": entry})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_it_ends_with_the_process_that_the_agent_has_started(run: Run, tmp_path: Path) -> None:
+    """What nobody waits for any more is not staged behind the agent's back."""
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    entry = (
+        f"import os, time\ndef hook(arguments, agent):\n    os.open({str(told)!r}, os.O_WRONLY)\n"
+        "    os.kill(os.getppid(), 9)\n    time.sleep(600)\n"
+    )
+    with ThreadPoolExecutor(1) as pool:
+        # Read to its end, which comes when the child has ended.
+        end = pool.submit(told.read_bytes)
+        assert run("checkout", "hook", "claude", files={"app/doors/hook/entry.py": entry}).returncode == -9
+        assert end.result(60) == b""
 
 
 def test_who_interrupts_it_while_it_loads_sees_no_traceback(run: Run) -> None:

@@ -1,24 +1,27 @@
-"""`signoff hook AGENT`: reads a call on standard input, answers on standard output, and fails closed.
+"""`signoff hook AGENT`: reads a call on standard input, answers, and fails closed.
 
 Whatever goes wrong, the exit code is 2, which all three agents take for a denial, with the reason on standard error.
-Any other code but 0 would let the call through.
+Any other code but 0 would let the call through. The launcher runs this in a child process and sees to the deadline.
 """
 
 import gc
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 from app.doors.hook.answers import Answer, rendered
 from app.doors.hook.calls import BEFORE_PROMPT, Call, parsed
 from app.doors.hook.gate import Door, decide
-from app.doors.hook.options import hook_parser
+from app.doors.hook.options import HookOptions, hook_options
 from app.storage.captured import CapturedEdits
 from app.storage.database import Database
+from app.storage.errors import StorageError
 from app.storage.places import places
 from app.storage.signals import Signal
 from app.workspace.paths import Workspace
@@ -26,28 +29,54 @@ from app.workspace.paths import Workspace
 DENIED = 2
 _SELDOM = 100_000
 """Objects made before garbage is looked for: the hook ends sooner."""
+LARGEST = 16 * 1024 * 1024
+"""Bytes of a call that are read; a larger one is denied."""
+
+
+class Caller(Protocol):
+    """The agent that waits for the answer: `app.launcher.deadline.Caller`."""
+
+    began: float
+    """When the hook was started, by the monotonic clock."""
+
+    def needs_no_denial(self) -> None:
+        """Say that the agent is to go on if the hook fails."""
+
+    def answer(self, text: bytes) -> None:
+        """Give the answer; the agent has it when this returns."""
 
 
 class Stopped(BaseException):
     """The agent, or the system, has the hook end."""
 
 
-def hook(arguments: Sequence[str]) -> int:
-    """Answer one call; never raises."""
+class TooLarge(Exception):
+    """There is more on standard input than is read."""
+
+
+def hook(arguments: Sequence[str], agent: Caller) -> int:
+    """Answer one call and return the exit code; never raises."""
     gc.set_threshold(_SELDOM)
     text = b""
     try:
         signal.signal(signal.SIGTERM, _stop)
-        options = hook_parser().parse_args(arguments)
-        text = sys.stdin.buffer.read()
-        call = parsed(options.agent, text)
-        _answer_call(call, options.workspace, options.commands, options.wait)
+        name, workspace, options = hook_options(arguments)
+        text = sys.stdin.buffer.read(LARGEST + 1)
+        if _of_prompt(text):
+            # Nothing is at stake before a prompt, and to fail there would take the user's words away.
+            agent.needs_no_denial()
+        if len(text) > LARGEST:
+            _pass_over_the_rest()
+            raise TooLarge(f"It is larger than {LARGEST // 1024**2} MiB, and was not read. Make the edit in parts.")
+        call = parsed(name, text)
+        _answer_call(call, workspace, options, agent)
     except SystemExit as answered:  # by argparse: help, or what is wrong with the words
+        if not answered.code:
+            agent.answer(b"")
         return DENIED if answered.code else 0
     except BaseException as error:
         if _of_prompt(text):
-            # Nothing is at stake before a prompt, and to fail there would take the user's words away.
-            return 0
+            return DENIED
         words = " ".join(str(error).split()) or type(error).__name__
         with suppress(OSError):
             # Past the stream, of which there may be none: the denial is the exit code.
@@ -56,26 +85,32 @@ def hook(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _answer_call(call: Call, workspace: str, commands: str, wait: int) -> None:
+def _pass_over_the_rest() -> None:
+    """Take what the agent still writes: one that can't finish may take that for a failure of the hook."""
+    with suppress(OSError):
+        while os.read(0, LARGEST):
+            pass
+
+
+def _answer_call(call: Call, workspace: str, options: HookOptions, agent: Caller) -> None:
     root = Path(workspace or root_of(call))
     where = places()
     database = Database(where.database)
     try:
         opened = Workspace(root, off_limits=(where.state, where.config))
         name = str(opened.root).encode("utf-8", "backslashreplace").decode("utf-8")
-        door = Door(opened, CapturedEdits(database, name, Signal(where.signals, name)), commands)
-        answer = _with_decision(door, call, decide(door, call), wait)
-        left = rendered(call, answer).encode()
-        while left:
-            # An agent that reads half an answer passes it over: what cannot be written whole is a denial.
-            left = left[os.write(1, left) :]
-        for proposal, number in answer.told:
-            door.captured.tell(proposal, number)
+        door = Door(opened, CapturedEdits(database, name, Signal(where.signals, name)), options)
+        answer = _with_decision(door, call, decide(door, call), agent.began + options.wait if options.wait else 0.0)
+        agent.answer(rendered(call, answer).encode())
+        # It has the answer; what can't be noted now, it is told once more.
+        with suppress(StorageError):
+            for proposal, number in answer.told:
+                door.captured.tell(proposal, number)
     finally:
         database.close()
 
 
-def _with_decision(door: Door, call: Call, answer: Answer, wait: int) -> Answer:
+def _with_decision(door: Door, call: Call, answer: Answer, until: float) -> Answer:
     """The answer, or what the user has decided: as far as the agent has not been told, or once it has waited."""
     root = door.workspace.root
     turns = door.captured.untold(call.agent, call.session)
@@ -89,10 +124,10 @@ def _with_decision(door: Door, call: Call, answer: Answer, wait: int) -> Answer:
         from app.doors.hook.telling import told_at_last
 
         return told_at_last(root, turn, answer)
-    if answer.proposal and wait:
+    if answer.proposal and until > time.monotonic():
         from app.doors.hook.telling import waited_for
 
-        return waited_for(root, answer, wait)
+        return waited_for(root, answer, until)
     return answer
 
 

@@ -10,8 +10,10 @@ from typing import NamedTuple
 from app.doors.hook import answers, claude, codex, gemini
 from app.doors.hook.answers import NONE, Answer
 from app.doors.hook.calls import BEFORE_PROMPT, Call
+from app.doors.hook.deciding_commands import decides
 from app.doors.hook.errors import NotStaged
 from app.doors.hook.files import Files
+from app.doors.hook.options import HookOptions
 from app.storage.captured import CapturedEdits, Turn
 from app.workspace.paths import Workspace
 
@@ -29,8 +31,7 @@ class Door(NamedTuple):
 
     workspace: Workspace
     captured: CapturedEdits
-    commands: str = "allow"
-    """deny, ask or allow: what is said of a command of the shell while nothing waits."""
+    options: HookOptions = HookOptions()
 
 
 def decide(door: Door, call: Call) -> Answer:
@@ -67,11 +68,19 @@ def decide(door: Door, call: Call) -> Answer:
 
 
 def _command(door: Door, call: Call) -> Answer:
-    line = str(call.arguments.get("command") or call.arguments.get("cmd") or "")
+    given = call.arguments.get("command") or call.arguments.get("cmd") or ""
+    line = " ".join(map(str, given)) if isinstance(given, list) else str(given)
     if "*** Begin Patch" in line and "apply_patch" in line:
         # What a shell writes is not seen here; this edit has a tool of its own, which is.
         return answers.not_staged("call apply_patch as a tool, not through the shell.")
-    verdict = door.commands
+    if door.options.decisions == "deny" and decides(line):
+        return answers.command(
+            "deny",
+            "Refused, and nothing of this command was run: it decides in signoff, or stages there, which is the "
+            "user's. Tell the user what you would decide, and why. If the command only has such words in it, ask the "
+            "user to run it.",
+        )
+    verdict = door.options.commands
     if verdict == "ask" and call.agent != "claude":
         verdict = "deny"
     return answers.command(verdict, "signoff does not let this agent run commands here; ask the user to run it.")

@@ -1,16 +1,50 @@
 """The arguments of `signoff hook`, which `signoff doors install` writes into the settings of an agent."""
 
 import argparse
+from collections.abc import Sequence
+from typing import NamedTuple
 
 AGENTS = ("claude", "codex", "gemini")
+LIMIT = 30
+"""Seconds within which a call is answered, `--wait` apart."""
 _MOST_SECONDS = 86_400
 
 
-def hook_parser() -> argparse.ArgumentParser:
-    """The parser of the hook alone: that of all commands takes longer to make than an answer."""
-    parser = argparse.ArgumentParser(prog="signoff hook")
+class HookOptions(NamedTuple):
+    """What can be chosen when the hook is installed."""
+
+    wait: int = 0
+    commands: str = "allow"
+    """deny, ask or allow: what is said of a command of the shell while nothing waits."""
+    decisions: str = "deny"
+    """deny or allow: the same of one that decides in signoff."""
+    limit: int = LIMIT
+
+    @property
+    def longest(self) -> int:
+        """Seconds that the hook may take."""
+        return self.wait + self.limit
+
+    def __str__(self) -> str:
+        """As they stand behind `signoff hook AGENT`; empty if nothing was chosen."""
+        chosen = zip(self._fields, self, self._field_defaults.values(), strict=True)
+        return " ".join(f"--{name} {value}" for name, value, default in chosen if value != default)
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> "HookOptions":
+        """Those that `add_hook_options` has parsed."""
+        return cls(*(getattr(arguments, name) for name in cls._fields))
+
+
+def hook_options(arguments: Sequence[str]) -> tuple[str, str, HookOptions]:
+    """The agent, the workspace (empty: the agent's) and the options; raises SystemExit.
+
+    The parser is of the hook alone: that of all commands takes longer to make than an answer.
+    """
+    parser = argparse.ArgumentParser(prog="signoff hook", allow_abbrev=False)
     add_hook_arguments(parser)
-    return parser
+    found = parser.parse_args(arguments)
+    return found.agent, found.workspace, HookOptions.of(found)
 
 
 def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,10 +69,31 @@ def add_hook_options(parser: argparse.ArgumentParser) -> None:
         default="allow",
         help="what to say of commands of its shell (allow: its own rules decide; what they write is not seen here)",
     )
+    parser.add_argument(
+        "--decisions",
+        choices=("deny", "allow"),
+        default="deny",
+        help="what to say of commands of its shell that decide in signoff (approve, deny, undo, redo, stage …): "
+        "they are known by their words, which is a help and no wall (default: deny)",
+    )
+    parser.add_argument(
+        "--limit",
+        type=some_seconds,
+        default=LIMIT,
+        metavar="SECONDS",
+        help=f"answer within that time, --wait apart; a call that takes longer is denied (default: {LIMIT})",
+    )
 
 
 def seconds(text: str) -> int:
     """A number of seconds, at most a day."""
     if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) <= _MOST_SECONDS):
         raise argparse.ArgumentTypeError(f"give whole seconds, up to {_MOST_SECONDS}")
+    return int(text)
+
+
+def some_seconds(text: str) -> int:
+    """The same, but not none."""
+    if not seconds(text):
+        raise argparse.ArgumentTypeError(f"give whole seconds, from 1 to {_MOST_SECONDS}")
     return int(text)

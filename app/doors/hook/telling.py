@@ -4,6 +4,7 @@ first that it makes afterwards.
 Only here the rest of signoff is loaded, once there is something to tell, or to wait for.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,21 +36,22 @@ def told_with_prompt(root: Path, turns: Sequence[Turn]) -> Answer:
 def told_at_last(root: Path, turn: Turn, refusal: Answer) -> Answer:
     """The answer to a call of a turn that is closed: the decision, if there is one by now."""
     with _open(root) as runtime:
-        return _decision(runtime, turn.proposal, turn.told, refusal, seconds=0)
+        return _decision(runtime, turn.proposal, turn.told, refusal, until=0.0)
 
 
-def waited_for(root: Path, answer: Answer, seconds: int) -> Answer:
-    """The user's decision on what a call has staged, or else the answer as it is once the time is over."""
+def waited_for(root: Path, answer: Answer, until: float) -> Answer:
+    """The user's decision on what a call has staged; the answer as it is if there is none by then."""
     with _open(root) as runtime:
         if refused := [line for line in stage_captured(runtime) if line.startswith(f"{answer.proposal},")]:
             return answer._replace(words=refused[0])
-        return _decision(runtime, answer.proposal, 0, answer, seconds)
+        return _decision(runtime, answer.proposal, 0, answer, until)
 
 
-def _decision(runtime: Runtime, proposal: str, told: int, answer: Answer, seconds: int) -> Answer:
+def _decision(runtime: Runtime, proposal: str, told: int, answer: Answer, until: float) -> Answer:
     try:
         now = standing(runtime.database, runtime.name, proposal, told)
-        if not now.decided and seconds:
+        seconds = until - time.monotonic()
+        if not now.decided and seconds > 0:
             now = wait(runtime.database, runtime.name, runtime.signal, proposal, told=told, seconds=seconds)
     except UnknownProposal:
         return answer

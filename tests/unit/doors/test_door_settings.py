@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from app.doors import json_text
 from app.doors.agents import AGENTS, Agent
+from app.doors.hook.options import LIMIT, HookOptions
 from app.doors.settings import UnreadableSettings, command, installed, with_hook, without_hook
+from app.launcher.deadline import SECONDS
 
 CLAUDE, CODEX, GEMINI = AGENTS
+OPTIONS = HookOptions(wait=30, commands="deny")
 WRITTEN = """{
     // ours
     "permissions": { "allow": ["Write"],   "deny": [] },
@@ -51,17 +54,19 @@ def test_what_is_put_in_and_taken_out_leaves_the_text_as_it_was(
     document: dict[str, Any], indent: int | str | None, agent: Agent
 ) -> None:
     text = json.dumps(document, indent=indent) + "\n"
-    there = with_hook(agent, text, 30, "deny")
+    there = with_hook(agent, text, OPTIONS)
     parsed = json.loads(there)
-    assert installed(agent, there) == f"signoff hook {agent.name} --wait 30 --commands deny || exit 2"
-    assert with_hook(agent, there, 30, "deny") == there, "twice is once"
+    found = installed(agent, there)
+    assert found and found.command == f"signoff hook {agent.name} --wait 30 --commands deny || exit 2"
+    assert (found.options, list(found.weaknesses(agent))) == (OPTIONS, [])
+    assert with_hook(agent, there, OPTIONS) == there, "twice is once"
     for event, each in document.get("hooks", {}).items():
         assert parsed["hooks"][event][: len(each)] == each
     assert {key: value for key, value in parsed.items() if key != "hooks"} == {
         key: value for key, value in document.items() if key != "hooks"
     }
     back = without_hook(agent, there)
-    assert installed(agent, back) == ""
+    assert installed(agent, back) is None
     assert json.loads(back) == document
     if document:
         assert back == text
@@ -74,7 +79,7 @@ def test_a_text_is_read_as_json_is(value: object, indent: int | str | None) -> N
 
 
 def test_order_comments_and_layout_stay() -> None:
-    there = with_hook(CLAUDE, WRITTEN, 0, "allow")
+    there = with_hook(CLAUDE, WRITTEN, HookOptions())
     added = [line for line in there.splitlines() if line not in WRITTEN.splitlines()]
     assert all(line in there for line in WRITTEN.splitlines() if '"command": "true"' not in line and line != "    },")
     assert any("signoff hook claude || exit 2" in line for line in added)
@@ -82,16 +87,57 @@ def test_order_comments_and_layout_stay() -> None:
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
-def test_the_agent_waits_longer_than_signoff_does(agent: Agent) -> None:
-    (group,) = json.loads(with_hook(agent, "", 600, "allow"))["hooks"][agent.before_tool]
+def test_the_agent_waits_far_longer_than_signoff_takes(agent: Agent) -> None:
+    (group,) = json.loads(with_hook(agent, "", HookOptions(wait=600, limit=45)))["hooks"][agent.before_tool]
     limit = group["hooks"][0]["timeout"] / (1000 if agent.milliseconds else 1)
-    assert (group["matcher"], limit) == ("*", 660)
+    assert (group["matcher"], limit) == ("*", 600 + 45 + 570)
+    assert group["hooks"][0].get("onFailure") == ("block" if agent.name == "claude" else None)
+
+
+def test_the_deadline_is_the_same_in_the_settings_and_where_nothing_is_imported() -> None:
+    assert LIMIT == SECONDS
 
 
 def test_another_choice_takes_the_place_of_the_one_before() -> None:
-    text = with_hook(GEMINI, with_hook(GEMINI, "", 600, "allow"), 0, "deny")
-    assert installed(GEMINI, text) == command(GEMINI, 0, "deny")
+    text = with_hook(GEMINI, with_hook(GEMINI, "", HookOptions(wait=600)), OPTIONS)
+    found = installed(GEMINI, text)
+    assert found and found.command == command(GEMINI, OPTIONS)
     assert text.count("signoff hook gemini") == 2, "before tools and before prompts"
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"timeout": 49}, "the time limit of 49 s there is too short: signoff takes up to 30 s"),
+        ({"timeout": 60}, ""),
+        ({"timeout": None}, ""),
+        ({"timeout": None, "command": "signoff hook {} --wait 60 || exit 2"}, "limit of 60 s there is too short"),
+        ({"command": "signoff hook {}"}, "without `|| exit 2`"),
+        ({"command": "signoff hook {} 'unclosed || exit 2"}, ""),
+        ({"async": True}, "does not wait for the hook"),
+    ],
+)
+def test_what_lets_calls_through_is_told(agent: Agent, changed: dict[str, Any], told: str) -> None:
+    document = json.loads(with_hook(agent, "", HookOptions()))
+    (hook,) = document["hooks"][agent.before_tool][0]["hooks"]
+    for key, value in changed.items():
+        if key == "timeout" and value:
+            hook[key] = value * (1000 if agent.milliseconds else 1)
+        elif value is None:
+            del hook[key]
+        else:
+            hook[key] = value.format(agent.name) if isinstance(value, str) else value
+    found = installed(agent, json.dumps(document))
+    assert found is not None
+    weaknesses = list(found.weaknesses(agent))
+    assert len(weaknesses) == bool(told) and told in "".join(weaknesses)
+
+
+def test_a_hook_that_is_called_for_some_tools_is_told() -> None:
+    text = with_hook(CLAUDE, "", HookOptions()).replace('"*"', '"Write|Edit"')
+    found = installed(CLAUDE, text)
+    assert found and list(found.weaknesses(CLAUDE)) == ["the hook is called there only for the tools 'Write|Edit'"]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +145,7 @@ def test_another_choice_takes_the_place_of_the_one_before() -> None:
 )
 def test_settings_that_are_none_are_left_alone(text: str) -> None:
     with pytest.raises(UnreadableSettings):
-        with_hook(CLAUDE, text, 0, "allow")
+        with_hook(CLAUDE, text, HookOptions())
 
 
 def test_comments_stand_anywhere() -> None:
@@ -136,4 +182,4 @@ def test_a_text_that_is_none_says_where(text: str, why: str) -> None:
 )
 def test_settings_that_are_none_say_what_is_wrong(text: str, why: str) -> None:
     with pytest.raises(UnreadableSettings, match=why):
-        with_hook(CLAUDE, text, 0, "allow")
+        with_hook(CLAUDE, text, HookOptions())

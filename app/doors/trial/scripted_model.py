@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 Json = dict[str, Any]
 
 
-class Call(NamedTuple):
+class ScriptedCall(NamedTuple):
     """A call of a tool."""
 
     name: str
@@ -27,7 +27,7 @@ class ScriptedModel:
     """The server; use it as a context manager."""
 
     def __init__(self) -> None:
-        self.script: list[Sequence[Call]] = []
+        self.script: list[Sequence[ScriptedCall]] = []
         self.ready: Callable[[], object] = lambda: None
         """Called before each answer; what it waits for, the agent waits for, too."""
         self.made = 0
@@ -47,7 +47,7 @@ class ScriptedModel:
         self._server.shutdown()
         self._server.server_close()
 
-    def next_calls(self, body: Json) -> Sequence[Call]:
+    def next_calls(self, body: Json) -> Sequence[ScriptedCall]:
         """What a request is answered with; only those that offer tools count."""
         if not body.get("tools"):
             return ()
@@ -106,7 +106,7 @@ def _events(each: Sequence[Json] | Iterator[Json]) -> tuple[bytes, str]:
     return text.encode(), "text/event-stream"
 
 
-def _message(calls: Sequence[Call], number: int) -> Json:
+def _message(calls: Sequence[ScriptedCall], number: int) -> Json:
     blocks: list[Json] = [
         {"type": "tool_use", "id": f"toolu_{number}_{at}", "name": call.name, "input": call.arguments}
         for at, call in enumerate(calls)
@@ -139,7 +139,7 @@ def _anthropic(message: Json) -> Iterator[Json]:
     yield {"type": "message_stop"}
 
 
-def _responses(calls: Sequence[Call], number: int) -> Iterator[Json]:
+def _responses(calls: Sequence[ScriptedCall], number: int) -> Iterator[Json]:
     items: list[Json] = []
     for at, call in enumerate(calls):
         namespace, _, name = call.name.rpartition("::")
@@ -172,7 +172,7 @@ def _responses(calls: Sequence[Call], number: int) -> Iterator[Json]:
     }
 
 
-def _gemini(calls: Sequence[Call]) -> Json:
+def _gemini(calls: Sequence[ScriptedCall]) -> Json:
     return _candidate(
         [{"functionCall": {"name": call.name, "args": call.arguments}} for call in calls] or [{"text": "Done."}]
     )

@@ -1,0 +1,60 @@
+"""Where an agent's door is open: releases and settings with which it makes calls that its hook does not see."""
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from app.doors import json_text
+from app.doors.agents import Agent
+
+_SECONDS = 20
+_RELEASES: Mapping[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
+    "codex": (((0, 141, 0), "releases before 0.141.0 edit files without calling the hook, in Code Mode or not"),),
+}
+"""Of each agent, the first release that is right, and what those before it do."""
+
+
+def release(program: str) -> str:
+    """What `--version` of an agent says: `0.169.0`; empty if it says nothing of the kind."""
+    # Even for that they write into their home, which is the user's.
+    with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as home:
+        environment = {**os.environ, **dict.fromkeys(("HOME", "CODEX_HOME", "GEMINI_CLI_HOME"), home)}
+        command = [program, "--version"]
+        try:
+            done = subprocess.run(
+                command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+    found = re.search(rb"\d+\.\d+\.\d+", done.stdout)
+    return found[0].decode() if found else ""
+
+
+def of_release(agent: Agent, version: str) -> Iterator[str]:
+    """What is known of a release."""
+    numbers = tuple(map(int, version.split("."))) if version else ()
+    for right, words in _RELEASES.get(agent.name, ()):
+        if numbers and numbers < right:
+            yield f"{agent.title} {version}: {words}; update it"
+
+
+def of_settings(agent: Agent, name: str, text: str) -> Iterator[str]:
+    """What settings say that turns hooks off, whoever's they are; what can't be read says nothing."""
+    try:
+        found: Any = tomllib.loads(text) if name.endswith(".toml") else json_text.value(text, json_text.parse(text))
+    except ValueError:
+        return
+    match agent.name, found:
+        case "claude", {"disableAllHooks": True}:
+            yield f"{name}: disableAllHooks turns all hooks off"
+        case "codex", {"features": {"hooks": False} | {"codex_hooks": False}}:
+            yield f"{name}: features.hooks = false turns all hooks off"
+        case "gemini", {"hooksConfig": {"enabled": False}}:
+            yield f"{name}: hooksConfig.enabled turns all hooks off"
+        case "gemini", {"hooksConfig": {"disabled": [*names]}} if "signoff hook gemini" in json.dumps(names):
+            yield f"{name}: hooksConfig.disabled has signoff's hook in it"

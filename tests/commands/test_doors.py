@@ -1,0 +1,190 @@
+"""`signoff doors`: shown, proposed and taken out; where they are open; tried with agents that are only scripts."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands.test_commands import Run, document, refused, signoff, workspace
+
+__all__ = ["signoff", "workspace"]
+AGENT = """#!{python}
+import json, os, subprocess, sys, urllib.request
+if sys.argv[1:] == ["--version"]:
+    sys.exit(print("2.1.330 (Claude Code)"))
+body = json.dumps({{"tools": [{{}}], "messages": []}}).encode()
+request = urllib.request.Request(os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", body)
+(call,) = json.load(urllib.request.urlopen(request))["content"]
+groups = json.load(open(".claude/settings.json"))["hooks"]["PreToolUse"]
+asked = {{"hook_event_name": "PreToolUse", "session_id": "s", "cwd": os.getcwd(), "tool_name": call["name"]}}
+asked = json.dumps(asked | {{"tool_input": call["input"]}})
+done = subprocess.run(groups[0]["hooks"][0]["command"], shell=True, input=asked, capture_output=True, text=True)
+if {obeys} and (done.returncode == 2 or '"deny"' in done.stdout):
+    sys.exit(print(done.stdout + done.stderr))
+open(call["input"]["file_path"], "w").write(call["input"]["content"])
+"""
+"""An agent as far as its door goes."""
+
+
+class Installed:
+    """A folder of programs, and the environment in which they are found."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self._folder = folder
+        own = Path(sys.executable).parent
+        self.environment = {"HOME": str(folder.parent), "PATH": f"{folder}:{own}:/usr/bin:/bin"}
+
+    def put(self, agent: str, text: str) -> None:
+        (self._folder / agent).write_text(text)
+        (self._folder / agent).chmod(0o755)
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Installed:
+    return Installed(tmp_path / "programs")
+
+
+def test_a_door_is_shown_proposed_and_taken_out_again(signoff: Run, workspace: Path) -> None:
+    home = {"HOME": str(workspace.parent)}
+    settings = workspace / ".claude/settings.json"
+    shown = document(signoff("doors", "show", "claude", "--json", **home))
+    assert [(one["hooked"], one["unreadable"], one["waiting"]) for one in shown] == [({}, {}, "")]
+    assert "signoff doors install claude" in signoff("doors", **home).stdout
+    staged = document(signoff("doors", "install", "claude", "--json", **home))
+    assert [file["path"] for file in staged["files"]] == [".claude/settings.json"] and not settings.exists()
+    assert "P1 would change .claude/settings.json and waits" in signoff("doors", **home).stdout
+    assert signoff("approve", "P1", **home).returncode == 0
+    (hooked,) = document(signoff("doors", "show", "claude", "--json", **home))
+    assert hooked["hooked"] == {".claude/settings.json": "signoff hook claude || exit 2"}
+    assert hooked["open"] == []
+    told = signoff("doors", "remove", "claude", **home).stdout.splitlines()
+    assert told[0].startswith("Staged P2") and told[1].startswith("Once it is approved: Start it anew")
+    assert len(told) == 2, "what it does not see is said where it is put in"
+    assert signoff("approve", "P2", "--force", **home).returncode == 0 and not settings.exists()
+
+
+@pytest.mark.parametrize("text", ["nonsense", "[]", "\udcff"])
+def test_settings_that_cannot_be_read_are_named_and_left_alone(signoff: Run, workspace: Path, text: str) -> None:
+    settings = workspace / ".claude/settings.json"
+    settings.parent.mkdir()
+    settings.write_bytes(text.encode("utf-8", "surrogateescape"))
+    told = refused(signoff("doors", "install", "claude", HOME=str(workspace.parent)), 3)
+    assert ".claude/settings.json can't be changed: " in told
+    if text != "[]":
+        assert ".claude/settings.json can't be read: " in signoff("doors", HOME=str(workspace.parent)).stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        (
+            ".claude/settings.local.json",
+            '{"disableAllHooks": true}',
+            "settings.local.json: disableAllHooks turns all",
+        ),
+        (".claude/settings.json", '{"disableAllHooks": false}', ""),
+        (".codex/config.toml", "[features]\nhooks = false\n", "features.hooks = false turns all hooks off"),
+        (".codex/config.toml", "[features]\ncodex_hooks = false\n", "features.hooks = false turns all hooks off"),
+        (".codex/config.toml", "[features\n", ""),
+        (".gemini/settings.json", '{"hooksConfig": {"enabled": false}}', "hooksConfig.enabled turns all hooks off"),
+        (
+            ".gemini/settings.json",
+            '{"hooksConfig": {"disabled": ["signoff hook gemini || exit 2"]}}',
+            "has signoff's",
+        ),
+    ],
+)
+def test_settings_that_open_a_door_are_told(
+    signoff: Run, workspace: Path, installed: Installed, name: str, text: str, told: str
+) -> None:
+    path = workspace / name
+    path.parent.mkdir()
+    path.write_text(text)
+    agent = path.parent.name.removeprefix(".")
+    found = opened(signoff, installed, agent)
+    assert len(found) == bool(told) and told in "".join(found)
+
+
+def opened(signoff: Run, installed: Installed, agent: str) -> list[str]:
+    """What is told of a door once signoff is hooked in."""
+    signoff("doors", "install", agent, **installed.environment)
+    signoff("approve", "P1", **installed.environment)
+    (line,) = document(signoff("doors", "show", agent, "--json", **installed.environment))
+    assert line["hooked"]
+    shown = signoff("doors", "show", agent, **installed.environment).stdout
+    assert all(f"! open: {why}" in shown for why in line["open"])
+    found: list[str] = line["open"]
+    return found
+
+
+@pytest.mark.parametrize(("version", "told"), [("0.140.0", True), ("0.141.0", False), ("none", False)])
+def test_releases_with_an_open_door_are_told(
+    signoff: Run, workspace: Path, installed: Installed, version: str, told: bool
+) -> None:
+    installed.put("codex", f'#!/bin/sh\necho "codex-cli {version}"\ntouch "$HOME/left" "$CODEX_HOME/left"\n')
+    assert bool(opened(signoff, installed, "codex")) == told
+    assert not (workspace.parent / "left").exists(), "it writes into no home of the user's to say its version"
+
+
+def test_a_limit_that_is_too_short_is_told(signoff: Run, workspace: Path, installed: Installed) -> None:
+    opened(signoff, installed, "gemini")
+    settings = workspace / ".gemini/settings.json"
+    settings.write_text(settings.read_text().replace("600000", "20000"))
+    told = signoff("doors", "show", "gemini", **installed.environment).stdout
+    assert "! open: .gemini/settings.json: the time limit of 20 s there is too short" in told
+
+
+def tried(signoff: Run, installed: Installed, *words: str) -> tuple[int, list[dict[str, Any]]]:
+    done = signoff("doors", *words, "--json", **installed.environment)
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return done.returncode, found
+
+
+def test_a_door_that_holds_is_tried_without_a_trace(signoff: Run, workspace: Path, installed: Installed) -> None:
+    installed.put("claude", AGENT.format(python=sys.executable, obeys=True))
+    before = sorted(workspace.iterdir())
+    code, (line,) = tried(signoff, installed, "--try", "claude")
+    assert (code, line["edit"], line["verdict"]) == (0, "an edit", "held"), line
+    assert document(signoff("proposals", "--all", "--json", **installed.environment)) == []
+    assert sorted(workspace.iterdir()) == before
+    assert signoff("doors", "--try", **installed.environment).returncode == 0, "what is not installed is no failure"
+
+
+def test_a_door_that_does_not_hold_is_refused(signoff: Run, workspace: Path, installed: Installed) -> None:
+    installed.put("claude", AGENT.format(python=sys.executable, obeys=False))
+    code, (line,) = tried(signoff, installed, "show", "claude", "--try")
+    assert (code, line["verdict"], line["why"]) == (3, "not held", "the file was written at once")
+    told = signoff("doors", "--try", **installed.environment)
+    assert (told.returncode, told.stdout.splitlines()[0]) == (
+        3,
+        "claude  an edit: not held; the file was written at once",
+    )
+
+
+def test_what_can_not_be_tried_says_why(signoff: Run, workspace: Path, installed: Installed) -> None:
+    code, (line,) = tried(signoff, installed, "--try", "gemini")
+    assert (code, line["verdict"], line["why"], line["program"]) == (1, "not tried", "it is not installed", None)
+    installed.put("gemini", "#!/bin/sh\necho Please log in.\n")
+    code, (line,) = tried(signoff, installed, "--try", "gemini")
+    assert code == 1 and line["why"] == "it did not ask the scripted model for an edit: Please log in."
+    installed.put("gemini", "#!/nowhere\n")
+    code, (line,) = tried(signoff, installed, "--try", "gemini")
+    assert code == 1 and "No such file" in line["why"]
+
+
+def test_neither_key_nor_home_of_the_user_reaches_the_agent(
+    signoff: Run, workspace: Path, installed: Installed
+) -> None:
+    told = workspace.parent / "told"
+    installed.put("claude", f"#!/bin/sh\nenv > {told}\n")
+    keys = {"ANTHROPIC_API_KEY": "sk-ant-own", "ANTHROPIC_AUTH_TOKEN": "own", "CLAUDE_CONFIG_DIR": "/own"}
+    signoff("doors", "--try", "claude", **installed.environment, **keys)
+    seen = dict(line.split("=", 1) for line in told.read_text().splitlines())
+    assert "own" not in "".join(seen[name] for name in keys if name in seen)
+    assert seen["HOME"] != installed.environment["HOME"] and seen["ANTHROPIC_BASE_URL"].startswith(
+        "http://127.0.0.1:"
+    )
+    assert not Path(seen["HOME"]).exists(), "it is gone"
