@@ -68,9 +68,7 @@ async def test_a_program_that_is_linked_from_a_cache_stays_as_it_is(home: Path) 
     async with sandbox.open({}, keep=True) as run:
         assert await printed(run, f"cat {home}/.cache/new") == "x\n", "a later command sees what an earlier one wrote"
         async with sandbox.open({}, keep=True) as beside:
-            assert "No such file" in await printed(beside, f"cat {home}/.cache/new"), (
-                "one run at a time has the layer"
-            )
+            assert "No such file" in await printed(beside, f"cat {home}/.cache/new"), "one at a time"
 
 
 async def test_kept_caches_are_emptied_when_spent_or_wished(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,9 +178,9 @@ async def test_what_git_keeps_elsewhere_or_under_another_name_is_not_written(hom
         subprocess.run([*git, "clone", "-q", "--bare", str(main), str(bare / ".bare")], check=True)
         (bare / ".git").write_text("gitdir: ./.bare\n")
         for root, hooks in ((worktree, main / ".git/hooks"), (bare, bare / ".bare/hooks")):
-            attack = f"mkdir -p {hooks}; echo evil > {hooks}/post-checkout; git config core.fsmonitor evil; git log --format=%s"
+            write = f"mkdir -p {hooks}; echo evil > {hooks}/post-checkout; git config core.fsmonitor evil"
             async with sandbox_in(home, root=root).open({}) as run:
-                text = await printed(run, attack)
+                text = await printed(run, f"{write}; git log --format=%s")
                 assert text.endswith("first\n") and "Read-only file system" in text, text
                 found = await run.changes()
                 await run.write_through(found.through)

@@ -186,7 +186,7 @@ ORDINARY = {
     "PYTHONPATH": "/p",
 }
 UNKNOWN = {"COMPASS_X": "1", "SSH_AUTH_SOCK": "/s", "NVIM": "/n", "DISPLAY": ":0", "VSCODE_IPC_HOOK_CLI": "/v"}
-"""What is no secret by its name or value, and not known to be needed: it may lead to a program that acts for the user."""
+"""Not secret by name or value, and not known to be needed: they may lead to a program that acts for the user."""
 
 
 def test_secrets_are_not_passed_on() -> None:
