@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.sandbox.changes import Change, Found
+from app.sandbox.changes import Change, Found, ThroughReport
 from app.sandbox.enclosed import run_enclosed
 from app.sandbox.environment import command_environment, with_git_settings
 from app.sandbox.guard import Guard
@@ -62,5 +62,6 @@ class InPlaceRun:
         """One of the changes with its contents. Raises OSError."""
         return self._guard.read(path, limit)
 
-    async def write_through(self, paths: Sequence[str]) -> None:
+    async def write_through(self, paths: Sequence[str], *, dry: bool = False) -> ThroughReport:
         """It is written already."""
+        return ThroughReport()

@@ -9,6 +9,7 @@ from pathlib import Path
 from app.sandbox.changes import Pending
 from app.sandbox.enclosed import run_enclosed
 from app.sandbox.environment import command_environment, with_git_settings
+from app.sandbox.kept_versions import KeptVersions
 from app.sandbox.mounting import mount_steps
 from app.sandbox.places import Access
 from app.sandbox.process import Ended, Output
@@ -19,7 +20,9 @@ from app.workspace.paths import Workspace
 class OverlayRun(WrittenLayer):
     """The workspace with a layer over it, as long as its folder exists."""
 
-    def __init__(self, workspace: Workspace, folder: Path, access: Access, pending: Pending) -> None:
+    def __init__(
+        self, workspace: Workspace, folder: Path, access: Access, pending: Pending, kept: KeptVersions
+    ) -> None:
         """Nothing is written yet.
 
         Args:
@@ -27,8 +30,9 @@ class OverlayRun(WrittenLayer):
             folder: An empty folder of the run's own, outside the workspace.
             access: What else may be written, and what is hidden.
             pending: What lies over the workspace.
+            kept: Where versions of ignored files go that are not written.
         """
-        super().__init__(workspace, folder / "upper", pending)
+        super().__init__(workspace, folder / "upper", pending, kept)
         self._folder = folder
         self._access = access
 

@@ -10,6 +10,7 @@ from app.sandbox.enclosed import StepFailed
 from app.sandbox.guard import Guard, guard_of
 from app.sandbox.in_place_run import InPlaceRun
 from app.sandbox.keeping import Keeping
+from app.sandbox.kept_versions import kept_versions_of
 from app.sandbox.mode import ProbeResult, Run, SandboxMode
 from app.sandbox.overlay_run import OverlayRun
 from app.sandbox.own_process import can_confine
@@ -32,6 +33,7 @@ class Sandbox:
         own: Sequence[Path],
         writable: Sequence[str] = (),
         modes: Sequence[SandboxMode] = tuple(SandboxMode),
+        kept: Path | None = None,
     ) -> None:
         """Nothing is tried yet.
 
@@ -41,12 +43,14 @@ class Sandbox:
             own: signoff's own folders, which no command sees.
             writable: What the user lets commands write besides the usual.
             modes: What may be chosen from; in place is always possible.
+            kept: A folder for versions of ignored files that are not written; without it one in `state`.
         """
         self._workspace = workspace
         self._state = state
         self._own = tuple(own)
         self._writable = tuple(writable)
         self._modes = tuple(modes)
+        self.kept = kept_versions_of(workspace.root, kept or state / "kept")
         self._probing = asyncio.Lock()
         self._probed: ProbeResult | None = None
 
@@ -89,7 +93,7 @@ class Sandbox:
         with ExitStack() as stack:
             folder = await to_its_end(asyncio.to_thread(stack.enter_context, run_folder(self._state)))
             may = access((*self._writable, *writable), self._own)
-            layer = StandingLayer(self._workspace, folder, may)
+            layer = StandingLayer(self._workspace, folder, may, self.kept)
             await to_its_end(asyncio.to_thread(layer.prepare))
             try:
                 yield layer
@@ -134,7 +138,7 @@ class Sandbox:
     async def _overlay(self, pending: Pending) -> AsyncIterator[OverlayRun]:
         with ExitStack() as stack:
             folder = await to_its_end(asyncio.to_thread(stack.enter_context, run_folder(self._state)))
-            run = OverlayRun(self._workspace, folder, access(self._writable, self._own), pending)
+            run = OverlayRun(self._workspace, folder, access(self._writable, self._own), pending, self.kept)
             await to_its_end(asyncio.to_thread(run.prepare))
             try:
                 yield run

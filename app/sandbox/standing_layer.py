@@ -13,6 +13,7 @@ from pathlib import Path
 
 from app.sandbox.changes import Pending
 from app.sandbox.keeping import Keeping
+from app.sandbox.kept_versions import KeptVersions
 from app.sandbox.listing import Facts, facts_of
 from app.sandbox.mounting import mount_steps
 from app.sandbox.places import Access
@@ -25,15 +26,16 @@ from app.workspace.paths import Workspace
 class StandingLayer(WrittenLayer):
     """The layer, as long as its folder exists."""
 
-    def __init__(self, workspace: Workspace, folder: Path, access: Access) -> None:
+    def __init__(self, workspace: Workspace, folder: Path, access: Access, kept: KeptVersions) -> None:
         """Nothing is written yet.
 
         Args:
             workspace: What is below.
             folder: An empty folder of the layer's own, outside the workspace.
             access: What else may be written, and what is hidden.
+            kept: Where versions of ignored files go that are not written.
         """
-        super().__init__(workspace, folder / "upper", {})
+        super().__init__(workspace, folder / "upper", {}, kept)
         self._workspace = workspace
         self._folder = folder
         self._access = access

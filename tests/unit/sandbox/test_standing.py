@@ -188,7 +188,8 @@ async def test_a_pipe_that_somebody_else_holds_open_is_not_read_forever(
 async def test_what_was_written_and_is_gone_with_its_folder_was_not_seen(tmp_path: Path) -> None:
     (tmp_path / "workspace/d").mkdir(parents=True)
     (tmp_path / "run").mkdir()
-    layer = StandingLayer(Workspace(tmp_path / "workspace"), tmp_path / "run", access((), ()))
+    kept = KeptVersions(tmp_path / "kept")
+    layer = StandingLayer(Workspace(tmp_path / "workspace"), tmp_path / "run", access((), ()), kept)
     layer.prepare()
     layer.lay({"d/e/file": Leaf(b"waits\n", 0o644)})
     layer.note_seen()
