@@ -14,8 +14,9 @@ from app.proposals.facts import UNKNOWN, Circumstances, LastDecision, LineCommen
 from app.proposals.models import FileVersion, Hunk, HunkState, Op, Proposal
 from app.proposals.origin import Origin
 from app.proposals.store import JournalEntry
+from app.sandbox.changes import IgnoredPath
 
-LATEST: Literal[2] = 2
+LATEST: Literal[3] = 3
 """The format in which entries are written."""
 FIRST = ""
 """What the first entry holds for the one before it."""
@@ -50,8 +51,9 @@ class RecordedHunks(Value):
 class Entry(Value):
     """One decision. Its bytes are hashed as they were first written, never as a later schema would write them."""
 
-    format: Literal[1, 2] = LATEST
-    """Grows with every field that is added, here or in what an entry holds; 1 had no host in the origin."""
+    format: Literal[1, 2, 3] = LATEST
+    """Grows with every field that is added, here or in what an entry holds; 1 had no host in the origin, 2 had not
+    `ignored`."""
     number: int
     """From 1, in the workspace."""
     before: str
@@ -66,6 +68,8 @@ class Entry(Value):
     content: str
     """SHA-256 over the paths, modes and contents that were proposed, as they stood when this was decided."""
     origin: Origin
+    ignored: tuple[IgnoredPath, ...] = ()
+    """What the command that proposed it had written, besides and unreviewed, of what git ignores."""
     decision: str
     files: tuple[RecordedFile, ...] = ()
     hunks: RecordedHunks = RecordedHunks()
@@ -121,6 +125,7 @@ def entry_of(
         count=last.number,
         content=content_hash(proposed),
         origin=decided.origin,
+        ignored=decided.ignored,
         decision=last.decision,
         files=_files(written, blob_id)
         or _kept(decided, last, blob_id)

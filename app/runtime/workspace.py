@@ -158,6 +158,7 @@ class Runtime:
                     self.places.runs,
                     own=(self.places.state, self.places.config),
                     writable=self.settings.command_writable,
+                    kept=self.places.kept,
                 )
             return self._sandbox
 

@@ -1,5 +1,7 @@
 """Which paths that a command has written are kept, written through, or left out."""
 
+from collections.abc import Iterable, Mapping
+
 from app.sandbox.changes import Pending
 from app.workspace.git_ignored import RULES, GitIgnored
 from app.workspace.path_rules import UnsafePath, check_name, names_at_or_below, nested_too_deep
@@ -49,10 +51,17 @@ class Keeping:
 
         What lies beside an ignored database is part of it. Rules are never ignored: they would hide what comes next.
         """
-        if path.rpartition("/")[2] == RULES:
-            return False
         names = (path, *(path.removesuffix(end) for end in COMPANIONS if path.endswith(end)))
-        return any(self._git.entry(each, is_folder=is_folder) for each in names)
+        found = any(self._git.entry(each, is_folder=is_folder) for each in names)
+        return found and path.rpartition("/")[2] != RULES
+
+    def fix(self) -> Mapping[str, str]:
+        """Judge by the rules that were read so far, whatever is written from now on; returns these for `restore`."""
+        return self._git.fix()
+
+    def restore(self, rules: Mapping[str, str], known: Iterable[str]) -> None:
+        """Judge as one did that was fixed, with the rules that it returned and all paths that it did not ignore."""
+        self._git.restore(rules, known)
 
     def holds(self, path: str) -> bool:
         """Whether the path, or anything below it, is tracked by git or is pending: then no rule ignores it."""

@@ -279,3 +279,26 @@ async def test_rules_that_are_ignored_themselves_are_reviewed(trial: Trial) -> N
     (trial.root / "d").mkdir()
     await trial.run("echo '*' > d/.gitignore")
     assert set(trial.bench.draft.held) == {"d/.gitignore"} and not (trial.root / "d/.gitignore").exists()
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_what_is_held_is_written_once_the_user_says_so(trial: Trial, allowed: bool) -> None:
+    trial.bench.hold_ignored = True
+    trial.bench.on_ask = lambda: setattr(trial.bench, "answer", ConfirmationAnswer(allowed or not trial.bench.asked[1:]))
+    output = await trial.run("mkdir build; echo 1 > build/a; echo 2 > build/b")
+    assert [asked.title for asked in trial.bench.asked[1:]] == ["Write what git ignores? build/, 2 files"]
+    assert (trial.root / "build").exists() == allowed
+    said = "also written, ignored by git" if allowed else "not written, ignored by git and held"
+    assert f"[{said}: build/, 2 files]" in output.text
+
+
+async def test_nobody_is_asked_where_nothing_is_held(trial: Trial) -> None:
+    trial.bench.hold_ignored = True
+    put(trial.root / ".env", "A=1\n")
+    await trial.run(python("open('.env', 'r+')"))
+    assert len(trial.bench.asked) == 1
+
+
+async def test_what_was_written_besides_stands_in_the_draft(trial: Trial) -> None:
+    await trial.run("mkdir build; echo 1 > build/a; echo 2 > b.py")
+    assert [each.words for each in trial.bench.draft.ignored] == ["build/, 1 file"]

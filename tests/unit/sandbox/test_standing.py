@@ -15,6 +15,7 @@ import pytest
 from app.sandbox import standing as standing_module
 from app.sandbox.changes import Leaf
 from app.sandbox.environment import MARKER
+from app.sandbox.kept_versions import KeptVersions
 from app.sandbox.places import access
 from app.sandbox.process import StartFailed
 from app.sandbox.sandbox import Sandbox
