@@ -129,6 +129,21 @@ def test_a_file_may_be_stricter_without_trust(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("users", "theirs", "now", "dropped"),
+    [("hold", "write", "hold", ("ignored",)), ("write", "hold", "hold", ()), ("hold", "hold", "hold", ())],
+)
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_workspace_may_hold_ignored_files_and_not_let_go_what_the_user_holds(
+    tmp_path: Path, users: str, theirs: str, now: str, dropped: tuple[str, ...], trusted: bool
+) -> None:
+    user = tmp_path / "config.toml"
+    user.write_text(f'ignored = "{users}"\n')
+    project = f'ignored = "{theirs}"\n'.encode()
+    found = load(user_file=user, project=project, flags={}, environment={}, trusted=trusted)
+    assert (found.settings.ignored, found.ignored) == (now, dropped)
+
+
+@pytest.mark.parametrize(
     "content",
     [b"\xff\xfe", b"= 1", b"x = 1", b'gate = "never"', b"max_steps = 0", b"x = " + b"[" * 5000],
 )

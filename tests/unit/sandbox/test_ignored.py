@@ -284,7 +284,9 @@ async def test_rules_that_are_ignored_themselves_are_reviewed(trial: Trial) -> N
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_what_is_held_is_written_once_the_user_says_so(trial: Trial, allowed: bool) -> None:
     trial.bench.hold_ignored = True
-    trial.bench.on_ask = lambda: setattr(trial.bench, "answer", ConfirmationAnswer(allowed or not trial.bench.asked[1:]))
+    trial.bench.on_ask = lambda: setattr(
+        trial.bench, "answer", ConfirmationAnswer(allowed or not trial.bench.asked[1:])
+    )
     output = await trial.run("mkdir build; echo 1 > build/a; echo 2 > build/b")
     assert [asked.title for asked in trial.bench.asked[1:]] == ["Write what git ignores? build/, 2 files"]
     assert (trial.root / "build").exists() == allowed
