@@ -203,8 +203,8 @@ def _prune(runtime: Runtime, days: int) -> str:
     runtime.signal.send()
     return (
         f"Removed {plural(done.sessions, 'session')}, {plural(done.proposals, 'decided proposal')} and "
-        f"{plural(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes), and the kept versions of "
-        f"ignored files of {plural(kept, 'command')}. The log keeps every decision."
+        f"{plural(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes), and "
+        f"the kept ignored files of {plural(kept, 'command')}. The log keeps every decision."
     )
 
 

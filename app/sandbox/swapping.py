@@ -125,14 +125,13 @@ class Lease:
 def _is_open(facts: os.stat_result) -> bool:
     """Whether a process that this user can look into has a file open; for file systems without leases."""
     own = str(os.getpid())
-    for process in filter(str.isdigit, os.listdir("/proc")):
+    for process in filter(str.isdigit, (each.name for each in Path("/proc").iterdir())):
         if process == own:
             continue
         with suppress(OSError):
-            for name in os.listdir(f"/proc/{process}/fd"):
+            for link in Path(f"/proc/{process}/fd").iterdir():
                 with suppress(OSError):
-                    # On the link itself: what it leads to may have no path any more.
-                    there = os.stat(f"/proc/{process}/fd/{name}")  # noqa: PTH116 - it is no path to resolve
+                    there = link.stat()
                     if (there.st_dev, there.st_ino) == (facts.st_dev, facts.st_ino):
                         return True
     return False

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from app.sandbox.changes import IgnoredPath, ThroughReport
 from app.sandbox.disk_leaf import same_content
-from app.sandbox.kept_versions import keep
 from app.sandbox.keeping import COMPANIONS, is_bytecode
+from app.sandbox.kept_versions import keep
 from app.sandbox.listing import facts_of, opened_folder
 from app.sandbox.run_folders import remove_tree
 from app.sandbox.swapping import InUse, Lease, exchange, rename_new
@@ -162,7 +162,7 @@ class IgnoredWriter:
             tops: The names that count, each with the ignored path that it is part of; without it all of them do.
         """
         _check_depth(at.path)
-        theirs = set(os.listdir(at.folder)) if at.folder >= 0 else set()
+        theirs = set(os.listdir(at.folder)) if at.folder >= 0 else set()  # noqa: PTH208 - an open folder
         ours = {entry.name for entry in opened_folder(at.layer, unlock=True)} if _is_folder(at.layer) else set()
         names = tops if tops is not None else dict.fromkeys(ours if at.merged else ours | theirs, at.top)
         done: set[str] = set()

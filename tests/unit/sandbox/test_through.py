@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from app.sandbox.changes import Leaf, ThroughReport
 from app.sandbox.disk_leaf import same_content
 from app.sandbox.keeping import Keeping
 from app.sandbox.mode import SandboxMode
 from app.sandbox.run_folders import remove_tree
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.changes import Leaf, ThroughReport
 from app.sandbox.through import IgnoredWriter
 from app.sandbox.upper import is_whiteout
 from app.workspace.paths import Workspace
