@@ -163,6 +163,9 @@ class IgnoredWriter:
         """
         _check_depth(at.path)
         theirs = set(os.listdir(at.folder)) if at.folder >= 0 else set()  # noqa: PTH208 - an open folder
+        if not self.dry and _is_folder(at.layer):
+            # The command may have locked it, and what is moved out of it is written to it.
+            at.layer.chmod(stat.S_IMODE(at.layer.lstat().st_mode) | stat.S_IRWXU)
         ours = {entry.name for entry in opened_folder(at.layer, unlock=True)} if _is_folder(at.layer) else set()
         names = tops if tops is not None else dict.fromkeys(ours if at.merged else ours | theirs, at.top)
         done: set[str] = set()
@@ -439,8 +442,11 @@ class IgnoredWriter:
 
     def _beside(self, at: _Place) -> Path:
         """A free name beside the target."""
-        self._number += 1
-        return at.reached(f".signoff-{os.getpid()}-{self._number}.tmp")
+        while True:
+            self._number += 1
+            place = at.reached(f".signoff-{os.getpid()}-{self._number}.tmp")
+            if _facts(place) is None:
+                return place
 
     # Versions that are not written
 

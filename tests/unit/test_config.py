@@ -95,7 +95,7 @@ def test_a_trusted_file_still_cannot_set_what_no_workspace_may() -> None:
 def test_every_setting_is_thought_about() -> None:
     """A new setting is held until the file is trusted, unless somebody says otherwise here."""
     assert set(Settings.model_fields) > UNTRUSTED_KEYS | NEVER_FROM_WORKSPACE
-    assert {"theme", "wrap", "layout", "model", "gate"} == UNTRUSTED_KEYS
+    assert {"theme", "wrap", "layout", "model", "gate", "ignored"} == UNTRUSTED_KEYS
 
 
 def test_more_fields_of_a_request_wait_for_trust() -> None:
