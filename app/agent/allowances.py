@@ -34,7 +34,7 @@ class Allowances:
 
     async def covering(self, confirmation: Confirmation) -> str:
         """What the user allowed before that covers this, in words; empty if it must be asked."""
-        if confirmation.kind == "changes":
+        if confirmation.kind in ("changes", "ignored"):
             return ""
         if confirmation in self._same:
             return "this session"

@@ -110,6 +110,7 @@ class Executor:
         publish: Callable[[Update], None],
         confirm: Callable[[str, Confirmation], Awaitable[ConfirmationAnswer]],
         planning: Callable[[], bool] = lambda: False,
+        hold_ignored: Callable[[], bool] = lambda: False,
         checked: "Callable[[Draft], Coroutine[Any, Any, str]] | None" = None,
         keep: Callable[[Sequence[bytes]], object] = lambda contents: None,
     ) -> None:
@@ -121,6 +122,7 @@ class Executor:
         self._publish = publish
         self._confirm = confirm
         self._planning = planning
+        self._hold_ignored = hold_ignored
         self._checked = checked
         self._keep = keep
 
@@ -233,6 +235,7 @@ class Executor:
             output=lambda text: self._publish(CommandOutput(call.uid, text)),
             confirm=start.once_allowed(watch.while_asking(partial(self._confirm, call.uid))),
             planning=self._planning(),
+            hold_ignored=self._hold_ignored(),
             keep=self._keep,
             staging_steps_left=max(0, progress.gate.steps_left - 1),
         )

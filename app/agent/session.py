@@ -91,6 +91,7 @@ class Session(Decisions):
             publish=self._publish,
             confirm=self.confirmations.ask,
             planning=lambda: self.settings.plan,
+            hold_ignored=lambda: self.settings.hold_ignored,
             checked=ports.checked,
             keep=ports.keep,
         )

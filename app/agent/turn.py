@@ -89,6 +89,7 @@ class TurnSettings:
     max_steps: int = 50
     plan: bool = False
     """The model is to plan: nothing is staged."""
+    hold_ignored: bool = False  # What commands write of what git ignores waits until the user says so.
 
     @property
     def system_prompt(self) -> str:

@@ -23,6 +23,8 @@ def show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         _list_hunks(ProposalDetail.of(proposal, runtime.service.diffs(proposal.id)))
         return Exit.DONE
     # What stands before the first file of a diff is passed over by `git apply`, by patch and by `signoff stage`.
+    if proposal.ignored_words:
+        print_line(f"# {visible(proposal.ignored_words, keep='')}")
     if proposal.origin.kind is OriginKind.AGENT:
         print_line(f"# From {visible(proposal.origin.words, keep='')}")
     for path, words in all_cautions(proposal):

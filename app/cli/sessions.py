@@ -15,6 +15,7 @@ from app.conversation.events import Event, ProposalStaged, images_of
 from app.conversation.markdown import markdown_record
 from app.proposals.errors import ProposalError
 from app.runtime.workspace import Runtime
+from app.sandbox.kept_versions import kept_versions_of
 from app.storage.errors import NoSuchSession
 from app.storage.pruning import prune
 from app.storage.record import RecordStore
@@ -50,6 +51,9 @@ def list_sessions(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         return Exit.DONE
     if not records:
         print_line("There are no sessions here yet.")
+    kept = kept_versions_of(runtime.workspace.root, runtime.places.kept)
+    for made, size, place in kept.folders():
+        print_line(f"{_when(made)}  {size:,} bytes of ignored files that a command could not write: {place}")
     for record in records:
         print_line(f"{record.id}  {_when(record.updated)}  {record.title}")
     return Exit.DONE
@@ -203,16 +207,17 @@ def _prune(runtime: Runtime, days: int) -> str:
     """Remove what is older, and say how much that was."""
     if days < 0:
         raise CommandError("--prune takes a number of days, 0 or more.", Exit.USAGE)
-    done = prune(runtime.database, runtime.sessions.workspace, time.time() - days * _DAY)
+    before = time.time() - days * _DAY
+    done = prune(runtime.database, runtime.sessions.workspace, before)
+    kept = kept_versions_of(runtime.workspace.root, runtime.places.kept).prune(before)
     runtime.signal.send()
     from app.sandbox.caches import CACHE_FOLDER, prune_layers
 
     caches = prune_layers(runtime.places.runs / CACHE_FOLDER, everything=True)
     return (
-        f"Removed {plural(done.sessions, 'session')}, {plural(done.proposals, 'decided proposal')} and "
-        f"{plural(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes). The log keeps every "
-        "decision. "
-        f"The caches of commands were emptied ({caches:,} bytes)."
+        f"Removed {plural(done.sessions, 'session')}, {plural(done.proposals, 'decided proposal')}, "
+        f"{plural(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes), the kept ignored files "
+        f"of {plural(kept, 'command')} and the caches of commands ({caches:,} bytes). The log keeps every decision."
     )
 
 

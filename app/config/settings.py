@@ -63,8 +63,9 @@ _SAID = {
 }
 """What is wrong with a value, in the words of TOML rather than Python's, by pydantic's name for it."""
 
-UNTRUSTED_KEYS = frozenset({"theme", "wrap", "layout", "model", "gate"})
-"""What a workspace may set before the user has trusted its file. `gate` only ever to `every-edit`."""
+UNTRUSTED_KEYS = frozenset({"theme", "wrap", "layout", "model", "gate", "ignored"})
+"""What a workspace may set before the user has trusted its file. `gate` only ever to `every-edit`; `ignored` never
+to `write` where the user has set `hold`."""
 
 NEVER_FROM_WORKSPACE = frozenset(
     {"anthropic_api_key", "api_key", "headers", "keys", "vim", "editor", "external_diff"}
@@ -170,6 +171,8 @@ class Settings(BaseModel):
     """Let the model go on by itself once the last proposal that waits is approved."""
     commit: bool = False
     """Make a git commit of each approved proposal, holding just its files."""
+    ignored: Literal["write", "hold"] = "write"
+    """Whether what a command writes of what git ignores is written at its end, or only once the user has said so."""
     command_writable: tuple[str, ...] = ()
     """What commands may write outside the workspace."""
     command_environment: tuple[str, ...] = ()
@@ -291,6 +294,8 @@ def load(
     _check(wished, WORKSPACE_FILE)
     ignored = tuple(sorted(wished.keys() & NEVER_FROM_WORKSPACE))
     allowed = {key: value for key, value in wished.items() if key not in NEVER_FROM_WORKSPACE}
+    if user.get("ignored") == "hold" and allowed.pop("ignored", "hold") != "hold":
+        ignored = tuple(sorted((*ignored, "ignored")))
     untrusted: tuple[str, ...] = ()
     if not trusted:
         held = {key for key in allowed if key not in UNTRUSTED_KEYS}

@@ -24,7 +24,7 @@ from app.proposals.text.diff import diff
 from app.proposals.text.document import Document, encode
 from app.proposals.text.unlike import Span, unlike
 from app.proposals.versioned_edit import edited
-from app.sandbox.changes import Change, Leaf
+from app.sandbox.changes import Change, IgnoredPath, Leaf
 from app.workspace.paths import Workspace
 
 
@@ -57,6 +57,8 @@ class Draft:
         self.session = session
         self.summaries: list[str] = []
         """The model's own words for its edits."""
+        self.ignored: list[IgnoredPath] = []
+        """What commands of the step have written of what git ignores."""
         self.origin = Origin(kind=OriginKind.MODEL if session else OriginKind.PATCH)
         """Whose edits they are; whoever knows more of that says so before it is staged."""
         self.request = ""

@@ -8,6 +8,7 @@ from app.images.image import Image
 from app.proposals.attention.reason import Reason
 from app.proposals.facts import UNKNOWN, Circumstances, FileStat, LastDecision, LineComment, Value
 from app.proposals.origin import Origin, OriginKind
+from app.sandbox.changes import WRITTEN, IgnoredPath, listed
 from app.workspace.path_rules import trouble_elsewhere
 
 
@@ -243,6 +244,8 @@ class Proposal(Value):
     session: str = ""
     """The session whose model made it; empty for a patch from elsewhere."""
     origin: Origin = Origin()
+    ignored: tuple[IgnoredPath, ...] = ()
+    """What its commands have written, besides, of what git ignores."""
     created: float
     """Unix time, seconds."""
     summary: str
@@ -290,6 +293,11 @@ class Proposal(Value):
             circumstances=circumstances,
         )
         return self.model_copy(update={"last": last})
+
+    @property
+    def ignored_words(self) -> str:
+        """What was written besides, in a line; empty if nothing was."""
+        return f"{WRITTEN}: {listed([each.words for each in self.ignored], 10)}" if self.ignored else ""
 
     @property
     def on_disk(self) -> bool:

@@ -14,6 +14,7 @@ from app.proposals.facts import UNKNOWN, Circumstances, LastDecision, LineCommen
 from app.proposals.models import FileVersion, Hunk, HunkState, Op, Proposal
 from app.proposals.origin import Origin
 from app.proposals.store import JournalEntry
+from app.sandbox.changes import IgnoredPath
 
 LATEST: Literal[3] = 3
 """The format in which entries are written."""
@@ -51,8 +52,8 @@ class Entry(Value):
     """One decision. Its bytes are hashed as they were first written, never as a later schema would write them."""
 
     format: Literal[1, 2, 3] = LATEST
-    """Grows with every field that is added, here or in what an entry holds: 1 had no host in the origin, 2 no caller
-    in the circumstances."""
+    """Grows with every field that is added, here or in what an entry holds: 1 had no host in the origin, 2 neither
+    `ignored` nor a caller in the circumstances."""
     number: int
     """From 1, in the workspace."""
     before: str
@@ -67,6 +68,8 @@ class Entry(Value):
     content: str
     """SHA-256 over the paths, modes and contents that were proposed, as they stood when this was decided."""
     origin: Origin
+    ignored: tuple[IgnoredPath, ...] = ()
+    """What the command that proposed it had written, besides and unreviewed, of what git ignores."""
     decision: str
     files: tuple[RecordedFile, ...] = ()
     hunks: RecordedHunks = RecordedHunks()
@@ -122,6 +125,7 @@ def entry_of(
         count=last.number,
         content=content_hash(proposed),
         origin=decided.origin,
+        ignored=decided.ignored,
         decision=last.decision,
         files=_files(written, blob_id)
         or _kept(decided, last, blob_id)

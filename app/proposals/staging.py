@@ -73,7 +73,12 @@ def stage(
     proposal = make_proposal(draft, changes, str(proposals.workspace.root), summary)
     proposal = with_authors(proposal, old) if old else proposal
     proposal = proposal.model_copy(
-        update={"origin": draft.origin, "supersedes": old.id if old else "", "version": old.version + 1 if old else 1}
+        update={
+            "origin": draft.origin,
+            "ignored": tuple(draft.ignored),
+            "supersedes": old.id if old else "",
+            "version": old.version + 1 if old else 1,
+        }
     )
     proposal = with_repeats(rebase(overlay, proposal), [*store.decided_on(paths), *denied])
     if part and outcome_of(part.files) == outcome_of(proposal.files):

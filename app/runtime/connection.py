@@ -215,7 +215,8 @@ def turn_settings(
         guidance=_guidance(runtime, tell),
         skills=runtime.skills.told() if runtime.skills else "",
     )
-    return TurnSettings(lambda steps: prompt(chain_steps=steps), policy, settings.max_steps, settings.plan)
+    hold = settings.ignored == "hold"
+    return TurnSettings(lambda steps: prompt(chain_steps=steps), policy, settings.max_steps, settings.plan, hold)
 
 
 def _guidance(runtime: Runtime, tell: Callable[[str], None]) -> str:

@@ -160,6 +160,7 @@ class Runtime:
                     own=(self.places.state, self.places.config),
                     permissions=self._command_permissions(),
                     environment=self.environment,
+                    kept=self.places.kept,
                 )
             return self._sandbox
 

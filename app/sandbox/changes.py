@@ -1,8 +1,11 @@
 """What lies over the workspace before a command, and what it has changed: the values of this package."""
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.text.plural import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,47 @@ class Found:
     def size(self) -> int:
         """Bytes in all of what is there now."""
         return sum(each.size for each in self.touched)
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredPath:
+    """An ignored file that a command has written, or an ignored folder with all that it has written in it."""
+
+    path: str
+    """The uppermost that git ignores; with a slash at the end of a folder."""
+    written: int = 0
+    """How many files."""
+    removed: int = 0
+
+    @property
+    def words(self) -> str:
+        """`node_modules/, 312 files`."""
+        written = plural(self.written, "file") if self.written and self.path.endswith("/") else ""
+        removed = f"{self.removed:,} removed" if self.removed else ""
+        return ", ".join(filter(None, (self.path, written, removed)))
+
+
+WRITTEN = "also written, ignored by git"
+"""What is said before a list of such paths."""
+
+
+def listed(words: Sequence[str], most: int = 3) -> str:
+    """The first of some words for paths, and how many more there are."""
+    more = f" and {len(words) - most:,} more" if len(words) > most else ""
+    return f"{'; '.join(words[:most])}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughReport:
+    """What has become of the ignored paths that a command has changed."""
+
+    written: tuple[IgnoredPath, ...] = ()
+    left: Mapping[str, str] = field(default_factory=dict)
+    """Paths that stay as they are, since they are somebody else's, each with the reason."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Paths of which not all could be written, each with the reason."""
+    kept: Path | None = None
+    """A folder with the command's versions of both."""
 
 
 def link_mode() -> int:

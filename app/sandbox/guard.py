@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
@@ -72,6 +72,8 @@ class Guard:
     """What was laid over the files."""
     _found: dict[str, Facts] = field(default_factory=dict)
     """What the command has found, by path."""
+    _rules: Mapping[str, str] = field(default_factory=dict)
+    """git's rules before the command, by folder."""
     _number: int = 0
     _mode: int = 0
     """Permission bits of the workspace's own folder."""
@@ -119,6 +121,8 @@ class Guard:
             size += facts.size if stat.S_ISREG(facts.mode) else 0
             if size > MOST_KEPT or len(now) > MOST_NAMES:
                 raise TooMuch
+        # The command works on the files themselves, with rules among them.
+        self._rules = keeping.fix()
         for path, facts in now.items():
             if stat.S_ISREG(facts.mode) and (self.kept.get(path) != facts or path not in self._names):
                 self._number += 1
@@ -148,6 +152,8 @@ class Guard:
                 left_out.add(f"{REPOSITORY}: put back as it was, commits are the user's")
             elif reason := keeping.refuses(path, in_ignored=False):
                 left_out.add(f"{path}: {reason}")
+            elif keeping.drops(path, is_folder=False):
+                continue
             elif cache := next((above for above in _with_parents(path) if keeping.is_cache(above)), ""):
                 left_out.add(f"{cache}: a cache that git does not ignore")
             elif after is not None and not after.is_leaf and not after.is_folder:
@@ -217,7 +223,9 @@ class Guard:
             if not self._load():
                 self.mark.unlink()
                 return _LOST
-            self.restore(keeping_with(self._pending))
+            keeping = keeping_with(self._pending)
+            keeping.restore(self._rules, self.kept)
+            self.restore(keeping)
         return "A command that ran directly on your files was cut off; every file is as it was before."
 
     def _facts(self, path: str) -> Facts | None:
@@ -309,6 +317,7 @@ class Guard:
             self._names = {path: name for path, (_, name) in index["paths"].items() if name}
             self._pending = dict.fromkeys(index.get("laid", ()))
             self._locked = set(index.get("locked", ()))
+            self._rules = dict(index.get("rules", {}))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             self.kept, self._names = {}, {}
             return False
@@ -320,6 +329,7 @@ class Guard:
             "mode": self._mode,
             "laid": sorted(self._pending),
             "locked": sorted(self._locked),
+            "rules": dict(self._rules),
             "paths": {path: (astuple(facts), self._names.get(path, "")) for path, facts in self.kept.items()},
         }
         temporary = self.store / f"{_INDEX}.new"

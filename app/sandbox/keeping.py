@@ -1,13 +1,14 @@
 """Which paths that a command has written are kept, written through, or left out."""
 
+from collections.abc import Iterable, Mapping
+
 from app.sandbox.changes import Pending
-from app.workspace.git_ignored import GitIgnored
+from app.workspace.git_ignored import RULES, GitIgnored
 from app.workspace.path_rules import UnsafePath, check_name, names_at_or_below, nested_too_deep
 from app.workspace.paths import Workspace
 
 _CACHES = frozenset(
     {
-        "__pycache__",
         ".pytest_cache",
         ".mypy_cache",
         ".ruff_cache",
@@ -21,6 +22,14 @@ _CACHES = frozenset(
     }
 )
 """Folders that programs fill by themselves: where git does not ignore them, they are nothing to review either."""
+_BYTECODE_FOLDER = "__pycache__"
+COMPANIONS = ("-wal", "-shm", "-journal")
+"""What SQLite writes beside a database, and can't do without."""
+
+
+def is_bytecode(path: str, *, is_folder: bool) -> bool:
+    """Whether Python would run what is at a path in place of the source that was reviewed."""
+    return _BYTECODE_FOLDER in path.split("/") or (not is_folder and path.endswith((".pyc", ".pyo")))
 
 
 class Keeping:
@@ -38,12 +47,29 @@ class Keeping:
         self._pending = sorted(pending)
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
-        """Whether git's rules ignore an entry; of a folder in which nothing is ignored so far."""
-        return self._git.entry(path, is_folder=is_folder)
+        """Whether git's rules ignore an entry; of a folder in which nothing is ignored so far.
+
+        What lies beside an ignored database is part of it. Rules are never ignored: they would hide what comes next.
+        """
+        names = (path, *(path.removesuffix(end) for end in COMPANIONS if path.endswith(end)))
+        found = any(self._git.entry(each, is_folder=is_folder) for each in names)
+        return found and path.rpartition("/")[2] != RULES
+
+    def fix(self) -> Mapping[str, str]:
+        """Judge by the rules that were read so far, whatever is written from now on; returns these for `restore`."""
+        return self._git.fix()
+
+    def restore(self, rules: Mapping[str, str], known: Iterable[str]) -> None:
+        """Judge as one did that was fixed, with the rules that it returned and all paths that it did not ignore."""
+        self._git.restore(rules, known)
 
     def holds(self, path: str) -> bool:
         """Whether the path, or anything below it, is tracked by git or is pending: then no rule ignores it."""
         return names_at_or_below(self._pending, path) or self._git.tracks(path)
+
+    def drops(self, path: str, *, is_folder: bool) -> bool:
+        """Whether it is bytecode that git does not track: what a command writes of it is thrown away."""
+        return is_bytecode(path, is_folder=is_folder) and not self.holds(path)
 
     def forbidden(self, path: str) -> bool:
         """Whether it is signoff's own."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from app.sandbox.changes import Change, Found
+from app.sandbox.changes import Change, Found, ThroughReport
 from app.sandbox.process import Ended, Output
 
 
@@ -46,8 +46,13 @@ class Written(Protocol):
         """One of the changes with its contents; raises OSError, and ChangedMeanwhile."""
         ...
 
-    async def write_through(self, paths: Sequence[str]) -> None:
-        """Have ignored paths in the workspace as they are here. Raises OSError."""
+    async def write_through(self, paths: Sequence[str], *, dry: bool = False) -> ThroughReport:
+        """Have ignored paths in the workspace as they are here, where nobody else has changed them.
+
+        Args:
+            paths: As `changes` has found them.
+            dry: Change nothing, and only say what would be written.
+        """
         ...
 
 

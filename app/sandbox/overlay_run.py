@@ -7,6 +7,7 @@ from app.sandbox.access import Access
 from app.sandbox.changes import Pending
 from app.sandbox.enclosed import run_enclosed
 from app.sandbox.environment import MARKER
+from app.sandbox.kept_versions import KeptVersions
 from app.sandbox.mounting import LayerFolders, mount_steps
 from app.sandbox.process import Ended, Output
 from app.sandbox.written_layer import WrittenLayer
@@ -23,6 +24,7 @@ class OverlayRun(WrittenLayer):
         access: Access,
         variables: Mapping[str, str],
         pending: Pending,
+        kept: KeptVersions,
     ) -> None:
         """Nothing is written yet.
 
@@ -32,8 +34,9 @@ class OverlayRun(WrittenLayer):
             access: What else may be written or seen.
             variables: The environment of what runs.
             pending: What lies over the workspace.
+            kept: Where versions of ignored files go that are not written.
         """
-        super().__init__(workspace, folders.upper, pending)
+        super().__init__(workspace, folders.upper, pending, kept)
         self._folders = folders
         self._access = access
         self._variables = variables

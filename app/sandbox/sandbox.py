@@ -17,6 +17,7 @@ from app.sandbox.environment import command_environment, with_git_settings
 from app.sandbox.guard import Guard, guard_of
 from app.sandbox.in_place_run import InPlaceRun
 from app.sandbox.keeping import Keeping
+from app.sandbox.kept_versions import kept_versions_of
 from app.sandbox.mode import ProbeResult, Run, SandboxMode
 from app.sandbox.mounting import MADE_CACHES, LayerFolders
 from app.sandbox.overlay_run import OverlayRun
@@ -43,6 +44,7 @@ class Sandbox:
         permissions: CommandPermissions = _NO_PERMISSIONS,
         environment: Mapping[str, str] = os.environ,
         modes: Sequence[SandboxMode] = tuple(SandboxMode),
+        kept: Path | None = None,
     ) -> None:
         """Nothing is tried yet.
 
@@ -53,6 +55,7 @@ class Sandbox:
             permissions: What the user opens to commands.
             environment: signoff's own.
             modes: What may be chosen from; in place is always possible.
+            kept: A folder for versions of ignored files that are not written; without it one in `state`.
         """
         self._workspace = workspace
         # Mounts are made by resolved paths: a link on the way to the state folder must not hide it from itself.
@@ -61,6 +64,7 @@ class Sandbox:
         self.permissions = permissions
         self._environment = environment
         self._modes = tuple(modes)
+        self.kept = kept_versions_of(workspace.root, kept or self._state / "kept")
         self._probing = asyncio.Lock()
         self._probed: ProbeResult | None = None
         self._layered = True
@@ -109,7 +113,8 @@ class Sandbox:
         """
         async with self._folders(f"server-{name}") as folders:
             may = self._access(writable)
-            layer = StandingLayer(self._workspace, folders, may, self._variables(may, MADE_CACHES, bytecode=True))
+            variables = self._variables(may, MADE_CACHES, bytecode=True)
+            layer = StandingLayer(self._workspace, folders, may, variables, self.kept)
             await to_its_end(asyncio.to_thread(layer.prepare))
             yield layer
 
@@ -166,7 +171,7 @@ class Sandbox:
         async with self._folders("commands" if keep else "", keep=keep) as folders:
             may = self._access()
             variables = self._variables(may, MADE_CACHES, bytecode=keep)
-            run = OverlayRun(self._workspace, folders, may, variables, pending)
+            run = OverlayRun(self._workspace, folders, may, variables, pending, self.kept)
             await to_its_end(asyncio.to_thread(run.prepare))
             yield run
 

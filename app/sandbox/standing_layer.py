@@ -14,6 +14,7 @@ from pathlib import Path
 from app.sandbox.access import Access
 from app.sandbox.changes import Pending
 from app.sandbox.keeping import Keeping
+from app.sandbox.kept_versions import KeptVersions
 from app.sandbox.listing import Facts, facts_of
 from app.sandbox.mounting import LayerFolders, mount_steps
 from app.sandbox.run_folders import remove_tree
@@ -26,7 +27,12 @@ class StandingLayer(WrittenLayer):
     """The layer, as long as its folder exists."""
 
     def __init__(
-        self, workspace: Workspace, folders: LayerFolders, access: Access, variables: Mapping[str, str]
+        self,
+        workspace: Workspace,
+        folders: LayerFolders,
+        access: Access,
+        variables: Mapping[str, str],
+        kept: KeptVersions,
     ) -> None:
         """Nothing is written yet.
 
@@ -35,8 +41,9 @@ class StandingLayer(WrittenLayer):
             folders: What the layer is made of; they are empty.
             access: What else may be written or seen.
             variables: The environment of the program.
+            kept: Where versions of ignored files go that are not written.
         """
-        super().__init__(workspace, folders.upper, {})
+        super().__init__(workspace, folders.upper, {}, kept)
         self._workspace = workspace
         self._folders = folders
         self._access = access

@@ -1,51 +1,481 @@
-"""Writes the ignored part of a layer to the workspace, as the command would have done it there."""
+"""Writes the ignored part of a layer to the workspace, but for what somebody else has changed or opened meanwhile.
+
+A file is written where it differs from the one below, and where that one is as it was when the layer was laid: by its
+ctime, which nobody can set. It takes the place of the other in one step. What it has replaced is looked at once more
+before it is removed, and put back if somebody has written to it. Whatever can't be written is kept elsewhere.
+
+Kept whole: one walk through a layer, with all that a name can be above and below.
+"""
 
 import errno
 import os
 import shutil
 import stat
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from app.sandbox.listing import opened_folder
+from app.sandbox.changes import IgnoredPath, ThroughReport
+from app.sandbox.disk_leaf import same_content
+from app.sandbox.keeping import COMPANIONS, is_bytecode
+from app.sandbox.kept_versions import keep
+from app.sandbox.listing import facts_of, opened_folder
+from app.sandbox.run_folders import remove_tree
+from app.sandbox.swapping import InUse, Lease, exchange, rename_new
 from app.sandbox.upper import is_opaque, is_whiteout
+from app.workspace.path_rules import nested_too_deep
+from app.workspace.reading import read_file
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWN_ATTRIBUTES = "user.overlay."
+_COPIED_UP = f"{_OWN_ATTRIBUTES}origin"
+_SQLITE = b"SQLite format 3\0"
+_CHANGED = "changed by someone else meanwhile"
+_IN_USE = "open in another program"
 
 
-def write_through(root: Path, layer: Path, path: str) -> None:
-    """Have an ignored path in the workspace as the layer shows it.
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A folder of the layer, and the one of the workspace that it lies over."""
 
-    Args:
-        root: The workspace.
-        layer: The upper layer over it, moved from: it is no use afterwards.
-        path: With no link on the way.
+    layer: Path
+    """There may be none, or what is no folder."""
+    folder: int
+    """The other one, open; -1 where there is none, and none is made."""
+    path: str
+    merged: bool
+    """What is in the other one shows through."""
+    top: str
+    """The ignored path that it is part of."""
 
-    Raises:
-        OSError: The disk would not; a part may be done.
-    """
-    *folders, name = path.split("/")
-    place = layer
-    merged = True
-    target = os.open(root, _FOLDER)
-    try:
-        for folder in folders:
-            place /= folder
-            merged = merged and not is_whiteout(place) and not is_opaque(place)
-            target = _enter(target, folder, make=os.path.lexists(place))
-            if target < 0:
-                return
-        _bring(place / name, target, name, merged=merged)
-    except RecursionError:
-        raise OSError(errno.ENAMETOOLONG, "folders are nested too deep", path) from None
-    finally:
-        if target >= 0:
-            os.close(target)
+    def join(self, name: str) -> str:
+        """The workspace path of a name in it."""
+        return f"{self.path}/{name}" if self.path else name
+
+    def below(self, name: str) -> os.stat_result | None:
+        """What of this name is in the workspace."""
+        try:
+            return os.stat(name, dir_fd=self.folder, follow_symlinks=False) if self.folder >= 0 else None
+        except FileNotFoundError:
+            return None
+
+    def reached(self, name: str) -> Path:
+        """A path that leads to this name in the workspace, whatever becomes of the folders above."""
+        return Path(f"/proc/self/fd/{self.folder}", name)
+
+
+@dataclass(slots=True)
+class _Leaf:
+    """A file or link that the command may have changed."""
+
+    name: str
+    source: Path
+    """Where the command's version is."""
+    ours: os.stat_result | None
+    """None where the command has removed it, or where the layer has nothing to say of it."""
+    there: os.stat_result | None
+    differs: bool
+    copied: bool
+    """The kernel has copied it from the workspace for the command, which need not have written to it."""
+    lease: Lease | None = None
+    replaced: Path | None = None
+    """Where that is by now of which it has taken the place."""
+    inode: int = 0
+    """Of the command's version, once that has the name."""
+
+    @property
+    def as_it_was(self) -> bool:
+        """Whether nobody has written to the file that was replaced."""
+        if self.lease is not None and not self.lease.holds:
+            return False
+        if self.replaced is None or self.there is None:
+            return True
+        # To move it has changed its ctime.
+        now, then = facts_of(self.replaced.lstat()), facts_of(self.there)
+        return replace(now, changed=then.changed) == then
+
+
+@dataclass(slots=True)
+class IgnoredWriter:
+    """Brings ignored paths from one layer to the workspace; used once, as it moves files out of the layer."""
+
+    root: Path
+    layer: Path
+    since: int
+    """The ctime from which on a change of the workspace is somebody else's."""
+    new_kept_folder: Callable[[], Path]
+    """Makes the folder for the versions that can't be written."""
+    dry: bool = False
+    """Change nothing, and only count."""
+    _written: Counter[str] = field(default_factory=Counter)
+    _removed: Counter[str] = field(default_factory=Counter)
+    _left: dict[str, str] = field(default_factory=dict)
+    _failed: dict[str, str] = field(default_factory=dict)
+    _kept: Path | None = None
+    _number: int = 0
+
+    def write(self, paths: Iterable[str]) -> ThroughReport:
+        """Have these paths in the workspace as the layer shows them.
+
+        Args:
+            paths: Ignored ones, the uppermost of each tree; with no link on the way.
+        """
+        tops = {path: any(_is_folder(place / path) for place in (self.layer, self.root)) for path in paths}
+        folders: dict[str, dict[str, str]] = {}
+        for path in tops:
+            folder, _, name = path.rpartition("/")
+            folders.setdefault(folder, {})[name] = path
+        for folder, names in folders.items():
+            try:
+                self._write_in(folder, names)
+            except OSError as error:
+                for path in names.values():
+                    self._fail(path, error)
+        counted = [
+            IgnoredPath(f"{path}/" if is_folder else path, self._written[path], self._removed[path])
+            for path, is_folder in tops.items()
+        ]
+        written = tuple(each for each in counted if each.written or each.removed)
+        return ThroughReport(written, self._left, self._failed, self._kept)
+
+    def _write_in(self, folder: str, names: dict[str, str]) -> None:
+        layer, merged = self.layer, True
+        target = os.open(self.root, _FOLDER)
+        try:
+            for name in filter(None, folder.split("/")):
+                layer /= name
+                merged = merged and not is_whiteout(layer) and not is_opaque(layer)
+                target = _enter(target, name, make=not self.dry and os.path.lexists(layer))
+            if target >= 0 or self.dry:
+                self._contents(_Place(layer, target, folder, merged, ""), names)
+        finally:
+            if target >= 0:
+                os.close(target)
+
+    def _contents(self, at: _Place, tops: dict[str, str] | None = None) -> None:
+        """Go through a folder.
+
+        Args:
+            at: Which.
+            tops: The names that count, each with the ignored path that it is part of; without it all of them do.
+        """
+        _check_depth(at.path)
+        theirs = set(os.listdir(at.folder)) if at.folder >= 0 else set()  # noqa: PTH208 - an open folder
+        if not self.dry and _is_folder(at.layer):
+            # The command may have locked it, and what is moved out of it is written to it.
+            at.layer.chmod(stat.S_IMODE(at.layer.lstat().st_mode) | stat.S_IRWXU)
+        ours = {entry.name for entry in opened_folder(at.layer, unlock=True)} if _is_folder(at.layer) else set()
+        names = tops if tops is not None else dict.fromkeys(ours if at.merged else ours | theirs, at.top)
+        done: set[str] = set()
+        for name in sorted(names):
+            if name in done:
+                continue
+            here = replace(at, top=names[name])
+            database = self._database(here, name, ours, theirs)
+            done.update(database)
+            try:
+                if database:
+                    self._leaves(here, database, exclusive=True)
+                else:
+                    self._entry(here, name)
+            except OSError as error:
+                if tops is None:
+                    raise
+                self._fail(names[name], error)
+
+    def _database(self, at: _Place, name: str, ours: set[str], theirs: set[str]) -> list[str]:
+        """The files of the database that a name is one of; none if it is not."""
+        base = next((name.removesuffix(end) for end in COMPANIONS if name.endswith(end)), name)
+        names = [each for each in (base, *(base + end for end in COMPANIONS)) if each in ours or each in theirs]
+        if base not in names or (len(names) < 2 and not (base in theirs and _is_sqlite(at.reached(base)))):
+            return []
+        places = [place / each for each in names for place in (at.layer, at.reached("."))]
+        return [] if any(map(_is_folder, places)) else names
+
+    def _entry(self, at: _Place, name: str) -> bool:
+        """Bring one name of the layer; returns whether the workspace has it as the layer."""
+        source, there = at.layer / name, at.below(name)
+        facts = _facts(source)
+        if facts is None and at.merged:
+            return True
+        was_folder = there is not None and stat.S_ISDIR(there.st_mode)
+        if facts is None or is_whiteout(source):
+            return self._remove_folder(at, name) if was_folder else self._leaves(at, [name])
+        is_folder = stat.S_ISDIR(facts.st_mode)
+        if is_bytecode(at.join(name), is_folder=is_folder) and not (is_folder and was_folder):
+            return True
+        if is_folder:
+            return self._folder(at, name, facts)
+        if was_folder and not self._remove_folder(at, name):
+            self._leave(at, name, source, _CHANGED)
+            return False
+        return self._leaves(at, [name])
+
+    def _folder(self, at: _Place, name: str, facts: os.stat_result) -> bool:
+        source, there = at.layer / name, at.below(name)
+        if there is not None and not stat.S_ISDIR(there.st_mode):
+            if not self._leaves(at, [name], gone=True):
+                self._leave(at, name, source, _CHANGED)
+                return False
+            there = None
+        merged = at.merged and not is_opaque(source)
+        if there is None and not (at.merged and _is_copy(source)):
+            if self.dry:
+                self._written[at.top] += _clean(source, at.join(name), dry=True)
+                return True
+            if self._move_new(at, name, facts):
+                return True
+        self._merge(at, name, facts, merged=merged)
+        return True
+
+    def _move_new(self, at: _Place, name: str, facts: os.stat_result) -> bool:
+        """Move a new folder to the workspace as a whole; False if somebody else has made one by now."""
+        source = at.layer / name
+        count = _clean(source, at.join(name))
+        source.chmod(stat.S_IMODE(facts.st_mode) | stat.S_IRWXU)
+        try:
+            self._in_reach(at, source, lambda place: rename_new(place, at.folder, name))
+        except (FileExistsError, NotADirectoryError):
+            return False
+        os.chmod(name, stat.S_IMODE(facts.st_mode), dir_fd=at.folder)
+        self._written[at.top] += count
+        return True
+
+    def _merge(self, at: _Place, name: str, facts: os.stat_result, *, merged: bool) -> None:
+        """Bring the contents of a folder, which is made if it is gone."""
+        source, mode, inner, made = at.layer / name, stat.S_IMODE(facts.st_mode), -1, False
+        if not self.dry:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=at.folder)
+                made = True
+        with suppress(FileNotFoundError):
+            inner = os.open(name, _FOLDER, dir_fd=at.folder) if at.folder >= 0 else -1
+        try:
+            if not self.dry:
+                # The command may have unlocked it, and locked it again.
+                _set_mode(inner, mode | stat.S_IRWXU)
+                source.chmod(mode | stat.S_IRWXU)
+            self._contents(_Place(source, inner, at.join(name), merged, at.top))
+            if not self.dry:
+                _set_mode(inner, mode)
+        finally:
+            if inner >= 0:
+                os.close(inner)
+        if made:
+            # Somebody else has removed it, and there may be nothing new in it.
+            with suppress(OSError):
+                os.rmdir(name, dir_fd=at.folder)
+
+    def _remove_folder(self, at: _Place, name: str) -> bool:
+        """Remove a folder that the command has removed, but for files in it that somebody else has changed."""
+        inner = os.open(name, _FOLDER, dir_fd=at.folder)
+        try:
+            self._contents(_Place(at.layer / name, inner, at.join(name), merged=False, top=at.top))
+        finally:
+            os.close(inner)
+        try:
+            if not self.dry:
+                os.rmdir(name, dir_fd=at.folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            return False
+        return True
+
+    # Files
+
+    def _leaves(self, at: _Place, names: list[str], *, exclusive: bool = False, gone: bool = False) -> bool:
+        """Have files in the workspace as in the layer, all of them or none.
+
+        Args:
+            at: Where.
+            names: Which.
+            exclusive: Only if nobody has one of them open, also not to read it.
+            gone: The command has removed them, whatever the layer has of these names.
+
+        Returns:
+            Whether they are.
+        """
+        leaves = [self._leaf(at, name, gone=gone) for name in names]
+        changed = [leaf for leaf in leaves if leaf.differs]
+        if not changed:
+            if not exclusive:
+                self._take_time(at, leaves[0])
+            return True
+        why = next(filter(None, map(self._claimed, leaves)), "")
+        if not why and not self.dry:
+            why = self._replace(at, leaves, changed, exclusive=exclusive)
+        if not why:
+            for leaf in changed:
+                (self._removed if leaf.ours is None else self._written)[at.top] += 1
+        elif not all(map(self._only_copied, changed)):
+            for leaf in changed:
+                self._leave(at, leaf.name, leaf.source if leaf.ours is not None else None, why)
+        return not why
+
+    def _leaf(self, at: _Place, name: str, *, gone: bool) -> _Leaf:
+        source, there = at.layer / name, at.below(name)
+        ours = None if gone else _facts(source)
+        untouched = ours is None and at.merged and not gone
+        if untouched or ours is None or (stat.S_ISCHR(ours.st_mode) and ours.st_rdev == 0):
+            return _Leaf(name, source, None, there, differs=not untouched and there is not None, copied=False)
+        differs = there is None or not same_content(source, at.reached(name))
+        return _Leaf(name, source, ours, there, differs=differs, copied=at.merged and _is_copy(source))
+
+    def _claimed(self, leaf: _Leaf) -> str:
+        """Why a file is somebody else's; empty if it is not."""
+        if leaf.there is None:
+            return "removed by someone else meanwhile" if leaf.copied else ""
+        return _CHANGED if leaf.there.st_ctime_ns > self.since else ""
+
+    def _only_copied(self, leaf: _Leaf) -> bool:
+        """Whether the command has only opened a file for writing: its copy keeps the time of the original."""
+        return leaf.copied and leaf.ours is not None and leaf.ours.st_mtime_ns < self.since
+
+    def _take_time(self, at: _Place, leaf: _Leaf) -> None:
+        """Give a file of the same content the time at which the command has written it: builds go by that."""
+        ours, there = leaf.ours, leaf.there
+        if ours is None or there is None or self.dry or self._claimed(leaf) or ours.st_mtime_ns == there.st_mtime_ns:
+            return
+        with suppress(PermissionError):
+            times = (ours.st_atime_ns, ours.st_mtime_ns)
+            os.utime(leaf.name, ns=times, dir_fd=at.folder, follow_symlinks=False)
+
+    def _replace(self, at: _Place, leaves: list[_Leaf], changed: list[_Leaf], *, exclusive: bool) -> str:
+        """Replace files; says why not if somebody else is at them, and then they are as before."""
+        done: list[_Leaf] = []
+        with ExitStack() as stack:
+            try:
+                for leaf in leaves:
+                    if leaf.there is not None and stat.S_ISREG(leaf.there.st_mode):
+                        leaf.lease = stack.enter_context(closing(Lease(at.folder, leaf.name, exclusive=exclusive)))
+                for leaf in leaves:
+                    now = at.below(leaf.name)
+                    if (now and facts_of(now)) != (leaf.there and facts_of(leaf.there)):
+                        return _CHANGED
+                for leaf in changed:
+                    self._swap(at, leaf)
+                    done.append(leaf)
+                if all(leaf.as_it_was for leaf in done):
+                    for leaf in done:
+                        if leaf.replaced is not None:
+                            leaf.replaced.unlink()
+                    return ""
+            except InUse:
+                return _IN_USE
+            except (FileExistsError, FileNotFoundError):
+                self._undo(at, done)
+                return _CHANGED
+            except OSError:
+                self._undo(at, done)
+                raise
+            self._undo(at, done)
+            return _CHANGED
+
+    def _swap(self, at: _Place, leaf: _Leaf) -> None:
+        """Give the name to the command's version, and put aside the one that has had it."""
+        if leaf.ours is None:
+            leaf.replaced = self._take_out(at, leaf.name)
+            return
+
+        def move(place: Path) -> None:
+            leaf.inode = place.lstat().st_ino
+            if leaf.there is None:
+                rename_new(place, at.folder, leaf.name)
+            else:
+                exchange(place, at.folder, leaf.name)
+                leaf.replaced = place
+
+        _strip(leaf.source)
+        self._in_reach(at, leaf.source, move)
+
+    def _undo(self, at: _Place, done: list[_Leaf]) -> None:
+        """Give the names back; one that is a newer file's by now stays that, and the replaced one is kept."""
+        for leaf in reversed(done):
+            path = at.join(leaf.name)
+            if leaf.inode:
+                with suppress(FileNotFoundError):
+                    out = self._take_out(at, leaf.name)
+                    if out.lstat().st_ino == leaf.inode:
+                        leaf.source = out
+                    else:
+                        self._give_back(at, leaf.name, out, path)
+            if leaf.replaced is not None:
+                self._give_back(at, leaf.name, leaf.replaced, path)
+
+    def _give_back(self, at: _Place, name: str, place: Path, path: str) -> None:
+        try:
+            rename_new(place, at.folder, name)
+        except FileExistsError:
+            self._keep(place, path)
+
+    def _take_out(self, at: _Place, name: str) -> Path:
+        """Move a file out of the workspace; returns where it is."""
+        self._number += 1
+        aside = self.layer.parent / "replaced" / str(self._number)
+        aside.parent.mkdir(exist_ok=True, mode=0o700)
+        try:
+            os.rename(name, aside, src_dir_fd=at.folder)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            aside = self._beside(at)
+            os.rename(name, aside, src_dir_fd=at.folder)
+        return aside
+
+    def _in_reach(self, at: _Place, source: Path, move: Callable[[Path], None]) -> None:
+        """Move a file or folder of the layer, or, where that is on another file system, a copy beside the target."""
+        try:
+            move(source)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            beside = self._beside(at)
+            try:
+                if _copy(source, beside):
+                    move(beside)
+            except BaseException:
+                _remove(beside)
+                raise
+
+    def _beside(self, at: _Place) -> Path:
+        """A free name beside the target."""
+        while True:
+            self._number += 1
+            place = at.reached(f".signoff-{os.getpid()}-{self._number}.tmp")
+            if _facts(place) is None:
+                return place
+
+    # Versions that are not written
+
+    def _fail(self, path: str, error: OSError) -> None:
+        self._failed[path] = (error.strerror or str(error)).lower()
+        if not self.dry:
+            with suppress(OSError):
+                self._keep(self.layer / path, path)
+
+    def _leave(self, at: _Place, name: str, source: Path | None, why: str) -> None:
+        """Leave a path of the workspace as it is, and keep the command's version."""
+        self._left[at.join(name)] = why
+        if source is not None and not self.dry:
+            self._keep(source, at.join(name))
+
+    def _keep(self, source: Path, path: str) -> None:
+        facts = _facts(source)
+        if facts is None or not (stat.S_ISREG(facts.st_mode) or stat.S_ISLNK(facts.st_mode) or _is_folder(source)):
+            return
+        if stat.S_ISDIR(facts.st_mode):
+            _clean(source, path)
+        self._kept = self._kept or self.new_kept_folder()
+        keep(source, self._kept, path)
 
 
 def _enter(above: int, name: str, *, make: bool) -> int:
     """Open the folder below and close the one above; -1 if there is none and none is wanted."""
+    if above < 0:
+        return -1
     try:
         if make:
             with suppress(FileExistsError):
@@ -57,55 +487,8 @@ def _enter(above: int, name: str, *, make: bool) -> int:
         os.close(above)
 
 
-def _bring(source: Path, target: int, name: str, *, merged: bool) -> None:
-    """Bring one entry of the layer to a folder of the workspace; `merged` says that what is there shows through."""
-    try:
-        facts = source.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        if not merged:
-            _remove(target, name)
-        return
-    there = _mode(target, name)
-    if is_whiteout(source):
-        _remove(target, name)
-    elif not stat.S_ISDIR(facts.st_mode):
-        if stat.S_ISDIR(there):
-            _remove(target, name)
-        _move(source, target, name)
-    elif merged and stat.S_ISDIR(there) and not is_opaque(source):
-        inner = os.open(name, _FOLDER, dir_fd=target)
-        try:
-            # The command may have unlocked it first.
-            os.fchmod(inner, stat.S_IMODE(facts.st_mode) | stat.S_IRWXU)
-            for each in opened_folder(source, unlock=True):
-                _bring(source / each.name, inner, each.name, merged=True)
-            os.fchmod(inner, stat.S_IMODE(facts.st_mode))
-        finally:
-            os.close(inner)
-    else:
-        if there:
-            _remove(target, name)
-        _strip(source)
-        _move(source, target, name)
-
-
-def _move(source: Path, target: int, name: str) -> None:
-    _strip_one(source)
-    try:
-        os.rename(source, name, dst_dir_fd=target)
-    except OSError:
-        # On another file system, or a folder that was locked: a copy beside it, which then takes the name.
-        beside = f".signoff-{os.getpid()}.tmp"
-        _remove(target, beside)
-        try:
-            if _copy(source, Path(f"/proc/self/fd/{target}", beside)):
-                os.rename(beside, name, src_dir_fd=target, dst_dir_fd=target)
-        finally:
-            _remove(target, beside)
-
-
 def _copy(source: Path, target: Path) -> bool:
-    """Copy a file, link or folder of the layer; False for what is none of these, such as a pipe, and is left out."""
+    """Copy a file, link or folder of the layer; False for anything else, such as a pipe, which is left out."""
     facts = source.lstat()
     if stat.S_ISLNK(facts.st_mode):
         target.symlink_to(source.readlink())
@@ -125,34 +508,90 @@ def _copy(source: Path, target: Path) -> bool:
     return True
 
 
-def _remove(folder: int, name: str) -> None:
-    mode = _mode(folder, name)
-    if stat.S_ISDIR(mode):
-        shutil.rmtree(name, dir_fd=folder)
-    elif mode:
-        os.unlink(name, dir_fd=folder)
+def _remove(path: Path) -> None:
+    if _is_folder(path):
+        remove_tree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
-def _mode(folder: int, name: str) -> int:
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-    except FileNotFoundError:
-        return 0
+def _clean(folder: Path, path: str, *, dry: bool = False) -> int:
+    """Take from a new folder of the layer what the overlay has noted there for itself, and all bytecode.
+
+    Args:
+        folder: Which.
+        path: Its workspace path.
+        dry: Only count.
+
+    Returns:
+        How many files and links it has.
+
+    Raises:
+        OSError: ENAMETOOLONG where folders are nested too deep.
+    """
+    _check_depth(path)
+    mode, count = folder.lstat().st_mode, 0
+    entries = opened_folder(folder, unlock=True)
+    if not dry:
+        folder.chmod(stat.S_IMODE(mode) | stat.S_IRWXU)
+    for entry in entries:
+        place, inside, is_folder = Path(entry.path), f"{path}/{entry.name}", entry.is_dir(follow_symlinks=False)
+        if is_whiteout(place) or is_bytecode(inside, is_folder=is_folder):
+            if not dry:
+                _remove(place)
+        elif is_folder:
+            count += _clean(place, inside, dry=dry)
+        else:
+            count += 1
+            if not dry:
+                _strip(place)
+    if not dry:
+        _strip(folder)
+        folder.chmod(stat.S_IMODE(mode))
+    return count
 
 
-def _strip(folder: Path) -> None:
-    """Take from all in a folder what the overlay has noted there for itself."""
-    for place, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            each = Path(place, name)
-            if is_whiteout(each):
-                each.unlink()
-            else:
-                _strip_one(each)
+def _check_depth(path: str) -> None:
+    if nested_too_deep(path):
+        raise OSError(errno.ENAMETOOLONG, "folders are nested too deep", path)
 
 
-def _strip_one(path: Path) -> None:
+def _strip(path: Path) -> None:
+    """Take from a file what the overlay has noted there for itself."""
     with suppress(OSError):
         for name in os.listxattr(path, follow_symlinks=False):
             if name.startswith(_OWN_ATTRIBUTES):
                 os.removexattr(path, name, follow_symlinks=False)
+
+
+def _is_copy(path: Path) -> bool:
+    """Whether the kernel has copied it from below, rather than the command made it."""
+    try:
+        os.getxattr(path, _COPIED_UP, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _is_sqlite(path: Path) -> bool:
+    try:
+        return read_file(path, len(_SQLITE), head=True)[0] == _SQLITE
+    except OSError:
+        return False
+
+
+def _facts(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _is_folder(path: Path) -> bool:
+    facts = _facts(path)
+    return facts is not None and stat.S_ISDIR(facts.st_mode)
+
+
+def _set_mode(folder: int, mode: int) -> None:
+    if stat.S_IMODE(os.fstat(folder).st_mode) != mode:
+        os.fchmod(folder, mode)

@@ -197,13 +197,16 @@ class _Scan:
         if reason := self._keeping.refuses(path, in_ignored=ignored):
             self.left_out.add(f"{path}: {reason}")
             return True
+        ignored = ignored or self._keeping.ignores(path, is_folder=is_folder)
+        if not ignored and self._keeping.drops(path, is_folder=is_folder):
+            return True
         if is_folder and self._keeping.is_cache(path) and not ignored:
-            if not (self._ignores_itself(self._folder / path) or self._ignores_itself(self._root / path)):
+            if not self._ignores_itself(self._root / path):
                 self.left_out.add(f"{path}: a cache that git does not ignore")
                 return True
             self.through.add(path)
             return True
-        if self._keeping.holds(path) or not (ignored or self._keeping.ignores(path, is_folder=is_folder)):
+        if not ignored or self._keeping.holds(path):
             return False
         self.through.add(path)
         return True

@@ -61,6 +61,11 @@ class Places(NamedTuple):
         """Folder of what exists as long as a command runs."""
         return self.state / "runs"
 
+    @property
+    def kept(self) -> Path:
+        """Folder of what commands have made of ignored files and could not be written."""
+        return self.state / "kept"
+
     def session_lock(self, session_id: str) -> Path:
         """The file that the process holds that has a session open."""
         return self.locks / f"session-{session_id}.lock"

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from app.images.image import Image
 from app.proposals.overlay import OverlayFile
 from app.proposals.reports import EditReport
-from app.sandbox.changes import Change, Leaf
+from app.sandbox.changes import Change, IgnoredPath, Leaf
 from app.todos import Todo
 from app.tools.command.forms import CommandForm
 from app.tools.tool_form import ToolForm
@@ -91,7 +91,7 @@ class ToolOutput:
 class Confirmation:
     """Something that needs the user's yes before it happens."""
 
-    kind: Literal["command", "secret", "changes", "server"]
+    kind: Literal["command", "secret", "changes", "server", "ignored"]
     title: str
     """One line: what is asked."""
     detail: str
@@ -140,6 +140,11 @@ class DraftPort(Protocol):
     @property
     def summaries(self) -> list[str]:
         """The model's own words for its edits."""
+        ...
+
+    @property
+    def ignored(self) -> list[IgnoredPath]:
+        """What commands of the step have written of what git ignores."""
         ...
 
     def read(self, path: str) -> OverlayFile:
@@ -203,6 +208,8 @@ class ToolContext:
     """Asks the user; answers at once what the user has allowed for the session."""
     planning: bool = False
     """Nothing may be staged or written."""
+    hold_ignored: bool = False
+    """What git ignores is not written before the user has said so."""
     keep: Callable[[Sequence[bytes]], object] = lambda contents: None
     """Keeps the bytes of images; blocks, and raises StorageError."""
     staging_steps_left: int = 0

@@ -250,12 +250,16 @@ def _rules_of(folder: Path, cut: int, lead: str = "", names: Collection[str] = I
 
 
 def _load(path: Path) -> tuple[_Run, ...]:
-    """Read and translate an ignore file; a link or anything odd counts as empty, as in git."""
+    return compile_patterns(patterns_in(path))
+
+
+def patterns_in(path: Path) -> str:
+    """The text of an ignore file; a link or anything odd counts as empty, as in git."""
     try:
         content, _ = read_file(path, _LARGEST, head=True)
     except OSError:
-        return ()
-    return compile_patterns(content.decode("utf-8-sig", "surrogateescape"))
+        return ""
+    return content.decode("utf-8-sig", "surrogateescape")
 
 
 @lru_cache(maxsize=256)

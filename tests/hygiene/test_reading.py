@@ -31,6 +31,7 @@ OPENS_OTHER_FILES = {
     "app/sandbox/process_tree.py": "/proc",
     "app/sandbox/run_folders.py": "the lock",
     "app/sandbox/sandbox.py": "a run",
+    "app/sandbox/swapping.py": "a lease, which reads nothing",
     "app/sandbox/through.py": "folders",
     "app/checks/running.py": "a run",
     "app/sandbox/standing.py": "what a helper process reports",

@@ -95,7 +95,7 @@ def test_a_trusted_file_still_cannot_set_what_no_workspace_may() -> None:
 def test_every_setting_is_thought_about() -> None:
     """A new setting is held until the file is trusted, unless somebody says otherwise here."""
     assert set(Settings.model_fields) > UNTRUSTED_KEYS | NEVER_FROM_WORKSPACE
-    assert {"theme", "wrap", "layout", "model", "gate"} == UNTRUSTED_KEYS
+    assert {"theme", "wrap", "layout", "model", "gate", "ignored"} == UNTRUSTED_KEYS
 
 
 def test_more_fields_of_a_request_wait_for_trust() -> None:
@@ -126,6 +126,21 @@ def test_a_file_may_be_stricter_without_trust(tmp_path: Path) -> None:
     user.write_text('gate = "chain"\n')
     found = load(user_file=user, project=b'gate = "every-edit"\n', flags={}, environment={})
     assert found.settings.gate == "every-edit"
+
+
+@pytest.mark.parametrize(
+    ("users", "theirs", "now", "dropped"),
+    [("hold", "write", "hold", ("ignored",)), ("write", "hold", "hold", ()), ("hold", "hold", "hold", ())],
+)
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_workspace_may_hold_ignored_files_and_not_let_go_what_the_user_holds(
+    tmp_path: Path, users: str, theirs: str, now: str, dropped: tuple[str, ...], trusted: bool
+) -> None:
+    user = tmp_path / "config.toml"
+    user.write_text(f'ignored = "{users}"\n')
+    project = f'ignored = "{theirs}"\n'.encode()
+    found = load(user_file=user, project=project, flags={}, environment={}, trusted=trusted)
+    assert (found.settings.ignored, found.ignored) == (now, dropped)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,9 @@ _ANSWERS = {"approve": "Yes", "approve_all": "All of them", "deny": "No"}
 _DENIES = frozenset({"deny", "deny_hunk", "request_changes"})
 _APPROVES = frozenset({"approve", "approve_and_continue"})
 _TO_PERMISSIONS = {"approve": "Allow once", "request_changes": "Deny, say why"}
+_TO_IGNORED = {"approve": "Write it", "deny": "Throw away", "request_changes": "Throw away, say why"}
+_ONCE_ONLY = ("changes", "ignored")
+"""Questions of which each is asked anew."""
 _TO_CHANGES = {"approve": "Stage all", "deny": "Throw away", "request_changes": "Throw away, say why"}
 
 
@@ -46,7 +49,8 @@ def title_now(action: str, state: ReviewState, question: Ask | None, *, comparin
         return _ANSWERS.get(action, "")
     if state.permissions.asked:
         asked = state.confirmation
-        titles = _TO_CHANGES if asked is not None and asked.kind == "changes" else _TO_PERMISSIONS
+        kind = asked.kind if asked is not None else ""
+        titles = {"changes": _TO_CHANGES, "ignored": _TO_IGNORED}.get(kind, _TO_PERMISSIONS)
         return titles.get(action, "")
     proposal = state.proposal
     if proposal is None:
@@ -71,7 +75,7 @@ def is_offered(action: str, state: ReviewState, question: Ask | None) -> bool:
         answers = {"deny": True, "approve": bool(question.ids), "approve_all": bool(question.named)}
         return answers.get(action, False)
     if state.confirmation is not None:
-        if action == "allow_session" and state.confirmation.kind == "changes":
+        if action == "allow_session" and state.confirmation.kind in _ONCE_ONLY:
             return False
         return action in _OF_PERMISSIONS or (action in _OF_FORMS and state.form is not None)
     if state.permission_first and action in DECIDES:

@@ -287,7 +287,7 @@ def _nothing(state: ReviewState) -> Content:
 
 def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf) -> list[Content]:
     others = state.waiting_count - 1
-    of_changes = confirmation.kind == "changes"
+    yes = {"changes": "stage all", "ignored": "write it"}.get(confirmation.kind, "")
     return [
         Content.assemble(safe(confirmation.title, "bold"), (f"  {others} more waiting" if others else "", QUIET)),
         Content.assemble(
@@ -297,9 +297,9 @@ def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: Key
         *[safe(note, QUIET) for note in confirmation.notes[:1]],
         _chips(
             key,
-            ("approve", "stage all" if of_changes else "allow once", "$success"),
-            ("deny", "throw away" if of_changes else "deny", "$error"),
-            ("request_changes", f"{'throw away' if of_changes else 'deny'} and say why", "$primary"),
+            ("approve", yes or "allow once", "$success"),
+            ("deny", "throw away" if yes else "deny", "$error"),
+            ("request_changes", f"{'throw away' if yes else 'deny'} and say why", "$primary"),
         ),
         *_lasting_lines(state, confirmation, key),
     ]
@@ -307,7 +307,7 @@ def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: Key
 
 def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf) -> list[Content]:
     """What a yes can be made to cover beyond this one time."""
-    if confirmation.kind == "changes":
+    if confirmation.kind in ("changes", "ignored"):
         return []
     form, reason = state.form, widths(confirmation).reason
     if form is None:
@@ -346,6 +346,7 @@ _WANTED = {
     "command": "The model wants to run, in",
     "secret": "The model wants to read, in",
     "changes": "The command has changed, in",
+    "ignored": "The command has written what git ignores, in",
     "server": "The model wants to call",
 }
 

@@ -39,6 +39,8 @@ def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
     """What stands above the first file."""
     if proposal.origin.kind not in _OWN:
         yield NoteRow(-1, f"From {proposal.origin.words}.", "note")
+    if words := proposal.ignored_words:
+        yield NoteRow(-1, f"{words[0].upper()}{words[1:]}.", "note")
     if word := _STATE_WORDS.get(proposal.state):
         after = f" by {proposal.superseded_by}" if proposal.superseded_by else ""
         reason = f": {proposal.reason}" if proposal.reason else ""

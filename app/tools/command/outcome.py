@@ -1,7 +1,7 @@
 """What becomes of what a command has changed: staged with the step, written through, or thrown away."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from app.proposals.attention.summary import result_of
@@ -9,7 +9,7 @@ from app.proposals.disk.filesystem import LARGEST
 from app.proposals.remarks import size_words
 from app.proposals.reports import EditReport
 from app.proposals.text.document import MAX_BYTES
-from app.sandbox.changes import Change, Found
+from app.sandbox.changes import WRITTEN, Change, Found, listed
 from app.sandbox.mode import ChangedMeanwhile, Written
 from app.text.plural import plural
 from app.tools.contract import Confirmation, ToolContext, ToolOutput
@@ -20,6 +20,8 @@ MOST_BYTES = 20 * 1024 * 1024
 """Beyond either, the user is asked before anything is staged."""
 MOST_KEPT = 250_000_000
 """Bytes before and after of all that one command has changed: as much is in memory at a time."""
+HELD = "not written, ignored by git and held"
+LEFT = "ignored by git, left as they are on disk"
 _TOLD = 10
 """Names of each sort that the model is told."""
 _SHOWN = 200
@@ -42,9 +44,12 @@ async def settle(
     """
     found = await run.changes()
     if context.planning:
-        names = (*(each.path for each in found.touched), *found.through)
+        through = (each.path for each in (await run.write_through(found.through, dry=True)).written)
+        names = (*(each.path for each in found.touched), *through)
         return _told(output, [named("plan mode: what it changed was thrown away", names)], ""), []
-    notes = [await _written_through(run, found.through)]
+    through_notes, through_summary = await _write_through(run, context, found.through, command)
+    output = _told(output, [], through_summary)
+    notes = through_notes
     if len(found.touched) > MOST_FILES or found.size > MOST_BYTES:
         size = f"{len(found.touched):,} changed files ({size_words(found.size)})"
         answer = await context.confirm(_question(found, size, command))
@@ -57,14 +62,39 @@ async def settle(
     return _told(output, notes, ""), changes
 
 
-async def _written_through(run: Written, paths: Sequence[str]) -> str:
-    """Write ignored paths; a line for the model. What else has changed does not suffer where the disk will not."""
-    try:
-        await run.write_through(paths)
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        return named(f"ignored by git, but not all of it could be written, {why}", paths)
-    return named("ignored by git, written as they are", paths)
+async def _write_through(
+    run: Written, context: ToolContext, paths: Sequence[str], command: str
+) -> tuple[list[str], str]:
+    """Write what git ignores, if the user has nothing against it; lines for the model, and words for the user."""
+    if context.hold_ignored and (held := (await run.write_through(paths, dry=True)).written):
+        words = [each.words for each in held]
+        answer = await context.confirm(_ignored_question(words, command))
+        if not answer.allowed:
+            return [f"{_line(HELD, words)}\n{answer.feedback}".rstrip()], f"{HELD}: {listed(words)}"
+    report = await run.write_through(paths)
+    words = [each.words for each in report.written]
+    context.draft.ignored.extend(report.written)
+    notes = [_line(WRITTEN, words)]
+    notes += [
+        named(f"ignored by git, but not all of it could be written, {why}", paths)
+        for why, paths in _by_reason(report.failed).items()
+    ]
+    notes.append(_line(LEFT, [f"{path}: {why}" for path, why in report.left.items()]))
+    if report.kept is not None:
+        notes.append(f"[the command's versions of these are kept in {report.kept}]")
+    left = f"{plural(len(report.left), 'ignored file')} left alone" if report.left else ""
+    return notes, ", ".join(filter(None, (f"{WRITTEN}: {listed(words)}" if words else "", left)))
+
+
+def _line(what: str, words: Sequence[str]) -> str:
+    return f"[{what}: {listed(words, _TOLD)}]" if words else ""
+
+
+def _by_reason(paths: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path, why in paths.items():
+        found.setdefault(why, []).append(path)
+    return found
 
 
 async def staged(
@@ -110,6 +140,16 @@ def _question(found: Found, size: str, command: str) -> Confirmation:
             f"What is over {size_words(MAX_BYTES)} is shown by its size and decided as a whole; "
             f"what is over {size_words(LARGEST)} is left out.",
         ),
+    )
+
+
+def _ignored_question(words: Sequence[str], command: str) -> Confirmation:
+    return Confirmation(
+        "ignored",
+        f"Write what git ignores? {listed(words)}",
+        "\n".join([f"$ {command}", *words]),
+        ".",
+        ("Yes writes it to your files, where you have not changed them meanwhile; no throws it away.",),
     )
 
 

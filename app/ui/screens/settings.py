@@ -56,6 +56,7 @@ ROWS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             Row("chain_steps", "Chain", "staging steps until the gate closes", "number"),
             Row("continue_after_approval", "Go on after approval", "once nothing waits any more", "switch"),
             Row("max_steps", "Steps in a turn", "after that the model is told to stop", "number"),
+            Row("ignored", "Ignored files", "what commands write where git looks away", "choice", ("write", "hold")),
             Row("", "Allowed commands", "what runs here without a question", "commands"),
         ),
     ),

@@ -324,3 +324,16 @@ def test_a_decision_puts_back_first_what_a_command_has_left_that_was_killed(root
         (root / "a.txt").write_text("by the command\n")
     runtime.service.approve(proposal.id)
     assert (root / "a.txt").read_text() == "on disk\n" and (root / "b.txt").read_text() == "approved\n"
+
+
+async def test_rules_that_a_command_in_place_writes_hide_nothing(root: Path) -> None:
+    (root / ".gitignore").write_text("*.log\n")
+    (root / "empty").mkdir()
+    sandbox = Sandbox(Workspace(root), root.parent / "runs", own=(), modes=[SandboxMode.IN_PLACE])
+    async with sandbox.open({}) as run:
+        command = "mkdir new; for d in . new empty; do echo '*' > $d/.gitignore; echo x > $d/code.py; done"
+        await run.execute(["/bin/sh", "-c", command], folder=".", seconds=30, output=lambda data: None)
+        found = {each.path for each in (await run.changes()).touched}
+    assert found == {f"{folder}{name}" for folder in ("", "new/", "empty/") for name in (".gitignore", "code.py")}
+    assert (root / ".gitignore").read_text() == "*.log\n"
+    assert list(root.rglob("code.py")) == [] and not (root / "new").exists()

@@ -17,6 +17,7 @@ from app.sandbox.access import CommandPermissions, access
 from app.sandbox.caches import fresh_layers
 from app.sandbox.changes import Leaf
 from app.sandbox.environment import MARKER
+from app.sandbox.kept_versions import KeptVersions
 from app.sandbox.mounting import LayerFolders
 from app.sandbox.process import StartFailed
 from app.sandbox.sandbox import Sandbox
@@ -191,7 +192,8 @@ async def test_what_was_written_and_is_gone_with_its_folder_was_not_seen(tmp_pat
     (tmp_path / "workspace/d").mkdir(parents=True)
     (tmp_path / "run/upper").mkdir(parents=True)
     folders = LayerFolders(tmp_path / "run", tmp_path / "run/upper", tmp_path, fresh_layers(tmp_path / "caches"))
-    layer = StandingLayer(Workspace(tmp_path / "workspace"), folders, access(CommandPermissions(), ()), {})
+    kept = KeptVersions(tmp_path / "kept")
+    layer = StandingLayer(Workspace(tmp_path / "workspace"), folders, access(CommandPermissions(), ()), {}, kept)
     layer.prepare()
     layer.lay({"d/e/file": Leaf(b"waits\n", 0o644)})
     layer.note_seen()

@@ -16,6 +16,7 @@ from app.proposals.disk.filesystem import PosixFilesystem
 from app.proposals.facts import CheckFact, Circumstances, LineComment
 from app.proposals.record import Entry, blob_id
 from app.proposals.service import ProposalService
+from app.sandbox.changes import IgnoredPath
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.record import RecordStore, Verified
@@ -24,6 +25,7 @@ from tests.examples import at_most
 from tests.unit.proposals.faults import Steps, Watched, in_child, kill
 from tests.unit.proposals.repositories import git
 from tests.unit.storage.test_pruning import Bench
+from widgets.diff.notes import proposal_notes
 
 
 @pytest.fixture
@@ -212,9 +214,10 @@ def test_a_decision_that_was_taken_back_led_to_nothing(bench: Bench) -> None:
 
 
 def as_earlier_versions_wrote_it(entry: Entry, version: int) -> bytes:
-    """The bytes of an entry of format 1, which knew of no host, or 2, which knew of no caller."""
+    """The bytes of an entry of format 1, which had no host, or 2, which had neither caller nor ignored files."""
     values = entry.model_dump(mode="json") | {"format": version}
     del values["circumstances"]["caller"]
+    del values["ignored"]
     if version == 1:
         del values["origin"]["host"]
     return json.dumps(values, separators=(",", ":")).encode()
@@ -237,6 +240,19 @@ def test_entries_of_an_earlier_version_stand_and_new_ones_follow_them(version: i
     first, second = entries(bench)
     assert (first.format, first.origin.host, first.circumstances.caller, second.format) == (version, "", None, 3)
     assert second.before == hashlib.sha256(old).hexdigest()
+
+
+def test_what_a_command_has_written_besides_is_in_the_record_and_above_the_diff(bench: Bench) -> None:
+    draft = bench.service.draft("")
+    draft.write("a.txt", "a\n")
+    draft.ignored.append(IgnoredPath("node_modules/", 312))
+    proposal = bench.service.stage(draft, "summary")
+    bench.service.approve(proposal.id)
+    [entry] = entries(bench)
+    assert entry.ignored == (IgnoredPath("node_modules/", 312),)
+    assert [note.text for note in proposal_notes(proposal)][-1:] == [
+        "Also written, ignored by git: node_modules/, 312 files."
+    ]
 
 
 def test_an_entry_of_a_later_version_is_told_from_a_broken_one(bench: Bench) -> None:

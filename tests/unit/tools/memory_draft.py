@@ -10,7 +10,7 @@ from app.proposals.locate.matching import Replacement
 from app.proposals.patch.parts import named_paths
 from app.proposals.patch.text import scan_patch
 from app.proposals.refusals import EditRefused
-from app.sandbox.changes import Change, Leaf
+from app.sandbox.changes import Change, IgnoredPath, Leaf
 from app.sandbox.mode import SandboxMode
 from app.sandbox.sandbox import Sandbox
 from app.tools.contract import (
@@ -60,6 +60,7 @@ class MemoryDraft:
         self.workspace = workspace
         self.proposal_id = "P1"
         self.summaries: list[str] = []
+        self.ignored: list[IgnoredPath] = []
         self.held: dict[str, bytes | None] = {}
         self.versions: list[str] = []
         self.patches: list[str] = []
@@ -148,6 +149,7 @@ class Bench:
     modes: Sequence[SandboxMode] = tuple(SandboxMode)
     """How commands may run."""
     planning: bool = False
+    hold_ignored: bool = False
 
     def __post_init__(self) -> None:
         state = self.workspace.root.parent / "runs"
@@ -161,7 +163,14 @@ class Bench:
 
     @property
     def context(self) -> ToolContext:
-        return ToolContext(self.workspace, self.draft, self.live.append, self.confirm, planning=self.planning)
+        return ToolContext(
+            self.workspace,
+            self.draft,
+            self.live.append,
+            self.confirm,
+            planning=self.planning,
+            hold_ignored=self.hold_ignored,
+        )
 
     async def call(self, tool_name: str, /, **arguments: object) -> ToolOutput:
         """What a model's call comes to, from raw arguments on."""

@@ -1,0 +1,306 @@
+"""An ignored file that a command has opened or changed: nobody else's work is lost, nor is the command's."""
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.sandbox.mode import SandboxMode
+from app.tools.contract import ConfirmationAnswer, ToolOutput
+from app.workspace.paths import Workspace
+from tests.unit.tools.memory_draft import Bench, MemoryDraft
+
+pytestmark = pytest.mark.layer
+
+IGNORED = "*.sqlite3*\n.env\n*.log\nbuild/\n__pycache__/\n"
+
+
+def put(path: Path, text: str = "x") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+class Trial:
+    """A workspace in which a command runs, and somebody else works meanwhile."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.root = tmp_path / "ws"
+        self.root.mkdir()
+        self.go = tmp_path / "go"
+        os.mkfifo(self.go)
+        put(self.root / ".gitignore", IGNORED)
+        workspace = Workspace(self.root)
+        self.bench = Bench(workspace, MemoryDraft(workspace), ConfirmationAnswer(True), modes=[SandboxMode.OVERLAY])
+
+    async def run(self, command: str, meanwhile: Callable[[], object] = lambda: None) -> ToolOutput:
+        """Run a command, and have somebody else do something just before it ends."""
+
+        def act() -> None:
+            # Open blocks until the command has come to its end and waits.
+            with self.go.open("w"):
+                meanwhile()
+
+        acting = asyncio.create_task(asyncio.to_thread(act))
+        output = await self.bench.call("run_command", command=f"{command}\ncat {self.go}")
+        await acting
+        return output
+
+    def kept(self, path: str) -> list[bytes]:
+        """The versions of a file that are kept."""
+        return [each.read_bytes() for each in (self.root.parent / "runs/kept").glob(f"*/*/{path}")]
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Trial:
+    return Trial(tmp_path)
+
+
+def python(program: str) -> str:
+    return f"python3 - <<'END'\n{program}\nEND"
+
+
+SELECT = python("import sqlite3; print(sqlite3.connect('db.sqlite3').execute('SELECT count(*) FROM t').fetchall())")
+
+
+def database(path: Path, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+    connection.execute(f"PRAGMA journal_mode = {mode}")
+    connection.execute("CREATE TABLE t (x)")
+    connection.execute("INSERT INTO t VALUES (1)")
+    return connection
+
+
+def rows(path: Path) -> int:
+    with sqlite3.connect(path) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM t").fetchone()
+    connection.close()
+    return int(count)
+
+
+@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+@pytest.mark.parametrize("stays_open", [True, False])
+async def test_rows_that_a_server_writes_while_a_command_selects_are_there(
+    trial: Trial, mode: str, stays_open: bool
+) -> None:
+    server = database(trial.root / "db.sqlite3", mode)
+    if not stays_open:
+        server.close()
+
+    def write() -> None:
+        writer = server if stays_open else sqlite3.connect(trial.root / "db.sqlite3", isolation_level=None)
+        writer.execute("INSERT INTO t VALUES (2)")
+        if not stays_open:
+            writer.close()
+
+    output = await trial.run(SELECT, write)
+    assert "[(1,)]" in output.text
+    if stays_open:
+        server.execute("INSERT INTO t VALUES (3)")
+        server.close()
+    assert rows(trial.root / "db.sqlite3") == (3 if stays_open else 2)
+
+
+@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+async def test_a_migration_is_written_where_nobody_has_the_database_open(trial: Trial, mode: str) -> None:
+    database(trial.root / "db.sqlite3", mode).close()
+    insert = "c = sqlite3.connect('db.sqlite3'); c.execute('INSERT INTO t VALUES (2)'); c.commit(); c.close()"
+    output = await trial.run(python(f"import sqlite3; {insert}"))
+    assert rows(trial.root / "db.sqlite3") == 2
+    assert "[also written, ignored by git: db.sqlite3]" in output.text
+
+
+@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+async def test_a_migration_of_a_database_that_is_in_use_is_kept_elsewhere(trial: Trial, mode: str) -> None:
+    server = database(trial.root / "db.sqlite3", mode)
+    insert = "c = sqlite3.connect('db.sqlite3'); c.execute('INSERT INTO t VALUES (2)'); c.commit(); c.close()"
+    output = await trial.run(python(f"import sqlite3; {insert}"))
+    server.execute("INSERT INTO t VALUES (3)")
+    server.execute("INSERT INTO t VALUES (4)")
+    server.close()
+    assert rows(trial.root / "db.sqlite3") == 3
+    assert "db.sqlite3: open in another program" in output.text
+    (kept,) = (trial.root.parent / "runs/kept").glob("*/*/db.sqlite3")
+    assert str(kept.parent) in output.text and rows(kept) == 2
+
+
+async def test_lines_that_the_user_writes_meanwhile_are_there(trial: Trial) -> None:
+    env = trial.root / ".env"
+    put(env, "A=1\n")
+    output = await trial.run("echo B=2 >> .env", lambda: env.write_text("A=1\nUSER=1\n"))
+    assert env.read_text() == "A=1\nUSER=1\n"
+    assert trial.kept(".env") == [b"A=1\nB=2\n"]
+    assert ".env: changed by someone else meanwhile" in output.text
+    assert str(trial.root.parent / "runs/kept") in output.text
+
+
+async def test_a_file_that_is_only_opened_for_writing_is_left_alone(trial: Trial) -> None:
+    env = trial.root / ".env"
+    put(env, "A=1\n")
+    put(trial.root / "quiet.log", "1\n")
+    inode = (trial.root / "quiet.log").stat().st_ino
+    opened = python("open('.env', 'r+'); open('quiet.log', 'r+')")
+    output = await trial.run(opened, lambda: env.write_text("A=1\nUSER=1\n"))
+    assert env.read_text() == "A=1\nUSER=1\n"
+    assert (trial.root / "quiet.log").stat().st_ino == inode
+    assert trial.kept("*") == [] and "ignored" not in output.text
+
+
+async def test_a_log_that_another_program_writes_to_stays_its_own(trial: Trial) -> None:
+    with (trial.root / "server.log").open("a") as log:
+        log.write("before\n")
+        log.flush()
+        output = await trial.run("echo command >> server.log")
+        log.write("after\n")
+    assert (trial.root / "server.log").read_text() == "before\nafter\n"
+    assert "server.log: open in another program" in output.text
+    assert trial.kept("server.log") == [b"before\ncommand\n"]
+
+
+async def test_what_is_written_is_counted_by_its_uppermost_folder(trial: Trial) -> None:
+    put(trial.root / "build/old")
+    put(trial.root / "build/same", "same")
+    command = "mkdir -p build/new; for i in 1 2 3; do echo $i > build/new/$i; done; rm build/old; echo x > a.log; "
+    output = await trial.run(f"{command} printf same > build/same")
+    assert "[also written, ignored by git: a.log; build/, 3 files, 1 removed]" in output.text
+    assert "also written, ignored by git: a.log" in output.summary
+    assert not (trial.root / "build/old").exists() and (trial.root / "build/new/3").exists()
+
+
+async def test_a_folder_that_is_made_anew_keeps_what_somebody_else_has_written_in_it(trial: Trial) -> None:
+    for name in ("build/lib/a", "build/lib/b", "build/gone"):
+        put(trial.root / name, name)
+
+    def edit() -> None:
+        put(trial.root / "build/lib/b", "user")
+        put(trial.root / "build/lib/new", "user")
+
+    command = "rm -rf build; mkdir -p build/lib; echo a2 > build/lib/a; echo b2 > build/lib/b; echo c > build/lib/c"
+    output = await trial.run(command, edit)
+    found = {path.name: path.read_text() for path in (trial.root / "build/lib").iterdir()}
+    assert found == {"a": "a2\n", "b": "user", "new": "user", "c": "c\n"}
+    assert trial.kept("build/lib/b") == [b"b2\n"] and not (trial.root / "build/gone").exists()
+    assert "build/lib/b: changed by someone else meanwhile" in output.text
+
+
+async def test_a_folder_that_is_removed_keeps_what_somebody_else_has_written_in_it(trial: Trial) -> None:
+    for name in ("build/a", "build/in/b"):
+        put(trial.root / name, name)
+    await trial.run("rm -rf build", lambda: put(trial.root / "build/in/b", "user"))
+    assert [path for path in (trial.root / "build").rglob("*") if path.is_file()] == [trial.root / "build/in/b"]
+    assert (trial.root / "build/in/b").read_text() == "user"
+
+
+async def test_what_somebody_else_removes_stays_removed(trial: Trial) -> None:
+    for name in ("build/a", "build/in/b", ".env"):
+        put(trial.root / name, name)
+
+    def remove() -> None:
+        for name in ("build/a", "build/in/b", ".env"):
+            (trial.root / name).unlink()
+        (trial.root / "build/in").rmdir()
+
+    await trial.run("echo 2 >> build/a; echo 2 >> build/in/b; echo 3 > build/c; echo 2 >> .env", remove)
+    assert [path.name for path in (trial.root / "build").iterdir()] == ["c"]
+    assert not (trial.root / ".env").exists()
+    assert trial.kept("build/in/b") == [b"build/in/b2\n"] and trial.kept(".env") == [b".env2\n"]
+
+
+async def test_a_stamp_that_is_touched_is_new(trial: Trial) -> None:
+    stamp = trial.root / "build/stamp"
+    put(stamp)
+    os.utime(stamp, (1, 1))
+    inode = stamp.stat().st_ino
+    await trial.run("touch build/stamp")
+    assert stamp.stat().st_mtime > 1 and stamp.stat().st_ino == inode
+
+
+UNCHECKED = """
+import importlib._bootstrap_external as b, os, pathlib, py_compile, sys
+os.makedirs('__pycache__', exist_ok=True)
+pathlib.Path('__pycache__/.gitignore').write_text('*')
+code = compile("open('ran', 'w')", 'm.py', 'exec')
+import importlib.util
+name = importlib.util.cache_from_source('m.py')
+source = pathlib.Path('m.py').read_bytes()
+data = b._code_to_hash_pyc(code, importlib.util.source_hash(source), False)
+for place in (name, 'n.pyc', 'build/__pycache__/m.pyc', 'build/n.pyc', 'build/new/__pycache__/x'):
+    pathlib.Path(place).parent.mkdir(parents=True, exist_ok=True)
+    pathlib.Path(place).write_bytes(data)
+"""
+
+
+@pytest.mark.parametrize("ignored", [IGNORED, "build/\n"])
+async def test_bytecode_of_a_command_is_never_run(trial: Trial, ignored: str) -> None:
+    put(trial.root / ".gitignore", ignored)
+    put(trial.root / "m.py", "x = 1\n")
+    put(trial.root / "build/__pycache__/old.pyc", "old")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    output = await trial.run(f"export -n PYTHONPYCACHEPREFIX; {sys.executable} - <<'END'\n{UNCHECKED}\nEND")
+    assert "exit code 0" in output.text
+    subprocess.run(
+        [
+            sys.executable,
+            "-B",
+            "-c",
+            "import m; assert m.x == 1; import importlib.util as u; assert not u.find_spec('n')",
+        ],
+        cwd=trial.root,
+        env=environment,
+        check=True,
+    )
+    assert not (trial.root / "ran").exists()
+    found = {str(path.relative_to(trial.root)) for path in trial.root.rglob("*") if "pyc" in str(path)}
+    assert found == {"build/__pycache__", "build/__pycache__/old.pyc"}
+    assert trial.bench.draft.held == {} and "pyc" not in output.text
+
+
+async def test_bytecode_that_is_ignored_can_be_removed(trial: Trial) -> None:
+    put(trial.root / "__pycache__/m.pyc")
+    put(trial.root / "build/__pycache__/m.pyc")
+    await trial.run("rm -rf __pycache__ build/__pycache__/m.pyc")
+    assert not (trial.root / "__pycache__").exists() and list((trial.root / "build/__pycache__").iterdir()) == []
+
+
+async def test_rules_that_a_command_writes_hide_nothing(trial: Trial) -> None:
+    command = "mkdir -p d .pytest_cache; echo '*' | tee d/.gitignore .pytest_cache/.gitignore > .gitignore"
+    output = await trial.run(f"{command}; echo x > d/code.py; echo x > top.py; echo x > .pytest_cache/conftest.py")
+    assert set(trial.bench.draft.held) == {".gitignore", "d/.gitignore", "d/code.py", "top.py"}
+    assert not (trial.root / "d").exists() and not (trial.root / ".pytest_cache").exists()
+    assert "[not kept: .pytest_cache: a cache that git does not ignore]" in output.text
+
+
+async def test_rules_that_are_ignored_themselves_are_reviewed(trial: Trial) -> None:
+    put(trial.root / ".gitignore", ".*\n")
+    (trial.root / "d").mkdir()
+    await trial.run("echo '*' > d/.gitignore")
+    assert set(trial.bench.draft.held) == {"d/.gitignore"} and not (trial.root / "d/.gitignore").exists()
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_what_is_held_is_written_once_the_user_says_so(trial: Trial, allowed: bool) -> None:
+    trial.bench.hold_ignored = True
+    trial.bench.on_ask = lambda: setattr(
+        trial.bench, "answer", ConfirmationAnswer(allowed or not trial.bench.asked[1:])
+    )
+    output = await trial.run("mkdir build; echo 1 > build/a; echo 2 > build/b")
+    assert [asked.title for asked in trial.bench.asked[1:]] == ["Write what git ignores? build/, 2 files"]
+    assert (trial.root / "build").exists() == allowed
+    said = "also written, ignored by git" if allowed else "not written, ignored by git and held"
+    assert f"[{said}: build/, 2 files]" in output.text
+
+
+async def test_nobody_is_asked_where_nothing_is_held(trial: Trial) -> None:
+    trial.bench.hold_ignored = True
+    put(trial.root / ".env", "A=1\n")
+    await trial.run(python("open('.env', 'r+')"))
+    assert len(trial.bench.asked) == 1
+
+
+async def test_what_was_written_besides_stands_in_the_draft(trial: Trial) -> None:
+    await trial.run("mkdir build; echo 1 > build/a; echo 2 > b.py")
+    assert [each.words for each in trial.bench.draft.ignored] == ["build/, 1 file"]
