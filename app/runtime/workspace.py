@@ -149,6 +149,7 @@ class Runtime:
     @property
     def sandbox(self) -> "Sandbox":
         """Where commands run; raises ConfigError."""
+        from app.sandbox.limits import limits
         from app.sandbox.sandbox import Sandbox
 
         with self._making:
@@ -158,6 +159,7 @@ class Runtime:
                     self.places.runs,
                     own=(self.places.state, self.places.config),
                     writable=self.settings.command_writable,
+                    bounds=limits(self.settings.command_memory, self.settings.command_processes),
                 )
             return self._sandbox
 

@@ -25,8 +25,15 @@ class ProbeResult:
     mode: SandboxMode
     why_not: str = ""
     """Why it is none of the better ways."""
-    confined: bool = True
-    """Whether a command is kept from writing outside the workspace, apart from some places."""
+    landlock: int = 0
+    """In place: the version of Landlock, which keeps a command from files; 0 without."""
+    filtered: bool = False
+    """In place: whether the system calls of a command are filtered."""
+
+    @property
+    def confined(self) -> bool:
+        """Whether a command is kept from writing outside the workspace, apart from some places."""
+        return self.mode is SandboxMode.OVERLAY or self.landlock > 0
 
 
 class ChangedMeanwhile(Exception):

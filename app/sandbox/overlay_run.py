@@ -9,6 +9,7 @@ from pathlib import Path
 from app.sandbox.changes import Pending
 from app.sandbox.enclosed import run_enclosed
 from app.sandbox.environment import command_environment, with_git_settings
+from app.sandbox.limits import Limits
 from app.sandbox.mounting import mount_steps
 from app.sandbox.places import Access
 from app.sandbox.process import Ended, Output
@@ -19,7 +20,7 @@ from app.workspace.paths import Workspace
 class OverlayRun(WrittenLayer):
     """The workspace with a layer over it, as long as its folder exists."""
 
-    def __init__(self, workspace: Workspace, folder: Path, access: Access, pending: Pending) -> None:
+    def __init__(self, workspace: Workspace, folder: Path, access: Access, pending: Pending, limits: Limits) -> None:
         """Nothing is written yet.
 
         Args:
@@ -27,10 +28,12 @@ class OverlayRun(WrittenLayer):
             folder: An empty folder of the run's own, outside the workspace.
             access: What else may be written, and what is hidden.
             pending: What lies over the workspace.
+            limits: Of the memory and the processes of each program.
         """
         super().__init__(workspace, folder / "upper", pending)
         self._folder = folder
         self._access = access
+        self._limits = limits
 
     def prepare(self) -> None:
         """Fill the layer. Raises OSError."""
@@ -54,7 +57,9 @@ class OverlayRun(WrittenLayer):
         """
         steps = [*self._steps(), "folder", str(self._root / folder)]
         environment = with_git_settings(command_environment(os.environ, uuid.uuid4().hex))
-        return await run_enclosed(steps, program, environment=environment, seconds=seconds, output=output)
+        return await run_enclosed(
+            steps, program, environment=environment, seconds=seconds, output=output, limits=self._limits
+        )
 
     def _steps(self) -> list[str]:
         own = self._folder

@@ -35,8 +35,11 @@ _SOCKETS = (
 """By what listens there, a command could have something written by a process that is not in its namespace."""
 
 
-DEVICES = tuple(map(Path, ("/proc", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts")))
-"""What a program opens for writing that writes no file. Not all of `/dev`: the workspace may lie in `/dev/shm`."""
+DEVICES = tuple(map(Path, ("/proc", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")))
+"""What a program opens for writing that writes no file. Not all of `/dev`: the workspace may lie in `/dev/shm`.
+
+Not the terminals either: those of the user are among them, and a command could paint over them.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Chooses, once for a workspace, how commands run on it, and opens the runs."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
@@ -10,9 +11,10 @@ from app.sandbox.enclosed import StepFailed
 from app.sandbox.guard import Guard, guard_of
 from app.sandbox.in_place_run import InPlaceRun
 from app.sandbox.keeping import Keeping
+from app.sandbox.limits import Limits, limits
 from app.sandbox.mode import ProbeResult, Run, SandboxMode
 from app.sandbox.overlay_run import OverlayRun
-from app.sandbox.own_process import can_confine
+from app.sandbox.own_process import can_filter, confine_steps, landlock_version
 from app.sandbox.places import DEVICES, access, without_workspace
 from app.sandbox.process import StartFailed
 from app.sandbox.run_folders import clear_left_over, run_folder
@@ -32,6 +34,7 @@ class Sandbox:
         own: Sequence[Path],
         writable: Sequence[str] = (),
         modes: Sequence[SandboxMode] = tuple(SandboxMode),
+        bounds: Limits | None = None,
     ) -> None:
         """Nothing is tried yet.
 
@@ -41,12 +44,14 @@ class Sandbox:
             own: signoff's own folders, which no command sees.
             writable: What the user lets commands write besides the usual.
             modes: What may be chosen from; in place is always possible.
+            bounds: Of the memory and the processes of each program; the usual if not given.
         """
         self._workspace = workspace
         self._state = state
         self._own = tuple(own)
         self._writable = tuple(writable)
         self._modes = tuple(modes)
+        self.limits = bounds or limits()
         self._probing = asyncio.Lock()
         self._probed: ProbeResult | None = None
 
@@ -98,11 +103,16 @@ class Sandbox:
 
     def read_only_steps(self, writable: Sequence[str] = ()) -> list[str]:
         """The steps by which a program can write nothing of the workspace; none where the kernel lacks Landlock."""
-        if not can_confine():
+        if not landlock_version():
             return []
         may = without_workspace(access((*self._writable, *writable), self._own), self._workspace.root)
-        places = (*may.writable, *DEVICES)
-        return [word for path in places for word in ("write-below", str(path))]
+        # The user has chosen the program: it may talk to others.
+        return confine_steps(may.writable, DEVICES, self._unreadable, sockets=True)
+
+    @property
+    def _unreadable(self) -> tuple[Path, ...]:
+        """What a program in no namespace may not read: signoff's own folders."""
+        return tuple(Path(os.path.realpath(path)) for path in self._own if path.exists())
 
     @asynccontextmanager
     async def _in_place(self, pending: Pending) -> AsyncIterator[InPlaceRun]:
@@ -111,7 +121,7 @@ class Sandbox:
             await to_its_end(asyncio.to_thread(stack.enter_context, guard.held()))
             try:
                 await to_its_end(asyncio.to_thread(guard.keep, keeping, pending))
-                yield InPlaceRun(guard, keeping, self.writable)
+                yield InPlaceRun(guard, keeping, self.writable, self._unreadable, self.limits)
             finally:
                 await to_its_end(asyncio.to_thread(guard.restore, keeping))
 
@@ -134,7 +144,7 @@ class Sandbox:
     async def _overlay(self, pending: Pending) -> AsyncIterator[OverlayRun]:
         with ExitStack() as stack:
             folder = await to_its_end(asyncio.to_thread(stack.enter_context, run_folder(self._state)))
-            run = OverlayRun(self._workspace, folder, access(self._writable, self._own), pending)
+            run = OverlayRun(self._workspace, folder, access(self._writable, self._own), pending, self.limits)
             await to_its_end(asyncio.to_thread(run.prepare))
             try:
                 yield run
@@ -144,9 +154,9 @@ class Sandbox:
 
     async def _probe(self) -> ProbeResult:
         if SandboxMode.OVERLAY not in self._modes:
-            return ProbeResult(SandboxMode.IN_PLACE, "it is not wanted", can_confine())
+            return ProbeResult(SandboxMode.IN_PLACE, "it is not wanted", landlock_version(), can_filter())
         if why_not := await self._why_no_overlay():
-            return ProbeResult(SandboxMode.IN_PLACE, why_not, can_confine())
+            return ProbeResult(SandboxMode.IN_PLACE, why_not, landlock_version(), can_filter())
         return ProbeResult(SandboxMode.OVERLAY)
 
     async def _why_no_overlay(self) -> str:

@@ -98,7 +98,9 @@ async def start_program(
                 steps = layer.steps()
             elif reach is Reach.READ_ONLY:
                 steps = sandbox.read_only_steps(table.writable)
-            process = await start_standing(steps, program, folder=folder, environment=variables)
+            process = await start_standing(
+                steps, program, folder=folder, environment=variables, limits=sandbox.limits
+            )
         except (OSError, StartFailed, ValueError) as error:
             raise ConnectionLost(f"it could not be started: {error}") from error
         connection = ProgramConnection(process, root, notified, log)

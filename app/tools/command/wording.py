@@ -47,9 +47,18 @@ def permission_notes(probe: ProbeResult, writable: Sequence[Path], *, planning: 
                 "nothing can be approved. Change nothing then: that would count as the command's.",
                 f"Outside the workspace it can write {places}, and nothing else."
                 if probe.confined
-                else "Nothing keeps it from writing outside the workspace.",
+                else "Nothing keeps it from writing outside the workspace, nor from reading signoff's own folders.",
+                f"It can read all else that you can, and it uses your network.{_open_in_place(probe)}",
             ]
     return (_PLAN, *notes[1:]) if planning else tuple(notes)
+
+
+def _open_in_place(probe: ProbeResult) -> str:
+    """What a kernel without the newest means does not keep a command in place from."""
+    sockets = "" if probe.filtered else " Nothing keeps it from programs that act for you, or from ending signoff."
+    modes = "" if probe.filtered and probe.confined else " It can change permissions of your files."
+    signals = "" if probe.landlock > 5 else " It can end your other programs."
+    return sockets + modes + signals
 
 
 def failure_notes(printed: str) -> list[str]:
