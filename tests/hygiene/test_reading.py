@@ -24,6 +24,7 @@ OPENS_OTHER_FILES = {
     "app/storage/session_lock.py": "the lock",
     "app/sandbox/enclosed.py": "what a helper process reports",
     "app/sandbox/enter.py": "/proc, and folders to mount",
+    "app/sandbox/syscall_filter.py": "paths that a command asks for, as descriptors without contents",
     "app/sandbox/guard.py": "the lock, and its own index",
     "app/sandbox/mounting.py": "/proc",
     "app/sandbox/process.py": "the output of a command",
