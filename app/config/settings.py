@@ -179,6 +179,10 @@ class Settings(BaseModel):
     """Variables that commands get besides the usual ones; with `*` at the end, the beginnings of names."""
     command_sockets: tuple[str, ...] = ()
     """Programs that commands may reach: names of services such as `ssh-agent`, or absolute paths of sockets."""
+    command_memory: int | None = Field(default=None, ge=64)
+    """Megabytes that a command may use with all that it starts; three quarters of the machine's memory if not set."""
+    command_processes: int = Field(default=2_000, ge=50)
+    """Processes and threads that it may have."""
     check: Annotated[tuple[Check, ...], AfterValidator(_told_apart)] = ()
     """What is run on a proposal before it is decided on."""
     mcp: dict[Annotated[str, Field(pattern=r"^[\w.-]{1,40}\Z")], ServerTable] = Field(default_factory=dict)
@@ -309,6 +313,10 @@ def load(
         allowed["mcp"] = {**allowed["mcp"], **user["mcp"]}
     if "models" in user and "models" in allowed:
         allowed["models"] = merged(user["models"], allowed["models"])
+    for key, usual in (("command_memory", None), ("command_processes", 2_000)):
+        # A workspace can tighten these, not loosen them.
+        own = user.get(key, usual)
+        allowed |= {key: min(allowed[key], own)} if key in allowed and own is not None else {}
     variables = {key: _text(environment, name) for name, key in ENVIRONMENT.items() if environment.get(name)}
     given = {key: value for key, value in flags.items() if value is not None}
     # A workspace's hooks do not take the place of the user's.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from app.config.hook_table import Hook
     from app.config.settings import Configuration, Settings
     from app.proposals.service import ProposalService
-    from app.sandbox.access import CommandPermissions
+    from app.sandbox.mode import CommandPermissions
     from app.sandbox.sandbox import Sandbox
     from app.skills.finding import Skills
     from app.storage.allowed_commands import AllowedCommandStore
@@ -150,6 +150,7 @@ class Runtime:
     @property
     def sandbox(self) -> "Sandbox":
         """Where commands run; raises ConfigError."""
+        from app.sandbox.limits import limits
         from app.sandbox.sandbox import Sandbox
 
         with self._making:
@@ -161,12 +162,13 @@ class Runtime:
                     permissions=self._command_permissions(),
                     environment=self.environment,
                     kept=self.places.kept,
+                    bounds=limits(self.settings.command_memory, self.settings.command_processes),
                 )
             return self._sandbox
 
     def _command_permissions(self) -> "CommandPermissions":
         from app.config.settings import ConfigError
-        from app.sandbox.access import CommandPermissions
+        from app.sandbox.mode import CommandPermissions
         from app.sandbox.sockets import SERVICES
 
         settings = self.settings

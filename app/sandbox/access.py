@@ -7,22 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.sandbox.caches import cache_folders
+from app.sandbox.mode import CommandPermissions
 from app.sandbox.sockets import hidden_sockets, opened_sockets
 
-DEVICES = tuple(map(Path, ("/proc", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts")))
-"""What a program opens for writing that writes no file. Not all of `/dev`: the workspace may lie in `/dev/shm`."""
+DEVICES = tuple(map(Path, ("/proc", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")))
+"""What a program opens for writing that writes no file. Not all of `/dev`: the workspace may lie in `/dev/shm`.
 
-
-@dataclass(frozen=True, slots=True)
-class CommandPermissions:
-    """What the user's configuration opens to commands."""
-
-    writable: tuple[str, ...] = ()
-    """Paths that they may write in place; `~` is the home."""
-    sockets: tuple[str, ...] = ()
-    """Programs that they may reach: names of `sockets.SERVICES`, or absolute paths of sockets."""
-    variables: tuple[str, ...] = ()
-    """Environment variables that they get besides the usual ones."""
+Not the terminals either: those of the user are among them, and a command could paint over them.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.sandbox.environment import MARKER
+from app.sandbox.limits import Limits
 from app.sandbox.process import Ended, Output, StartFailed, run_process
 from app.sandbox.process_tree import kill_strays
 
 GRACE = 1.0
 """Seconds between asking processes to end and killing them; signoff itself may be given no more than two."""
+ENDING = 15.0
+"""Seconds in which the watcher has ended all, also of a program that starts others without end."""
 ENTER = Path(__file__).with_name("enter.py")
 
 
@@ -33,6 +36,7 @@ async def run_enclosed(
     environment: Mapping[str, str],
     seconds: float,
     output: Output,
+    limits: Limits,
     hold: Sequence[int] = (),
 ) -> Ended:
     """Take the steps of `enter.py` and run a program.
@@ -43,6 +47,7 @@ async def run_enclosed(
         environment: All of its variables, the marker among them.
         seconds: Its time limit.
         output: Takes what it prints.
+        limits: Of its memory and its processes.
         hold: Descriptors that stay open until nothing of the program is left, whatever becomes of signoff.
 
     Raises:
@@ -50,11 +55,12 @@ async def run_enclosed(
         StartFailed: There is no such program.
     """
     reader, writer = os.pipe()
+    # Without the user's site, without the environment's wishes: it starts in a few milliseconds.
+    around = [sys.executable, "-I", "-S", str(ENTER), str(writer), str(os.getpid())]
     try:
         try:
             started = await run_process(
-                # Without the user's site, without the environment's wishes: it starts in a few milliseconds.
-                [sys.executable, "-I", "-S", str(ENTER), str(writer), str(os.getpid()), *steps, "--", *program],
+                [*around, *limits.steps(), *steps, "--", *program],
                 folder=Path("/"),
                 environment=environment,
                 seconds=seconds,
@@ -69,9 +75,9 @@ async def run_enclosed(
     finally:
         os.close(reader)
     match told:
-        case ["exit", status, left]:
+        case ["exit", status, left, limit]:
             code = os.waitstatus_to_exitcode(int(status))
-            return Ended(code, started.seconds, started.timed_out, left == "1")
+            return Ended(code, started.seconds, started.timed_out, left == "1", limits.hit(limit, code))
         case ["failed", step, number]:
             raise StepFailed(step, int(number))
         case _:
@@ -93,7 +99,7 @@ async def end_enclosed(process: asyncio.subprocess.Process) -> bool:
         if process.returncode is None:
             _signal(process.pid, signal.SIGUSR1)
     with suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), GRACE)
+        await asyncio.wait_for(process.wait(), ENDING)
     if process.returncode is None:
         _signal(process.pid, signal.SIGKILL, group=True)
         await process.wait()

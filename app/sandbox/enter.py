@@ -6,13 +6,15 @@ the functions in `_STEPS`. It imports next to nothing, since a user waits for it
 There are three processes. The *watcher* is what signoff started, and ends. The *first* of the PID namespace takes
 all others of it along when it ends; the kernel sees to that. The third is the command. Each dies with the one above
 it, so nothing outlives signoff, whatever ends that. Where there can be no namespaces, there are watcher and command,
-and the watcher inherits and ends whatever the command leaves behind.
+and the watcher inherits and ends whatever the command leaves behind; Landlock and a filter of system calls keep the
+command from whatever is not its own, as far as the kernel has them.
 
-To the descriptor REPORT goes one line at the end: `exit STATUS LEFT`, with the wait status and whether anything was
-still running, or `failed STEP ERRNO`. SIGUSR1 ends everything at once; SIGTERM is for the command alone. SIGUSR2
-has the overlay look anew at the folders that it is made of, which somebody has changed from outside; each time a line
-`fresh ERRNO` says that it has. SIGRTMIN has everything in the namespace stand still, and the signal after it has it
-go on; lines `still ERRNO` and `going ERRNO` say so.
+To the descriptor REPORT goes one line at the end: `exit STATUS LEFT LIMIT`, with the wait status, whether anything
+was still running, and the limit at which all was ended (`memory`, `processes`; `machine` if the kernel ended a
+process because the machine had no memory left; else `none`); or `failed STEP ERRNO`. SIGUSR1 ends everything at
+once; SIGTERM is for the command alone. SIGUSR2 has the overlay look anew at the folders that it is made of, which
+somebody has changed from outside; each time a line `fresh ERRNO` says that it has. SIGRTMIN has everything in the
+namespace stand still, and the signal after it has it go on; lines `still ERRNO` and `going ERRNO` say so.
 
 Kept whole: it is started as one file, by itself.
 """
@@ -25,7 +27,9 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from app.sandbox.syscall_filter import Answers
 else:
     # Without the enums of `signal`, which take as long as all the rest.
     import _signal as signal
@@ -40,16 +44,26 @@ _MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 442, 444, 
 _READ_ONLY, _ALL_BELOW = 1, 0x8000
 _STAND_STILL, _GO_ON = signal.SIGRTMIN, signal.SIGRTMIN + 1
 _AWAITED = {signal.SIGUSR1, signal.SIGUSR2, _STAND_STILL, _GO_ON, signal.SIGCHLD}
+_SHORTEST, _LONGEST, _FASTEST = 0.05, 1.0, 4e9
+"""Seconds between two looks at what a command uses, and the bytes that it can fill in one of them."""
+_LAST = 1000
+"""What the kernel gives up first when the machine has no memory left."""
+_LARGEST_FILE = 100 * 10**9
+_MARGIN = 50
+"""Processes that the kernel allows beyond the limit, so that it can be seen that it was hit."""
+_AT_ONCE = 100
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _TRIES, _LOOKS, _PAUSE = 20, 50, 0.002
 """How often all is told to stand still, how often it is looked at each time, and the seconds between."""
-_DEATH_SIGNAL, _DROP_BOUNDING, _SUBREAPER, _NO_NEW_PRIVILEGES = 1, 24, 36, 38
+_DEATH_SIGNAL, _DUMPABLE, _DROP_BOUNDING, _SUBREAPER, _NO_NEW_PRIVILEGES = 1, 4, 24, 36, 38
 _LANDLOCK_WRITES = 0x1FF2
 """What Landlock's first version knows of writing: file contents, and making and removing each kind of name."""
 _LANDLOCK_FILE = 0x2
+_READ_FILE = 0x4
 _REFER, _TRUNCATE = 0x2000, 0x4000
 """Came with its second and third version: moving between folders, cutting off."""
-_ABSTRACT_SOCKETS, _SIGNALS_INSIDE = 0x1, 0x2
-"""Came with its sixth: neither go to anybody outside, such as signals to the watcher, which ends what is left."""
+_ABSTRACT_SOCKETS_INSIDE, _SIGNALS_INSIDE = 0x1, 0x2
+"""Came with its sixth: sockets without a path, and signals, reach nobody outside."""
 
 
 def main(arguments: list[str]) -> int:
@@ -72,11 +86,11 @@ def main(arguments: list[str]) -> int:
             work(*steps[at + 1 : at + 1 + count])
             at += 1 + count
         step = "start"
-        status, left = _run(program, parent, report, isolated=b"namespaces" in steps)
+        status, left, limit = _run(program, parent, report, isolated=b"namespaces" in steps)
     except OSError as error:
         os.write(report, f"failed {step} {error.errno or 0}\n".encode())
         return 125
-    os.write(report, f"exit {status} {int(left)}\n".encode())
+    os.write(report, f"exit {status} {int(left)} {limit}\n".encode())
     return 0
 
 
@@ -170,13 +184,38 @@ def _terminals() -> None:
 
 
 def _no_abstract_sockets() -> None:
-    """Keep the command from abstract sockets of programs outside, where the kernel can (Landlock, sixth version)."""
-    _scoped.append(_ABSTRACT_SOCKETS)
+    """Keep the command from abstract sockets of programs outside; only where Landlock has its sixth version."""
+    _scoped.append(True)
 
 
 def _write_below(path: bytes) -> None:
     """Let the command write below a path, and nowhere that is not named so: by Landlock."""
     _write_only.append(path)
+
+
+def _device(path: bytes) -> None:
+    """Let it write to a device, or to what the kernel has in a folder, whose permissions it can't change."""
+    _devices.append(path)
+
+
+def _unreadable(path: bytes) -> None:
+    """Let it neither read nor write below a path: by Landlock."""
+    _hidden.append(path)
+
+
+def _landlock(version: bytes) -> None:
+    """Have Landlock see to that, as this version of it does."""
+    _landlock_versions.append(int(version))
+
+
+def _filter(sockets: bytes) -> None:
+    """Filter its system calls; `sockets`: it can use those that have a path, and those that have only a name."""
+    _filters.append(sockets == b"sockets")
+
+
+def _limits(memory: bytes, processes: bytes) -> None:
+    """Bound what all of it uses together: bytes of memory, processes and threads."""
+    _most.extend((int(memory), int(processes)))
 
 
 def _folder(path: bytes) -> None:
@@ -187,8 +226,13 @@ def _folder(path: bytes) -> None:
 _below: list[int] = []
 _kept: dict[bytes, int] = {}
 _overlays: list[bytes] = []
-_scoped: list[int] = []
+_scoped: list[bool] = []
 _write_only: list[bytes] = []
+_devices: list[bytes] = []
+_hidden: list[bytes] = []
+_landlock_versions: list[int] = []
+_filters: list[bool] = []
+_most: list[int] = []
 _STEPS: "dict[str, Callable[..., None]]" = {
     "namespaces": _namespaces,
     "read-only": _read_only,
@@ -204,6 +248,11 @@ _STEPS: "dict[str, Callable[..., None]]" = {
     "terminals": _terminals,
     "no-abstract-sockets": _no_abstract_sockets,
     "write-below": _write_below,
+    "device": _device,
+    "unreadable": _unreadable,
+    "landlock": _landlock,
+    "filter": _filter,
+    "limits": _limits,
     "folder": _folder,
 }
 
@@ -256,20 +305,19 @@ def _let_write(path: bytes) -> None:
 # The processes
 
 
-def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tuple[int, bool]:
-    """Start the command and wait for the end of all of it; returns its wait status, and whether anything was left."""
+def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tuple[int, bool, str]:
+    """Start the command and wait for the end of all of it.
+
+    Returns:
+        Its wait status, whether anything was left, and the limit that it hit.
+    """
     # After the steps, since the kernel forgets it when the credentials change.
     _prctl(_DEATH_SIGNAL, signal.SIGKILL if isolated else signal.SIGUSR1)
     if os.getppid() != parent:
         raise ProcessLookupError(3, "signoff has ended")
     alive, own = os.pipe()
     if not isolated:
-        _prctl(_SUBREAPER, 1)
-        command = os.fork()
-        if not command:
-            os.close(own)
-            _become(program, alive)
-        return _wait_for_tree(command)
+        return _run_in_place(program, parent, alive, own)
     reader, writer = os.pipe()
     # Blocked and waited for: what comes just before one waits is not missed then, as it would be with handlers.
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
@@ -287,12 +335,12 @@ def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tup
             _look_anew(report)
         elif number in (_STAND_STILL, _GO_ON):
             os.kill(first, number)
-    words = os.read(reader, 64).split()
-    if len(words) != 2:
-        return signal.SIGKILL, True
-    if words[0] == b"failed":
+    words = os.read(reader, 64).decode().split()
+    if not words:
+        return signal.SIGKILL, True, "none"
+    if words[0] == "failed":
         raise OSError(int(words[1]), "the first process could not start")
-    return int(words[0]), words[1] == b"1"
+    return int(words[0]), words[1] == "1", words[2]
 
 
 def _look_anew(report: int) -> None:
@@ -311,6 +359,8 @@ def _be_first(program: list[str], writer: int, report: int, alive: int) -> None:
     try:
         _die_with(alive)
         _mount(b"proc", b"/proc", b"proc", _NOSUID | _NODEV | _NOEXEC)
+        if _most:
+            _bound_namespace(_most[1])
         _renounce()
         command = os.fork()
         if not command:
@@ -318,14 +368,16 @@ def _be_first(program: list[str], writer: int, report: int, alive: int) -> None:
             _become(program, alive)
         for descriptor in (0, 1, 2):
             os.close(descriptor)
-        while (status := _status_of(command)) is None:
-            number = signal.sigwait(_AWAITED)
-            if number == _STAND_STILL:
+        usage, status = _Usage(_all_others), None
+        while status is None and not usage.hit:
+            told = signal.sigtimedwait(_AWAITED, usage.look())
+            if told and told.si_signo == _STAND_STILL:
                 os.write(report, b"still %d\n" % _stand_still())
-            elif number == _GO_ON:
+            elif told and told.si_signo == _GO_ON:
                 os.write(report, b"going %d\n" % _signal_all(signal.SIGCONT))
-        left = any(name.isdigit() and name != "1" for name in os.listdir("/proc"))
-        os.write(writer, f"{status} {int(left)}".encode())
+            status = _bury(command)[0]
+        status = signal.SIGKILL if status is None else status
+        os.write(writer, f"{status} {int(bool(_all_others()))} {usage.result(status)}".encode())
         os._exit(0)
     except OSError as error:
         os.write(writer, f"failed {error.errno or 0}".encode())
@@ -385,16 +437,65 @@ def _die_with(alive: int) -> None:
         return
 
 
-def _become(program: list[str], alive: int) -> None:
+def _run_in_place(program: list[str], parent: int, alive: int, own: int) -> tuple[int, bool, str]:
+    """The same where the command is in no namespace."""
+    _prctl(_SUBREAPER, 1)
+    # So that nothing of the user's may look into this process or change its limits.
+    _prctl(_DUMPABLE, 0)
+    # Its session is its own, too: a signal to the command's group does not come here.
+    # Whoever has a descriptor can ask for this one to be sent to a process of his choice.
+    signal.signal(signal.SIGIO, signal.SIG_IGN)
+    protected = [os.getpid(), parent, -os.getpid(), -os.getpgid(parent), -1]
+    answers = None
+    if _filters:
+        # Not in the path of what imports from the standard library.
+        sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+        import _socket
+
+        from app.sandbox import syscall_filter
+
+        mine, its = _socket.socketpair()
+        command = os.fork()
+        if not command:
+            os.close(own)
+            os.setsid()
+
+            def install() -> None:
+                listener = syscall_filter.install(protected, sockets=_filters[0], hand_over=bool(_landlock_versions))
+                if listener is not None:
+                    right = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))
+                    its.sendmsg([b"x"], [right])
+
+            _become(program, alive, install)
+        its.close()
+        for _, _, right in mine.recvmsg(1, _socket.CMSG_SPACE(4))[1]:
+            answers = syscall_filter.Answers(int.from_bytes(right[:4], sys.byteorder), _write_only, _hidden)
+    else:
+        command = os.fork()
+        if not command:
+            os.close(own)
+            os.setsid()
+            _become(program, alive)
+    return _watch(command, answers)
+
+
+def _become(program: list[str], alive: int, install: "Callable[[], None] | None" = None) -> None:
     """Turn into the command."""
     try:
         _die_with(alive)
         _prctl(_NO_NEW_PRIVILEGES, 1)
-        if _write_only or _scoped:
-            _restrict()
+        if _most:
+            _bound(_most[1])
+        if _landlock_versions:
+            _restrict(_landlock_versions[0])
+        elif _scoped:
+            _restrict_sockets()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGUSR2):
             signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGIO, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
+        if install:
+            install()
         os.closerange(3, 256)
         os.execv(program[0], program)
     except OSError as error:
@@ -403,50 +504,215 @@ def _become(program: list[str], alive: int) -> None:
         os._exit(127)
 
 
-def _wait_for_tree(command: int) -> tuple[int, bool]:
-    """Wait for the command, then end what it has left behind, which is all a child of this process by now."""
-    # Both stay blocked and are waited for, so that the word of signoff's end never comes between a look and a wait.
-    awaited = {signal.SIGUSR1, signal.SIGCHLD}
-    signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
-    while (status := _status_of(command)) is None:
-        if signal.sigwait(awaited) == signal.SIGUSR1:
-            _end_children()
+def _watch(command: int, answers: "Answers | None") -> tuple[int, bool, str]:
+    """Wait for the command, answer what the filter hands over, and end all that the command has left behind."""
+    import select
+
+    noticed: set[int] = set()
+    reader, writer = os.pipe()
+    for descriptor in (reader, writer):
+        os.set_blocking(descriptor, False)
+    for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, lambda number, _: noticed.add(number))
+    # A signal that comes between a look and a wait leaves a byte there, so that the wait ends at once.
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
+    poll = select.poll()
+    poll.register(reader, select.POLLIN)
+    if answers:
+        poll.register(answers.listener, select.POLLIN)
+    usage = _Usage(_descendants)
+    while (status := _bury(command)[0]) is None:
+        seconds = usage.look()
+        if usage.hit or signal.SIGUSR1 in noticed:
+            status = signal.SIGKILL
+            break
+        if signal.SIGTERM in noticed:
+            noticed.discard(signal.SIGTERM)
+            os.killpg(command, signal.SIGTERM)
+        for descriptor, event in poll.poll(seconds * 1000):
+            if descriptor == reader:
+                os.read(reader, 65536)
+            elif answers and event & select.POLLIN:
+                answers.answer()
+            else:
+                poll.unregister(descriptor)
+    left = _end_all()
+    return status, left, usage.result(status)
+
+
+def _end_all() -> bool:
+    """Kill all that descends from this process, however fast it starts others; returns whether anything was left."""
     left = False
-    try:
-        while True:
-            if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                left = True
-                _end_children()
-                os.waitpid(-1, 0)
-    except ChildProcessError:
-        return status, left
+    while _bury(0)[1]:
+        left = True
+        # What is started meanwhile becomes a child of this process, or of one of those, and is found the next time.
+        for process in _descendants():
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+    return left
 
 
-def _status_of(command: int) -> int | None:
-    """Bury the dead; the wait status of the command if it is among them."""
+def _bury(command: int) -> tuple[int | None, bool]:
+    """Bury the dead; the wait status of the command if it is among them, and whether a child may be left."""
     found = None
     try:
-        while True:
+        # No more at a time, since a command can make them without end.
+        for _ in range(_AT_ONCE):
             ended, status = os.waitpid(-1, os.WNOHANG)
+            if not ended:
+                break
             if ended == command:
                 found = status
-            elif not ended:
-                return found
     except ChildProcessError:
-        return found
+        return found, False
+    return found, True
 
 
-def _end_children() -> None:
-    """Kill every child; those of a killed one become children of this process in turn."""
-    own = str(os.getpid())
-    for name in os.listdir("/proc"):
-        if name.isdigit():
+def _descendants() -> list[int]:
+    """All that this process and those that it started have started, as far as their parents live.
+
+    The children of a process that ends become children of this one.
+    """
+    found, parents = [], [os.getpid()]
+    for parent in parents:
+        try:
+            threads = os.listdir(f"/proc/{parent}/task")
+        except OSError:
+            continue
+        for thread in threads:
             try:
-                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
-                    if file.read().rpartition(")")[2].split()[1] == own:
-                        os.kill(int(name), signal.SIGKILL)
-            except (OSError, IndexError):
-                continue
+                with open(f"/proc/{parent}/task/{thread}/children", encoding="ascii") as file:
+                    children = [int(each) for each in file.read().split()]
+            except OSError:
+                children = []
+            found += children
+            parents += children
+    return found if found else _children()
+
+
+def _children() -> list[int]:
+    """The children of this process, where the kernel has no list of them."""
+    own, found = str(os.getpid()), []
+    for process in _all_others():
+        try:
+            with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+                if file.read().rpartition(")")[2].split()[1] == own:
+                    found.append(process)
+        except (OSError, IndexError):
+            continue
+    return found
+
+
+def _all_others() -> list[int]:
+    """All processes that can be seen but the first."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+
+
+# The limits
+
+
+def _bound(processes: int) -> None:
+    """Set the kernel's limits for this process and all that it starts; the watcher sees to their memory together."""
+    import resource
+
+    with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(str(_LAST))
+    # In a namespace the user's other processes count for nothing, and can't be seen.
+    there = sum(_threads(each) for each in _all_others() if _is_own(each))
+    for limit, most in (
+        (resource.RLIMIT_NPROC, there + processes + _MARGIN),
+        (resource.RLIMIT_FSIZE, _LARGEST_FILE),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(limit)[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(limit, (most, most))
+
+
+def _bound_namespace(processes: int) -> None:
+    """Bound the processes also where the user is root, for whom no other limit holds; from Linux 6.14 on."""
+    try:
+        # The first 300 numbers are used once only.
+        with open("/proc/sys/kernel/pid_max", "w", encoding="ascii") as file:
+            file.write(str(300 + processes + _MARGIN))
+    except OSError:
+        return
+
+
+class _Usage:
+    """What all processes of a command use together, looked at before it can have come far beyond a limit."""
+
+    def __init__(self, processes: "Callable[[], list[int]]") -> None:
+        self.hit = ""
+        self._processes = processes
+        self._next = 0.0
+        self._killed = _killed_for_memory()
+
+    def look(self) -> float:
+        """Note a limit that is hit; returns the seconds until the next look."""
+        if not _most:
+            return _LONGEST
+        now = time.monotonic()
+        if now >= self._next:
+            there, used = self._processes(), 0
+            # The quickest first: where there are many, this process gets little of the processor.
+            if len(there) >= _most[1] or sum(map(_threads, there)) >= _most[1]:
+                self.hit = "processes"
+            elif (used := sum(map(_resident, there))) > _most[0]:
+                # What several of them share was counted for each.
+                used = sum(map(_proportional, there))
+                self.hit = "memory" if used > _most[0] else ""
+            self._next = now + max(_SHORTEST, min(_LONGEST, (_most[0] - used) / _FASTEST))
+        return self._next - now
+
+    def result(self, status: int) -> str:
+        """The limit that was hit, for the report."""
+        killed = os.waitstatus_to_exitcode(status) in (-signal.SIGKILL, 128 + signal.SIGKILL)
+        return self.hit or ("machine" if killed and _killed_for_memory() != self._killed else "none")
+
+
+def _is_own(process: int) -> bool:
+    try:
+        return os.stat(f"/proc/{process}").st_uid == os.getuid()
+    except OSError:
+        return False
+
+
+def _threads(process: int) -> int:
+    try:
+        return os.stat(f"/proc/{process}/task").st_nlink - 2
+    except OSError:
+        return 0
+
+
+def _resident(process: int) -> int:
+    """Bytes of memory that a process has, what it shares among them."""
+    try:
+        with open(f"/proc/{process}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def _proportional(process: int) -> int:
+    """The same with its part of what it shares."""
+    try:
+        with open(f"/proc/{process}/smaps_rollup", encoding="utf-8", errors="replace") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
+    except (OSError, StopIteration):
+        return _resident(process)
+
+
+def _killed_for_memory() -> str:
+    """How many processes the kernel has ended since its start because there was no memory left."""
+    try:
+        with open("/proc/vmstat", encoding="ascii") as file:
+            return next(line for line in file if line.startswith("oom_kill "))
+    except (OSError, StopIteration):
+        return ""
 
 
 # The system
@@ -488,31 +754,52 @@ def _renounce() -> None:
     _check(_LIBC.capset(header, (ctypes.c_uint32 * 6)()))
 
 
-def _restrict() -> None:
-    """Landlock: write nowhere but below the folders that were named."""
-    try:
-        version = _syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1)
-    except OSError:
-        version = 0
-    if not _write_only:
-        if version > 5:
-            scope = (ctypes.c_uint64 * 3)(0, 0, _ABSTRACT_SOCKETS)
-            _syscall(_LANDLOCK_RESTRICT, _syscall(_LANDLOCK_CREATE, scope, ctypes.c_size_t(24), 0), 0)
-        return
-    handled = _LANDLOCK_WRITES | (_REFER if version > 1 else 0) | (_TRUNCATE if version > 2 else 0)
-    wanted = (ctypes.c_uint64 * 3)(handled, 0, _ABSTRACT_SOCKETS | _SIGNALS_INSIDE)
+def _restrict_sockets() -> None:
+    """Landlock: reach no socket without a path that a program outside has opened; files stay as they are."""
+    scope = (ctypes.c_uint64 * 3)(0, 0, _ABSTRACT_SOCKETS_INSIDE)
+    _syscall(_LANDLOCK_RESTRICT, _syscall(_LANDLOCK_CREATE, scope, ctypes.c_size_t(24), 0), 0)
+
+
+def _restrict(version: int) -> None:
+    """Landlock: write nowhere but below the folders that were named, and read nothing that is hidden."""
+    writes = _LANDLOCK_WRITES | (_REFER if version > 1 else 0) | (_TRUNCATE if version > 2 else 0)
+    of_file = _LANDLOCK_FILE | (_TRUNCATE if version > 2 else 0)
+    reads = _READ_FILE if _hidden else 0
+    inside = _SIGNALS_INSIDE | (0 if _filters and _filters[0] else _ABSTRACT_SOCKETS_INSIDE)
+    wanted = (ctypes.c_uint64 * 3)(writes | reads, 0, inside)
     rules = _syscall(_LANDLOCK_CREATE, wanted, ctypes.c_size_t(24 if version > 5 else 8), 0)
-    for path in _write_only:
-        try:
-            place = os.open(path, os.O_PATH)
-        except FileNotFoundError:
-            continue
-        of_file = _LANDLOCK_FILE | (_TRUNCATE if version > 2 else 0)
-        allowed = handled if os.path.isdir(path) else of_file
-        rule = allowed.to_bytes(8, sys.byteorder) + place.to_bytes(4, sys.byteorder)
-        _syscall(_LANDLOCK_ADD, rules, 1, rule, 0)
-        os.close(place)
+    for rights, places in ((writes | reads, _write_only), (of_file, _devices), (reads, [b"/"] if reads else [])):
+        for place in places:
+            for path in _around_hidden(place, _hidden):
+                _allow(rules, path, rights, of_file | _READ_FILE)
     _syscall(_LANDLOCK_RESTRICT, rules, 0)
+
+
+def _around_hidden(place: bytes, hidden: list[bytes]) -> "Iterator[bytes]":
+    """A place, or, since Landlock has no exceptions, all in it that is neither hidden nor around what is."""
+    inside = [each for each in hidden if each == place or each.startswith(place.rstrip(b"/") + b"/")]
+    if not inside:
+        yield place
+    elif place not in inside:
+        try:
+            names = os.listdir(place)
+        except OSError:
+            return
+        for name in names:
+            yield from _around_hidden(os.path.join(place, name), inside)
+
+
+def _allow(rules: int, path: bytes, rights: int, of_file: int) -> None:
+    """Add a rule, unless there is nothing, or a link, which may lead to what is hidden."""
+    try:
+        place = os.open(path, os.O_PATH | os.O_NOFOLLOW)
+    except OSError:
+        return
+    kind = os.fstat(place).st_mode & 0o170000
+    if kind != 0o120000:
+        allowed = rights if kind == 0o040000 else rights & of_file
+        _syscall(_LANDLOCK_ADD, rules, 1, allowed.to_bytes(8, sys.byteorder) + place.to_bytes(4, sys.byteorder), 0)
+    os.close(place)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from app.sandbox.enclosed import run_enclosed
 from app.sandbox.environment import MARKER
 from app.sandbox.guard import Guard
 from app.sandbox.keeping import Keeping
-from app.sandbox.own_process import can_confine, hide_memory
+from app.sandbox.limits import Limits
+from app.sandbox.own_process import confine_steps, hide_memory
 from app.sandbox.process import Ended, Output, run_process
 from app.sandbox.process_tree import PLATFORM, end_tree
 
@@ -20,7 +21,15 @@ class InPlaceRun:
     """The workspace itself, under guard."""
 
     def __init__(
-        self, guard: Guard, keeping: Keeping, writable: Sequence[Path], variables: Mapping[str, str]
+        self,
+        guard: Guard,
+        keeping: Keeping,
+        writable: Sequence[Path],
+        unreadable: Sequence[Path],
+        variables: Mapping[str, str],
+        limits: Limits,
+        *,
+        sockets: bool = False,
     ) -> None:
         """Take a workspace that is guarded.
 
@@ -28,12 +37,18 @@ class InPlaceRun:
             guard: It is held, has kept what there is, and has laid over it what is pending.
             keeping: Judges the paths.
             writable: What else may be written, where the kernel can see to that.
+            unreadable: What may not even be read, where it can see to that.
             variables: The environment of what runs.
+            limits: Of the memory and the processes of each program.
+            sockets: Whether programs of the user may be reached by their sockets.
         """
         self._guard = guard
         self._keeping = keeping
         self._writable = tuple(writable)
+        self._unreadable = tuple(unreadable)
         self._variables = variables
+        self._limits = limits
+        self._sockets = sockets
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> Ended:
         """Run a program; raises StartFailed."""
@@ -42,13 +57,17 @@ class InPlaceRun:
         where = self._guard.root / folder
         if PLATFORM == "linux":
             hide_memory()
-            steps = ["folder", str(where)]
-            if can_confine():
-                for path in (self._guard.root, *self._writable, *DEVICES):
-                    steps += ["write-below", str(path)]
-            hold = (self._guard.lock,)
+            steps = confine_steps(
+                (self._guard.root, *self._writable), DEVICES, self._unreadable, sockets=self._sockets
+            )
             return await run_enclosed(
-                steps, program, environment=environment, seconds=seconds, output=output, hold=hold
+                [*steps, "folder", str(where)],
+                program,
+                environment=environment,
+                seconds=seconds,
+                output=output,
+                limits=self._limits,
+                hold=(self._guard.lock,),
             )
 
         async def end(process: asyncio.subprocess.Process) -> bool:

@@ -25,10 +25,32 @@ class ProbeResult:
     mode: SandboxMode
     why_not: str = ""
     """Why it is none of the better ways."""
-    confined: bool = True
-    """Whether a command is kept from writing outside the workspace, apart from some places."""
-    blocks_abstract_sockets: bool = True
-    """Whether it is kept from sockets without a path, on which for instance an X11 display listens."""
+    landlock: int = 0
+    """The version of Landlock, which keeps a command in place from files; 0 without."""
+    filtered: bool = False
+    """In place: whether the system calls of a command are filtered."""
+
+    @property
+    def confined(self) -> bool:
+        """Whether a command is kept from writing outside the workspace, apart from some places."""
+        return self.mode is SandboxMode.OVERLAY or self.landlock > 0
+
+    @property
+    def blocks_abstract_sockets(self) -> bool:
+        """Whether it is kept from sockets without a path, on which for instance an X11 display listens."""
+        return self.landlock > 5 or (self.mode is SandboxMode.IN_PLACE and self.filtered)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPermissions:
+    """What the user's configuration opens to commands."""
+
+    writable: tuple[str, ...] = ()
+    """Paths that they may write in place; `~` is the home."""
+    sockets: tuple[str, ...] = ()
+    """Programs that they may reach: names of `sockets.SERVICES`, or absolute paths of sockets."""
+    variables: tuple[str, ...] = ()
+    """Environment variables that they get besides the usual ones."""
 
 
 class ChangedMeanwhile(Exception):

@@ -14,6 +14,7 @@ from pathlib import Path
 from app.sandbox.access import Access, is_below
 from app.sandbox.caches import CacheLayers
 from app.sandbox.keeping import Keeping
+from app.sandbox.own_process import can_block_abstract_sockets
 from app.workspace.git import repository
 
 MADE_CACHES = "/tmp/.signoff-caches"
@@ -57,7 +58,7 @@ def mount_steps(root: Path, folders: LayerFolders, access: Access, keeping: Keep
         steps += ["keep", str(source)]
     for mount in ordered:
         steps += mount.step
-    return [*steps, "terminals", "no-abstract-sockets"]
+    return [*steps, "terminals", *(["no-abstract-sockets"] if can_block_abstract_sockets() else [])]
 
 
 @dataclass(frozen=True, slots=True)

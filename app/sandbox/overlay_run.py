@@ -8,6 +8,7 @@ from app.sandbox.changes import Pending
 from app.sandbox.enclosed import run_enclosed
 from app.sandbox.environment import MARKER
 from app.sandbox.kept_versions import KeptVersions
+from app.sandbox.limits import Limits
 from app.sandbox.mounting import LayerFolders, mount_steps
 from app.sandbox.process import Ended, Output
 from app.sandbox.written_layer import WrittenLayer
@@ -25,6 +26,7 @@ class OverlayRun(WrittenLayer):
         variables: Mapping[str, str],
         pending: Pending,
         kept: KeptVersions,
+        limits: Limits,
     ) -> None:
         """Nothing is written yet.
 
@@ -35,11 +37,13 @@ class OverlayRun(WrittenLayer):
             variables: The environment of what runs.
             pending: What lies over the workspace.
             kept: Where versions of ignored files go that are not written.
+            limits: Of the memory and the processes of each program.
         """
         super().__init__(workspace, folders.upper, pending, kept)
         self._folders = folders
         self._access = access
         self._variables = variables
+        self._limits = limits
 
     def prepare(self) -> None:
         """Fill the layer. Raises OSError."""
@@ -61,4 +65,6 @@ class OverlayRun(WrittenLayer):
         steps = mount_steps(self._root, self._folders, self._access, self._keeping)
         environment = {**self._variables, MARKER: uuid.uuid4().hex}
         steps += ["folder", str(self._root / folder)]
-        return await run_enclosed(steps, program, environment=environment, seconds=seconds, output=output)
+        return await run_enclosed(
+            steps, program, environment=environment, seconds=seconds, output=output, limits=self._limits
+        )

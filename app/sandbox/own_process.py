@@ -1,12 +1,13 @@
-"""What signoff asks the kernel for itself, for commands that are in no namespace: Landlock, and to be left alone.
-
-Kept apart: nothing else in signoff's own process calls the kernel past the standard library.
-"""
+"""What signoff asks the kernel for itself, for commands that are in no namespace: what it can keep them from."""
 
 import ctypes
 import os
 import sys
+from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
+
+from app.sandbox import syscall_filter
 
 _LANDLOCK_CREATE = 444
 _ONLY_VERSION = 1
@@ -19,21 +20,44 @@ _SCOPED = 6
 
 @cache
 def landlock_version() -> int:
-    """The version of Landlock that the kernel has; 0 or less if it has none."""
+    """The version of Landlock in the kernel; 0 where there is none, or none that is of use here."""
     if sys.platform != "linux":
         return 0
     libc = ctypes.CDLL(None, use_errno=True)
-    return int(libc.syscall(ctypes.c_long(_LANDLOCK_CREATE), None, ctypes.c_size_t(0), _ONLY_VERSION))
-
-
-def can_confine() -> bool:
-    """Whether the kernel lets a process give up writing everywhere but below some folders."""
-    return landlock_version() >= _WORKABLE
+    number = ctypes.c_long(_LANDLOCK_CREATE)
+    version = int(libc.syscall(number, None, ctypes.c_size_t(0), _ONLY_VERSION))
+    return version if version >= _WORKABLE else 0
 
 
 def can_block_abstract_sockets() -> bool:
     """Whether the kernel can keep a process from abstract sockets of others."""
     return landlock_version() >= _SCOPED
+
+
+@cache
+def can_filter() -> bool:
+    """Whether the kernel filters system calls and hands some over, on a machine whose numbers are known."""
+    return sys.platform == "linux" and syscall_filter.can_filter()
+
+
+def confine_steps(
+    writable: Iterable[Path], devices: Iterable[Path], unreadable: Iterable[Path], *, sockets: bool
+) -> list[str]:
+    """The steps of `enter.py` that keep a program in no namespace from the rest, as far as the kernel can.
+
+    Args:
+        writable: Folders and files that it may write.
+        devices: What it may write besides, but not change the permissions of.
+        unreadable: What it may not read, whatever it lies in.
+        sockets: Whether it may use sockets that have a path, by which programs of the user can be reached.
+    """
+    steps = []
+    if version := landlock_version():
+        steps = ["landlock", str(version)]
+        for word, places in (("write-below", writable), ("device", devices), ("unreadable", unreadable)):
+            steps += [each for path in places for each in (word, str(path))]
+    # Without Landlock a change of permissions is the least of it.
+    return [*steps, "filter", "sockets" if sockets else "no-sockets"] if can_filter() else steps
 
 
 @cache

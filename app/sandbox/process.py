@@ -27,6 +27,8 @@ class Ended:
     timed_out: bool = False
     left_running: bool = False
     """Something that it had started was still running, and was ended."""
+    limit: str = ""
+    """The limit that it hit, in words, apart from that of its time."""
 
 
 class StartFailed(Exception):

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanag
 from dataclasses import replace
 from pathlib import Path
 
-from app.sandbox.access import DEVICES, Access, CommandPermissions, access
+from app.sandbox.access import DEVICES, Access, access
 from app.sandbox.caches import CACHE_FOLDER, cache_variables, fresh_layers, kept_layers, prune_layers
 from app.sandbox.changes import Leaf, Pending
 from app.sandbox.enclosed import StepFailed
@@ -18,10 +18,11 @@ from app.sandbox.guard import Guard, guard_of
 from app.sandbox.in_place_run import InPlaceRun
 from app.sandbox.keeping import Keeping
 from app.sandbox.kept_versions import kept_versions_of
-from app.sandbox.mode import ProbeResult, Run, SandboxMode
+from app.sandbox.limits import Limits, limits
+from app.sandbox.mode import CommandPermissions, ProbeResult, Run, SandboxMode
 from app.sandbox.mounting import MADE_CACHES, LayerFolders
 from app.sandbox.overlay_run import OverlayRun
-from app.sandbox.own_process import can_block_abstract_sockets, can_confine
+from app.sandbox.own_process import can_filter, confine_steps, landlock_version
 from app.sandbox.process import StartFailed
 from app.sandbox.run_folders import clear_left_over, run_folder
 from app.sandbox.sockets import opened_variables
@@ -45,6 +46,7 @@ class Sandbox:
         environment: Mapping[str, str] = os.environ,
         modes: Sequence[SandboxMode] = tuple(SandboxMode),
         kept: Path | None = None,
+        bounds: Limits | None = None,
     ) -> None:
         """Nothing is tried yet.
 
@@ -56,6 +58,7 @@ class Sandbox:
             environment: signoff's own.
             modes: What may be chosen from; in place is always possible.
             kept: A folder for versions of ignored files that are not written; without it one in `state`.
+            bounds: Of the memory and the processes of each program; the usual if not given.
         """
         self._workspace = workspace
         # Mounts are made by resolved paths: a link on the way to the state folder must not hide it from itself.
@@ -65,6 +68,7 @@ class Sandbox:
         self._environment = environment
         self._modes = tuple(modes)
         self.kept = kept_versions_of(workspace.root, kept or self._state / "kept")
+        self.limits = bounds or limits()
         self._probing = asyncio.Lock()
         self._probed: ProbeResult | None = None
         self._layered = True
@@ -135,8 +139,15 @@ class Sandbox:
             root = self._workspace.root
             named = self._access(writable).writable
             kept = [path for path in named if not root.is_relative_to(path) and not path.is_relative_to(root)]
-            places = (*kept, *self._places(folders), *DEVICES)
-            yield [word for path in places for word in ("write-below", str(path))], self._confined_variables(folders)
+            places = (*kept, *self._places(folders))
+            # The user has chosen the program: it may talk to others.
+            steps = confine_steps(places, DEVICES, self._unreadable, sockets=True)
+            yield steps, self._confined_variables(folders)
+
+    @property
+    def _unreadable(self) -> tuple[Path, ...]:
+        """What a program in no namespace may not read: signoff's own folders, but for what it may write there."""
+        return tuple(Path(os.path.realpath(path)) for path in self._own if path.exists())
 
     @asynccontextmanager
     async def _in_place(self, pending: Pending) -> AsyncIterator[InPlaceRun]:
@@ -146,8 +157,15 @@ class Sandbox:
                 await to_its_end(asyncio.to_thread(stack.enter_context, guard.held()))
                 try:
                     await to_its_end(asyncio.to_thread(guard.keep, keeping, pending))
-                    writable = (*self._access().writable, *self._places(folders))
-                    yield InPlaceRun(guard, keeping, writable, self._confined_variables(folders))
+                    yield InPlaceRun(
+                        guard,
+                        keeping,
+                        (*self._access().writable, *self._places(folders)),
+                        self._unreadable,
+                        self._confined_variables(folders),
+                        self.limits,
+                        sockets=bool(self.permissions.sockets),
+                    )
                 finally:
                     await to_its_end(asyncio.to_thread(guard.restore, keeping))
 
@@ -171,7 +189,7 @@ class Sandbox:
         async with self._folders("commands" if keep else "", keep=keep) as folders:
             may = self._access()
             variables = self._variables(may, MADE_CACHES, bytecode=keep)
-            run = OverlayRun(self._workspace, folders, may, variables, pending, self.kept)
+            run = OverlayRun(self._workspace, folders, may, variables, pending, self.kept, self.limits)
             await to_its_end(asyncio.to_thread(run.prepare))
             yield run
 
@@ -246,10 +264,10 @@ class Sandbox:
 
     async def _probe(self) -> ProbeResult:
         if SandboxMode.OVERLAY not in self._modes:
-            return ProbeResult(SandboxMode.IN_PLACE, "it is not wanted", can_confine(), can_block_abstract_sockets())
+            return ProbeResult(SandboxMode.IN_PLACE, "it is not wanted", landlock_version(), can_filter())
         if why_not := await self._why_no_overlay():
-            return ProbeResult(SandboxMode.IN_PLACE, why_not, can_confine(), can_block_abstract_sockets())
-        return ProbeResult(SandboxMode.OVERLAY, blocks_abstract_sockets=can_block_abstract_sockets())
+            return ProbeResult(SandboxMode.IN_PLACE, why_not, landlock_version(), can_filter())
+        return ProbeResult(SandboxMode.OVERLAY, landlock=landlock_version())
 
     async def _why_no_overlay(self) -> str:
         try:

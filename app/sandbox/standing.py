@@ -10,6 +10,7 @@ from pathlib import Path
 
 from app.sandbox.enclosed import ENTER, StepFailed, end_enclosed
 from app.sandbox.environment import MARKER
+from app.sandbox.limits import Limits
 from app.sandbox.process import StartFailed
 from app.sandbox.process_tree import PLATFORM, end_tree, kill_strays
 from app.sandbox.uncancelled import to_its_end
@@ -23,8 +24,11 @@ PATIENCE = 5.0
 class StandingProcess:
     """One such program."""
 
-    def __init__(self, process: asyncio.subprocess.Process, marker: str, report: asyncio.StreamReader | None) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, marker: str, report: asyncio.StreamReader | None, limits: Limits
+    ) -> None:
         self._process = process
+        self._limits = limits
         self._marker = marker
         self._report = report
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None
@@ -96,14 +100,16 @@ class StandingProcess:
         match (await self._report.read()).decode("utf-8", "replace").split():
             case [*_, "failed", step, number]:
                 return str(StepFailed(step, int(number)))
-            case [*_, "exit", status, _]:
+            case [*_, "exit", status, _, limit]:
                 code = os.waitstatus_to_exitcode(int(status))
+                if reason := self._limits.hit(limit, code):
+                    return f"stopped: {reason}"
                 return f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
         return "it was killed"
 
 
 async def start_standing(
-    steps: Sequence[str], program: Sequence[str], *, folder: Path, environment: Mapping[str, str]
+    steps: Sequence[str], program: Sequence[str], *, folder: Path, environment: Mapping[str, str], limits: Limits
 ) -> StandingProcess:
     """Start a program.
 
@@ -112,13 +118,14 @@ async def start_standing(
         program: The absolute path of the program, and its arguments.
         folder: Where.
         environment: All of its variables, the marker among them.
+        limits: Of its memory and its processes.
 
     Raises:
         StartFailed: The system would not start it.
     """
     marker = environment[MARKER]
     if PLATFORM != "linux":
-        return StandingProcess(await _start(program, folder, environment), marker, None)
+        return StandingProcess(await _start(program, folder, environment), marker, None, limits)
     reader, writer = os.pipe()
     report = asyncio.StreamReader()
     pipe = os.fdopen(reader, "rb", buffering=0)
@@ -127,12 +134,12 @@ async def start_standing(
         connecting = asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(report), pipe)
         await connecting
         around = [sys.executable, "-I", "-S", str(ENTER), str(writer), str(os.getpid())]
-        enclosed = [*around, *steps, "folder", str(folder), "--", *program]
+        enclosed = [*around, *limits.steps(), *steps, "folder", str(folder), "--", *program]
         process = await _start(enclosed, Path("/"), environment, (writer,))
     finally:
         # Where nothing was started this was the last to hold it, and whoever reads lets go at its end.
         os.close(writer)
-    return StandingProcess(process, marker, report)
+    return StandingProcess(process, marker, report, limits)
 
 
 async def _start(

@@ -104,7 +104,9 @@ async def start_program(
             else:
                 variables = with_git_settings(command_environment(environment, "", sandbox.permissions.variables))
             variables = {**variables, **table.env, MARKER: uuid.uuid4().hex}
-            process = await start_standing(steps, program, folder=folder, environment=variables)
+            process = await start_standing(
+                steps, program, folder=folder, environment=variables, limits=sandbox.limits
+            )
         except (OSError, StartFailed, ValueError) as error:
             raise ConnectionLost(f"it could not be started: {error}") from error
         connection = ProgramConnection(process, root, notified, log)

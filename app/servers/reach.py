@@ -6,7 +6,7 @@ Kept apart: the server is started by it, the permission question words it.
 from enum import StrEnum
 
 from app.sandbox.mode import SandboxMode
-from app.sandbox.own_process import can_confine
+from app.sandbox.own_process import landlock_version
 from app.sandbox.sandbox import Sandbox
 from app.servers.definition import Definition
 
@@ -41,4 +41,4 @@ async def reach_of(definition: Definition, sandbox: Sandbox) -> Reach:
         return Reach.DIRECT
     if (await sandbox.probe()).mode is SandboxMode.OVERLAY:
         return Reach.LAYER
-    return Reach.READ_ONLY if can_confine() else Reach.DIRECT
+    return Reach.READ_ONLY if landlock_version() else Reach.DIRECT

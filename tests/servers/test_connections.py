@@ -17,6 +17,7 @@ from app.json_rpc import Message
 from app.llm.response import limits
 from app.sandbox import standing
 from app.sandbox.environment import MARKER
+from app.sandbox.limits import limits as program_limits
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.standing import start_standing
 from app.servers import http, stdio
@@ -39,7 +40,11 @@ async def program(folder: Path, *words: str) -> AsyncIterator[ProgramConnection]
     """A connection to a program of Python's, by default the one that plays."""
     environment = {**ENVIRONMENT, MARKER: "connection-test", "PLAYED": str(folder / "played.jsonl")}
     process = await start_standing(
-        [], [sys.executable, *(words or (str(PLAYER),))], folder=folder, environment=environment
+        [],
+        [sys.executable, *(words or (str(PLAYER),))],
+        folder=folder,
+        environment=environment,
+        limits=program_limits(),
     )
     talk = ProgramConnection(process, folder, lambda *_: None, lambda _: None)
     try:

@@ -135,7 +135,9 @@ class _Printed:
         else:
             state, summary = f"exit code {ended.code}", f"exit {ended.code}"
         head = f"[{state}; {ended.seconds:.1f} s]"
-        if ended.left_running and not ended.timed_out:
+        if ended.limit:
+            head += f"\n[stopped: {ended.limit}]"
+        elif ended.left_running and not ended.timed_out:
             head += "\n[processes that it left running were ended]"
         text = self._kept.text()
         lines = self._kept.lines

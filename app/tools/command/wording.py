@@ -4,8 +4,7 @@ import errno
 import os
 import re
 
-from app.sandbox.access import CommandPermissions
-from app.sandbox.mode import ProbeResult, SandboxMode
+from app.sandbox.mode import CommandPermissions, ProbeResult, SandboxMode
 
 IN_PLACE_TOLD = "[ran directly on the files; staged edits were written there for it; all of that was put back]"
 """For the model."""
@@ -49,13 +48,25 @@ def permission_notes(probe: ProbeResult, permissions: CommandPermissions, *, pla
                 f"This runs directly on your files; they are put back, and {kept}",
                 f"{no_layer} While it runs they hold what is staged, and "
                 "nothing can be approved. Change nothing then: that would count as the command's.",
-                outside if probe.confined else "Nothing keeps it from writing outside the workspace.",
+                outside
+                if probe.confined
+                else "Nothing keeps it from writing outside the workspace, nor from reading signoff's own folders.",
+                f"It can read all else that you can, and it uses your network.{_open_in_place(probe)}",
             ]
     if permissions.sockets:
         notes.append(f"By your configuration it reaches {', '.join(permissions.sockets)}.")
     if not probe.blocks_abstract_sockets:
         notes.append(_ABSTRACT_SOCKETS)
     return (_PLAN, *notes[1:]) if planning else tuple(notes)
+
+
+def _open_in_place(probe: ProbeResult) -> str:
+    """What a kernel without the newest means does not keep a command in place from."""
+    sockets = "" if probe.filtered else " Nothing keeps it from programs that act for you, or from ending signoff."
+    modes = "" if probe.filtered and probe.confined else " It can change permissions of your files."
+    signals = "" if probe.landlock > 5 else " It can end your other programs."
+    root = "" if os.geteuid() else " As root it can start processes without bound."
+    return sockets + modes + signals + root
 
 
 def failure_notes(printed: str) -> list[str]:

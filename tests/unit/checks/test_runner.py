@@ -12,7 +12,7 @@ from app.config.settings import Check
 from app.proposals.locate.matching import Replacement
 from app.proposals.models import Proposal
 from app.runtime.workspace import Runtime, open_runtime
-from app.sandbox.mode import SandboxMode
+from app.sandbox.mode import CommandPermissions, SandboxMode
 from app.sandbox.sandbox import Sandbox
 from tests.unit.tools.processes import running
 
@@ -118,7 +118,9 @@ async def test_files_are_quoted_and_are_those_that_match_and_are_there(runtime: 
 async def test_one_at_a_time_and_what_is_known_is_not_run_again(runtime: Runtime, tmp_path: Path) -> None:
     proposal = stage(runtime, a="a1\n")
     trees = runtime.service.trees(proposal.id)
-    log = tmp_path / "log"
+    log = tmp_path / "shared/log"
+    log.parent.mkdir()
+    runtime.sandbox.permissions = CommandPermissions((str(log.parent),))
     checks = [
         Check(name=f"c{number}", run=f"echo in >> {log}; sleep 0.1; echo out >> {log}; exit 1") for number in range(3)
     ]

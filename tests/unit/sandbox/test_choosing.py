@@ -8,7 +8,7 @@ import pytest
 from app.sandbox import mounting
 from app.sandbox import sandbox as choosing
 from app.sandbox.mode import ProbeResult, SandboxMode
-from app.sandbox.own_process import can_block_abstract_sockets
+from app.sandbox.own_process import landlock_version
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 
@@ -31,7 +31,7 @@ async def test_it_is_a_layer_wherever_an_overlay_can_be_mounted(root: Path, tmp_
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("there is none here")
     assert await chosen(root, tmp_path / "runs", *SandboxMode) == ProbeResult(
-        SandboxMode.OVERLAY, blocks_abstract_sockets=can_block_abstract_sockets()
+        SandboxMode.OVERLAY, landlock=landlock_version()
     )
 
 
@@ -54,7 +54,7 @@ async def test_without_landlock_nothing_is_confined(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.IN_PLACE])
-    monkeypatch.setattr(choosing, "can_confine", lambda: False)
+    monkeypatch.setattr(choosing, "landlock_version", lambda: 0)
     probe = await sandbox.probe()
     assert (probe.mode, probe.confined) == (SandboxMode.IN_PLACE, False)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.access import CommandPermissions, access, is_below
+from app.sandbox.access import access, is_below
 from app.sandbox.changes import Leaf
-from app.sandbox.mode import Run, SandboxMode
+from app.sandbox.mode import CommandPermissions, Run, SandboxMode
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft

@@ -31,11 +31,11 @@ class Trial:
     def __init__(self, tmp_path: Path) -> None:
         self.root = tmp_path / "ws"
         self.root.mkdir()
-        self.go = tmp_path / "go"
-        os.mkfifo(self.go)
         put(self.root / ".gitignore", IGNORED)
         workspace = Workspace(self.root)
         self.bench = Bench(workspace, MemoryDraft(workspace), ConfirmationAnswer(True), modes=[SandboxMode.OVERLAY])
+        self.go = self.bench.shared / "go"
+        os.mkfifo(self.go)
 
     async def run(self, command: str, meanwhile: Callable[[], object] = lambda: None) -> ToolOutput:
         """Run a command, and have somebody else do something just before it ends."""

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from app.sandbox import caches as caches_module
-from app.sandbox.access import CommandPermissions
 from app.sandbox.caches import CACHE_FOLDER, prune_layers
-from app.sandbox.mode import Run, SandboxMode
+from app.sandbox.mode import CommandPermissions, Run, SandboxMode
 from app.sandbox.own_process import can_block_abstract_sockets
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from app.sandbox import standing as standing_module
-from app.sandbox.access import CommandPermissions, access
+from app.sandbox.access import access
 from app.sandbox.caches import fresh_layers
 from app.sandbox.changes import Leaf
 from app.sandbox.environment import MARKER
 from app.sandbox.kept_versions import KeptVersions
+from app.sandbox.limits import limits
+from app.sandbox.mode import CommandPermissions
 from app.sandbox.mounting import LayerFolders
 from app.sandbox.process import StartFailed
 from app.sandbox.sandbox import Sandbox
@@ -38,14 +40,16 @@ def open_files() -> int:
 async def test_a_start_that_is_given_up_leaves_neither_process_nor_descriptor(tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], MARKER: "standing-test"}
     # What asyncio opens once for all is open by then.
-    first = await start_standing([], ["/bin/true"], folder=tmp_path, environment=environment)
+    first = await start_standing([], ["/bin/true"], folder=tmp_path, environment=environment, limits=limits())
     await first.ended()
     await first.end()
     await first.drain()
     before = open_files()
     for steps in range(12):
         program = ["/bin/sleep", f"{98_800 + steps}"]
-        starting = asyncio.ensure_future(start_standing([], program, folder=tmp_path, environment=environment))
+        starting = asyncio.ensure_future(
+            start_standing([], program, folder=tmp_path, environment=environment, limits=limits())
+        )
         for _ in range(steps):
             await asyncio.sleep(0)
         starting.cancel()
@@ -93,7 +97,7 @@ async def test_a_layer_that_is_given_up_while_it_is_made_leaves_no_folder(
 
 async def standing(*program: str, folder: Path, steps: list[str] | None = None) -> StandingProcess:
     environment = {"PATH": os.environ["PATH"], MARKER: "standing-test"}
-    return await start_standing(steps or [], program, folder=folder, environment=environment)
+    return await start_standing(steps or [], program, folder=folder, environment=environment, limits=limits())
 
 
 async def told_of_end(process: StandingProcess) -> str:
@@ -145,7 +149,7 @@ async def test_what_has_ended_or_does_not_answer_is_told_apart(
     ("answer", "error"),
     [
         (b"fresh 5\n", "Input/output error"),
-        (b"exit 0 0\n", "it has ended"),
+        (b"exit 0 0 none\n", "it has ended"),
         (b"fresh 0 more\n", "it has ended"),
         (b"", "it has ended"),
     ],
@@ -159,7 +163,7 @@ async def test_an_answer_that_is_no_yes_is_an_error(answer: bytes, error: str) -
     report = asyncio.StreamReader()
     report.feed_data(answer)
     report.feed_eof()
-    around = StandingProcess(process, "standing-test", report)
+    around = StandingProcess(process, "standing-test", report, limits())
     await around.stdout.readline()
     with pytest.raises(OSError, match=error):
         await around.look_anew()

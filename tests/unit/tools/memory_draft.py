@@ -11,7 +11,7 @@ from app.proposals.patch.parts import named_paths
 from app.proposals.patch.text import scan_patch
 from app.proposals.refusals import EditRefused
 from app.sandbox.changes import Change, IgnoredPath, Leaf
-from app.sandbox.mode import SandboxMode
+from app.sandbox.mode import CommandPermissions, SandboxMode
 from app.sandbox.sandbox import Sandbox
 from app.tools.contract import (
     Confirmation,
@@ -153,8 +153,15 @@ class Bench:
 
     def __post_init__(self) -> None:
         state = self.workspace.root.parent / "runs"
-        self.sandbox = Sandbox(self.workspace, state, own=(), modes=self.modes)
+        self.shared.mkdir(exist_ok=True)
+        permissions = CommandPermissions((str(self.shared),))
+        self.sandbox = Sandbox(self.workspace, state, own=(), permissions=permissions, modes=self.modes)
         self.tools = standard_tools(lambda: self.sandbox)
+
+    @property
+    def shared(self) -> Path:
+        """A folder that commands write in place, by which test and command hear of each other."""
+        return self.workspace.root.parent / "shared"
 
     async def confirm(self, confirmation: Confirmation) -> ConfirmationAnswer:
         self.asked.append(confirmation)

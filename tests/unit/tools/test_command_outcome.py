@@ -40,16 +40,17 @@ async def test_what_somebody_else_has_changed_meanwhile_is_left_to_them(tmp_path
     (tmp_path / "ws").mkdir()
     workspace = Workspace(tmp_path / "ws")
     bench = Bench(workspace, MemoryDraft(workspace), ConfirmationAnswer(True), modes=[SandboxMode.OVERLAY])
-    os.mkfifo(tmp_path / "go")
+    go = bench.shared / "go"
+    os.mkfifo(go)
     (workspace.root / "a").write_text("before\n")
 
     def change_meanwhile() -> None:
         # It is opened once the command reads it, and ends what it reads when it is closed.
-        with (tmp_path / "go").open("w"):
+        with go.open("w"):
             (workspace.root / "a").write_text("somebody else\n")
 
     changing = asyncio.create_task(asyncio.to_thread(change_meanwhile))
-    output = await bench.call("run_command", command=f"echo mine > a; echo b > b; cat {tmp_path}/go")
+    output = await bench.call("run_command", command=f"echo mine > a; echo b > b; cat {go}")
     await changing
     assert "[not kept: a: changed on disk by someone else while the command ran]" in output.text
     assert bench.draft.held == {"b": b"b\n"}

@@ -2,8 +2,7 @@
 
 import pytest
 
-from app.sandbox.access import CommandPermissions
-from app.sandbox.mode import ProbeResult, SandboxMode
+from app.sandbox.mode import CommandPermissions, ProbeResult, SandboxMode
 from app.tools.command.wording import doctor_words, failure_notes, permission_notes
 
 DIFFERENCE = {
@@ -14,10 +13,10 @@ DIFFERENCE = {
 
 @pytest.mark.parametrize("way", list(SandboxMode))
 def test_the_first_words_tell_the_ways_apart_and_every_one_says_why_it_is_no_better(way: SandboxMode) -> None:
-    probe = ProbeResult(way, "" if way is SandboxMode.OVERLAY else "the reason", confined=True)
+    probe = ProbeResult(way, "" if way is SandboxMode.OVERLAY else "the reason", landlock=6, filtered=True)
     notes = permission_notes(probe, CommandPermissions(("~/.foo",)), planning=False)
     assert notes[0].startswith(DIFFERENCE[way]) and "proposal" in notes[0]
-    assert "~/.foo" in notes[-1]
+    assert "~/.foo" in " ".join(notes)
     for said in (" ".join(notes), doctor_words(probe)):
         assert ("the reason" in said) is (way is not SandboxMode.OVERLAY)
 

@@ -168,7 +168,7 @@ async def cancelled(bench: Bench, command: str, begun: Path, lines: int) -> None
 
 
 async def test_cancelling_ends_the_whole_tree(allowed: Bench, tmp_path: Path, mark: str) -> None:
-    begun = tmp_path / "begun"
+    begun = allowed.shared / "begun"
     await cancelled(allowed, f"(sleep {mark} & echo 1 >> {begun}; wait) & echo 2 >> {begun}; wait", begun, 2)
     assert not running(mark)
 
@@ -177,22 +177,23 @@ async def test_a_process_that_ignores_sigterm_is_killed(
     allowed: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mark: str
 ) -> None:
     monkeypatch.setattr(enclosed, "GRACE", 0.2)
-    begun = tmp_path / "begun"
+    begun = allowed.shared / "begun"
     command = f"trap '' TERM; sleep {mark} & echo 1 >> {begun}; while true; do sleep 0.05; done"
     await cancelled(allowed, command, begun, 1)
     assert not running(mark)
 
 
 async def test_a_process_may_clean_up(allowed: Bench, tmp_path: Path) -> None:
-    command = f"trap 'touch {tmp_path}/cleaned; exit' TERM; echo 1 >> {tmp_path}/begun; while :; do sleep 0.05; done"
-    await cancelled(allowed, command, tmp_path / "begun", 1)
-    assert (tmp_path / "cleaned").exists()
+    cleans = f"trap 'touch {allowed.shared}/cleaned; exit' TERM"
+    command = f"{cleans}; echo 1 >> {allowed.shared}/begun; while :; do sleep 0.05; done"
+    await cancelled(allowed, command, allowed.shared / "begun", 1)
+    assert (allowed.shared / "cleaned").exists()
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks at /proc")
 @pytest.mark.parametrize("leaves", ["setsid", "env -i setsid", "setsid setsid -f"])
 async def test_a_process_that_left_the_group_is_ended(allowed: Bench, tmp_path: Path, mark: str, leaves: str) -> None:
-    begun = tmp_path / "begun"
+    begun = allowed.shared / "begun"
     command = f"{leaves} sh -c 'echo 1 >> {begun}; exec sleep {mark}' & echo 2 >> {begun}; wait; sleep {mark}"
     await cancelled(allowed, command, begun, 2)
     assert not running(mark)
@@ -206,12 +207,12 @@ async def test_what_it_leaves_running_is_ended_with_it(allowed: Bench, mark: str
 
 
 async def test_live_output_comes_while_it_runs(allowed: Bench, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "go")
-    task = asyncio.create_task(allowed.call("run_command", command=f"echo first; cat {tmp_path}/go; echo last"))
+    os.mkfifo(allowed.shared / "go")
+    task = asyncio.create_task(allowed.call("run_command", command=f"echo first; cat {allowed.shared}/go; echo last"))
     await until(lambda: allowed.live or task.done(), "the first line")
     assert not task.done()
     assert "".join(allowed.live) == "first\n"
-    await asyncio.to_thread((tmp_path / "go").write_text, "between\n")
+    await asyncio.to_thread((allowed.shared / "go").write_text, "between\n")
     await task
     assert "".join(allowed.live) == "first\nbetween\nlast\n"
 
