@@ -160,7 +160,6 @@ class Runtime:
                     self.places.runs,
                     own=(self.places.state, self.places.config),
                     permissions=self._command_permissions(),
-                    environment=self.environment,
                     kept=self.places.kept,
                     bounds=limits(self.settings.command_memory, self.settings.command_processes),
                 )

@@ -43,7 +43,6 @@ class Sandbox:
         *,
         own: Sequence[Path],
         permissions: CommandPermissions = _NO_PERMISSIONS,
-        environment: Mapping[str, str] = os.environ,
         modes: Sequence[SandboxMode] = tuple(SandboxMode),
         kept: Path | None = None,
         bounds: Limits | None = None,
@@ -55,7 +54,6 @@ class Sandbox:
             state: A folder for what exists as long as a run, and for the layers over caches.
             own: signoff's own folders, which no command sees.
             permissions: What the user opens to commands.
-            environment: signoff's own.
             modes: What may be chosen from; in place is always possible.
             kept: A folder for versions of ignored files that are not written; without it one in `state`.
             bounds: Of the memory and the processes of each program; the usual if not given.
@@ -65,7 +63,6 @@ class Sandbox:
         self._state = Path(os.path.realpath(state))
         self._own = tuple(own)
         self.permissions = permissions
-        self._environment = environment
         self._modes = tuple(modes)
         self.kept = kept_versions_of(workspace.root, kept or self._state / "kept")
         self.limits = bounds or limits()
@@ -105,32 +102,36 @@ class Sandbox:
             yield run
 
     @asynccontextmanager
-    async def stand(self, name: str, writable: Sequence[str] = ()) -> AsyncIterator[StandingLayer]:
+    async def stand(
+        self, name: str, writable: Sequence[str] = (), environment: Mapping[str, str] = os.environ
+    ) -> AsyncIterator[StandingLayer]:
         """A layer for a program that runs for long; only where commands run on an overlay.
 
         Args:
             name: Of the program: its writes to caches are kept for the next one of this name.
             writable: What else this program may write outside the workspace.
+            environment: Of which it gets what commands get.
 
         Raises:
             OSError: There is no room for it.
         """
         async with self._folders(f"server-{name}") as folders:
             may = self._access(writable)
-            variables = self._variables(may, MADE_CACHES, bytecode=True)
+            variables = self._variables(may, MADE_CACHES, environment, bytecode=True)
             layer = StandingLayer(self._workspace, folders, may, variables, self.kept)
             await to_its_end(asyncio.to_thread(layer.prepare))
             yield layer
 
     @asynccontextmanager
     async def confine(
-        self, name: str, writable: Sequence[str] = ()
+        self, name: str, writable: Sequence[str] = (), environment: Mapping[str, str] = os.environ
     ) -> AsyncIterator[tuple[list[str], dict[str, str]]]:
         """The steps and variables for a program that can write nothing of the workspace, by Landlock.
 
         Args:
             name: As of `stand`.
             writable: As of `stand`.
+            environment: As of `stand`.
 
         Raises:
             OSError: There is no room for it.
@@ -142,7 +143,7 @@ class Sandbox:
             places = (*kept, *self._places(folders))
             # The user has chosen the program: it may talk to others.
             steps = confine_steps(places, DEVICES, self._unreadable, sockets=True)
-            yield steps, self._confined_variables(folders)
+            yield steps, self._confined_variables(folders, environment)
 
     @property
     def _unreadable(self) -> tuple[Path, ...]:
@@ -162,7 +163,7 @@ class Sandbox:
                         keeping,
                         (*self._access().writable, *self._places(folders)),
                         self._unreadable,
-                        self._confined_variables(folders),
+                        self._confined_variables(folders, os.environ),
                         self.limits,
                         sockets=bool(self.permissions.sockets),
                     )
@@ -188,7 +189,7 @@ class Sandbox:
     async def _overlay(self, pending: Pending, *, keep: bool = False) -> AsyncIterator[OverlayRun]:
         async with self._folders("commands" if keep else "", keep=keep) as folders:
             may = self._access()
-            variables = self._variables(may, MADE_CACHES, bytecode=keep)
+            variables = self._variables(may, MADE_CACHES, os.environ, bytecode=keep)
             run = OverlayRun(self._workspace, folders, may, variables, pending, self.kept, self.limits)
             await to_its_end(asyncio.to_thread(run.prepare))
             yield run
@@ -232,24 +233,25 @@ class Sandbox:
 
     def _access(self, writable: Sequence[str] = ()) -> Access:
         permissions = replace(self.permissions, writable=(*self.permissions.writable, *writable))
-        return access(permissions, self._own, layered=self._layered, environment=self._environment)
+        return access(permissions, self._own, layered=self._layered)
 
-    def _variables(self, may: Access, made: str, *, bytecode: bool) -> dict[str, str]:
+    def _variables(self, may: Access, made: str, environment: Mapping[str, str], *, bytecode: bool) -> dict[str, str]:
         """The environment of a command, without its marker.
 
         Args:
             may: What it may write and see.
             made: The folder of caches without a layer, as the command sees it.
+            environment: Of which it gets what commands get.
             bytecode: Python keeps what it compiles there. Else it reads what lies beside the sources.
         """
         named = (*self.permissions.variables, *opened_variables(self.permissions.sockets))
-        variables = with_git_settings(command_environment(self._environment, "", named))
-        variables |= cache_variables(made, self._environment, may.caches)
+        variables = with_git_settings(command_environment(environment, "", named))
+        variables |= cache_variables(made, os.environ, may.caches)
         return variables | ({"PYTHONPYCACHEPREFIX": f"{made}/python"} if bytecode else {})
 
-    def _confined_variables(self, folders: LayerFolders) -> dict[str, str]:
-        without_layers = access(self.permissions, self._own, layered=False, environment=self._environment)
-        variables = self._variables(without_layers, str(folders.caches.made), bytecode=True)
+    def _confined_variables(self, folders: LayerFolders, environment: Mapping[str, str]) -> dict[str, str]:
+        without_layers = access(self.permissions, self._own, layered=False)
+        variables = self._variables(without_layers, str(folders.caches.made), environment, bytecode=True)
         return {**variables, "TMPDIR": str(folders.temporary)}
 
     @staticmethod

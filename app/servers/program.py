@@ -97,10 +97,10 @@ async def start_program(
         steps: list[str] = []
         try:
             if reach is Reach.LAYER:
-                layer = await stack.enter_async_context(sandbox.stand(name, table.writable))
+                layer = await stack.enter_async_context(sandbox.stand(name, table.writable, environment))
                 steps, variables = layer.steps(), layer.variables
             elif reach is Reach.READ_ONLY:
-                steps, variables = await stack.enter_async_context(sandbox.confine(name, table.writable))
+                steps, variables = await stack.enter_async_context(sandbox.confine(name, table.writable, environment))
             else:
                 variables = with_git_settings(command_environment(environment, "", sandbox.permissions.variables))
             variables = {**variables, **table.env, MARKER: uuid.uuid4().hex}

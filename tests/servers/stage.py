@@ -123,10 +123,13 @@ async def stage(
         root.mkdir()
         (root / "greet.py").write_text(FILE)
     wire.behave(behaviour)
-    log = folder / "played.jsonl"
+    log = folder / "shared/played.jsonl"
+    log.parent.mkdir(exist_ok=True)
     for table in servers.values():
         if "command" in table:
             table["env"] = {"PLAYED": str(log), **table.get("env", {})}
+            # The one place by which a server on a layer and the test hear of each other.
+            table["writable"] = [str(log.parent), *table.get("writable", [])]
     given = {"base_url": wire.base_url, "model": "m", "api_key": "key", "mcp": servers, **flags}
     runtime = open_runtime(root, given, {**ENVIRONMENT, **(environment or {})})
     if modes:

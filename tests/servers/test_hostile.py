@@ -122,7 +122,7 @@ async def test_one_that_was_ended_is_not_asked(wire: WireServer, tmp_path: Path)
 
 @pytest.mark.layer
 async def test_one_that_knows_no_ping_is_roused_all_the_same(wire: WireServer, tmp_path: Path) -> None:
-    go = tmp_path / "go"
+    go = tmp_path / "shared/go"
     async with stage(wire, tmp_path, {"play": player("knows no ping")}) as on:
         await on.ready("play")
         session = on.host.session
@@ -152,7 +152,7 @@ async def test_a_layer_that_is_lost_is_a_line_and_the_next_call_gets_another_one
 
 @pytest.mark.layer
 async def test_what_it_has_written_on_a_layer_that_is_lost_is_told(wire: WireServer, tmp_path: Path) -> None:
-    go = tmp_path / "go"
+    go = tmp_path / "shared/go"
     async with stage(wire, tmp_path, {"play": player()}) as on:
         await on.ready("play")
         saying = asyncio.ensure_future(run(on, f"while not Path({str(go)!r}).exists(): time.sleep(0.01)"))
@@ -316,7 +316,7 @@ async def test_nothing_of_it_runs_while_what_it_has_written_is_read(wire: WireSe
 async def test_what_it_writes_while_nobody_has_called_it_is_named_and_thrown_away(
     wire: WireServer, tmp_path: Path
 ) -> None:
-    go = tmp_path / "go"
+    go = tmp_path / "shared/go"
     code = f"""
 import threading
 def late():
@@ -503,13 +503,13 @@ async def test_one_without_a_layer_says_so_and_stays_out_of_plan_mode(wire: Wire
 
 
 async def test_no_secret_of_signoff_reaches_it(wire: WireServer, tmp_path: Path) -> None:
-    secrets = {"OPENAI_API_KEY": "sk-secret", "MY_TOKEN": "t0p", "PLAIN": "seen"}
+    secrets = {"OPENAI_API_KEY": "sk-secret", "MY_TOKEN": "t0p", "LC_PLAIN": "seen"}
     given = player(env={"GIVEN": "${MY_TOKEN}"})
     async with stage(wire, tmp_path, {"play": given}, environment=secrets) as on:
         variables = json.loads(await run(on, "found['said'] = json.dumps(dict(os.environ))"))
         assert "OPENAI_API_KEY" not in variables
         assert "MY_TOKEN" not in variables
-        assert (variables["GIVEN"], variables["PLAIN"]) == ("t0p", "seen")
+        assert (variables["GIVEN"], variables["LC_PLAIN"]) == ("t0p", "seen")
 
 
 def running(argument: str) -> bool:

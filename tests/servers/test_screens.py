@@ -133,10 +133,11 @@ async def test_a_call_asks_with_its_arguments_and_may_be_allowed_for_good(
 async def test_servers_of_a_workspace_start_only_once_they_are_trusted(wire: WireServer, tmp_path: Path) -> None:
     root = tmp_path / "workspace"
     root.mkdir()
-    started = tmp_path / "started"
+    started = tmp_path / "shared/started"
+    started.parent.mkdir()
     code = f"open({str(started)!r}, 'a').write('x')"
     file = root / ".mcp.json"
-    table = {"command": "${PYTHON}", "args": ["-c", code]}
+    table = {"command": "${PYTHON}", "args": ["-c", code], "writable": [str(started.parent)]}
     environment = {**ENVIRONMENT, "PYTHON": sys.executable}
     file.write_text(json.dumps({"mcpServers": {"theirs": table}}))
     async with running(tmp_path, wire, environment=environment) as run:

@@ -69,7 +69,7 @@ async def test_a_command_does_not_get_the_key(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     monkeypatch.setenv("DEPLOY_TOKEN", "tok-very-secret")
-    monkeypatch.setenv("HARMLESS", "is-passed-on")
+    monkeypatch.setenv("LC_HARMLESS", "is-passed-on")
     async with bench(server, tmp_path) as on:
         allow_everything(on)
         server.turn(calls=[("run_command", {"command": "env"})])

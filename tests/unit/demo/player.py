@@ -12,7 +12,7 @@ from app.conversation.events import Decision, ProposalDecided
 from app.proposals.facts import FileStat
 from app.proposals.locate.matching import Replacement
 from app.proposals.refusals import EditRefused
-from app.sandbox.changes import Change, Leaf
+from app.sandbox.changes import Change, IgnoredPath, Leaf
 from app.sandbox.sandbox import Sandbox
 from app.tools.contract import (
     Confirmation,
@@ -81,6 +81,7 @@ class MemoryDraft:
     proposal_id: str
     texts: dict[str, str | None] = field(default_factory=dict)
     summaries: list[str] = field(default_factory=list)
+    ignored: list[IgnoredPath] = field(default_factory=list)
 
     def read(self, path: str) -> DraftFile:
         """The file with this draft's edits."""

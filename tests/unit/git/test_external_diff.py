@@ -18,7 +18,7 @@ import os, sys
 path, old, _, old_mode, new, _, new_mode = sys.argv[1:]
 print("\\x1b[1m%s\\x1b[0m %s %s" % (path, old_mode, new_mode))
 print(os.path.basename(old), os.path.basename(new), os.environ["DFT_WIDTH"], os.environ.get("OPENAI_API_KEY"))
-print(os.getcwd() == os.environ["WORKSPACE"], sys.stdin.read())
+print(os.getcwd() == os.environ["LC_WORKSPACE"], sys.stdin.read())
 for side in (old, new):
     print(open(side, encoding="utf-8").read())
 """
@@ -34,7 +34,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "HOME": str(home),
         "GIT_CONFIG_NOSYSTEM": "1",
         "OPENAI_API_KEY": "sk-secret",
-        "WORKSPACE": str(tmp_path),
+        "LC_WORKSPACE": str(tmp_path),
     }
 
 

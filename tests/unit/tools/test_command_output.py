@@ -175,7 +175,6 @@ ORDINARY = {
     "PATH": "/bin",
     "HOME": "/h",
     "LANG": "C",
-    "KEYBOARD": "de",
     "VIRTUAL_ENV": "/v",
     "PWD": "/p",
     "OLDPWD": "/o",
@@ -185,7 +184,14 @@ ORDINARY = {
     "CARGO_BUILD_JOBS": "2",
     "PYTHONPATH": "/p",
 }
-UNKNOWN = {"COMPASS_X": "1", "SSH_AUTH_SOCK": "/s", "NVIM": "/n", "DISPLAY": ":0", "VSCODE_IPC_HOOK_CLI": "/v"}
+UNKNOWN = {
+    "COMPASS_X": "1",
+    "KEYBOARD": "de",
+    "SSH_AUTH_SOCK": "/s",
+    "NVIM": "/n",
+    "DISPLAY": ":0",
+    "VSCODE_IPC_HOOK_CLI": "/v",
+}
 """Not secret by name or value, and not known to be needed: they may lead to a program that acts for the user."""
 
 

@@ -23,7 +23,9 @@ def test_the_first_words_tell_the_ways_apart_and_every_one_says_why_it_is_no_bet
 
 @pytest.mark.parametrize("way", [way for way in SandboxMode if way is not SandboxMode.IN_PLACE])
 def test_in_plan_mode_it_still_says_where_it_runs_and_what_is_written_elsewhere(way: SandboxMode) -> None:
-    notes = permission_notes(ProbeResult(way, "the reason"), CommandPermissions(("~/.foo",)), planning=True)
+    notes = permission_notes(
+        ProbeResult(way, "the reason", landlock=6), CommandPermissions(("~/.foo",)), planning=True
+    )
     assert "thrown away" in notes[0] and "it writes ~/.foo, and nothing else" in notes[-1]
     assert "git ignores" not in " ".join(notes)
 
