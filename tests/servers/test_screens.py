@@ -137,10 +137,10 @@ async def test_servers_of_a_workspace_start_only_once_they_are_trusted(wire: Wir
     started.parent.mkdir()
     code = f"open({str(started)!r}, 'a').write('x')"
     file = root / ".mcp.json"
-    table = {"command": "${PYTHON}", "args": ["-c", code], "writable": [str(started.parent)]}
+    table = {"command": "${PYTHON}", "args": ["-c", code]}
     environment = {**ENVIRONMENT, "PYTHON": sys.executable}
     file.write_text(json.dumps({"mcpServers": {"theirs": table}}))
-    async with running(tmp_path, wire, environment=environment) as run:
+    async with running(tmp_path, wire, environment=environment, command_writable=[str(started.parent)]) as run:
         await run.see(".mcp.json names MCP servers")
         assert not started.exists()
         await run.command("trust")
@@ -150,6 +150,6 @@ async def test_servers_of_a_workspace_start_only_once_they_are_trusted(wire: Wir
         await run.until(started.exists, "the start")
     started.unlink()
     file.write_text(json.dumps({"mcpServers": {"theirs": {**table, "env": {"A": "b"}}}}))
-    async with running(tmp_path, wire, environment=environment) as changed:
+    async with running(tmp_path, wire, environment=environment, command_writable=[str(started.parent)]) as changed:
         await changed.see(".mcp.json names MCP servers")
         assert not started.exists()
