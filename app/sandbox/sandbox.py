@@ -247,7 +247,9 @@ class Sandbox:
         named = (*self.permissions.variables, *opened_variables(self.permissions.sockets))
         variables = with_git_settings(command_environment(environment, "", named))
         variables |= cache_variables(made, os.environ, may.caches)
-        return variables | ({"PYTHONPYCACHEPREFIX": f"{made}/python"} if bytecode else {})
+        if bytecode and "PYTHONDONTWRITEBYTECODE" not in variables:
+            variables["PYTHONPYCACHEPREFIX"] = f"{made}/python"
+        return variables
 
     def _confined_variables(self, folders: LayerFolders, environment: Mapping[str, str]) -> dict[str, str]:
         without_layers = access(self.permissions, self._own, layered=False)
