@@ -77,6 +77,8 @@ async def run_on(
 
 
 def _outcome(ended: Ended, output: str, root: Path) -> Outcome:
+    if ended.limit:
+        return Outcome(State.BROKEN, ended.code, ended.seconds, output, reason=f"stopped: {ended.limit}")
     if ended.timed_out:
         return Outcome(State.TIMED_OUT, ended.code, ended.seconds, output, findings(output, root))
     if ended.code == 0:
