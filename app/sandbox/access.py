@@ -1,6 +1,7 @@
 """What a command may write and see besides the workspace."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ def access(
     programs = {_resolved(Path(each)) for each in environment.get("PATH", "").split(os.pathsep) if each}
     # Of a virtual environment all of it, not only its programs.
     programs = {path.parent if (path.parent / "pyvenv.cfg").exists() else path for path in programs}
+    programs.add(_resolved(Path(sys.prefix)))
     shown = {path for path in (_resolved(Path.home()), *programs) if path.is_dir() and is_below(path, temporary)}
     hidden = {_resolved(path) for path in own if os.path.lexists(path)}
     hidden |= set(hidden_sockets(environment, permissions.sockets))

@@ -128,8 +128,8 @@ async def stage(
     for table in servers.values():
         if "command" in table:
             table["env"] = {"PLAYED": str(log), **table.get("env", {})}
-            # The one place by which a server on a layer and the test hear of each other.
-            table["writable"] = [str(log.parent), *table.get("writable", [])]
+            # By the first a server on a layer and the test hear of each other; the second holds the server's program.
+            table["writable"] = [str(log.parent), str(Path(__file__).parent), *table.get("writable", [])]
     given = {"base_url": wire.base_url, "model": "m", "api_key": "key", "mcp": servers, **flags}
     runtime = open_runtime(root, given, {**ENVIRONMENT, **(environment or {})})
     if modes:
