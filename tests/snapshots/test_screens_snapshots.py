@@ -66,7 +66,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
     monkeypatch.setattr("app.ui.screens.doctor.examine", examined)
     # What this machine allows is not for pictures.
     monkeypatch.setattr("app.ui.screens.doctor.doctor_words", lambda means: "run on a layer over the workspace")
-    monkeypatch.setattr("app.ui.screens.doctor.Way", SimpleNamespace(IN_PLACE=None))
+    monkeypatch.setattr("app.ui.screens.doctor.SandboxMode", SimpleNamespace(IN_PLACE=None))
     monkeypatch.setattr("app.llm.capabilities.discovery.local_servers", found_servers)
     root = tmp_path / "workspace"
     root.mkdir()
