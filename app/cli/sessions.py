@@ -205,14 +205,14 @@ def _key(record: DecisionRecord) -> tuple[str, int]:
 
 def _prune(runtime: Runtime, days: int) -> str:
     """Remove what is older, and say how much that was."""
+    from app.sandbox.caches import CACHE_FOLDER, prune_layers
+
     if days < 0:
         raise CommandError("--prune takes a number of days, 0 or more.", Exit.USAGE)
     before = time.time() - days * _DAY
     done = prune(runtime.database, runtime.sessions.workspace, before)
     kept = kept_versions_of(runtime.workspace.root, runtime.places.kept).prune(before)
     runtime.signal.send()
-    from app.sandbox.caches import CACHE_FOLDER, prune_layers
-
     caches = prune_layers(runtime.places.runs / CACHE_FOLDER, everything=True)
     return (
         f"Removed {plural(done.sessions, 'session')}, {plural(done.proposals, 'decided proposal')}, "

@@ -59,7 +59,7 @@ class Sandbox:
             bounds: Of the memory and the processes of each program; the usual if not given.
         """
         self._workspace = workspace
-        # Mounts are made by resolved paths: a link on the way to the state folder must not hide it from itself.
+        # Resolved, since Landlock's rules in place must not end at a link on the way.
         self._state = Path(os.path.realpath(state))
         self._own = tuple(own)
         self.permissions = permissions
