@@ -52,15 +52,18 @@ def access(
         environment: signoff's own, whose variables say where caches and sockets lie.
     """
     named = {_resolved(Path(each).expanduser()) for each in permissions.writable}
-    writable = sorted(path for path in named if path.exists() and path != Path("/"))
+    # By lexists, for which a path in a folder that this user can't enter is missing: Path.exists() raises.
+    writable = sorted(path for path in named if os.path.lexists(path) and path != Path("/"))
     usual = {_resolved(Path(each)) for each in ("/tmp", "/var/tmp", "/dev/shm", tempfile.gettempdir())}
     kept = {Path("/"), _resolved(Path.home()), *writable}
     temporary = sorted(path for path in usual - kept if path.is_dir())
     programs = {_resolved(Path(each)) for each in environment.get("PATH", "").split(os.pathsep) if each}
     # Of a virtual environment all of it, not only its programs.
-    programs = {path.parent if (path.parent / "pyvenv.cfg").exists() else path for path in programs}
+    programs = {path.parent if os.path.lexists(path.parent / "pyvenv.cfg") else path for path in programs}
     programs.add(_resolved(Path(sys.prefix)))
-    shown = {path for path in (_resolved(Path.home()), *programs) if path.is_dir() and is_below(path, temporary)}
+    shown = {
+        path for path in (_resolved(Path.home()), *programs) if os.path.lexists(path) and is_below(path, temporary)
+    }
     hidden = {_resolved(path) for path in own if os.path.lexists(path)}
     hidden |= set(hidden_sockets(environment, permissions.sockets))
     caches = cache_folders(environment) if layered else []

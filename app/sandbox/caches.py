@@ -75,8 +75,11 @@ def cache_folders(environment: Mapping[str, str]) -> list[Path]:
     found = set()
     for cache in CACHES:
         place = Path(environment.get(cache.variable) or cache.default).expanduser()
-        found |= {Path(os.path.realpath(place / each)) for each in cache.inner}
-    existing = sorted(path for path in found if path.is_dir() and path not in (Path("/"), Path.home()))
+        for each in cache.inner:
+            # Not by Path.is_dir(), which raises where this user can't enter a folder above.
+            if os.path.isdir(place / each):  # noqa: PTH112
+                found.add(Path(os.path.realpath(place / each)))
+    existing = sorted(found - {Path("/"), Path.home()})
     return [path for path in existing if not any(path != other and path.is_relative_to(other) for other in existing)]
 
 

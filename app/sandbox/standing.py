@@ -3,12 +3,11 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from app.sandbox.enclosed import ENTER, StepFailed, end_enclosed
+from app.sandbox.enclosed import StepFailed, end_enclosed, enter_command
 from app.sandbox.environment import MARKER
 from app.sandbox.limits import Limits
 from app.sandbox.process import StartFailed
@@ -133,8 +132,7 @@ async def start_standing(
         # Before it is started: from there on nothing may come between it and who ends it.
         connecting = asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(report), pipe)
         await connecting
-        around = [sys.executable, "-I", "-S", str(ENTER), str(writer), str(os.getpid())]
-        enclosed = [*around, *limits.steps(), *steps, "folder", str(folder), "--", *program]
+        enclosed = enter_command(writer, [*limits.steps(), *steps, "folder", str(folder)], program)
         process = await _start(enclosed, Path("/"), environment, (writer,))
     finally:
         # Where nothing was started this was the last to hold it, and whoever reads lets go at its end.
