@@ -21,13 +21,13 @@ from app.sandbox.kept_versions import kept_versions_of
 from app.sandbox.limits import Limits, limits
 from app.sandbox.mode import CommandPermissions, ProbeResult, Run, SandboxMode
 from app.sandbox.mounting import MADE_CACHES, LayerFolders
-from app.sandbox.overlay_run import OverlayRun
 from app.sandbox.own_process import can_filter, confine_steps, landlock_version
 from app.sandbox.process import StartFailed
 from app.sandbox.run_folders import clear_left_over, run_folder
 from app.sandbox.sockets import opened_variables
 from app.sandbox.standing_layer import StandingLayer
 from app.sandbox.uncancelled import to_its_end
+from app.sandbox.written_layer import OverlayRun
 from app.workspace.paths import Workspace
 
 _NO_PERMISSIONS = CommandPermissions()
@@ -118,8 +118,8 @@ class Sandbox:
         async with self._folders(f"server-{name}") as folders:
             may = self._access(writable)
             variables = self._variables(may, MADE_CACHES, environment, bytecode=True)
-            layer = StandingLayer(self._workspace, folders, may, variables, self.kept)
-            await to_its_end(asyncio.to_thread(layer.prepare))
+            layer = StandingLayer(self._workspace, folders, may, variables, self.kept, self.limits, {})
+            await to_its_end(asyncio.to_thread(layer.fill))
             yield layer
 
     @asynccontextmanager
@@ -190,8 +190,8 @@ class Sandbox:
         async with self._folders("commands" if keep else "", keep=keep) as folders:
             may = self._access()
             variables = self._variables(may, MADE_CACHES, os.environ, bytecode=keep)
-            run = OverlayRun(self._workspace, folders, may, variables, pending, self.kept, self.limits)
-            await to_its_end(asyncio.to_thread(run.prepare))
+            run = OverlayRun(self._workspace, folders, may, variables, self.kept, self.limits, pending)
+            await to_its_end(asyncio.to_thread(run.fill))
             yield run
 
     @asynccontextmanager

@@ -420,7 +420,7 @@ def test_where_nobody_can_be_asked_what_is_held_is_not_written(signoff: Run, wor
         assert "[thrown away, ignored by git: build/, 1 file]" in str(server.last.messages)
     turn = document(done)
     assert (done.returncode, turn["stopped"], turn["proposals"], turn["error"]) == (0, "answer", [], None)
-    assert "! without the screen the answer is no: Write what git ignores? build/, 1 file\n" in done.stderr
+    assert "! not allowed without the screen: Write what git ignores? build/, 1 file\n" in done.stderr
     assert "exit 0, thrown away, ignored by git: build/, 1 file\n" in done.stderr
     assert not (workspace / "build").exists()
 
