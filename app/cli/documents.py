@@ -3,6 +3,7 @@
 Kept whole: scripts rely on all of it, and find it in one place.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -11,6 +12,7 @@ from app.proposals.attention.summary import reason_line
 from app.proposals.models import FileChange, FileDiff, Hunk, Proposal
 from app.proposals.origin import Origin
 from app.proposals.remarks import cautions_of, facts_of
+from app.sandbox.changes import IgnoredPath
 
 
 class Document(BaseModel):
@@ -126,6 +128,21 @@ class OriginLine(Document):
         return cls(**origin.model_dump())
 
 
+class IgnoredLine(Document):
+    """What a command has written, besides and unreviewed, of what git ignores."""
+
+    path: str
+    """A file, or a folder with a slash at the end: the uppermost that git ignores."""
+    written: int
+    """How many files."""
+    removed: int
+
+    @classmethod
+    def of(cls, ignored: Sequence[IgnoredPath]) -> "list[IgnoredLine]":
+        """From those of a proposal or of an entry of the record."""
+        return [cls(path=each.path, written=each.written, removed=each.removed) for each in ignored]
+
+
 class ProposalLine(Document):
     """`signoff proposals --json`: a list of these."""
 
@@ -141,6 +158,8 @@ class ProposalLine(Document):
     revision: int
     """Grows whenever what an approval would write has changed."""
     files: list[FileRemarks]
+    ignored: list[IgnoredLine]
+    """What its commands have written already, besides."""
 
     @classmethod
     def of(cls, proposal: Proposal) -> "ProposalLine":
@@ -154,6 +173,7 @@ class ProposalLine(Document):
             created=proposal.created,
             revision=proposal.revision,
             files=[FileRemarks.of(change) for change in proposal.files],
+            ignored=IgnoredLine.of(proposal.ignored),
         )
 
 
@@ -196,6 +216,8 @@ class ProposalDetail(Document):
     order: list[str]
     """The paths in the order in which the review shows them; empty, for by path, if an earlier version staged it."""
     files: list[FileDetail]
+    ignored: list[IgnoredLine]
+    """What its commands have written already, besides."""
 
     @classmethod
     def of(cls, proposal: Proposal, diffs: list[FileDiff]) -> "ProposalDetail":
@@ -212,6 +234,7 @@ class ProposalDetail(Document):
             session=proposal.session,
             order=list(proposal.order),
             files=[_file_detail(diff) for diff in diffs],
+            ignored=IgnoredLine.of(proposal.ignored),
         )
 
 
@@ -336,6 +359,8 @@ class DecisionLine(Document):
     """null for what earlier versions recorded."""
     caller: CallerLine | None
     """How the command was called that decided; null for the app, and for what earlier versions recorded."""
+    ignored: list[IgnoredLine]
+    """What the commands that proposed it had written, besides; empty for what earlier versions recorded."""
 
 
 class DoorLine(Document):

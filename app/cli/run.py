@@ -317,7 +317,8 @@ class _Printer:
                 self._phase(update)
             case ConfirmationRequested(key=key, confirmation=asked):
                 allowed = asked.kind in self._may and (self._in_place or not asked.direct)
-                self._line(f"{'$' if allowed else '! not allowed without the screen:'} {asked.detail}")
+                subject = asked.title if asked.kind in ("changes", "ignored") else asked.detail
+                self._line(f"{'$' if allowed else '! not allowed without the screen:'} {subject}")
                 self._session.confirm(key, ConfirmationAnswer(allowed=allowed))
             case Failed(message=message):
                 self.failure = message

@@ -9,12 +9,23 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
-from app.cli.documents import CallerLine, DecisionLine, FoundLine, OriginLine, SessionLine, VerifiedDocument
+from app.cli.documents import (
+    CallerLine,
+    DecisionLine,
+    FoundLine,
+    IgnoredLine,
+    OriginLine,
+    SessionLine,
+    VerifiedDocument,
+)
 from app.cli.output import CommandError, Exit, print_json, print_line, print_text
 from app.conversation.events import Event, ProposalStaged, images_of
 from app.conversation.markdown import markdown_record
 from app.proposals.errors import ProposalError
+from app.proposals.facts import Caller
+from app.proposals.record import Entry
 from app.runtime.workspace import Runtime
+from app.sandbox.changes import ignored_words
 from app.sandbox.kept_versions import kept_versions_of
 from app.storage.errors import NoSuchSession
 from app.storage.pruning import prune
@@ -167,8 +178,7 @@ def log(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
         return verify(runtime, arguments)
     decisions = runtime.sessions.decisions()
-    entries = RecordStore(runtime.database, runtime.name).entries()
-    callers = {(one.proposal, one.count): one.circumstances.caller for one in entries}
+    entries = {(one.proposal, one.count): one for one in RecordStore(runtime.database, runtime.name).entries()}
     if arguments.json:
         print_json(
             [
@@ -180,9 +190,11 @@ def log(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
                     feedback=one.decided.feedback,
                     files=[file.path for file in one.decided.files],
                     origin=OriginLine.of(one.decided.origin) if one.decided.origin else None,
-                    caller=CallerLine(**found.model_dump()) if (found := callers.get(_key(one))) else None,
+                    caller=CallerLine(**caller.model_dump()) if (caller := _caller(entry)) else None,
+                    ignored=IgnoredLine.of(entry.ignored if entry else ()),
                 )
                 for one in decisions
+                for entry in (entries.get(_key(one)),)
             ]
         )
         return Exit.DONE
@@ -193,9 +205,15 @@ def log(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         said = f'  "{" ".join(one.decided.feedback.split())}"' if one.decided.feedback.strip() else ""
         verb = one.decided.decision.replace("_", " ")
         by = f"  {one.decided.origin.name}" if one.decided.origin else ""
-        called = f"  ({found.words})" if (found := callers.get(_key(one))) else ""
-        print_line(f"{_when(one.time)}  {one.decided.proposal}  {verb}{by}  [{files}]{called}{said}")
+        entry = entries.get(_key(one))
+        called = f"  ({caller.words})" if (caller := _caller(entry)) else ""
+        besides = f"  {words}" if (words := ignored_words(entry.ignored if entry else ())) else ""
+        print_line(f"{_when(one.time)}  {one.decided.proposal}  {verb}{by}  [{files}]{besides}{called}{said}")
     return Exit.DONE
+
+
+def _caller(entry: Entry | None) -> Caller | None:
+    return entry.circumstances.caller if entry else None
 
 
 def _key(record: DecisionRecord) -> tuple[str, int]:

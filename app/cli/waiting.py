@@ -22,6 +22,8 @@ def list_proposals(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     for proposal in [] if arguments.json else found:
         print_line(line_of(proposal))
         if proposal.state.waiting:
+            if proposal.ignored:
+                print_line(f"    · {proposal.ignored_words}")
             _print_cautions(proposal)
     return Exit.DONE
 

@@ -8,7 +8,7 @@ from app.images.image import Image
 from app.proposals.attention.reason import Reason
 from app.proposals.facts import UNKNOWN, Circumstances, FileStat, LastDecision, LineComment, Value
 from app.proposals.origin import Origin, OriginKind
-from app.sandbox.changes import WRITTEN, IgnoredPath, listed
+from app.sandbox.changes import IgnoredPath, ignored_words
 from app.workspace.path_rules import trouble_elsewhere
 
 
@@ -297,7 +297,7 @@ class Proposal(Value):
     @property
     def ignored_words(self) -> str:
         """What was written besides, in a line; empty if nothing was."""
-        return f"{WRITTEN}: {listed([each.words for each in self.ignored], 10)}" if self.ignored else ""
+        return ignored_words(self.ignored)
 
     @property
     def on_disk(self) -> bool:

@@ -52,6 +52,7 @@ class Report:
             ("Changes", self.numbers),
             ("From", self.proposal.origin.words),
             ("Staged", when(self.proposal.created)),
+            *([("Note", self.proposal.ignored_words)] if self.proposal.ignored else []),
         )
 
     def entry_of(self, decision: DecisionRecord) -> Entry | None:

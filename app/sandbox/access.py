@@ -1,4 +1,4 @@
-"""What a command may write and see besides the workspace."""
+"""The places outside the workspace that a command may write or see."""
 
 import os
 import sys
@@ -12,28 +12,28 @@ from app.sandbox.mode import CommandPermissions
 from app.sandbox.sockets import hidden_sockets, opened_sockets
 
 DEVICES = tuple(map(Path, ("/proc", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")))
-"""What a program opens for writing that writes no file. Not all of `/dev`: the workspace may lie in `/dev/shm`.
+"""Devices that may be opened for writing, which changes no file.
 
-Not the terminals either: those of the user are among them, and a command could paint over them.
+Not all of `/dev`: the workspace may lie in `/dev/shm`. Not the terminals: a command could write to the user's.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The places outside the workspace that a command sees in a way of its own; all paths are resolved and exist."""
+    """The places outside the workspace that a command sees differently; all paths are resolved and exist."""
 
     writable: tuple[Path, ...]
-    """What the user lets commands write in place; an outer one before those in it."""
+    """Paths that the user lets commands write in place; an outer one before those in it."""
     caches: tuple[Path, ...]
-    """Folders that are seen as they are, with writes going to a layer."""
+    """Folders whose contents are seen, and writes to which go to a layer."""
     temporary: tuple[Path, ...]
-    """Folders in place of which a command sees one of its own."""
+    """Folders in place of which a command sees a private one."""
     shown: tuple[Path, ...]
-    """What lies in one of these and is seen all the same, read-only: the home, and folders of programs."""
+    """Paths in a temporary folder that are seen read-only: the home, and folders of programs."""
     hidden: tuple[Path, ...]
-    """signoff's own folders, and by what other programs are reached."""
+    """signoff's own folders, and sockets of other programs."""
     opened: tuple[Path, ...] = ()
-    """What lies in a hidden or temporary folder and is reached all the same, since the user says so."""
+    """Paths in a hidden or temporary folder that the user lets commands reach."""
 
 
 def access(
@@ -46,21 +46,24 @@ def access(
     """Find these places.
 
     Args:
-        permissions: What the user opens; a path that is named there is never hidden.
+        permissions: The user's configuration; a path in it is never hidden.
         own: signoff's own folders.
-        layered: Caches can have layers here.
-        environment: signoff's own, whose variables say where caches and sockets lie.
+        layered: Whether this system can lay an overlay over caches.
+        environment: signoff's own environment, whose variables name caches and sockets.
     """
     named = {_resolved(Path(each).expanduser()) for each in permissions.writable}
-    writable = sorted(path for path in named if path.exists() and path != Path("/"))
+    # By lexists, for which a path in a folder that this user can't enter is missing: Path.exists() raises.
+    writable = sorted(path for path in named if os.path.lexists(path) and path != Path("/"))
     usual = {_resolved(Path(each)) for each in ("/tmp", "/var/tmp", "/dev/shm", tempfile.gettempdir())}
     kept = {Path("/"), _resolved(Path.home()), *writable}
     temporary = sorted(path for path in usual - kept if path.is_dir())
     programs = {_resolved(Path(each)) for each in environment.get("PATH", "").split(os.pathsep) if each}
     # Of a virtual environment all of it, not only its programs.
-    programs = {path.parent if (path.parent / "pyvenv.cfg").exists() else path for path in programs}
+    programs = {path.parent if os.path.lexists(path.parent / "pyvenv.cfg") else path for path in programs}
     programs.add(_resolved(Path(sys.prefix)))
-    shown = {path for path in (_resolved(Path.home()), *programs) if path.is_dir() and is_below(path, temporary)}
+    shown = {
+        path for path in (_resolved(Path.home()), *programs) if os.path.lexists(path) and is_below(path, temporary)
+    }
     hidden = {_resolved(path) for path in own if os.path.lexists(path)}
     hidden |= set(hidden_sockets(environment, permissions.sockets))
     caches = cache_folders(environment) if layered else []

@@ -1,6 +1,6 @@
 """The caches of package managers and compilers: commands read the user's, and write to a layer that signoff keeps.
 
-What a command wrote to a cache in place, other programs of the user would run or build from. So each cache gets an
+Other programs of the user would run or build from what a command writes to a cache in place. So each cache gets an
 overlay whose upper folder lies in signoff's state folder. It is kept between commands, never merged back, and removed
 when it is too large or too old, and after a restart of the machine (the overlay is mounted without flushing, so a
 power cut could leave torn files in it).
@@ -19,13 +19,13 @@ from pathlib import Path
 from app.sandbox.run_folders import remove_tree
 
 MOST_BYTES = 8 * 1024**3
-"""Bytes that one kept layer may hold before the next command starts with an empty one."""
+"""Bytes of a kept layer above which the next command starts with an empty one."""
 MOST_DAYS = 14
-"""Days that one is kept from when it was made."""
+"""Days after which a kept layer is emptied."""
 _MEASURED_AGAIN = 600.0
-"""Seconds between two measurements of a layer, which walk through all of it."""
+"""Seconds between two measurements of a layer, each of which walks through all of it."""
 CACHE_FOLDER = "caches"
-"""Folder, in that of the runs, of all kept layers: one for each workspace, and in it one for each use."""
+"""Folder of all kept layers, in the folder of the runs: `caches/WORKSPACE/USE`."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _LOCK, _MADE, _BOOT, _MEASURED = "lock", "made", "boot", "measured"
 
@@ -35,11 +35,11 @@ class Cache:
     """A cache of one program."""
 
     variable: str
-    """Environment variable that moves it; empty if there is none."""
+    """Environment variable with its path; empty if there is none."""
     default: str
-    """Where it lies unless the variable says otherwise; `~` is the home."""
+    """Its path without the variable; `~` is the home."""
     inner: tuple[str, ...] = ("",)
-    """The folders in it that hold what was downloaded or built: the rest may hold settings and programs."""
+    """The folders in it with downloads and builds: the others may hold settings and programs."""
 
 
 CACHES = (
@@ -71,12 +71,15 @@ CACHES = (
 
 
 def cache_folders(environment: Mapping[str, str]) -> list[Path]:
-    """The resolved paths of the user's caches that exist, without those that lie in another one."""
+    """The resolved paths of the user's caches that exist, without those inside another one."""
     found = set()
     for cache in CACHES:
         place = Path(environment.get(cache.variable) or cache.default).expanduser()
-        found |= {Path(os.path.realpath(place / each)) for each in cache.inner}
-    existing = sorted(path for path in found if path.is_dir() and path not in (Path("/"), Path.home()))
+        for each in cache.inner:
+            # Not by Path.is_dir(), which raises where this user can't enter a folder above.
+            if os.path.isdir(place / each):  # noqa: PTH112
+                found.add(Path(os.path.realpath(place / each)))
+    existing = sorted(found - {Path("/"), Path.home()})
     return [path for path in existing if not any(path != other and path.is_relative_to(other) for other in existing)]
 
 
@@ -84,22 +87,24 @@ def cache_variables(made: str, environment: Mapping[str, str], layered: Collecti
     """Variables that move every cache without a layer into a folder that commands may write.
 
     Args:
-        made: That folder, as the command sees it.
-        environment: What moves a cache already.
-        layered: The caches over which a layer lies.
+        made: Path of that folder in the command's namespace.
+        environment: Variables that move a cache already.
+        layered: The caches with a layer.
     """
     moved = {}
     for cache in CACHES:
+        if not cache.variable:
+            continue
         place = Path(environment.get(cache.variable) or cache.default).expanduser()
         inner = [Path(os.path.realpath(place / each)) for each in cache.inner]
-        if cache.variable and not all(any(path.is_relative_to(each) for each in layered) for path in inner):
+        if not all(any(path.is_relative_to(each) for each in layered) for path in inner):
             moved[cache.variable] = f"{made}/{cache.default.removeprefix('~/').lstrip('.').replace('/', '-')}"
     return moved
 
 
 @dataclass(frozen=True, slots=True)
 class CacheLayers:
-    """The folders behind the caches that one command sees."""
+    """The folders behind the overlays over the caches of one command."""
 
     folder: Path
 
@@ -109,7 +114,7 @@ class CacheLayers:
         return self.folder / _MADE
 
     def upper(self, cache: Path) -> Path:
-        """Upper folder of the overlay over one cache; it is made if it is not there. Raises OSError."""
+        """Upper folder of the overlay over one cache; it is made if it is missing. Raises OSError."""
         name = hashlib.sha256(os.fsencode(cache)).hexdigest()[:16]
         upper = self.folder / name
         if not upper.is_dir():
@@ -118,7 +123,7 @@ class CacheLayers:
         return upper
 
     def work(self) -> Path:
-        """A new work folder for an overlay: a volatile one can't be used twice. Raises OSError."""
+        """Make a work folder for an overlay; a volatile overlay can't use one twice. Raises OSError."""
         return Path(tempfile.mkdtemp(prefix="work-", dir=self.folder))
 
     def clear_work(self) -> None:
@@ -128,16 +133,16 @@ class CacheLayers:
 
 
 def fresh_layers(folder: Path) -> CacheLayers:
-    """Layers in a new folder, to be thrown away with it. Raises OSError."""
+    """Layers in a new folder, which the caller removes. Raises OSError."""
     (folder / _MADE).mkdir(parents=True)
     return CacheLayers(folder)
 
 
 @contextmanager
 def kept_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers]:
-    """The layers that are kept in a folder; while somebody else uses them, fresh ones in `fallback`.
+    """The layers that are kept in a folder; while another command uses them, empty ones in `fallback`.
 
-    The kernel lets an upper folder serve one mount at a time, so there is a lock.
+    The kernel allows one mount of an upper folder at a time; a file lock ensures that.
 
     Raises:
         OSError: The folder can't be made.
@@ -151,7 +156,7 @@ def kept_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers]:
             yield fresh_layers(fallback)
             return
         layers = CacheLayers(folder)
-        if _is_spent(folder):
+        if _is_outdated(folder):
             _empty(folder)
         layers.clear_work()
         layers.made.mkdir(exist_ok=True)
@@ -164,14 +169,14 @@ def kept_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers]:
 
 
 def prune_layers(folder: Path, *, everything: bool) -> int:
-    """Remove kept layers that nobody uses: those that are spent, or all; returns the bytes that were freed."""
+    """Empty kept layers that no command uses: the outdated ones, or all; returns the bytes that were freed."""
     freed = 0
     for each in folder.glob("*/*"):
         with suppress(OSError):
             lock = os.open(each / _LOCK, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if everything or _is_spent(each):
+                if everything or _is_outdated(each):
                     freed += _size(each)
                     _empty(each)
             finally:
@@ -179,8 +184,8 @@ def prune_layers(folder: Path, *, everything: bool) -> int:
     return freed
 
 
-def _is_spent(folder: Path) -> bool:
-    """Whether a layer is too old or too large, or from before a restart of the machine."""
+def _is_outdated(folder: Path) -> bool:
+    """Whether a layer is too old, too large, or from before a restart of the machine."""
     try:
         boot = folder / _BOOT
         if boot.read_text() != _boot_id() or time.time() - boot.stat().st_mtime > MOST_DAYS * 86_400:
@@ -202,7 +207,7 @@ def _boot_id() -> str:
 
 
 def _size(folder: Path) -> int:
-    """Bytes on disk of all that is in a folder."""
+    """Bytes on disk of all files in a folder."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:

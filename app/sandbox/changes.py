@@ -85,7 +85,12 @@ class IgnoredPath:
 
 
 WRITTEN = "also written, ignored by git"
-"""What is said before a list of such paths."""
+"""Words before a list of such paths."""
+
+
+def ignored_words(ignored: Sequence[IgnoredPath], most: int = 10) -> str:
+    """`also written, ignored by git: a.log; node_modules/, 312 files`; empty if nothing was."""
+    return f"{WRITTEN}: {listed([each.words for each in ignored], most)}" if ignored else ""
 
 
 def listed(words: Sequence[str], most: int = 3) -> str:

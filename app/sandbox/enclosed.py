@@ -17,7 +17,9 @@ GRACE = 1.0
 """Seconds between asking processes to end and killing them; signoff itself may be given no more than two."""
 ENDING = 15.0
 """Seconds in which the watcher has ended all, also of a program that starts others without end."""
-ENTER = Path(__file__).with_name("enter.py")
+_ENTER = Path(__file__).with_name("enter.py")
+_LOADER = f"import sys; sys.path.append({str(_ENTER.parent)!r}); from enter import main; sys.exit(main(sys.argv[1:]))"
+"""Imports `enter.py`, so that Python keeps its bytecode: as a script it would be compiled anew for each command."""
 
 
 class StepFailed(StartFailed):
@@ -27,6 +29,18 @@ class StepFailed(StartFailed):
         """Name the step and the error number."""
         super().__init__(f"{step}: {os.strerror(number)}" if number else step)
         self.step = step
+
+
+def enter_command(report: int, steps: Sequence[str], program: Sequence[str]) -> list[str]:
+    """The command line that takes the steps of `enter.py` and runs a program.
+
+    Args:
+        report: Descriptor to which its report goes.
+        steps: As its arguments.
+        program: The absolute path of the program, and its arguments.
+    """
+    # Without the user's site, without the environment's wishes: it starts in a few milliseconds.
+    return [sys.executable, "-I", "-S", "-c", _LOADER, str(report), str(os.getpid()), *steps, "--", *program]
 
 
 async def run_enclosed(
@@ -55,12 +69,10 @@ async def run_enclosed(
         StartFailed: There is no such program.
     """
     reader, writer = os.pipe()
-    # Without the user's site, without the environment's wishes: it starts in a few milliseconds.
-    around = [sys.executable, "-I", "-S", str(ENTER), str(writer), str(os.getpid())]
     try:
         try:
             started = await run_process(
-                [*around, *limits.steps(), *steps, "--", *program],
+                enter_command(writer, [*limits.steps(), *steps], program),
                 folder=Path("/"),
                 environment=environment,
                 seconds=seconds,

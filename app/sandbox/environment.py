@@ -1,14 +1,14 @@
-"""The environment that programs run in under signoff: an allow-list of the user's, without what looks like a secret.
+"""The environment of programs that signoff runs: an allow-list of the user's variables, without secrets.
 
-A variable that is not known can lead to a program that acts for the user (an editor's or a terminal's socket), or
-hold a key. What a command needs besides, the user names in `command_environment`.
+An unknown variable can lead to a program that acts for the user (the socket of an editor or a terminal), or hold a
+key. The user names further variables for commands in `command_environment`.
 """
 
 import re
 from collections.abc import Collection, Mapping
 
 MARKER = "SIGNOFF_COMMAND_ID"
-"""Variable that every process of one command inherits, by which strays are found."""
+"""Variable that every process of a command inherits, by which processes that it left running are found."""
 
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|AUTH_?KEY|_KEY$|_PAT$|_PW$|^PG_?PASS"
@@ -20,7 +20,7 @@ _SECRET_VALUE = re.compile(
     r"|^(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA|eyJ[\w-]+\.eyJ)\w|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
 OWN_KEYS = frozenset({"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "SIGNOFF_API_KEY"})
-"""What signoff itself takes from the environment to talk to endpoints."""
+"""Variables with the keys of signoff's own endpoints, which no program gets."""
 _NO_SECRETS = frozenset({"XDG_SESSION_ID", "PWD", "OLDPWD"})
 _NAMES = frozenset(
     {
@@ -67,7 +67,7 @@ _PLAIN = {
     "MANPAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
 }
-"""Keeps programs from colouring, paging and asking."""
+"""Settings that stop programs from printing colours, starting a pager, and asking questions."""
 
 
 def command_environment(environment: Mapping[str, str], marker: str, named: Collection[str] = ()) -> dict[str, str]:
@@ -83,7 +83,7 @@ def command_environment(environment: Mapping[str, str], marker: str, named: Coll
 
 
 def own_program_environment(environment: Mapping[str, str], marker: str) -> dict[str, str]:
-    """The variables for a program that the user has set up, such as a hook: it may show notifications, too."""
+    """The variables for a program that the user has set up, such as a hook: it may also show notifications."""
     return command_environment(environment, marker, _DESKTOP)
 
 
@@ -97,12 +97,12 @@ def _is_passed(name: str, value: str, named: Collection[str]) -> bool:
 
 
 def without_own_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables for a program that may need the user's other secrets: git asks helpers that take a token."""
+    """The variables for a program that may need the user's other secrets, such as git with a credential helper."""
     return {name: value for name, value in environment.items() if name not in OWN_KEYS}
 
 
 def with_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables with which git neither writes nor takes every file of an overlay for a changed one."""
+    """Add settings by which git doesn't write the index, and doesn't take each file of an overlay for changed."""
     count = environment.get("GIT_CONFIG_COUNT", "0")
     number = int(count) if count.isdecimal() else 0
     return {

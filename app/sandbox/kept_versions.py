@@ -1,4 +1,4 @@
-"""What commands have made of ignored files and could not be written: kept for the user, for a while."""
+"""The versions of ignored files that commands made and that could not be written back, kept for some weeks."""
 
 import hashlib
 import os
@@ -14,25 +14,25 @@ from pathlib import Path
 from app.sandbox.run_folders import remove_tree
 
 MOST_BYTES = 1024**3
-"""Of all that is kept of one workspace; the newest stays, whatever its size."""
+"""Bytes that are kept for one workspace; the newest folder stays, whatever its size."""
 LONGEST = 30 * 86_400.0
 """Seconds for which anything is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptVersions:
-    """Of one workspace: a folder for each command, with the files at their workspace paths."""
+    """The versions of one workspace: a folder for each command, with the files at their workspace paths."""
 
     folder: Path
 
     def new_folder(self) -> Path:
-        """A folder for one more command; what is too old or too much goes. Raises OSError."""
+        """Make a folder for a command, and remove those that are too old or too large. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._bound()
         return Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=self.folder))
 
     def folders(self) -> list[tuple[float, int, Path]]:
-        """When each was made (Unix time), how many bytes it holds, and where it is; the newest first."""
+        """The time (Unix), size in bytes and path of each folder; the newest first."""
         found = []
         with suppress(OSError):
             for each in self.folder.iterdir():
@@ -41,7 +41,7 @@ class KeptVersions:
         return sorted(found, reverse=True)
 
     def prune(self, before: float) -> int:
-        """Remove those made before a moment (Unix time); returns how many."""
+        """Remove folders made before a time (Unix); returns how many."""
         old = [place for made, _, place in self.folders() if made < before]
         for place in old:
             remove_tree(place)
@@ -57,7 +57,7 @@ class KeptVersions:
 
 
 def kept_versions_of(root: Path, folder: Path) -> KeptVersions:
-    """Those of a workspace, below a folder for those of all."""
+    """The kept versions of a workspace, in a folder for those of all workspaces."""
     return KeptVersions(folder / hashlib.sha256(os.fsencode(root)).hexdigest()[:16])
 
 
@@ -66,13 +66,13 @@ def keep(source: Path, folder: Path, path: str) -> None:
     place = folder / path
     number = 1
     while os.path.lexists(place):
-        # What was taken out of the workspace meanwhile can be of the same path.
+        # A replaced file of the workspace can be kept at the same path.
         number += 1
         place = folder / f"{path}.{number}"
     place.parent.mkdir(parents=True, exist_ok=True)
     mode = source.lstat().st_mode
     if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
-        # Of what nobody may read nobody has anything.
+        # The user has to be able to read it.
         source.chmod(stat.S_IMODE(mode) | (stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR))
     shutil.move(source, place)
 

@@ -1,7 +1,7 @@
 """The steps of `enter.py` by which a command sees the workspace with a layer over it, and can write little else.
 
-Mounts are made from the outermost path inwards. Whatever a later mount shows is opened first, since an earlier one
-may cover it: the workspace may lie in `/tmp`, in place of which a command sees a folder of its own.
+Mounts are made from the outermost path inwards. The source of each is opened before the first one, since that may
+cover it: the workspace may lie in `/tmp`, in place of which a command sees a private folder.
 """
 
 import os
@@ -18,7 +18,7 @@ from app.sandbox.own_process import can_block_abstract_sockets
 from app.workspace.git import repository
 
 MADE_CACHES = "/tmp/.signoff-caches"
-"""Where a command sees the folder of caches that the user does not have, and of bytecode."""
+"""Path at which a command sees the folder for bytecode, and for caches that the user doesn't have."""
 _SHARED_MEMORY = Path("/dev/shm")
 _MOUNTS = Path("/proc/self/mountinfo")
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
@@ -33,18 +33,18 @@ class LayerFolders:
     upper: Path
     """Upper folder of the overlay over the workspace."""
     temporary: Path
-    """Folder of what a command sees in place of the temporary folders."""
+    """Parent of the private folders that a command sees in place of the temporary folders."""
     caches: CacheLayers
 
 
 def mount_steps(root: Path, folders: LayerFolders, access: Access, keeping: Keeping) -> list[str]:
-    """All steps, in a mount namespace.
+    """The steps that set up a mount namespace for a command.
 
     Args:
-        root: The workspace; resolved.
-        folders: What the mounts are made of.
-        access: What else may be written or seen.
-        keeping: Judges what is mounted in the workspace.
+        root: The resolved path of the workspace.
+        folders: The folders behind the mounts.
+        access: The places outside the workspace that a command may write or see.
+        keeping: Tells which mounts inside the workspace are ignored, and so writable.
 
     Raises:
         OSError: A folder can't be made.
@@ -66,11 +66,11 @@ class _Mount:
     target: Path
     step: tuple[str, ...]
     sources: tuple[Path, ...] = ()
-    """What must be opened before anything is mounted."""
+    """Paths to open before anything is mounted."""
 
 
 def _mounts(root: Path, folders: LayerFolders, access: Access, keeping: Keeping) -> Iterator[_Mount]:
-    # A new one each time: to the kernel a volatile one that was in use looks like that of a crash.
+    # New each time: the kernel refuses a used work folder of a volatile overlay, as after a crash.
     work = Path(tempfile.mkdtemp(prefix="work-", dir=folders.run))
     yield _Mount(root, ("overlay", str(root), str(folders.upper), str(work)), (root, folders.upper, work))
     for mounted in mounts_below(root):
@@ -91,7 +91,7 @@ def _mounts(root: Path, folders: LayerFolders, access: Access, keeping: Keeping)
             yield _shown(path, "read-only")
     for protected in (root, *repositories, *access.hidden):
         for above in protected.parents:
-            # A folder above could be moved away with all that is in it; a place where something is mounted can't.
+            # A command could move a folder above away, with all that is in it; a mount point it can't.
             if any(above != each and above.is_relative_to(each) for each in access.writable):
                 yield _shown(above, "writable")
     for inside in _read_only_inside(root):
@@ -149,7 +149,7 @@ def _git_folders(root: Path) -> list[Path]:
 
 
 def _read_only_inside(root: Path) -> list[str]:
-    """What git keeps in the workspace, by workspace path: its hooks and settings run whatever stands in them."""
+    """The workspace paths of git's folders in it: what is written there, such as hooks and settings, is run."""
     found = {path.relative_to(root).as_posix() for path in _git_folders(root) if path.is_relative_to(root)}
     entry = root / ".git"
     if os.path.lexists(entry) and not entry.is_symlink():
@@ -169,5 +169,5 @@ def mounts_below(root: Path) -> list[str]:
         point = Path(os.fsdecode(_ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), line.split(b" ")[4])))
         if point != root and point.is_relative_to(root):
             found.add(point.relative_to(root).as_posix())
-    # What is mounted inside of another one comes with it.
+    # A mount inside another one is bound with it.
     return sorted(path for path in found if not any(path.startswith(f"{other}/") for other in found))

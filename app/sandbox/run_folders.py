@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
 import time
@@ -56,9 +57,21 @@ def clear_left_over(parent: Path) -> None:
 
 def remove_tree(folder: Path) -> None:
     """Remove a folder whatever its permissions say: those of the kernel's own folders, or a command's."""
-    with suppress(OSError, RecursionError):
-        shutil.rmtree(folder)
-        return
+    for unlock in (False, True):
+        with suppress(OSError, RecursionError):
+            if unlock:
+                _unlock(folder)
+            shutil.rmtree(folder)
+            return
     # Folders in folders without end are too much for Python, and for the longest path that the system takes.
     for words in (["/bin/chmod", "-R", "u+rwx"], ["/bin/rm", "-rf"]):
         subprocess.run([*words, "--", folder], stderr=subprocess.DEVNULL, check=False)
+
+
+def _unlock(folder: Path) -> None:
+    """Let this user list and write a folder and all folders in it."""
+    folder.chmod(stat.S_IRWXU)
+    for place, names, _ in os.walk(folder):
+        for inner in (Path(place, name) for name in names):
+            if not inner.is_symlink():
+                inner.chmod(stat.S_IRWXU)

@@ -1,4 +1,4 @@
-"""Chooses, once for a workspace, how commands run on it, and opens the runs."""
+"""Finds out how commands can run on a workspace, on a layer or in place, and opens the runs."""
 
 import asyncio
 import hashlib
@@ -21,20 +21,30 @@ from app.sandbox.kept_versions import kept_versions_of
 from app.sandbox.limits import Limits, limits
 from app.sandbox.mode import CommandPermissions, ProbeResult, Run, SandboxMode
 from app.sandbox.mounting import MADE_CACHES, LayerFolders
-from app.sandbox.overlay_run import OverlayRun
 from app.sandbox.own_process import can_filter, confine_steps, landlock_version
 from app.sandbox.process import StartFailed
 from app.sandbox.run_folders import clear_left_over, run_folder
 from app.sandbox.sockets import opened_variables
 from app.sandbox.standing_layer import StandingLayer
 from app.sandbox.uncancelled import to_its_end
+from app.sandbox.written_layer import OverlayRun
 from app.workspace.paths import Workspace
 
 _NO_PERMISSIONS = CommandPermissions()
 
 
 class Sandbox:
-    """Of one workspace; to be used on one event loop."""
+    """Runs the commands of one workspace; used on one event loop.
+
+    Args:
+        workspace: The workspace.
+        state: A folder for the files of runs, and for the layers over caches.
+        own: signoff's own folders, which are hidden from commands.
+        permissions: What the user opens to commands.
+        modes: The modes to choose from; in place is always possible.
+        kept: A folder for versions of ignored files that can't be written back; by default one in `state`.
+        bounds: Limits of the memory and the processes of each program; by default those of `limits`.
+    """
 
     def __init__(
         self,
@@ -47,17 +57,6 @@ class Sandbox:
         kept: Path | None = None,
         bounds: Limits | None = None,
     ) -> None:
-        """Nothing is tried yet.
-
-        Args:
-            workspace: Whose commands.
-            state: A folder for what exists as long as a run, and for the layers over caches.
-            own: signoff's own folders, which no command sees.
-            permissions: What the user opens to commands.
-            modes: What may be chosen from; in place is always possible.
-            kept: A folder for versions of ignored files that are not written; without it one in `state`.
-            bounds: Of the memory and the processes of each program; the usual if not given.
-        """
         self._workspace = workspace
         # Resolved, since Landlock's rules in place must not end at a link on the way.
         self._state = Path(os.path.realpath(state))
@@ -75,7 +74,7 @@ class Sandbox:
         """Removes the temporary folder of the session's commands."""
 
     async def probe(self) -> ProbeResult:
-        """How commands run here; found out when first asked."""
+        """How commands run here; found out at the first call."""
         async with self._probing:
             if self._probed is None:
                 await asyncio.to_thread(self._clear)
@@ -84,12 +83,12 @@ class Sandbox:
 
     @asynccontextmanager
     async def open(self, pending: Pending, *, keep: bool = False) -> AsyncIterator[Run]:
-        """The workspace with these changes over it; what is not read or written through is gone at the end.
+        """The workspace with pending changes over it; at the end, changes that were not read are removed.
 
         Args:
-            pending: What lies over the workspace.
-            keep: What runs sees what an earlier command of the session has written to the temporary folder, and an
-                earlier one of this workspace to the caches, and leaves what it writes there to later ones.
+            pending: The pending changes.
+            keep: Use the temporary folder of the session's commands, and the layers over caches of this workspace's
+                commands, so that programs see what earlier ones wrote there; else both are new and empty.
 
         Raises:
             OSError: There is no room for it.
@@ -108,9 +107,9 @@ class Sandbox:
         """A layer for a program that runs for long; only where commands run on an overlay.
 
         Args:
-            name: Of the program: its writes to caches are kept for the next one of this name.
-            writable: What else this program may write outside the workspace.
-            environment: Of which it gets what commands get.
+            name: Its name: the next program of this name sees what it has written to caches.
+            writable: Further paths outside the workspace that it may write.
+            environment: The variables from which it gets those that commands get.
 
         Raises:
             OSError: There is no room for it.
@@ -118,8 +117,8 @@ class Sandbox:
         async with self._folders(f"server-{name}") as folders:
             may = self._access(writable)
             variables = self._variables(may, MADE_CACHES, environment, bytecode=True)
-            layer = StandingLayer(self._workspace, folders, may, variables, self.kept)
-            await to_its_end(asyncio.to_thread(layer.prepare))
+            layer = StandingLayer(self._workspace, folders, may, variables, self.kept, self.limits, {})
+            await to_its_end(asyncio.to_thread(layer.fill))
             yield layer
 
     @asynccontextmanager
@@ -141,13 +140,13 @@ class Sandbox:
             named = self._access(writable).writable
             kept = [path for path in named if not root.is_relative_to(path) and not path.is_relative_to(root)]
             places = (*kept, *self._places(folders))
-            # The user has chosen the program: it may talk to others.
+            # The user has chosen the program: it may use sockets.
             steps = confine_steps(places, DEVICES, self._unreadable, sockets=True)
             yield steps, self._confined_variables(folders, environment)
 
     @property
     def _unreadable(self) -> tuple[Path, ...]:
-        """What a program in no namespace may not read: signoff's own folders, but for what it may write there."""
+        """Paths that a program without a namespace may not read: signoff's own folders."""
         return tuple(Path(os.path.realpath(path)) for path in self._own if path.exists())
 
     @asynccontextmanager
@@ -171,14 +170,17 @@ class Sandbox:
                     await to_its_end(asyncio.to_thread(guard.restore, keeping))
 
     def put_back(self, *, patient: bool = True) -> str:
-        """Put back what a command in place has changed that was cut off; a line for the user if there was one.
+        """Put back the changes of a command in place that was killed with signoff; returns a line for the user.
 
         Args:
-            patient: Wait for one that is just ending.
+            patient: Wait for a command that is just ending.
+
+        Returns:
+            The line, empty if there was none.
 
         Raises:
-            Busy: It is running.
-            OSError: The disk would not.
+            Busy: A command is running.
+            OSError: The files can't be written.
         """
         return self._guard().left_over(lambda pending: Keeping(self._workspace, pending), patient=patient)
 
@@ -190,8 +192,8 @@ class Sandbox:
         async with self._folders("commands" if keep else "", keep=keep) as folders:
             may = self._access()
             variables = self._variables(may, MADE_CACHES, os.environ, bytecode=keep)
-            run = OverlayRun(self._workspace, folders, may, variables, pending, self.kept, self.limits)
-            await to_its_end(asyncio.to_thread(run.prepare))
+            run = OverlayRun(self._workspace, folders, may, variables, self.kept, self.limits, pending)
+            await to_its_end(asyncio.to_thread(run.fill))
             yield run
 
     @asynccontextmanager
@@ -199,8 +201,8 @@ class Sandbox:
         """The folders of a run, as long as it takes.
 
         Args:
-            kept: The name under which its caches are kept; empty if they are not.
-            keep: Its temporary folder is that of the session's commands.
+            kept: The name under which its layers over caches are kept; empty for new ones.
+            keep: Use the temporary folder of the session's commands.
         """
         with ExitStack() as stack:
             folders = await to_its_end(asyncio.to_thread(self._make_folders, stack, kept, keep))
@@ -239,10 +241,10 @@ class Sandbox:
         """The environment of a command, without its marker.
 
         Args:
-            may: What it may write and see.
-            made: The folder of caches without a layer, as the command sees it.
-            environment: Of which it gets what commands get.
-            bytecode: Python keeps what it compiles there. Else it reads what lies beside the sources.
+            may: The places that it may write and see.
+            made: Path of the folder for caches without a layer in the command's namespace.
+            environment: The variables to choose from.
+            bytecode: Have Python keep bytecode in that folder; else it reads the bytecode beside the sources.
         """
         named = (*self.permissions.variables, *opened_variables(self.permissions.sockets))
         variables = with_git_settings(command_environment(environment, "", named))
@@ -258,11 +260,11 @@ class Sandbox:
 
     @staticmethod
     def _places(folders: LayerFolders) -> tuple[Path, ...]:
-        """What a program may write that is on no layer."""
+        """The folders of a run that a program may write in place."""
         return folders.temporary, folders.caches.made
 
     def _clear(self) -> None:
-        """Remove what runs that died have left, and layers over caches that are too old or too large."""
+        """Remove the folders of runs that were killed, and layers over caches that are too old or too large."""
         clear_left_over(self._state)
         prune_layers(self._state / CACHE_FOLDER, everything=False)
 
@@ -299,4 +301,4 @@ _WHY_NOT = {
     "overlay": "the system does not let users mount an overlay here",
     "start": "the system does not let users mount a /proc of their own",
 }
-"""By the step that was refused."""
+"""Reasons by the step of `enter.py` that the system refused."""

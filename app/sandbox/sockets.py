@@ -1,8 +1,8 @@
-"""Sockets and files by which programs of the user are reached that act for whoever asks, kept from commands.
+"""Hides the sockets of programs that act for the user from commands.
 
-A command that can type into the user's display, terminal or editor, or ask a bus or a container daemon, could write
-what nobody signed. So these places are hidden from commands: those that are known by name, those that the environment
-names, and every socket of the user's that the kernel lists. `command_sockets` opens single ones.
+A command that can type into the user's display, terminal or editor, or call a bus or a container daemon, could change
+files without a review. So these paths are hidden from commands: those that are known by name, those that the
+environment names, and every socket of the user that the kernel lists. `command_sockets` opens single ones.
 """
 
 import os
@@ -23,9 +23,9 @@ class Service:
     """A kind of program that acts for the user, as `command_sockets` names it."""
 
     variables: tuple[str, ...]
-    """Environment variables that say where it listens, or let a program in."""
+    """Environment variables with its address, or with a key to it."""
     places: tuple[str, ...] = ()
-    """Where it listens when no variable says so: `~` is the home, `{user}` the user's number."""
+    """Its usual paths: `~` is the home, `{user}` the user's number."""
 
 
 SERVICES: Mapping[str, Service] = {
@@ -48,7 +48,7 @@ SERVICES: Mapping[str, Service] = {
     "vscode": Service(("VSCODE_IPC_HOOK", "VSCODE_IPC_HOOK_CLI", "VSCODE_GIT_IPC_HANDLE")),
     "wsl": Service(("WSL_INTEROP",), ("/run/WSL",)),
 }
-"""Every service that can be opened by its name."""
+"""The services that `command_sockets` can name."""
 
 _FOLDERS = (
     *("/run/user/{user}", "/run/systemd/private", "/run/snapd.socket", "/run/libvirt"),
@@ -61,8 +61,8 @@ def hidden_sockets(environment: Mapping[str, str], opened: Sequence[str]) -> lis
     """The resolved paths of existing sockets, and of folders of sockets, that a command must not reach.
 
     Args:
-        environment: signoff's own environment, whose variables say where programs listen.
-        opened: What the user lets commands reach: names of `SERVICES`, or absolute paths.
+        environment: signoff's own environment, whose variables name sockets.
+        opened: Sockets that the user opens to commands: names of `SERVICES`, or absolute paths.
     """
     found = [*_expanded(_FOLDERS), *_named_by(environment, _VARIABLES), *_sockets_of_user()]
     for service in SERVICES.values():
@@ -72,11 +72,11 @@ def hidden_sockets(environment: Mapping[str, str], opened: Sequence[str]) -> lis
 
 
 def opened_sockets(environment: Mapping[str, str], opened: Sequence[str]) -> list[Path]:
-    """The resolved paths of what the user lets commands reach, as far as they exist."""
+    """The resolved paths of the sockets that the user opens to commands, as far as they exist."""
     found: list[Path] = []
     for name in opened:
         if service := SERVICES.get(name):
-            # The folder that holds everything is not opened for a single socket in it.
+            # The runtime folder holds the sockets of all services, and is not opened for one of them.
             named = (each for each in service.variables if each != "XDG_RUNTIME_DIR")
             found += [*_named_by(environment, named), *_expanded(service.places)]
         else:
@@ -85,7 +85,7 @@ def opened_sockets(environment: Mapping[str, str], opened: Sequence[str]) -> lis
 
 
 def opened_variables(opened: Iterable[str]) -> frozenset[str]:
-    """The variables that a command gets because the user opened these services."""
+    """The variables that commands get with these opened services."""
     return frozenset(variable for name in opened if name in SERVICES for variable in SERVICES[name].variables)
 
 
@@ -102,12 +102,12 @@ def _named_by(environment: Mapping[str, str], variables: Iterable[str]) -> list[
             found.append(Path(match[1]))
         elif value and "/" not in value and (folder := environment.get("XDG_RUNTIME_DIR")):
             found.append(Path(folder) / value)
-    # No program listens on these, and hiding them would hide everything.
+    # A variable can name one of these by mistake; hiding it would hide everything in it.
     return [path for path in found if path not in (Path("/"), Path.home(), Path("/run"), Path("/tmp"))]
 
 
 def _sockets_of_user() -> list[Path]:
-    """Every path on which a program of this user listens, wherever it lies."""
+    """The path of every socket on which a program of this user listens."""
     try:
         lines = _SOCKET_TABLE.read_bytes().splitlines()[1:]
     except OSError:

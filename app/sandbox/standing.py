@@ -1,14 +1,13 @@
-"""A program that runs for long, with pipes to it; nothing of it is left when it is ended, or when signoff ends."""
+"""Starts programs that run for long, with pipes to them, and ends them with all that they have started."""
 
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from app.sandbox.enclosed import ENTER, StepFailed, end_enclosed
+from app.sandbox.enclosed import StepFailed, end_enclosed, enter_command
 from app.sandbox.environment import MARKER
 from app.sandbox.limits import Limits
 from app.sandbox.process import StartFailed
@@ -16,13 +15,13 @@ from app.sandbox.process_tree import PLATFORM, end_tree, kill_strays
 from app.sandbox.uncancelled import to_its_end
 
 PIPE_LIMIT = 64 * 1024
-"""Bytes of its output that wait to be read; with more it has to wait itself."""
+"""Bytes of its output that are buffered; with more, its writes block."""
 PATIENCE = 5.0
-"""Seconds in which a layer is mounted again, or a program stands still, which takes a millisecond."""
+"""Seconds to wait for a layer to be remounted, or a program to stand still; usually a millisecond."""
 
 
 class StandingProcess:
-    """One such program."""
+    """A running program, and the pipes to it."""
 
     def __init__(
         self, process: asyncio.subprocess.Process, marker: str, report: asyncio.StreamReader | None, limits: Limits
@@ -36,19 +35,19 @@ class StandingProcess:
 
     @property
     def pid(self) -> int:
-        """The process that signoff started, around which the others are."""
+        """The process that signoff started, the ancestor of all others of the program."""
         return self._process.pid
 
     async def look_anew(self) -> None:
-        """Have the program see its layer as it is now. Raises OSError where it has ended, or the system will not."""
+        """Remount the program's layer, so that it sees the current files. Raises OSError, also if it has ended."""
         await self._ask(signal.SIGUSR2, b"fresh")
 
     @asynccontextmanager
     async def still(self) -> AsyncIterator[None]:
-        """Have nothing of the program run meanwhile, so that what it has written stays what it is while it is read.
+        """Stop all processes of the program meanwhile, so that its files don't change while they are read.
 
         Raises:
-            OSError: It has ended, or does not stand still.
+            OSError: It has ended, or can't be stopped.
         """
         await to_its_end(self._ask(signal.SIGRTMIN, b"still"))
         try:
@@ -58,14 +57,14 @@ class StandingProcess:
                 await to_its_end(self._ask(signal.SIGRTMIN + 1, b"going"))
 
     async def _ask(self, number: int, word: bytes) -> None:
-        """Send what is around the program a signal, and wait for its answer. Raises OSError."""
+        """Send a signal to the watcher of `enter.py`, and wait for its answer. Raises OSError."""
         if self._report is None or self._process.returncode is not None:
             raise ProcessLookupError("it has ended")
         os.kill(self._process.pid, number)
         try:
             told = (await asyncio.wait_for(self._report.readline(), PATIENCE)).split()
         except TimeoutError as error:
-            raise TimeoutError("what is around it does not answer") from error
+            raise TimeoutError("its watcher does not answer") from error
         if len(told) != 2 or told[0] != word:
             raise ProcessLookupError("it has ended")
         if code := int(told[1]):
@@ -74,18 +73,18 @@ class StandingProcess:
     async def end(self) -> None:
         """End all of it; it may have ended."""
         if not self.stdin.transport.is_closing():
-            # What it has not read yet is of no use to anyone.
+            # It need not read its input to the end.
             self.stdin.transport.abort()
         if PLATFORM == "linux":
             await end_enclosed(self._process)
             if (self._process.returncode or 0) < 0:
-                # The watcher was killed, which the program itself can do where it is in no namespace.
+                # Without a namespace, the program itself can kill the watcher.
                 await asyncio.to_thread(kill_strays, self._marker)
         else:
             await end_tree(self._process, self._marker)
 
     async def drain(self) -> None:
-        """Read what is left of its output, to no end but that of the pipes; it has ended, and nobody else reads."""
+        """Read and discard the rest of its output; it has ended, and nobody else reads."""
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 for pipe in (self.stdout, self.stderr):
@@ -93,7 +92,7 @@ class StandingProcess:
                         continue
 
     async def ended(self) -> str:
-        """Why it has ended, in words; waits for it."""
+        """Wait for its end; returns the reason in words."""
         code = await self._process.wait()
         if self._report is None:
             return f"exit code {code}"
@@ -114,11 +113,11 @@ async def start_standing(
     """Start a program.
 
     Args:
-        steps: Of `enter.py`, where that works; without any it runs as any other.
+        steps: The steps of `enter.py`; without any it runs without a namespace.
         program: The absolute path of the program, and its arguments.
-        folder: Where.
+        folder: The folder to run it in.
         environment: All of its variables, the marker among them.
-        limits: Of its memory and its processes.
+        limits: Limits of its memory and its processes.
 
     Raises:
         StartFailed: The system would not start it.
@@ -130,14 +129,13 @@ async def start_standing(
     report = asyncio.StreamReader()
     pipe = os.fdopen(reader, "rb", buffering=0)
     try:
-        # Before it is started: from there on nothing may come between it and who ends it.
+        # Before the start: an error after it would leave a program that nobody ends.
         connecting = asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(report), pipe)
         await connecting
-        around = [sys.executable, "-I", "-S", str(ENTER), str(writer), str(os.getpid())]
-        enclosed = [*around, *limits.steps(), *steps, "folder", str(folder), "--", *program]
+        enclosed = enter_command(writer, [*limits.steps(), *steps, "folder", str(folder)], program)
         process = await _start(enclosed, Path("/"), environment, (writer,))
     finally:
-        # Where nothing was started this was the last to hold it, and whoever reads lets go at its end.
+        # If nothing was started this closes the pipe, and the reader sees its end.
         os.close(writer)
     return StandingProcess(process, marker, report, limits)
 

@@ -1,10 +1,10 @@
-"""Writes the ignored part of a layer to the workspace, but for what somebody else has changed or opened meanwhile.
+"""Writes ignored files of a layer back to the workspace, except those that somebody else has changed or opened.
 
-A file is written where it differs from the one below, and where that one is as it was when the layer was laid: by its
-ctime, which nobody can set. It takes the place of the other in one step. What it has replaced is looked at once more
-before it is removed, and put back if somebody has written to it. Whatever can't be written is kept elsewhere.
+A file is written where it differs from the one in the workspace, and where that one has not changed since the layer
+was filled: by its ctime, which no program can set. It replaces the other in one step. The replaced file is checked
+once more before it is removed, and put back if somebody has written to it. What can't be written is kept elsewhere.
 
-Kept whole: one walk through a layer, with all that a name can be above and below.
+Kept whole: one walk through a layer, with every kind of entry above and below.
 """
 
 import errno
@@ -38,31 +38,32 @@ _IN_USE = "open in another program"
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A folder of the layer, and the one of the workspace that it lies over."""
+    """A folder of the layer, and the folder of the workspace below it."""
 
     layer: Path
-    """There may be none, or what is no folder."""
+    """The folder of the layer; it may be missing, or another kind of file."""
     folder: int
-    """The other one, open; -1 where there is none, and none is made."""
+    """An open descriptor of the folder in the workspace; -1 if it is missing and is not made."""
     path: str
+    """Its workspace path."""
     merged: bool
-    """What is in the other one shows through."""
+    """Whether the entries of the workspace show through the layer."""
     top: str
-    """The ignored path that it is part of."""
+    """The ignored path that it is part of, under which it is counted."""
 
     def join(self, name: str) -> str:
         """The workspace path of a name in it."""
         return f"{self.path}/{name}" if self.path else name
 
     def below(self, name: str) -> os.stat_result | None:
-        """What of this name is in the workspace."""
+        """The stat result of a name in the workspace; None if it is missing."""
         try:
             return os.stat(name, dir_fd=self.folder, follow_symlinks=False) if self.folder >= 0 else None
         except FileNotFoundError:
             return None
 
     def reached(self, name: str) -> Path:
-        """A path that leads to this name in the workspace, whatever becomes of the folders above."""
+        """A path to a name in the workspace that stays valid when folders above are moved."""
         return Path(f"/proc/self/fd/{self.folder}", name)
 
 
@@ -72,18 +73,20 @@ class _Leaf:
 
     name: str
     source: Path
-    """Where the command's version is."""
+    """Path of the command's version."""
     ours: os.stat_result | None
-    """None where the command has removed it, or where the layer has nothing to say of it."""
+    """The command's version; None where the command has removed it, or the layer has no entry."""
     there: os.stat_result | None
+    """The workspace's version; None if it is missing."""
     differs: bool
+    """Whether the two have different contents."""
     copied: bool
-    """The kernel has copied it from the workspace for the command, which need not have written to it."""
+    """Whether the kernel copied it from the workspace: the command opened it, but need not have written to it."""
     lease: Lease | None = None
     replaced: Path | None = None
-    """Where that is by now of which it has taken the place."""
+    """Path to which the workspace's version was moved."""
     inode: int = 0
-    """Of the command's version, once that has the name."""
+    """Inode of the command's version, once it is in the workspace."""
 
     @property
     def as_it_was(self) -> bool:
@@ -92,21 +95,23 @@ class _Leaf:
             return False
         if self.replaced is None or self.there is None:
             return True
-        # To move it has changed its ctime.
+        # The move has changed the ctime.
         now, then = facts_of(self.replaced.lstat()), facts_of(self.there)
         return replace(now, changed=then.changed) == then
 
 
 @dataclass(slots=True)
 class IgnoredWriter:
-    """Brings ignored paths from one layer to the workspace; used once, as it moves files out of the layer."""
+    """Writes ignored paths of a layer to the workspace; for one call, since it moves files out of the layer."""
 
     root: Path
+    """The workspace."""
     layer: Path
+    """Upper folder of the overlay over it."""
     since: int
-    """The ctime from which on a change of the workspace is somebody else's."""
+    """The ctime in nanoseconds after which a change of the workspace is somebody else's."""
     new_kept_folder: Callable[[], Path]
-    """Makes the folder for the versions that can't be written."""
+    """Makes a folder for the versions that can't be written."""
     dry: bool = False
     """Change nothing, and only count."""
     _written: Counter[str] = field(default_factory=Counter)
@@ -117,10 +122,10 @@ class IgnoredWriter:
     _number: int = 0
 
     def write(self, paths: Iterable[str]) -> ThroughReport:
-        """Have these paths in the workspace as the layer shows them.
+        """Write paths to the workspace as the layer shows them.
 
         Args:
-            paths: Ignored ones, the uppermost of each tree; with no link on the way.
+            paths: Ignored paths, the uppermost of each tree; no folder above one is a link.
         """
         tops = {path: any(_is_folder(place / path) for place in (self.layer, self.root)) for path in paths}
         folders: dict[str, dict[str, str]] = {}
@@ -155,16 +160,16 @@ class IgnoredWriter:
                 os.close(target)
 
     def _contents(self, at: _Place, tops: dict[str, str] | None = None) -> None:
-        """Go through a folder.
+        """Write the entries of a folder.
 
         Args:
-            at: Which.
-            tops: The names that count, each with the ignored path that it is part of; without it all of them do.
+            at: The folder.
+            tops: The names to write, each with the ignored path that it is part of; None for all names.
         """
         _check_depth(at.path)
         theirs = set(os.listdir(at.folder)) if at.folder >= 0 else set()  # noqa: PTH208 - an open folder
         if not self.dry and _is_folder(at.layer):
-            # The command may have locked it, and what is moved out of it is written to it.
+            # The command may have made it unwritable, and entries are moved out of it.
             at.layer.chmod(stat.S_IMODE(at.layer.lstat().st_mode) | stat.S_IRWXU)
         ours = {entry.name for entry in opened_folder(at.layer, unlock=True)} if _is_folder(at.layer) else set()
         names = tops if tops is not None else dict.fromkeys(ours if at.merged else ours | theirs, at.top)
@@ -186,7 +191,7 @@ class IgnoredWriter:
                 self._fail(names[name], error)
 
     def _database(self, at: _Place, name: str, ours: set[str], theirs: set[str]) -> list[str]:
-        """The files of the database that a name is one of; none if it is not."""
+        """The names of the SQLite database that a name belongs to; empty if it belongs to none."""
         base = next((name.removesuffix(end) for end in COMPANIONS if name.endswith(end)), name)
         names = [each for each in (base, *(base + end for end in COMPANIONS)) if each in ours or each in theirs]
         if base not in names or (len(names) < 2 and not (base in theirs and _is_sqlite(at.reached(base)))):
@@ -195,7 +200,7 @@ class IgnoredWriter:
         return [] if any(map(_is_folder, places)) else names
 
     def _entry(self, at: _Place, name: str) -> bool:
-        """Bring one name of the layer; returns whether the workspace has it as the layer."""
+        """Write one name of the layer; returns whether the workspace is now as the layer."""
         source, there = at.layer / name, at.below(name)
         facts = _facts(source)
         if facts is None and at.merged:
@@ -244,7 +249,7 @@ class IgnoredWriter:
         return True
 
     def _merge(self, at: _Place, name: str, facts: os.stat_result, *, merged: bool) -> None:
-        """Bring the contents of a folder, which is made if it is gone."""
+        """Write the contents of a folder, which is made if it is missing."""
         source, mode, inner, made = at.layer / name, stat.S_IMODE(facts.st_mode), -1, False
         if not self.dry:
             with suppress(FileExistsError):
@@ -254,7 +259,7 @@ class IgnoredWriter:
             inner = os.open(name, _FOLDER, dir_fd=at.folder) if at.folder >= 0 else -1
         try:
             if not self.dry:
-                # The command may have unlocked it, and locked it again.
+                # The command may have made it writable, and unwritable again.
                 _set_mode(inner, mode | stat.S_IRWXU)
                 source.chmod(mode | stat.S_IRWXU)
             self._contents(_Place(source, inner, at.join(name), merged, at.top))
@@ -264,7 +269,7 @@ class IgnoredWriter:
             if inner >= 0:
                 os.close(inner)
         if made:
-            # Somebody else has removed it, and there may be nothing new in it.
+            # Somebody else has removed it, and nothing may have been written to it.
             with suppress(OSError):
                 os.rmdir(name, dir_fd=at.folder)
 
@@ -287,16 +292,16 @@ class IgnoredWriter:
     # Files
 
     def _leaves(self, at: _Place, names: list[str], *, exclusive: bool = False, gone: bool = False) -> bool:
-        """Have files in the workspace as in the layer, all of them or none.
+        """Write files to the workspace as they are in the layer, all of them or none.
 
         Args:
-            at: Where.
-            names: Which.
-            exclusive: Only if nobody has one of them open, also not to read it.
-            gone: The command has removed them, whatever the layer has of these names.
+            at: Their folder.
+            names: Their names.
+            exclusive: Write only if no other program has one of them open, even for reading.
+            gone: Remove them, whatever the layer has at these names.
 
         Returns:
-            Whether they are.
+            Whether they are in the workspace as in the layer.
         """
         leaves = [self._leaf(at, name, gone=gone) for name in names]
         changed = [leaf for leaf in leaves if leaf.differs]
@@ -325,17 +330,17 @@ class IgnoredWriter:
         return _Leaf(name, source, ours, there, differs=differs, copied=at.merged and _is_copy(source))
 
     def _claimed(self, leaf: _Leaf) -> str:
-        """Why a file is somebody else's; empty if it is not."""
+        """Why a file must not be written: somebody else has changed it; empty if it can be."""
         if leaf.there is None:
             return "removed by someone else meanwhile" if leaf.copied else ""
         return _CHANGED if leaf.there.st_ctime_ns > self.since else ""
 
     def _only_copied(self, leaf: _Leaf) -> bool:
-        """Whether the command has only opened a file for writing: its copy keeps the time of the original."""
+        """Whether the command only opened a file for writing: the copy then keeps the original's mtime."""
         return leaf.copied and leaf.ours is not None and leaf.ours.st_mtime_ns < self.since
 
     def _take_time(self, at: _Place, leaf: _Leaf) -> None:
-        """Give a file of the same content the time at which the command has written it: builds go by that."""
+        """Set the mtime of a file with equal content to that of the command's version: build tools compare it."""
         ours, there = leaf.ours, leaf.there
         if ours is None or there is None or self.dry or self._claimed(leaf) or ours.st_mtime_ns == there.st_mtime_ns:
             return
@@ -344,7 +349,7 @@ class IgnoredWriter:
             os.utime(leaf.name, ns=times, dir_fd=at.folder, follow_symlinks=False)
 
     def _replace(self, at: _Place, leaves: list[_Leaf], changed: list[_Leaf], *, exclusive: bool) -> str:
-        """Replace files; says why not if somebody else is at them, and then they are as before."""
+        """Replace files; returns why not if somebody else uses one of them: then all are as before."""
         done: list[_Leaf] = []
         with ExitStack() as stack:
             try:
@@ -375,7 +380,7 @@ class IgnoredWriter:
             return _CHANGED
 
     def _swap(self, at: _Place, leaf: _Leaf) -> None:
-        """Give the name to the command's version, and put aside the one that has had it."""
+        """Put the command's version in place of the workspace's, which is moved aside."""
         if leaf.ours is None:
             leaf.replaced = self._take_out(at, leaf.name)
             return
@@ -392,7 +397,7 @@ class IgnoredWriter:
         self._in_reach(at, leaf.source, move)
 
     def _undo(self, at: _Place, done: list[_Leaf]) -> None:
-        """Give the names back; one that is a newer file's by now stays that, and the replaced one is kept."""
+        """Put replaced files back; where somebody has made a newer file, that stays and the replaced one is kept."""
         for leaf in reversed(done):
             path = at.join(leaf.name)
             if leaf.inode:
@@ -448,7 +453,7 @@ class IgnoredWriter:
             if _facts(place) is None:
                 return place
 
-    # Versions that are not written
+    # Versions that can't be written
 
     def _fail(self, path: str, error: OSError) -> None:
         self._failed[path] = (error.strerror or str(error)).lower()
@@ -473,7 +478,7 @@ class IgnoredWriter:
 
 
 def _enter(above: int, name: str, *, make: bool) -> int:
-    """Open the folder below and close the one above; -1 if there is none and none is wanted."""
+    """Open a folder in an open one, which is closed; -1 if it is missing and not made."""
     if above < 0:
         return -1
     try:
@@ -498,7 +503,7 @@ def _copy(source: Path, target: Path) -> bool:
         for each in opened_folder(source, unlock=True):
             _copy(Path(each.path), target / each.name)
     elif stat.S_ISREG(facts.st_mode):
-        # The layer is ours, so what a command has locked in it can be read.
+        # The layer is signoff's, so files that a command has made unreadable can be read.
         source.chmod(facts.st_mode | stat.S_IRUSR)
         shutil.copyfile(source, target)
     else:
@@ -516,15 +521,15 @@ def _remove(path: Path) -> None:
 
 
 def _clean(folder: Path, path: str, *, dry: bool = False) -> int:
-    """Take from a new folder of the layer what the overlay has noted there for itself, and all bytecode.
+    """Remove the overlay's own attributes and whiteouts, and all bytecode, from a new folder of the layer.
 
     Args:
-        folder: Which.
+        folder: The folder.
         path: Its workspace path.
         dry: Only count.
 
     Returns:
-        How many files and links it has.
+        The number of its files and links.
 
     Raises:
         OSError: ENAMETOOLONG where folders are nested too deep.
@@ -557,7 +562,7 @@ def _check_depth(path: str) -> None:
 
 
 def _strip(path: Path) -> None:
-    """Take from a file what the overlay has noted there for itself."""
+    """Remove the overlay's own attributes from a file."""
     with suppress(OSError):
         for name in os.listxattr(path, follow_symlinks=False):
             if name.startswith(_OWN_ATTRIBUTES):
@@ -565,7 +570,7 @@ def _strip(path: Path) -> None:
 
 
 def _is_copy(path: Path) -> bool:
-    """Whether the kernel has copied it from below, rather than the command made it."""
+    """Whether the kernel copied a file from the workspace, and the command did not create it."""
     try:
         os.getxattr(path, _COPIED_UP, follow_symlinks=False)
     except OSError:

@@ -47,7 +47,7 @@ class Upper:
         for path, leaf in sorted(self._pending.items(), reverse=True):
             if leaf is None:
                 self._remove(path, modes)
-        # At the end, since nothing can be put where its owner must not write.
+        # At the end, since nothing can be put where its owner must not write; of the folder it sets the ctime, too.
         for place, mode in modes.items():
             if place.is_dir():
                 place.chmod(stat.S_IMODE(mode))

@@ -1,15 +1,18 @@
-"""What programs have written to the upper layer of an overlay, as whoever stages it asks for it.
-
-Kept apart: the layer of one command and the layer of a program that stays are both looked at so.
-"""
+"""A layer over a workspace, in the mount namespace of a program, and what programs have written to it."""
 
 import asyncio
-from collections.abc import Sequence
-from pathlib import Path
+import uuid
+from collections.abc import Mapping, Sequence
 
+from app.sandbox.access import Access
 from app.sandbox.changes import Change, Found, Pending, ThroughReport
+from app.sandbox.enclosed import run_enclosed
+from app.sandbox.environment import MARKER
 from app.sandbox.keeping import Keeping
 from app.sandbox.kept_versions import KeptVersions
+from app.sandbox.limits import Limits
+from app.sandbox.mounting import LayerFolders, mount_steps
+from app.sandbox.process import Ended, Output
 from app.sandbox.through import IgnoredWriter
 from app.sandbox.uncancelled import to_its_end
 from app.sandbox.upper import Upper
@@ -17,25 +20,52 @@ from app.workspace.paths import Workspace
 
 
 class WrittenLayer:
-    """A layer over a workspace."""
+    """A layer, which exists as long as its folders do.
 
-    def __init__(self, workspace: Workspace, layer: Path, pending: Pending, kept: KeptVersions) -> None:
-        """Nothing is written yet.
+    Args:
+        workspace: The folder below.
+        folders: The empty folders that the layer is made of.
+        access: What programs may write and see besides.
+        variables: The environment of the programs.
+        kept: Receives versions of ignored files that can't be written back.
+        limits: Of the memory and the processes of each program.
+        pending: The changes that lie over the workspace.
+    """
 
-        Args:
-            workspace: What is below.
-            layer: Its folder.
-            pending: What lies over the workspace.
-            kept: Where versions of ignored files go that are not written.
-        """
+    def __init__(
+        self,
+        workspace: Workspace,
+        folders: LayerFolders,
+        access: Access,
+        variables: Mapping[str, str],
+        kept: KeptVersions,
+        limits: Limits,
+        pending: Pending,
+    ) -> None:
+        self._workspace = workspace
         self._root = workspace.root
-        self._layer = layer
+        self._folders = folders
+        self._layer = folders.upper
+        self._access = access
         self._kept = kept
-        self._keeping = Keeping(workspace, pending)
-        self._upper = Upper(workspace.root, layer, pending)
+        self._limits = limits
+        self.variables = variables
+        self._set_pending(pending)
+
+    def _set_pending(self, pending: Pending) -> None:
+        self._keeping = Keeping(self._workspace, pending)
+        self._upper = Upper(self._root, self._layer, pending)
+
+    def fill(self) -> None:
+        """Write the pending changes to the empty layer. Raises OSError."""
+        self._upper.fill()
+
+    def steps(self) -> list[str]:
+        """The steps of `enter.py` that mount it for one program. Raises OSError."""
+        return mount_steps(self._root, self._folders, self._access, self._keeping)
 
     async def changes(self) -> Found:
-        """What has changed so far. Raises OSError."""
+        """The changes so far. Raises OSError."""
         return await asyncio.to_thread(self._upper.look, self._keeping)
 
     def read(self, path: str, limit: int) -> Change:
@@ -43,12 +73,34 @@ class WrittenLayer:
         return self._upper.read(path, limit)
 
     async def write_through(self, paths: Sequence[str], *, dry: bool = False) -> ThroughReport:
-        """Have these ignored paths in the workspace as they are here, where nobody else has changed them.
+        """Write ignored paths back to the workspace, except for what somebody else has changed there.
 
         Args:
             paths: As `changes` has found them.
-            dry: Change nothing, and only say what would be written.
+            dry: Change nothing, and only report what would be written.
         """
         writer = IgnoredWriter(self._root, self._layer, self._upper.since, self._kept.new_folder, dry=dry)
-        # To its end: nothing of a program that stays may run beside it, which could make a link of a folder.
+        # Not cancelled half-way: a program that stays could go on meanwhile and make a link of a folder.
         return await to_its_end(asyncio.to_thread(writer.write, paths))
+
+
+class OverlayRun(WrittenLayer):
+    """A layer for single programs, each of which is waited for."""
+
+    async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> Ended:
+        """Run a program.
+
+        Args:
+            program: The absolute path of the program, and its arguments.
+            folder: The workspace path of the folder to run it in.
+            seconds: Its time limit.
+            output: Takes what it prints.
+
+        Raises:
+            StartFailed: It could not be started.
+        """
+        environment = {**self.variables, MARKER: uuid.uuid4().hex}
+        steps = [*self.steps(), "folder", str(self._root / folder)]
+        return await run_enclosed(
+            steps, program, environment=environment, seconds=seconds, output=output, limits=self._limits
+        )

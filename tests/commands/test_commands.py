@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 
 from app.runtime.picked_model import keep_picked_model
 from app.runtime.workspace import open_runtime
+from app.sandbox import kept_versions
+from app.sandbox.kept_versions import kept_versions_of
 from app.storage.session_lock import SessionLock
 from tests.forking import Forking
 from tests.terminal.terminal import signoff_command
@@ -402,6 +405,58 @@ def test_a_command_that_is_allowed_runs_without_the_screen_and_its_changes_wait(
         assert "+made" in signoff("show", turn["proposals"][0]).stdout
         assert signoff("approve", turn["proposals"][0]).returncode == 0
         assert (workspace / "made.txt").read_text() == "made\n"
+
+
+@pytest.mark.layer
+def test_where_nobody_can_be_asked_what_is_held_is_not_written(signoff: Run, workspace: Path, tmp_path: Path) -> None:
+    (workspace / ".gitignore").write_text("build/\n")
+    (tmp_path / "home/config").mkdir(parents=True)
+    (tmp_path / "home/config/config.toml").write_text('ignored = "hold"\n')
+    with WireServer() as server:
+        server.call("run_command", {"command": "mkdir build; echo 1 > build/a"})
+        server.say("It is done.")
+        words = ("--base-url", server.base_url, "--model", "m", "--commands", "allow")
+        done = signoff("run", "run it", "--json", *words)
+        assert "[thrown away, ignored by git: build/, 1 file]" in str(server.last.messages)
+    turn = document(done)
+    assert (done.returncode, turn["stopped"], turn["proposals"], turn["error"]) == (0, "answer", [], None)
+    assert "! not allowed without the screen: Write what git ignores? build/, 1 file\n" in done.stderr
+    assert "exit 0, thrown away, ignored by git: build/, 1 file\n" in done.stderr
+    assert not (workspace / "build").exists()
+
+
+def test_kept_versions_of_ignored_files_are_listed_with_their_folder_and_pruned_by_age(
+    signoff: Run, workspace: Path, tmp_path: Path
+) -> None:
+    kept = kept_versions_of(workspace, tmp_path / "home/state/kept")
+    older, newer = kept.new_folder(), kept.new_folder()
+    for folder in (older, newer):
+        (folder / ".env").write_text("B=2\n")
+    moment = time.time() - 2 * 86_400
+    os.utime(older, (moment, moment))
+    listed = [line.split("  ")[1] for line in signoff("sessions").stdout.splitlines() if "  " in line]
+    words = "4 bytes of ignored files that a command could not write"
+    assert listed == [f"{words}: {newer}", f"{words}: {older}"]
+    assert "the kept ignored files of 1 command " in signoff("sessions", "--prune", "1").stdout
+    assert not older.exists() and (newer / ".env").read_text() == "B=2\n"
+    assert "the kept ignored files of 1 command " in signoff("sessions", "--prune", "0").stdout
+    assert not newer.exists()
+
+
+def test_of_kept_versions_the_newest_stay_within_a_size_and_an_age(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_versions, "MOST_BYTES", 10)
+    kept, folders = kept_versions_of(workspace, tmp_path / "kept"), []
+    for age in (31, 3, 2, 1):
+        folder = kept.new_folder()
+        (folder / ".env").write_bytes(b"x" * 6)
+        moment = time.time() - age * 86_400
+        os.utime(folder, (moment, moment))
+        folders.append(folder)
+    assert [folder.exists() for folder in folders] == [False, False, True, True]
+    newest = kept.new_folder()
+    assert [path for _, _, path in kept.folders()] == [newest, folders[-1]]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

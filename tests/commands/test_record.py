@@ -24,6 +24,7 @@ from app.conversation.side_events import SideAnswer, SideQuestion
 from app.proposals.facts import CheckFact, Circumstances, LineComment
 from app.proposals.origin import Origin
 from app.runtime.workspace import Runtime, open_runtime
+from app.sandbox.changes import IgnoredPath
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = "".join(f"line {number}\n" for number in range(40))
@@ -423,3 +424,29 @@ def test_of_what_was_pruned_a_note_claims_no_lines(committed: Path, capsys: pyte
     assert (noted["files"], noted["lines"]) == (2, 2)
     attested, _, _ = git(committed, "notes", "--ref=ai", "show", "HEAD").partition("\n---\n")
     assert attested.splitlines()[0] == '"sub folder/new.txt"'
+
+
+def test_what_a_command_has_written_besides_is_in_everything_that_tells_of_the_proposal(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runtime = open_runtime(root, {}, {})
+    draft = runtime.service.draft("session")
+    draft.write("c.txt", "c\n")
+    draft.ignored.extend((IgnoredPath("node_modules/", 312, 2), IgnoredPath("app\x1b[2J.log", 1)))
+    assert runtime.service.stage(draft, "waits").id == "P3"
+    runtime.close()
+    words = "also written, ignored by git: node_modules/, 312 files, 2 removed; app"
+    lines = [
+        {"path": "node_modules/", "written": 312, "removed": 2},
+        {"path": "app\x1b[2J.log", "written": 1, "removed": 0},
+    ]
+    assert printed(capsys, "proposals", "--json")[-1]["ignored"] == lines
+    assert printed(capsys, "show", "P3", "--json")["ignored"] == lines
+    assert main(["proposals"]) == 0 and words in capsys.readouterr().out
+    printed(capsys, "deny", "P3", "--json")
+    assert printed(capsys, "log", "--json")[-1]["ignored"] == lines
+    for command in (["log"], ["export", "P3", "--review"], ["export", "P3", "--review", "--format", "html"]):
+        assert main(command) == 0
+        out = capsys.readouterr().out
+        # Into a file goes a patch with all its bytes.
+        assert words in out and ("\x1b" not in out or command[-1] == "--review")

@@ -69,3 +69,31 @@ def test_whatever_the_instant_nothing_goes_on_and_nothing_has_changed(
         asyncio.run(sandbox.probe())
         assert not [each for each in runs.iterdir() if each.name.startswith("run-")]
         assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+
+
+def test_rules_that_a_killed_command_has_written_hide_nothing_from_the_next_start(
+    processes: Forking, tmp_path: Path
+) -> None:
+    """It is put back by the rules from before the command: what they ignored stays as the command has written it."""
+    root, runs, talk = tmp_path / "ws", tmp_path / "runs", socket.socketpair()
+    make(root)
+    (root / ".gitignore").write_text("*.log\n")
+    before = state(root)
+    rules = "rm -r d; mkdir new; for each in . new; do echo '*' > $each/.gitignore; echo x > $each/code.py; done"
+    command = f"echo 1 > a.log; {rules}; echo > a.txt; echo > end.log; sleep 7654321.5"
+    words = ("tests.processes.one_run", str(root), str(runs), SandboxMode.IN_PLACE, command)
+    process = processes.start_module(*words, folder=ROOT, environment=os.environ, talk=talk[1])
+    with talk[0]:
+        deadline = time.monotonic() + 60
+        while not (root / "end.log").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    assert (root / "new/code.py").exists() and not (root / "d").exists()
+    while going_on("7654321.5", tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert "cut off" in Sandbox(Workspace(root), runs, own=()).put_back()
+    assert (root / "a.log").read_text() == "1\n"
+    for name in ("a.log", "end.log"):
+        (root / name).unlink()
+    assert state(root) == before

@@ -9,7 +9,7 @@ from app.proposals.disk.filesystem import LARGEST
 from app.proposals.remarks import size_words
 from app.proposals.reports import EditReport
 from app.proposals.text.document import MAX_BYTES
-from app.sandbox.changes import WRITTEN, Change, Found, listed
+from app.sandbox.changes import WRITTEN, Change, Found, ignored_words, listed
 from app.sandbox.mode import ChangedMeanwhile, Written
 from app.text.plural import plural
 from app.tools.contract import Confirmation, ToolContext, ToolOutput
@@ -20,8 +20,9 @@ MOST_BYTES = 20 * 1024 * 1024
 """Beyond either, the user is asked before anything is staged."""
 MOST_KEPT = 250_000_000
 """Bytes before and after of all that one command has changed: as much is in memory at a time."""
-HELD = "not written, ignored by git and held"
-LEFT = "ignored by git, left as they are on disk"
+HELD = "thrown away, ignored by git"
+LEFT = "left as it is on disk, ignored by git"
+_KEPT = "the command's version is kept in"
 _TOLD = 10
 """Names of each sort that the model is told."""
 _SHOWN = 200
@@ -72,18 +73,21 @@ async def _write_through(
         if not answer.allowed:
             return [f"{_line(HELD, words)}\n{answer.feedback}".rstrip()], f"{HELD}: {listed(words)}"
     report = await run.write_through(paths)
-    words = [each.words for each in report.written]
     context.draft.ignored.extend(report.written)
-    notes = [_line(WRITTEN, words)]
+    notes = [_line(WRITTEN, [each.words for each in report.written])]
     notes += [
         named(f"ignored by git, but not all of it could be written, {why}", paths)
         for why, paths in _by_reason(report.failed).items()
     ]
     notes.append(_line(LEFT, [f"{path}: {why}" for path, why in report.left.items()]))
     if report.kept is not None:
-        notes.append(f"[the command's versions of these are kept in {report.kept}]")
-    left = f"{plural(len(report.left), 'ignored file')} left alone" if report.left else ""
-    return notes, ", ".join(filter(None, (f"{WRITTEN}: {listed(words)}" if words else "", left)))
+        notes.append(f"[{_KEPT} {report.kept}, at the same paths]")
+    summary = (
+        ignored_words(report.written, 3),
+        f"{LEFT}: {listed(list(report.left))}" if report.left else "",
+        f"{_KEPT} {report.kept}" if report.kept else "",
+    )
+    return notes, ", ".join(filter(None, summary))
 
 
 def _line(what: str, words: Sequence[str]) -> str:

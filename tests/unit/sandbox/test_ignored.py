@@ -134,8 +134,11 @@ async def test_lines_that_the_user_writes_meanwhile_are_there(trial: Trial) -> N
     output = await trial.run("echo B=2 >> .env", lambda: env.write_text("A=1\nUSER=1\n"))
     assert env.read_text() == "A=1\nUSER=1\n"
     assert trial.kept(".env") == [b"A=1\nB=2\n"]
-    assert ".env: changed by someone else meanwhile" in output.text
-    assert str(trial.root.parent / "runs/kept") in output.text
+    assert "[left as it is on disk, ignored by git: .env: changed by someone else meanwhile]" in output.text
+    (kept,) = (trial.root.parent / "runs/kept").glob("*/*")
+    assert f"[the command's version is kept in {kept}, at the same paths]" in output.text
+    said = f"left as it is on disk, ignored by git: .env, the command's version is kept in {kept}"
+    assert output.summary.endswith(said)
 
 
 async def test_a_file_that_is_only_opened_for_writing_is_left_alone(trial: Trial) -> None:
@@ -290,7 +293,7 @@ async def test_what_is_held_is_written_once_the_user_says_so(trial: Trial, allow
     output = await trial.run("mkdir build; echo 1 > build/a; echo 2 > build/b")
     assert [asked.title for asked in trial.bench.asked[1:]] == ["Write what git ignores? build/, 2 files"]
     assert (trial.root / "build").exists() == allowed
-    said = "also written, ignored by git" if allowed else "not written, ignored by git and held"
+    said = "also written, ignored by git" if allowed else "thrown away, ignored by git"
     assert f"[{said}: build/, 2 files]" in output.text
 
 

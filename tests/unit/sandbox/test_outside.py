@@ -1,5 +1,6 @@
 """Attacks of a command on what lies outside the workspace: caches, sockets, folders above it, links on the way."""
 
+import asyncio
 import os
 import shlex
 import socket
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox import caches as caches_module
+from app.sandbox.access import access
 from app.sandbox.caches import CACHE_FOLDER, prune_layers
 from app.sandbox.mode import CommandPermissions, Run, SandboxMode
 from app.sandbox.own_process import can_block_abstract_sockets
@@ -89,6 +91,43 @@ async def test_kept_caches_are_emptied_when_spent_or_wished(home: Path, monkeypa
     assert await has("echo x > ~/.cache/new") == "x\n"
     monkeypatch.setattr(caches_module, "_boot_id", lambda: "another start of the machine")
     assert await has(":") == "none\n", "what was not flushed may be torn"
+
+
+async def test_caches_that_a_running_command_uses_are_not_pruned(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each layer is spent at once here, whoever looks: two windows of one workspace, and `sessions --prune`."""
+    shared = home / "shared"
+    shared.mkdir()
+    for name in ("ready", "go"):
+        os.mkfifo(shared / name)
+    permissions = CommandPermissions((str(shared),))
+    kept = home / ".local/state/signoff/runs" / CACHE_FOLDER
+    monkeypatch.setattr(caches_module, "MOST_BYTES", 0)
+    monkeypatch.setattr(caches_module, "MOST_DAYS", -1)
+    monkeypatch.setattr(caches_module, "_MEASURED_AGAIN", 0.0)
+    program = "echo 1 > ~/.cache/uv/a; echo > SHARED/ready; cat SHARED/go; echo 2 >> ~/.cache/uv/a; cat ~/.cache/uv/a"
+    async with sandbox_in(home, permissions).open({}, keep=True) as run:
+        running = asyncio.create_task(printed(run, program.replace("SHARED", str(shared))))
+        await asyncio.to_thread((shared / "ready").read_bytes)
+        second = sandbox_in(home, permissions)
+        await second.probe()
+        assert prune_layers(kept, everything=True) == 0
+        async with second.open({}, keep=True) as beside:
+            assert "No such file" in await printed(beside, "cat ~/.cache/uv/a; echo 3 > ~/.cache/uv/a")
+        await asyncio.to_thread((shared / "go").write_bytes, b"\n")
+        assert (await running).split() == ["1", "2"]
+        assert await printed(run, "cat ~/.cache/uv/a") == "1\n2\n"
+    assert prune_layers(kept, everything=False) > 0, "nobody uses it any more"
+    assert not list((home / ".cache/uv").iterdir())
+
+
+@pytest.mark.usefixtures("ordinary_user")
+def test_a_folder_on_the_path_that_the_user_may_not_enter_is_passed_over(home: Path) -> None:
+    """As it is for another user to whom root's PATH was left."""
+    locked = home / "locked"
+    locked.mkdir(mode=0)
+    environment = {"PATH": f"{locked}/bin", "CARGO_HOME": f"{locked}/cargo"}
+    found = access(CommandPermissions((f"{locked}/in",)), (), environment=environment)
+    assert found.writable == () and found.caches == (home / ".cache",)
 
 
 async def test_where_caches_get_no_layer_tools_are_pointed_to_a_folder_that_is_kept(

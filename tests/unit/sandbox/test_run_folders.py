@@ -1,6 +1,8 @@
 """The folders of runs: what a crash has left of them is cleared away, and nothing else."""
 
 import os
+import stat
+import subprocess
 import time
 from pathlib import Path
 
@@ -36,8 +38,15 @@ def test_where_there_is_nothing_nothing_is_cleared_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("ordinary_user")
-def test_what_a_command_has_locked_goes_all_the_same(tmp_path: Path) -> None:
+def test_what_a_command_has_locked_goes_without_a_further_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", None)
+    (tmp_path / "kept").mkdir(mode=0)
     (tmp_path / "run/locked/in").mkdir(parents=True)
+    (tmp_path / "run/link").symlink_to(tmp_path / "kept")
+    (tmp_path / "run/locked/in").chmod(0)
     (tmp_path / "run/locked").chmod(0)
     remove_tree(tmp_path / "run")
     assert not (tmp_path / "run").exists()
+    assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0

@@ -197,8 +197,9 @@ async def test_what_was_written_and_is_gone_with_its_folder_was_not_seen(tmp_pat
     (tmp_path / "run/upper").mkdir(parents=True)
     folders = LayerFolders(tmp_path / "run", tmp_path / "run/upper", tmp_path, fresh_layers(tmp_path / "caches"))
     kept = KeptVersions(tmp_path / "kept")
-    layer = StandingLayer(Workspace(tmp_path / "workspace"), folders, access(CommandPermissions(), ()), {}, kept)
-    layer.prepare()
+    may = access(CommandPermissions(), ())
+    layer = StandingLayer(Workspace(tmp_path / "workspace"), folders, may, {}, kept, limits(), {})
+    layer.fill()
     layer.lay({"d/e/file": Leaf(b"waits\n", 0o644)})
     layer.note_seen()
     assert layer.unseen() == []

@@ -1,0 +1,271 @@
+"""A command, and somebody else who works on the same ignored files at any moment: neither loses what they wrote."""
+
+import asyncio
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.sandbox.changes import ThroughReport
+from app.sandbox.mode import CommandPermissions, SandboxMode
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.through import IgnoredWriter
+from app.workspace.paths import Workspace
+from tests.examples import at_most
+
+pytestmark = pytest.mark.layer
+
+DATABASE = ("ig/db", "ig/db-wal")
+NAMES = ("top.x", "ig/d/c", *DATABASE)
+MOMENTS = 150
+"""About as many calls and returns as it takes to replace a file."""
+
+COMMANDS = {
+    "open": "[ ! -e NAME ] || : >> NAME",
+    "write": "printf TEXT > NAME",
+    "append": "printf TEXT >> NAME",
+    "replace": "printf TEXT > NAME.new; mv NAME.new NAME",
+    "delete": "rm -f NAME",
+    "delete and write": "rm -f NAME; printf TEXT > NAME",
+    "make the folder anew": "rm -rf ig/d; mkdir ig/d; printf TEXT > ig/d/c",
+}
+OTHERS = ("write", "append", "replace", "delete", "hold")
+
+focus = st.shared(st.sampled_from(NAMES), key="focus")
+names = st.one_of(focus, st.sampled_from(NAMES))
+by_command = st.tuples(st.just("command"), st.sampled_from(sorted(COMMANDS)), names)
+by_other = st.tuples(st.just("other"), st.sampled_from(OTHERS), names)
+meanwhile = st.tuples(st.integers(0, MOMENTS), st.sampled_from(OTHERS), names)
+
+
+class SomebodyElse:
+    """Changes files of the workspace, and knows what they have to hold afterwards."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._count = 0
+        self._blocked: list[tuple[int, str, str]] = []
+        self._held: list[tuple[int, str]] = []
+        self._removed: dict[int, int] = {}
+        self.last: dict[str, bytes | None] = {}
+        """The content of each file after the last change; None if that removed it."""
+        self.found: dict[str, set[int]] = {name: set() for name in NAMES}
+        """The sizes that files had just before they were changed."""
+        self.opened: set[str] = set()
+
+    def act(self, what: str, name: str) -> None:
+        path = self._root / name
+        if not path.parent.is_dir():
+            return
+        if path.exists():
+            self.found[name].add(path.stat().st_size)
+            if what in ("delete", "replace"):
+                # Open, so that no other file gets its number.
+                self._removed[path.stat().st_ino] = os.open(path, os.O_PATH)
+        elif what in ("append", "delete", "hold"):
+            return
+        if what == "delete":
+            path.unlink()
+            self.last[name] = None
+        elif what == "replace" or not path.exists():
+            new = path.with_name(f"{path.name}.theirs")
+            new.write_bytes(text := self._text())
+            new.rename(path)
+            self.last[name] = text
+        else:
+            # As a process that waits for a lease: it has found the file already.
+            self._open(os.open(path, os.O_PATH), what, name, os.O_NONBLOCK)
+
+    def _open(self, place: int, what: str, name: str, flags: int) -> None:
+        try:
+            file = os.open(f"/proc/self/fd/{place}", os.O_RDWR | flags)
+        except BlockingIOError:
+            self._blocked.append((place, what, name))
+            return
+        os.close(place)
+        self.opened.add(name)
+        if what == "hold":
+            self._held.append((file, name))
+        else:
+            self._write(file, name, truncate=what == "write")
+
+    def _write(self, file: int, name: str, *, truncate: bool) -> None:
+        if truncate:
+            os.ftruncate(file, 0)
+        os.pwrite(file, self._text(), os.fstat(file).st_size)
+        if os.fstat(file).st_ino not in self._removed:
+            assert os.fstat(file).st_nlink, f"{name} was removed while somebody else had it open"
+            self.last[name] = os.pread(file, 100_000, 0)
+        os.close(file)
+
+    def _text(self) -> bytes:
+        self._count += 1
+        return b"other" * self._count + b"\n"
+
+    def finish(self) -> None:
+        """Do what had to wait, and write to what is held open."""
+        blocked, self._blocked = self._blocked, []
+        for place, what, name in blocked:
+            self._open(place, what, name, 0)
+        for file, name in self._held:
+            self._write(file, name, truncate=False)
+        for place in self._removed.values():
+            os.close(place)
+
+
+@dataclass
+class Site:
+    """A workspace on which commands run."""
+
+    folder: Path
+    root: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.root, self.shared = self.folder / "ws", self.folder / "shared"
+        for each in (self.root, self.shared):
+            each.mkdir()
+        for name in ("go", "done"):
+            os.mkfifo(self.shared / name)
+        permissions = CommandPermissions((str(self.shared),))
+        self.sandbox = Sandbox(
+            Workspace(self.root), self.folder / "runs", own=(), permissions=permissions, modes=[SandboxMode.OVERLAY]
+        )
+
+    def begin(self, contents: dict[str, bytes]) -> None:
+        shutil.rmtree(self.root)
+        shutil.rmtree(self.folder / "runs/kept", ignore_errors=True)
+        (self.root / "ig/d").mkdir(parents=True)
+        (self.root / ".gitignore").write_text("ig/\n*.x*\n")
+        for name, data in contents.items():
+            (self.root / name).write_bytes(data)
+
+    def content(self, name: str, root: Path | None = None) -> bytes | None:
+        try:
+            return ((root or self.root) / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def kept(self, name: str) -> list[bytes]:
+        places = (self.folder / "runs/kept").glob(f"*/*/{name}*")
+        return [each.read_bytes() for each in places if stat.S_ISREG(each.lstat().st_mode)]
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with tempfile.TemporaryDirectory(prefix="signoff-tests-") as folder:
+        yield Site(Path(folder).resolve())
+
+
+class Interleaving:
+    """One command, with what somebody else does while it runs and while its files are written."""
+
+    def __init__(self, site: Site, steps: list[Any], moments: list[Any]) -> None:
+        self.site, self.steps = site, steps
+        self.moments = sorted(moments)
+        self.other = SomebodyElse(site.root)
+        self.changed: set[str] = set()
+        """What the command has changed."""
+        self.final: dict[str, bytes | None] = {}
+        """What the command has seen at its end."""
+
+    async def run(self) -> ThroughReport:
+        shared = self.site.shared
+        program = (
+            f"exec 3<>{shared}/go 4<>{shared}/done; "
+            'while read -r line <&3 && [ "$line" != end ]; do eval "$line"; echo >&4; done; '
+            # It need not see a file that somebody else has made beside it.
+            f"rm -rf {shared}/final; cp -a . {shared}/final; :"
+        )
+        go, done = (os.open(shared / name, os.O_RDWR) for name in ("go", "done"))
+        try:
+            async with self.site.sandbox.open({}) as run:
+                words = ["/bin/sh", "-c", program]
+                running = asyncio.create_task(run.execute(words, folder=".", seconds=50, output=lambda data: None))
+                os.write(go, b":\n")
+                await asyncio.to_thread(os.read, done, 1)
+                for number, (who, what, name) in enumerate(self.steps, 1):
+                    if who == "other":
+                        self.other.act(what, name)
+                        continue
+                    line = COMMANDS[what].replace("NAME", name).replace("TEXT", "c" * number)
+                    os.write(go, f"{line}\n".encode())
+                    await asyncio.to_thread(os.read, done, 1)
+                    if what != "open":
+                        self.changed.add("ig/d/c" if "folder" in what else name)
+                os.write(go, b"end\n")
+                assert (await running).code == 0
+                self.final = {name: self.site.content(name, shared / "final") for name in NAMES}
+                found = await run.changes()
+                with patch.object(IgnoredWriter, "write", self._watched(IgnoredWriter.write)):
+                    report = await run.write_through(found.through)
+        finally:
+            os.close(go)
+            os.close(done)
+        for _, what, name in self.moments:
+            self.other.act(what, name)
+        self.other.finish()
+        return report
+
+    def _watched(self, write: Any) -> Any:
+        """The same function, at any moment of which somebody else can act."""
+
+        def watched(*arguments: Any) -> Any:
+            count, replacing = 0, False
+
+            def step(frame: FrameType, event: str, argument: Any) -> None:
+                nonlocal count, replacing
+                if frame.f_code is IgnoredWriter._replace.__code__:
+                    replacing = event != "return"
+                # Most of the rest only reads; of all of it the moment before the first call counts as one.
+                count += replacing or not count
+                while self.moments and self.moments[0][0] < count:
+                    _, what, name = self.moments.pop(0)
+                    self.other.act(what, name)
+
+            sys.setprofile(step)
+            try:
+                return write(*arguments)
+            finally:
+                sys.setprofile(None)
+
+        return watched
+
+
+@settings(max_examples=at_most(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    there=st.sets(st.sampled_from(NAMES)),
+    steps=st.lists(st.one_of(by_command, by_other), min_size=1, max_size=8),
+    moments=st.lists(meanwhile, max_size=3),
+)
+def test_neither_the_command_nor_somebody_else_loses_a_byte(
+    site: Site, there: set[str], steps: list[Any], moments: list[Any]
+) -> None:
+    before = {name: b"before " + name.encode() for name in sorted(there)}
+    site.begin(before)
+    trial = Interleaving(site, steps, moments)
+    report = asyncio.run(trial.run())
+    other, final = trial.other, trial.final
+    for name in NAMES:
+        disk = site.content(name)
+        group = set(DATABASE) if name in DATABASE else {name}
+        if other.last.get(name) is not None:
+            assert disk == other.last[name], (name, report)
+        elif name in other.last:
+            assert disk is None or disk == final[name], (name, report)
+        elif not group & (other.opened | other.last.keys()):
+            assert disk == (final[name] if name in trial.changed else before.get(name)), (name, report)
+        else:
+            assert disk in (before.get(name), final[name]), (name, report)
+        if name in trial.changed and (text := final[name]) is not None and disk != text:
+            assert text in site.kept(name) or len(text) in other.found[name], (name, report)
