@@ -18,6 +18,9 @@ exceeds its limit, so also a machine that is too busy to start signoff has to ha
 _LEAST_SPARE_SECONDS = 20
 """What it has to have at least."""
 _ALL_TOOLS = ("", "*", ".*")
+_DENIAL = "|| sh -c 'echo Denied by signoff. >&2; exit 2'"
+"""What makes any failure of the hook a denial. Codex and Gemini CLI let a call through if exit code 2 comes without a
+word, as when SIGINT or SIGPIPE ends the hook. Every login shell can run it, fish and csh too."""
 
 
 class UnreadableSettings(ValueError):
@@ -54,13 +57,16 @@ class Installed(NamedTuple):
             )
         if self.matcher not in _ALL_TOOLS:
             yield f"the hook is called there only for the tools {self.matcher!r}"
-        if "|| exit 2" not in self.command:
-            yield f"without `|| exit 2` {agent.title} lets a call through when signoff is killed or gone"
+        if _DENIAL not in self.command and not ("|| exit 2" in self.command and agent.on_failure):
+            yield (
+                f"without `{_DENIAL}` {agent.title} lets a call through when signoff is killed or gone; "
+                f"`signoff doors install {agent.name}` adds it"
+            )
 
 
 def command(agent: Agent, options: HookOptions) -> str:
-    """What the agent runs before each call; whatever becomes of signoff itself, killed or gone, it is a denial."""
-    return f"signoff hook {f'{agent.name} {options}'.strip()} || exit 2"
+    """The command line that the agent runs before each call: a denial also if signoff is killed or gone."""
+    return f"signoff hook {f'{agent.name} {options}'.strip()} {_DENIAL}"
 
 
 def installed(agent: Agent, text: str) -> Installed | None:

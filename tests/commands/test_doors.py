@@ -58,7 +58,9 @@ def test_a_door_is_shown_proposed_and_taken_out_again(signoff: Run, workspace: P
     assert "P1 would change .claude/settings.json and waits" in signoff("doors", **home).stdout
     assert signoff("approve", "P1", **home).returncode == 0
     (hooked,) = document(signoff("doors", "show", "claude", "--json", **home))
-    assert hooked["hooked"] == {".claude/settings.json": "signoff hook claude || exit 2"}
+    assert hooked["hooked"] == {
+        ".claude/settings.json": "signoff hook claude || sh -c 'echo Denied by signoff. >&2; exit 2'"
+    }
     assert hooked["open"] == []
     told = signoff("doors", "remove", "claude", **home).stdout.splitlines()
     assert told[0].startswith("Staged P2") and told[1].startswith("Once it is approved: Start it anew")

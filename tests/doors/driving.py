@@ -81,6 +81,13 @@ class Driven:
         """Have programs be looked for in a folder first."""
         self._environment["PATH"] = f"{folder}{os.pathsep}{self._environment['PATH']}"
 
+    def start_shells_with(self, line: str) -> None:
+        """Have each bash of the agent run a line first; `.zshenv` would do that in zsh."""
+        # bash reads that file also where its input is a socket, as Node's pipes are.
+        file = Path(self._environment["HOME"]) / ".bashrc"
+        file.write_text(f"{line}\n")
+        self._environment["BASH_ENV"] = str(file)
+
     def says(self, words: str, *script: Sequence[Call]) -> str:
         """The user's prompt, and how the model answers; what the agent printed."""
         self.model.script[:] = list(script)

@@ -85,11 +85,12 @@ def test_a_new_prompt_is_a_new_turn(driven: Driven) -> None:
     assert second["files"][0]["stacked_on"] == [first["id"]]
 
 
-def test_a_hook_that_is_killed_or_gone_lets_nothing_through(driven: Driven) -> None:
+@pytest.mark.parametrize("ends", ["kill -9 $$", "kill -PIPE $$", "exit 1"])
+def test_a_hook_that_is_killed_or_gone_lets_nothing_through(ends: str, driven: Driven) -> None:
     driven.install()
     away = driven.workspace.parent / "away"
     away.mkdir()
-    (away / "signoff").write_text("#!/bin/sh\nkill -9 $$\n")
+    (away / "signoff").write_text(f"#!/bin/sh\n{ends}\n")
     (away / "signoff").chmod(0o755)
     driven.put_first(away)
     printed = driven.says("change it", [driven.writes("b.txt", "world\n")])
@@ -105,6 +106,14 @@ def test_a_store_that_is_locked_lets_nothing_through(driven: Driven) -> None:
         printed = driven.says("change it", [driven.writes("b.txt", "world\n")])
     assert driven.changed() == [], printed
     assert driven.model.made == 1 and driven.proposals() == []
+
+
+def test_what_the_shell_prints_when_it_starts_lets_nothing_through(driven: Driven) -> None:
+    driven.install()
+    driven.start_shells_with("echo hello")
+    printed = driven.says("change it", [driven.writes("b.txt", "world\n")])
+    assert driven.changed() == [], printed
+    assert [file["path"] for file in driven.proposals()[0]["files"]] == ["b.txt"]
 
 
 def test_an_edit_above_the_size_is_not_written(driven: Driven) -> None:

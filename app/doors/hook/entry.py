@@ -1,7 +1,8 @@
 """`signoff hook AGENT`: reads a call on standard input, answers, and fails closed.
 
-Whatever goes wrong, the exit code is 2, which all three agents take for a denial, with the reason on standard error.
-Any other code but 0 would let the call through. The launcher runs this in a child process and sees to the deadline.
+A denial, whatever its reason, has exit code 2: all three agents take that for a denial whatever else is on standard
+output, where the start-up files of a shell may have written before. Codex and Gemini CLI let the call through if exit
+code 2 comes without a word. The launcher runs this in a child process and keeps the deadline.
 """
 
 import gc
@@ -42,7 +43,7 @@ class Caller(Protocol):
     def needs_no_denial(self) -> None:
         """Say that the agent is to go on if the hook fails."""
 
-    def answer(self, text: bytes) -> None:
+    def answer(self, text: bytes, *, denied: bool = False) -> None:
         """Give the answer; the agent has it when this returns."""
 
 
@@ -78,11 +79,17 @@ def hook(arguments: Sequence[str], agent: Caller) -> int:
         if _of_prompt(text):
             return DENIED
         words = " ".join(str(error).split()) or type(error).__name__
-        with suppress(OSError):
-            # Past the stream, of which there may be none: the denial is the exit code.
-            os.write(2, f"Denied, and nothing was written: signoff could not stage this call. {words}\n".encode())
+        _print_error(f"Denied, and nothing was written: signoff could not stage this call. {words}")
         return DENIED
     return 0
+
+
+def _print_error(words: str) -> None:
+    # Not through sys.stderr, which is None where the stream is closed.
+    with suppress(OSError):
+        left = f"{words}\n".encode()
+        while left:
+            left = left[os.write(2, left) :]
 
 
 def _pass_over_the_rest() -> None:
@@ -101,7 +108,11 @@ def _answer_call(call: Call, workspace: str, options: HookOptions, agent: Caller
         name = str(opened.root).encode("utf-8", "backslashreplace").decode("utf-8")
         door = Door(opened, CapturedEdits(database, name, Signal(where.signals, name)), options)
         answer = _with_decision(door, call, decide(door, call), agent.began + options.wait if options.wait else 0.0)
-        agent.answer(rendered(call, answer).encode())
+        denied = answer.verdict == "deny"
+        if denied and call.agent == "codex":
+            # Beside exit code 2 it reads the reason only there.
+            _print_error(answer.words)
+        agent.answer(rendered(call, answer).encode(), denied=denied)
         # It has the answer; what can't be noted now, it is told once more.
         with suppress(StorageError):
             for proposal, number in answer.told:
