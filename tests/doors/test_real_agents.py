@@ -132,6 +132,20 @@ def test_the_shell_does_not_decide_in_the_place_of_the_user(driven: Driven) -> N
     assert driven.proposals()[0]["state"] == "pending" and driven.model.made >= 2
 
 
+def test_codex_starts_no_shell_into_which_it_writes_a_decision(tmp_path: Path) -> None:
+    """It calls no hook for `write_stdin`."""
+    if program("codex") is None:
+        pytest.skip(f"codex is not installed: npm install --prefix FOLDER {PACKAGES['codex']}, and {FOLDER}=FOLDER")
+    with ScriptedModel() as model:
+        driven = Driven("codex", tmp_path, model)
+        driven.commit({"a.txt": LINES})
+        driven.install()
+        started = Call("exec_command", {"cmd": "bash", "tty": True, "yield_time_ms": 250})
+        printed = driven.says("change it", [started], [driven.commands("bash -c 'echo ran'")])
+        assert "it starts a shell that takes commands from its input" in driven.sent(), printed
+        assert "running with session ID" not in driven.sent() and "ran\\n" in driven.sent()
+
+
 def test_in_code_mode_each_inner_call_passes_the_hook(tmp_path: Path) -> None:
     if program("codex") is None:
         pytest.skip(f"codex is not installed: npm install --prefix FOLDER {PACKAGES['codex']}, and {FOLDER}=FOLDER")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from app.doors.hook import answers, claude, codex, gemini
 from app.doors.hook.answers import NONE, Answer
 from app.doors.hook.calls import BEFORE_PROMPT, Call
-from app.doors.hook.deciding_commands import decides
+from app.doors.hook.deciding_commands import decides, opens_shell
 from app.doors.hook.errors import NotStaged
 from app.doors.hook.files import Files
 from app.doors.hook.options import HookOptions
@@ -79,6 +79,12 @@ def _command(door: Door, call: Call) -> Answer:
             "Refused, and nothing of this command was run: it decides in signoff, or stages there, which is the "
             "user's. Tell the user what you would decide, and why. If the command only has such words in it, ask the "
             "user to run it.",
+        )
+    if door.options.decisions == "deny" and call.agent == "codex" and opens_shell(line):
+        return answers.command(
+            "deny",
+            "Refused, and nothing of this command was run: it starts a shell that takes commands from its input, and "
+            "signoff can't see what is written there. Run each command by itself.",
         )
     verdict = door.options.commands
     if verdict == "ask" and call.agent != "claude":
