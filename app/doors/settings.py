@@ -27,7 +27,7 @@ class UnreadableSettings(ValueError):
     """The settings are no JSON that signoff can change; the message is one line."""
 
 
-class Installed(NamedTuple):
+class InstalledHook(NamedTuple):
     """signoff's hook as settings have it."""
 
     command: str
@@ -69,14 +69,14 @@ def command(agent: Agent, options: HookOptions) -> str:
     return f"signoff hook {f'{agent.name} {options}'.strip()} {_DENIAL}"
 
 
-def installed(agent: Agent, text: str) -> Installed | None:
+def installed_hook(agent: Agent, text: str) -> InstalledHook | None:
     """How signoff is called before each tool; None if it is not. Raises UnreadableSettings."""
     for _, group, hook in _ours(agent, text, agent.before_tool):
         found: Any = json_text.value(text, hook)
         matcher: Any = json_text.value(text, _members(group)["matcher"]) if "matcher" in _members(group) else ""
         given = found.get("timeout")
         limit = given / (1000 if agent.milliseconds else 1) if isinstance(given, int | float) else agent.default_limit
-        return Installed(str(found["command"]), limit, str(matcher), not found.get("async"))
+        return InstalledHook(str(found["command"]), limit, str(matcher), not found.get("async"))
     return None
 
 
