@@ -9,8 +9,8 @@ from app.cli.output import CommandError, Exit, print_json, print_line
 from app.cli.waiting import line_of
 from app.doors.agents import AGENTS, Agent, agent_of
 from app.doors.hook.options import HookOptions
-from app.doors.openings import of_release, of_settings, release
 from app.doors.settings import InstalledHook, UnreadableSettings, installed_hook, with_hook, without_hook
+from app.doors.weaknesses import installed_version, release_weaknesses, settings_weaknesses
 from app.proposals.models import Proposal
 from app.proposals.origin import Origin, OriginKind
 from app.runtime.workspace import Runtime
@@ -61,7 +61,7 @@ def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> No
         print_json(ProposalLine.of(proposal))
         return
     print_line(f"Staged {line_of(proposal)}")
-    print_line(f"Once it is approved: {agent.then}")
+    print_line(f"Once it is approved: {agent.next_step}")
     if arguments.what == "install":
         print_line(_UNSEEN)
 
@@ -69,7 +69,7 @@ def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> No
 def _show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     agents = [agent for agent in AGENTS if arguments.agent in (None, agent.name)]
     with ThreadPoolExecutor(len(AGENTS)) as pool:
-        versions = list(pool.map(lambda agent: release(agent.program) if agent.program else "", agents))
+        versions = list(pool.map(lambda agent: installed_version(agent.program) if agent.program else "", agents))
     found = [_line(runtime, agent, version) for agent, version in zip(agents, versions, strict=True)]
     if arguments.json:
         print_json(found)
@@ -125,7 +125,7 @@ def _options(runtime: Runtime, agent: Agent) -> HookOptions:
 
 
 def _installed_hook(runtime: Runtime, agent: Agent) -> InstalledHook | None:
-    for _, path in agent.places(runtime.workspace.root):
+    for _, path in agent.settings_files(runtime.workspace.root):
         with suppress(OSError, ValueError):
             if found := installed_hook(agent, read_file(path.resolve(), _LARGEST)[0].decode()):
                 return found
@@ -136,15 +136,15 @@ def _line(runtime: Runtime, agent: Agent, version: str) -> DoorLine:
     root = runtime.workspace.root
     hooked: dict[str, str] = {}
     unreadable: dict[str, str] = {}
-    opened = list(of_release(agent, version))
-    places = dict(agent.places(root))
-    for name, path in agent.switches(root):
+    opened = list(release_weaknesses(agent, version))
+    places = dict(agent.settings_files(root))
+    for name, path in agent.files_that_disable_hooks(root):
         try:
             text = read_file(path.resolve(), _LARGEST)[0].decode()
             if name in places and (how := installed_hook(agent, text)):
                 hooked[name] = how.command
                 opened += [f"{name}: {why}" for why in how.weaknesses(agent)]
-            opened += of_settings(agent, name, text)
+            opened += settings_weaknesses(agent, name, text)
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:

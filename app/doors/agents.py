@@ -22,7 +22,7 @@ class Agent(NamedTuple):
     before_prompt: str
     milliseconds: bool
     """Whether it counts time limits so; else in seconds."""
-    then: str
+    next_step: str
     """What the user has to do once the settings are written."""
     config: str = ""
     """Other settings, which may turn hooks off; empty if there are none."""
@@ -36,13 +36,13 @@ class Agent(NamedTuple):
         """Where it is installed."""
         return shutil.which(self.name)
 
-    def places(self, root: Path) -> list[tuple[str, Path]]:
+    def settings_files(self, root: Path) -> list[tuple[str, Path]]:
         """Its settings files, each as it is named to people: the project's, those not shared, the user's."""
         return _below(root, self.settings, self.local) + _below(Path.home(), self.settings, shown="~/")
 
-    def switches(self, root: Path) -> list[tuple[str, Path]]:
+    def files_that_disable_hooks(self, root: Path) -> list[tuple[str, Path]]:
         """All files that may turn its hooks off."""
-        return [*self.places(root), *_below(root, self.config), *_below(Path.home(), self.config, shown="~/")]
+        return [*self.settings_files(root), *_below(root, self.config), *_below(Path.home(), self.config, shown="~/")]
 
 
 def _below(folder: Path, *names: str, shown: str = "") -> list[tuple[str, Path]]:

@@ -23,13 +23,13 @@ _ON_DISK_STATES = {
 _BY_HAND = "The user changed the proposed text of {names} by hand; read it before you build on it."
 
 
-def tell(runtime: Runtime, proposal_id: str, told: int = 0) -> tuple[str, int]:
+def proposal_report(runtime: Runtime, proposal_id: str, reported: int = 0) -> tuple[str, int]:
     """What became of a proposal, for the agent that made it.
 
     Args:
         runtime: The open workspace.
         proposal_id: Any.
-        told: The number of the last decision whose words the agent has read; they are not repeated.
+        reported: The number of the last decision whose words the agent has read; they are not repeated.
 
     Returns:
         The text, and the number of the last decision that it tells of.
@@ -44,22 +44,24 @@ def tell(runtime: Runtime, proposal_id: str, told: int = 0) -> tuple[str, int]:
     decisions = [record.decided for record in runtime.sessions.decisions(proposal.id)]
     known = {each.number for each in decisions}
     decisions += [each for each in not_yet if each.number not in known]
-    return decision_words(proposal, decisions, told), proposal.last.number if proposal.last else 0
+    return decision_words(proposal, decisions, reported), proposal.last.number if proposal.last else 0
 
 
-def decision_words(proposal: Proposal, decisions: Sequence[ProposalDecided], told: int = 0) -> str:
+def decision_words(proposal: Proposal, decisions: Sequence[ProposalDecided], reported: int = 0) -> str:
     """The text: first what stands, then the user's words, whole, then each hunk with what the file reads there.
 
     Args:
         proposal: As it stands now.
         decisions: All on it, oldest first.
-        told: The number of the last decision whose words were told.
+        reported: The number of the last decision whose words were told.
     """
     parts = [_headline(proposal)]
     if names := [change.path for change in proposal.files if change.edited]:
         parts.append(_BY_HAND.format(names=", ".join(names)))
     # The words come before the excerpts: whoever cuts a long text off cuts its end.
-    said = [words for each in decisions if each.number > told or each.number == 0 if (words := feedback_words(each))]
+    said = [
+        words for each in decisions if each.number > reported or each.number == 0 if (words := feedback_words(each))
+    ]
     if said:
         parts.append("\n\n".join(["The user says:", *said]))
     if lines := hunk_lines(_latest(decisions), on_disk=proposal.on_disk):

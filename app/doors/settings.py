@@ -34,7 +34,7 @@ class InstalledHook(NamedTuple):
     limit: float
     """Seconds after which the agent lets a call through that is not answered."""
     matcher: str
-    waited_for: bool
+    is_synchronous: bool
     """Whether the agent waits for the answer at all."""
 
     @property
@@ -48,7 +48,7 @@ class InstalledHook(NamedTuple):
     def weaknesses(self, agent: Agent) -> Iterator[str]:
         """What in it lets calls through that signoff has not seen, or not answered."""
         longest = self.options.longest
-        if not self.waited_for:
+        if not self.is_synchronous:
             yield f"{agent.title} does not wait for the hook there (async)"
         elif self.limit < longest + _LEAST_SPARE_SECONDS:
             yield (

@@ -23,7 +23,7 @@ _HARMLESS, _ALLOWED, _DENIED = b"\1", b"\0", b"\2"
 """An answer contains none of these bytes: it is JSON."""
 
 
-class Caller:
+class AgentPipes:
     """The agent, as the child sees it: the child's answer goes through the parent."""
 
     def __init__(self, began: float, answers: int, parent: int) -> None:
@@ -60,7 +60,7 @@ class _DeadlineExceeded(BaseException):
     pass
 
 
-def answer_in_time(arguments: Sequence[str], hook: Callable[[Sequence[str], Caller], int]) -> int:
+def answer_in_time(arguments: Sequence[str], hook: Callable[[Sequence[str], AgentPipes], int]) -> int:
     """Have `hook` answer in a child process; never raises.
 
     Args:
@@ -96,7 +96,7 @@ def answer_in_time(arguments: Sequence[str], hook: Callable[[Sequence[str], Call
 
 
 def _supervise(
-    arguments: Sequence[str], hook: Callable[[Sequence[str], Caller], int], began: float
+    arguments: Sequence[str], hook: Callable[[Sequence[str], AgentPipes], int], began: float
 ) -> tuple[int, str]:
     """The exit code, and why the call is denied; no reason if the child has given it."""
     _open_closed_streams()
@@ -133,11 +133,15 @@ def _supervise(
 
 
 def _run_child(
-    arguments: Sequence[str], hook: Callable[[Sequence[str], Caller], int], began: float, answers: int, parent: int
+    arguments: Sequence[str],
+    hook: Callable[[Sequence[str], AgentPipes], int],
+    began: float,
+    answers: int,
+    parent: int,
 ) -> None:
     code = _EXIT_DENIED
     try:
-        code = hook(arguments, Caller(began, answers, parent))
+        code = hook(arguments, AgentPipes(began, answers, parent))
         sys.stdout.flush()
     finally:
         os._exit(code)

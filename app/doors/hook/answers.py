@@ -3,10 +3,10 @@
 import json
 from typing import NamedTuple
 
-from app.doors.hook.calls import Call
+from app.doors.hook.calls import HookCall
 
 
-class Answer(NamedTuple):
+class HookAnswer(NamedTuple):
     """What is to become of a call."""
 
     verdict: str
@@ -16,14 +16,14 @@ class Answer(NamedTuple):
     """Whether the agent is to stop now, where it can be made to."""
     proposal: str = ""
     """The one that it is about."""
-    told: tuple[tuple[str, int], ...] = ()
+    reported: tuple[tuple[str, int], ...] = ()
     """The decisions that it tells of: of each proposal the number of the last."""
 
 
-NONE = Answer("none")
+NONE = HookAnswer("none")
 
 
-def staged(proposal: str, paths: str) -> Answer:
+def staged(proposal: str, paths: str) -> HookAnswer:
     """An edit was taken."""
     words = (
         f"{proposal} is staged in signoff and awaits the user's decision: {paths}. It is not an error, and nothing "
@@ -31,29 +31,29 @@ def staged(proposal: str, paths: str) -> Answer:
         f"a few sentences what {proposal} does and what to look at. Don't call tools, and don't make the change in "
         "another way: every call is refused until the user has decided or writes to you."
     )
-    return Answer("deny", words, True, proposal)
+    return HookAnswer("deny", words, True, proposal)
 
 
-def refused(proposal: str) -> Answer:
+def refused(proposal: str) -> HookAnswer:
     """A call of a turn in which something was staged before."""
     words = (
         f"Refused, and nothing of this call was done: {proposal}, which you staged in this turn, awaits the user's "
         "decision. Nothing of it is written. End your turn now; don't call tools."
     )
-    return Answer("deny", words, True, proposal)
+    return HookAnswer("deny", words, True, proposal)
 
 
-def not_staged(why: str) -> Answer:
+def not_staged(why: str) -> HookAnswer:
     """An edit that could not be taken; the agent may make it again."""
-    return Answer("deny", f"Nothing was staged and nothing was written: {why}")
+    return HookAnswer("deny", f"Nothing was staged and nothing was written: {why}")
 
 
-def command(verdict: str, words: str) -> Answer:
+def command(verdict: str, words: str) -> HookAnswer:
     """What is to become of a command of the shell."""
-    return NONE if verdict == "allow" else Answer(verdict, words)
+    return NONE if verdict == "allow" else HookAnswer(verdict, words)
 
 
-def rendered(call: Call, answer: Answer) -> str:
+def render_answer(call: HookCall, answer: HookAnswer) -> str:
     """What goes to standard output."""
     match answer.verdict:
         case "none":

@@ -12,7 +12,7 @@ _LONGEST = 200
 """Characters of an id or a name that are kept."""
 
 
-class Call(NamedTuple):
+class HookCall(NamedTuple):
     """One call of the hook."""
 
     agent: str
@@ -30,7 +30,7 @@ class Call(NamedTuple):
     arguments: Mapping[str, Any]
 
 
-def parsed(agent: str, text: str | bytes) -> Call:
+def parse_call(agent: str, text: str | bytes) -> HookCall:
     """From what stands on standard input; raises ValueError."""
     data = json.loads(text)
     if not isinstance(data, dict):
@@ -59,7 +59,7 @@ def parsed(agent: str, text: str | bytes) -> Call:
     if not folder.startswith("/"):
         raise ValueError("it does not say where the agent works")
     tool = _name(data, "tool_name")
-    return Call(agent, event, session, prompt, response.id, model, folder, tool, arguments)
+    return HookCall(agent, event, session, prompt, response.id, model, folder, tool, arguments)
 
 
 def _name(data: Mapping[str, Any], key: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.doors.hook.errors import NotStaged
-from app.doors.hook.files import Files
+from app.doors.hook.files import TurnFiles
 
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _ADD, _DELETE, _UPDATE, _MOVE = "*** Add File: ", "*** Delete File: ", "*** Update File: ", "*** Move to: "
@@ -41,7 +41,7 @@ class Chunk(NamedTuple):
     at_end: bool
 
 
-def apply_patch(files: Files, arguments: Mapping[str, Any]) -> None:
+def apply_patch(files: TurnFiles, arguments: Mapping[str, Any]) -> None:
     """Make all of a patch, or nothing of it."""
     text = arguments.get("command") or arguments.get("input") or arguments.get("patch") or ""
     lines = _body(str(text[-1] if isinstance(text, list) else text))
@@ -66,7 +66,7 @@ def apply_patch(files: Files, arguments: Mapping[str, Any]) -> None:
             raise NotStaged(f"The patch was not staged: {head!r} begins no file.")
 
 
-TOOLS: Mapping[str, Callable[[Files, Mapping[str, Any]], None]] = {"apply_patch": apply_patch}
+TOOLS: Mapping[str, Callable[[TurnFiles, Mapping[str, Any]], None]] = {"apply_patch": apply_patch}
 
 
 def _body(text: str) -> list[str]:
@@ -84,7 +84,7 @@ def _while(lines: Sequence[str], at: int, belongs: Callable[[str], bool]) -> int
     return at
 
 
-def _update(files: Files, path: str, lines: Sequence[str], at: int) -> int:
+def _update(files: TurnFiles, path: str, lines: Sequence[str], at: int) -> int:
     target = path
     if at < len(lines) and lines[at].startswith(_MOVE):
         target = lines[at].removeprefix(_MOVE).strip()

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
-from app.doors.hook.answers import Answer, rendered
-from app.doors.hook.calls import BEFORE_PROMPT, Call, parsed
+from app.doors.hook.answers import HookAnswer, render_answer
+from app.doors.hook.calls import BEFORE_PROMPT, HookCall, parse_call
 from app.doors.hook.gate import Door, decide
 from app.doors.hook.options import HookOptions, hook_options
 from app.storage.captured import CapturedEdits
@@ -34,8 +34,8 @@ LARGEST = 16 * 1024 * 1024
 """Bytes of a call that are read; a larger one is denied."""
 
 
-class Caller(Protocol):
-    """The agent that waits for the answer: `app.launcher.deadline.Caller`."""
+class AgentChannel(Protocol):
+    """The agent that waits for the answer: `app.launcher.deadline.AgentPipes`."""
 
     began: float
     """When the hook was started, by the monotonic clock."""
@@ -55,7 +55,7 @@ class TooLarge(Exception):
     """There is more on standard input than is read."""
 
 
-def hook(arguments: Sequence[str], agent: Caller) -> int:
+def hook(arguments: Sequence[str], agent: AgentChannel) -> int:
     """Answer one call and return the exit code; never raises."""
     gc.set_threshold(_SELDOM)
     text = b""
@@ -69,7 +69,7 @@ def hook(arguments: Sequence[str], agent: Caller) -> int:
         if len(text) > LARGEST:
             _pass_over_the_rest()
             raise TooLarge(f"It is larger than {LARGEST // 1024**2} MiB, and was not read. Make the edit in parts.")
-        call = parsed(name, text)
+        call = parse_call(name, text)
         _answer_call(call, workspace, options, agent)
     except SystemExit as answered:  # by argparse: help, or what is wrong with the words
         if not answered.code:
@@ -99,7 +99,7 @@ def _pass_over_the_rest() -> None:
             pass
 
 
-def _answer_call(call: Call, workspace: str, options: HookOptions, agent: Caller) -> None:
+def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: AgentChannel) -> None:
     root = Path(workspace or root_of(call))
     where = places()
     database = Database(where.database)
@@ -112,37 +112,37 @@ def _answer_call(call: Call, workspace: str, options: HookOptions, agent: Caller
         if denied and call.agent == "codex":
             # Beside exit code 2 it reads the reason only there.
             _print_error(answer.words)
-        agent.answer(rendered(call, answer).encode(), denied=denied)
+        agent.answer(render_answer(call, answer).encode(), denied=denied)
         # It has the answer; what can't be noted now, it is told once more.
         with suppress(StorageError):
-            for proposal, number in answer.told:
+            for proposal, number in answer.reported:
                 door.captured.tell(proposal, number)
     finally:
         database.close()
 
 
-def _with_decision(door: Door, call: Call, answer: Answer, until: float) -> Answer:
+def _with_decision(door: Door, call: HookCall, answer: HookAnswer, until: float) -> HookAnswer:
     """The answer, or what the user has decided: as far as the agent has not been told, or once it has waited."""
     root = door.workspace.root
     turns = door.captured.untold(call.agent, call.session)
     if call.event in BEFORE_PROMPT:
         if not turns:
             return answer
-        from app.doors.hook.telling import told_with_prompt
+        from app.doors.hook.delivery import deliver_with_prompt
 
-        return told_with_prompt(root, turns)
+        return deliver_with_prompt(root, turns)
     if turn := next((turn for turn in turns if turn.closed and turn.proposal == answer.proposal), None):
-        from app.doors.hook.telling import told_at_last
+        from app.doors.hook.delivery import deliver_on_first_call
 
-        return told_at_last(root, turn, answer)
+        return deliver_on_first_call(root, turn, answer)
     if answer.proposal and until > time.monotonic():
-        from app.doors.hook.telling import waited_for
+        from app.doors.hook.delivery import deliver_after_wait
 
-        return waited_for(root, answer, until)
+        return deliver_after_wait(root, answer, until)
     return answer
 
 
-def root_of(call: Call) -> str:
+def root_of(call: HookCall) -> str:
     """The project that the agent works on: as it says itself, else the repository, else its folder."""
     for variable in ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR"):
         named = os.environ.get(variable, "") if call.agent != "codex" else ""

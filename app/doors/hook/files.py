@@ -8,7 +8,7 @@ from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
 
-class Files:
+class TurnFiles:
     """What the edits of one call read and write; nothing of it is on disk."""
 
     def __init__(self, workspace: Workspace, folder: str, before: Sequence[CapturedFile] = ()) -> None:

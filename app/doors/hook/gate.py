@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from app.doors.hook import answers, claude, codex, gemini
-from app.doors.hook.answers import NONE, Answer
-from app.doors.hook.calls import BEFORE_PROMPT, Call
+from app.doors.hook.answers import NONE, HookAnswer
+from app.doors.hook.calls import BEFORE_PROMPT, HookCall
 from app.doors.hook.deciding_commands import decides, opens_shell
 from app.doors.hook.errors import NotStaged
-from app.doors.hook.files import Files
+from app.doors.hook.files import TurnFiles
 from app.doors.hook.options import HookOptions
 from app.storage.captured import CapturedEdits, Turn
 from app.workspace.paths import Workspace
@@ -34,7 +34,7 @@ class Door(NamedTuple):
     options: HookOptions = HookOptions()
 
 
-def decide(door: Door, call: Call) -> Answer:
+def decide(door: Door, call: HookCall) -> HookAnswer:
     """What is to become of a call; what it would write is in the store when this returns."""
     if call.event in BEFORE_PROMPT:
         door.captured.open_unnamed(call.agent, call.session)
@@ -48,7 +48,7 @@ def decide(door: Door, call: Call) -> Answer:
         return _command(door, call) if call.tool in SHELLS[call.agent] else NONE
     mine = turn if turn is not None and closed else None
     before = door.captured.files(mine.proposal) if mine else []
-    files = Files(door.workspace, call.folder, before)
+    files = TurnFiles(door.workspace, call.folder, before)
     try:
         edit(files, call.arguments)
     except NotStaged as error:
@@ -67,7 +67,7 @@ def decide(door: Door, call: Call) -> Answer:
     return answers.staged(name, paths if len(edited) <= _SHOWN else f"{paths} and {len(edited) - _SHOWN} more")
 
 
-def _command(door: Door, call: Call) -> Answer:
+def _command(door: Door, call: HookCall) -> HookAnswer:
     given = call.arguments.get("command") or call.arguments.get("cmd") or ""
     line = " ".join(map(str, given)) if isinstance(given, list) else str(given)
     if "*** Begin Patch" in line and "apply_patch" in line:

@@ -13,7 +13,7 @@ _AGENTS = {"claude-code": "claude", "codex-mcp-client": "codex", "gemini-cli-mcp
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class McpCaller:
     """What a call says of whoever makes it; empty where it doesn't."""
 
     agent: str = ""
@@ -24,7 +24,7 @@ class Caller:
     """Its own id of the turn; only some agents send one."""
 
 
-def caller_of(client: dict[str, Any], meta: dict[str, Any], environment: Mapping[str, str] = os.environ) -> Caller:
+def caller_of(client: dict[str, Any], meta: dict[str, Any], environment: Mapping[str, str] = os.environ) -> McpCaller:
     """Who calls.
 
     Args:
@@ -40,7 +40,7 @@ def caller_of(client: dict[str, Any], meta: dict[str, Any], environment: Mapping
     session = _text(turn, "session_id")
     if agent == "claude":
         session = _text({**environment}, "CLAUDE_CODE_SESSION_ID")
-    return Caller(
+    return McpCaller(
         agent=agent,
         model=_text(turn, "model"),
         session=session,

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.doors.decision_words import tell
-from app.doors.hook.answers import Answer
-from app.doors.waiting import standing, wait
+from app.doors.decision_words import proposal_report
+from app.doors.hook.answers import HookAnswer
+from app.doors.waiting import decision_status, wait
 from app.proposals.errors import UnknownProposal
 from app.proposals.models import ProposalState
 from app.runtime.captured import stage_captured
@@ -24,22 +24,22 @@ _GO_ON = (
 )
 
 
-def told_with_prompt(root: Path, turns: Sequence[Turn]) -> Answer:
+def deliver_with_prompt(root: Path, turns: Sequence[Turn]) -> HookAnswer:
     """What the user has decided since, for the agent to read beside the user's new words."""
     with _open(root) as runtime:
-        parts = [(turn.proposal, *tell(runtime, turn.proposal, turn.told)) for turn in turns]
+        parts = [(turn.proposal, *proposal_report(runtime, turn.proposal, turn.told)) for turn in turns]
     words = "\n\n".join(text for _, text, _ in parts)
-    told = tuple((name, number) for name, _, number in parts)
-    return Answer("tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{_GO_ON}", told=told)
+    reported = tuple((name, number) for name, _, number in parts)
+    return HookAnswer("tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{_GO_ON}", reported=reported)
 
 
-def told_at_last(root: Path, turn: Turn, refusal: Answer) -> Answer:
+def deliver_on_first_call(root: Path, turn: Turn, refusal: HookAnswer) -> HookAnswer:
     """The answer to a call of a turn that is closed: the decision, if there is one by now."""
     with _open(root) as runtime:
         return _decision(runtime, turn.proposal, turn.told, refusal, until=0.0)
 
 
-def waited_for(root: Path, answer: Answer, until: float) -> Answer:
+def deliver_after_wait(root: Path, answer: HookAnswer, until: float) -> HookAnswer:
     """The user's decision on what a call has staged; the answer as it is if there is none by then."""
     with _open(root) as runtime:
         if refused := [line for line in stage_captured(runtime) if line.startswith(f"{answer.proposal},")]:
@@ -47,21 +47,21 @@ def waited_for(root: Path, answer: Answer, until: float) -> Answer:
         return _decision(runtime, answer.proposal, 0, answer, until)
 
 
-def _decision(runtime: Runtime, proposal: str, told: int, answer: Answer, until: float) -> Answer:
+def _decision(runtime: Runtime, proposal: str, reported: int, answer: HookAnswer, until: float) -> HookAnswer:
     try:
-        now = standing(runtime.database, runtime.name, proposal, told)
+        now = decision_status(runtime.database, runtime.name, proposal, reported)
         seconds = until - time.monotonic()
         if not now.decided and seconds > 0:
-            now = wait(runtime.database, runtime.name, runtime.signal, proposal, told=told, seconds=seconds)
+            now = wait(runtime.database, runtime.name, runtime.signal, proposal, reported=reported, seconds=seconds)
     except UnknownProposal:
         return answer
     if not now.decided:
         return answer
-    words, number = tell(runtime, proposal, told)
+    words, number = proposal_report(runtime, proposal, reported)
     # A plain denial leaves the word with the user, as it does with signoff's own model.
-    plain_no = now.state == ProposalState.DENIED and not now.spoken
+    plain_no = now.state == ProposalState.DENIED and not now.has_feedback
     words = words if plain_no else f"{words}\n\n{_GO_ON}"
-    return Answer("deny", words, ends_turn=plain_no, proposal=proposal, told=((proposal, number),))
+    return HookAnswer("deny", words, ends_turn=plain_no, proposal=proposal, reported=((proposal, number),))
 
 
 @contextmanager

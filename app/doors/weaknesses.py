@@ -19,7 +19,7 @@ _RELEASES: Mapping[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
 """Of each agent, the first release that is right, and what those before it do."""
 
 
-def release(program: str) -> str:
+def installed_version(program: str) -> str:
     """What `--version` of an agent says: `0.169.0`; empty if it says nothing of the kind."""
     # Even for that they write into their home, which is the user's.
     with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as home:
@@ -35,7 +35,7 @@ def release(program: str) -> str:
     return found[0].decode() if found else ""
 
 
-def of_release(agent: Agent, version: str) -> Iterator[str]:
+def release_weaknesses(agent: Agent, version: str) -> Iterator[str]:
     """What is known of a release."""
     numbers = tuple(map(int, version.split("."))) if version else ()
     for right, words in _RELEASES.get(agent.name, ()):
@@ -43,7 +43,7 @@ def of_release(agent: Agent, version: str) -> Iterator[str]:
             yield f"{agent.title} {version}: {words}; update it"
 
 
-def of_settings(agent: Agent, name: str, text: str) -> Iterator[str]:
+def settings_weaknesses(agent: Agent, name: str, text: str) -> Iterator[str]:
     """What settings say that turns hooks off, whoever's they are; what can't be read says nothing."""
     try:
         found: Any = tomllib.loads(text) if name.endswith(".toml") else json_text.value(text, json_text.parse(text))
