@@ -1,4 +1,4 @@
-"""Waits until the user has decided on a proposal, in whatever app, window or command line.
+"""Waits until the user has decided on a proposal, in any app, window or command line.
 
 Only the database and the file that every write touches are looked at: a command that waits loads nothing of what
 stages and decides, and nobody polls.
@@ -13,27 +13,27 @@ from app.storage.database import Database
 from app.storage.signals import Signal, Watch
 
 PATIENCE = 2.0
-"""Seconds that a decision is given to be recorded with what the files read now; the user's words are there before."""
+"""Seconds to wait until a decision is recorded with the text of its hunks; the user's words are stored earlier."""
 _WAITS_FOR_THE_USER = ("pending", "partly_approved")
 _FOREVER = 365 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionStatus:
-    """Where a proposal stands with the user."""
+    """The state of a proposal and of the user's decisions on it."""
 
     state: str
     """`app.proposals.models.ProposalState`."""
     decisions: int
-    """How many the user has made on it; what has been reported of it was reported up to some such number."""
+    """How many decisions the user has made on it: the number of the last one."""
     has_feedback: bool
-    """Whether the user has said anything with a decision that was not reported yet."""
+    """Whether a decision that was not reported yet has words of the user."""
     recorded: bool
-    """Whether all decisions are recorded, with what became of each hunk; only for a moment, or after a crash, not."""
+    """Whether all decisions are recorded with the state of each hunk; false only briefly, or after a crash."""
 
     @property
     def decided(self) -> bool:
-        """Whether whoever made it can go on: nothing of it awaits the user, or the user has said something to it.
+        """Whether its author can go on: nothing of it is pending, or the user has given feedback.
 
         Feedback counts though other hunks wait, as it does for signoff's own model, which goes on at once.
         """
@@ -41,12 +41,12 @@ class DecisionStatus:
 
     @property
     def denied_without_feedback(self) -> bool:
-        """Whether it was denied without a word that is still to be reported: then the word is with the user."""
+        """Whether it was denied without feedback that is still to be reported: then the user speaks next."""
         return self.state == "denied" and not self.has_feedback
 
 
 def decision_status(database: Database, workspace: str, proposal: str, reported: int = 0) -> DecisionStatus:
-    """Look once.
+    """Read the status once.
 
     Args:
         database: Open.
@@ -90,7 +90,7 @@ def wait(
         stop: Ends it when it is set.
 
     Returns:
-        Where it stands when the wait ends, for whatever reason.
+        The status when the wait ends, for any reason.
 
     Raises:
         UnknownProposal: there is none of this id.

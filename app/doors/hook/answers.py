@@ -1,4 +1,4 @@
-"""What the hook answers, in the words that the agent's model reads and in the form that each agent takes."""
+"""The answers of the hook: their words for the agent's model, and their JSON for each agent."""
 
 import json
 from typing import NamedTuple
@@ -7,24 +7,24 @@ from app.doors.hook.calls import HookCall
 
 
 class HookAnswer(NamedTuple):
-    """What is to become of a call."""
+    """The answer to a call."""
 
     verdict: str
-    """`deny`; `ask` the user; `tell` what is in `words` and let it go on; or `none`: the agent's own rules decide."""
+    """`deny`; `ask` the user; `tell` the agent `words` and allow; or `none`: the agent's own rules decide."""
     words: str = ""
     ends_turn: bool = False
-    """Whether the agent is to stop now, where it can be made to."""
+    """Whether the agent should end its turn, if its hook can make it."""
     proposal: str = ""
-    """The one that it is about."""
+    """The id of the proposal that it is about."""
     reported: tuple[tuple[str, int], ...] = ()
-    """The decisions that it tells of: of each proposal the number of the last."""
+    """For each proposal in it, the number of the last decision that it reports."""
 
 
 NONE = HookAnswer("none")
 
 
 def staged(proposal: str, paths: str) -> HookAnswer:
-    """An edit was taken."""
+    """An edit was staged."""
     words = (
         f"{proposal} is staged in signoff and awaits the user's decision: {paths}. It is not an error, and nothing "
         "is written: on disk the files are as before, so reading them does not show it. End your turn now and say in "
@@ -35,7 +35,7 @@ def staged(proposal: str, paths: str) -> HookAnswer:
 
 
 def refused(proposal: str) -> HookAnswer:
-    """A call of a turn in which something was staged before."""
+    """A call after an edit of the same turn was staged."""
     words = (
         f"Refused, and nothing of this call was done: {proposal}, which you staged in this turn, awaits the user's "
         "decision. Nothing of it is written. End your turn now; don't call tools."
@@ -44,17 +44,17 @@ def refused(proposal: str) -> HookAnswer:
 
 
 def not_staged(why: str) -> HookAnswer:
-    """An edit that could not be taken; the agent may make it again."""
+    """An edit that could not be staged; the agent may make it again."""
     return HookAnswer("deny", f"Nothing was staged and nothing was written: {why}")
 
 
 def command(verdict: str, words: str) -> HookAnswer:
-    """What is to become of a command of the shell."""
+    """The answer to a shell command."""
     return NONE if verdict == "allow" else HookAnswer(verdict, words)
 
 
 def render_answer(call: HookCall, answer: HookAnswer) -> str:
-    """What goes to standard output."""
+    """Return the text for standard output: JSON in the agent's form, or nothing."""
     match answer.verdict:
         case "none":
             return ""

@@ -10,7 +10,7 @@ from app.doors.hook.files import TurnFiles
 
 Arguments = Mapping[str, Any]
 _LOOKED_AT = 4096
-"""Characters by which the line endings of a file are told."""
+"""Characters from which the line endings of a file are detected."""
 _LARGEST_WHOLE = 2**53
 
 
@@ -130,7 +130,7 @@ def _new_cell(notebook: dict[str, Any], kind: str, source: str) -> dict[str, Any
 
 
 def _number(text: str) -> int | float:
-    """As JavaScript reads a number and writes it again."""
+    """Parse a number so that it is written as JavaScript writes it."""
     value = float(text)
     if math.isfinite(value) and value.is_integer() and abs(value) < 1e21:
         return int(text) if text.lstrip("-").isdigit() and abs(int(text)) <= _LARGEST_WHOLE else int(value)

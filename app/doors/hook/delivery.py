@@ -1,7 +1,7 @@
-"""Gives another agent what the user has decided: with its next prompt, as the answer to a call that waits, or to the
-first that it makes afterwards.
+"""Delivers the user's decision to another agent: with its next prompt, as the answer to a waiting call, or as that to
+its first call afterwards.
 
-Only here the rest of signoff is loaded, once there is something to tell, or to wait for.
+Imported only if there is a decision to deliver or to wait for: it loads the rest of signoff.
 """
 
 import time
@@ -25,7 +25,7 @@ _GO_ON = (
 
 
 def deliver_with_prompt(root: Path, turns: Sequence[Turn]) -> HookAnswer:
-    """What the user has decided since, for the agent to read beside the user's new words."""
+    """Return the decisions since then, for the agent to read beside the user's new prompt."""
     with _open(root) as runtime:
         parts = [(turn.proposal, *proposal_report(runtime, turn.proposal, turn.told)) for turn in turns]
     words = "\n\n".join(text for _, text, _ in parts)
@@ -34,13 +34,13 @@ def deliver_with_prompt(root: Path, turns: Sequence[Turn]) -> HookAnswer:
 
 
 def deliver_on_first_call(root: Path, turn: Turn, refusal: HookAnswer) -> HookAnswer:
-    """The answer to a call of a turn that is closed: the decision, if there is one by now."""
+    """Answer a call of a closed turn: with the decision if there is one, else with `refusal`."""
     with _open(root) as runtime:
         return _decision(runtime, turn.proposal, turn.told, refusal, until=0.0)
 
 
 def deliver_after_wait(root: Path, answer: HookAnswer, until: float) -> HookAnswer:
-    """The user's decision on what a call has staged; the answer as it is if there is none by then."""
+    """Wait for the decision on the staged proposal; return `answer` if there is none by `until`."""
     with _open(root) as runtime:
         if refused := [line for line in stage_captured(runtime) if line.startswith(f"{answer.proposal},")]:
             return answer._replace(words=refused[0])

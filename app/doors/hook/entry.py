@@ -29,13 +29,13 @@ from app.workspace.paths import Workspace
 
 DENIED = 2
 _SELDOM = 100_000
-"""Objects made before garbage is looked for: the hook ends sooner."""
+"""Allocations before the garbage collector runs: the hook ends sooner."""
 LARGEST = 16 * 1024 * 1024
 """Bytes of a call that are read; a larger one is denied."""
 
 
 class AgentChannel(Protocol):
-    """The agent that waits for the answer: `app.launcher.deadline.AgentPipes`."""
+    """The waiting agent: `app.launcher.deadline.AgentPipes`."""
 
     began: float
     """When the hook was started, by the monotonic clock."""
@@ -48,11 +48,11 @@ class AgentChannel(Protocol):
 
 
 class Stopped(BaseException):
-    """The agent, or the system, has the hook end."""
+    """The hook got SIGTERM, from the agent or the system."""
 
 
 class TooLarge(Exception):
-    """There is more on standard input than is read."""
+    """Standard input is larger than `LARGEST`."""
 
 
 def hook(arguments: Sequence[str], agent: AgentChannel) -> int:
@@ -93,7 +93,7 @@ def _print_error(words: str) -> None:
 
 
 def _pass_over_the_rest() -> None:
-    """Take what the agent still writes: one that can't finish may take that for a failure of the hook."""
+    """Read the rest of standard input: an agent may count a broken pipe as a failure of the hook."""
     with suppress(OSError):
         while os.read(0, LARGEST):
             pass
@@ -113,7 +113,7 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
             # Beside exit code 2 it reads the reason only there.
             _print_error(answer.words)
         agent.answer(render_answer(call, answer).encode(), denied=denied)
-        # It has the answer; what can't be noted now, it is told once more.
+        # The agent has the answer; a report that can't be noted now is repeated later.
         with suppress(StorageError):
             for proposal, number in answer.reported:
                 door.captured.tell(proposal, number)
@@ -122,7 +122,7 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
 
 
 def _with_decision(door: Door, call: HookCall, answer: HookAnswer, until: float) -> HookAnswer:
-    """The answer, or what the user has decided: as far as the agent has not been told, or once it has waited."""
+    """The answer, or instead the user's decision: one not yet reported, or one made during the wait."""
     root = door.workspace.root
     turns = door.captured.untold(call.agent, call.session)
     if call.event in BEFORE_PROMPT:
@@ -143,7 +143,7 @@ def _with_decision(door: Door, call: HookCall, answer: HookAnswer, until: float)
 
 
 def root_of(call: HookCall) -> str:
-    """The project that the agent works on: as it says itself, else the repository, else its folder."""
+    """The agent's project: the one in its environment, else the repository, else its folder."""
     for variable in ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR"):
         named = os.environ.get(variable, "") if call.agent != "codex" else ""
         if named and Path(call.folder).is_relative_to(named):

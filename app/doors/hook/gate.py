@@ -1,4 +1,4 @@
-"""Decides on a call of another agent: an edit waits, a turn in which one waits is over, a decision is told.
+"""Decides on a tool call of another agent: stages an edit, refuses all calls after it, reports the decision.
 
 The gate on an agent whose requests signoff does not make: what it calls is refused, whatever its model wants, from
 the first edit of a turn until the user has decided on it or has written something new.
@@ -27,7 +27,7 @@ _SHOWN = 5
 
 
 class Door(NamedTuple):
-    """What the hook of one workspace works with."""
+    """The workspace, store and options of one call of the hook."""
 
     workspace: Workspace
     captured: CapturedEdits
@@ -35,7 +35,7 @@ class Door(NamedTuple):
 
 
 def decide(door: Door, call: HookCall) -> HookAnswer:
-    """What is to become of a call; what it would write is in the store when this returns."""
+    """Return the answer to a call; an edit is in the store when this returns."""
     if call.event in BEFORE_PROMPT:
         door.captured.open_unnamed(call.agent, call.session)
         return NONE

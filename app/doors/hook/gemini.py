@@ -39,7 +39,7 @@ TOOLS: Mapping[str, Callable[[TurnFiles, Arguments], None]] = {"write_file": wri
 
 
 def _meant(arguments: Arguments, found: int) -> bool:
-    """Whether that many places are meant."""
+    """Whether the call expects that many matches."""
     if arguments.get("allow_multiple"):
         return True
     return found == int(arguments.get("expected_replacements") or 1)

@@ -1,4 +1,4 @@
-"""What the tools of the server do: propose, wait for the user, and tell what became of it.
+"""The tools of the server: propose edits, wait for the user, report the decision.
 
 Nothing of this is loaded before the first call, and the workspace is not opened: what is wrong with either is the
 answer to that call, and the next one tries again.
@@ -36,7 +36,7 @@ from app.tools.staging import staged_text
 from app.workspace.path_rules import WorkspaceError
 
 PROGRESS_SECONDS = 5.0
-"""How often a call that waits says so."""
+"""Seconds between two progress messages of a waiting call."""
 _NOT_YET = (
     "{id} awaits the user's decision in signoff. {written} End your turn now and say in a few sentences what the "
     "change does and what to look at; don't make it in another way. proposal_status gives the decision, with the "
@@ -60,7 +60,7 @@ class ProposalTools:
 
         Args:
             root: The workspace.
-            wait_seconds: How long a proposing call waits that doesn't say it.
+            wait_seconds: How long a proposing call waits unless it says how long.
             say: Takes a line for the user.
         """
         self._root = root
@@ -146,7 +146,7 @@ class ProposalTools:
         return self._decision(runtime, proposal.id, seconds, running, staged) if seconds else _Answer(staged)
 
     def _decision(self, runtime: Runtime, name: str, seconds: float, running: Running, staged: str) -> _Answer:
-        """The user's decision on what was just staged, or else, once the time is over, that it is staged."""
+        """Wait for the user's decision on the staged proposal; `staged` if there is none in time."""
         try:
             status = self._await(runtime, name, seconds, running)
         except (StorageError, OSError) as error:
@@ -171,7 +171,7 @@ class ProposalTools:
         return runtime.service.stage(draft, " ".join(summary.split()), self._unanswered(runtime)), notes
 
     def _unanswered(self, runtime: Runtime) -> tuple[str, ...]:
-        """The agent's proposals that were denied with words which a next one may answer, the latest first."""
+        """The agent's proposals that were denied with feedback that a new proposal may answer, latest first."""
         feedback = Feedback()
         for name in self._own:
             if not runtime.service.get(name).superseded_by:
@@ -180,7 +180,7 @@ class ProposalTools:
         return feedback.unanswered
 
     def _await(self, runtime: Runtime, name: str, seconds: float, running: Running) -> waiting.DecisionStatus:
-        """Wait for a decision, and tell the host meanwhile that the call is alive."""
+        """Wait for a decision and send the host progress messages meanwhile."""
         began = time.monotonic()
         reported = self._reported.get(name, 0)
         while True:
@@ -200,7 +200,7 @@ class ProposalTools:
                 return status
 
     def _tell(self, runtime: Runtime, name: str) -> str:
-        """What became of a proposal; what the user said is told whenever it is asked for."""
+        """Describe the decisions on a proposal, with all of the user's words."""
         text, self._reported[name] = proposal_report(runtime, name)
         if waiting.decision_status(runtime.database, runtime.name, name).denied_without_feedback:
             text = f"{text}\n\n{_NO_REASON}"
@@ -228,7 +228,7 @@ class ProposalTools:
 
 
 def _not_yet(runtime: Runtime, name: str) -> str:
-    """That a proposal waits, and what the agent is to do."""
+    """The text for a proposal that is still pending."""
     if runtime.service.get(name).written_in_part:
         return _NOT_YET.format(id=name, written="What of it is not written yet is nowhere on disk.")
     return _NOT_YET.format(id=name, written="Nothing is written: files still read as before.")
