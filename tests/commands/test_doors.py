@@ -180,7 +180,7 @@ def test_what_can_not_be_tried_says_why(signoff: Run, workspace: Path, installed
     installed.put("gemini", "#!/bin/sh\necho Please log in.\n")
     code, (line,) = tried(signoff, installed, "--try", "gemini")
     assert code == 1
-    assert line["why"] == "the agent never asked for what to do; it ended with 0 and the words: Please log in."
+    assert line["why"] == "the agent never called the scripted model; it exited with 0; its last line: Please log in."
     installed.put("gemini", "#!/nowhere\n")
     code, (line,) = tried(signoff, installed, "--try", "gemini")
     assert code == 1 and "No such file" in line["why"]

@@ -66,7 +66,7 @@ def _try_edit(agent: Agent, program: str, options: HookOptions, *, code_mode: bo
             if _FILE in _staged_paths(scratch):
                 return "held", "nothing was written, and the edit waited as a proposal"
             if not model.made:
-                return "not tried", f"the agent never asked for what to do; {ending}"
+                return "not tried", f"the agent never called the scripted model; {ending}"
             return "not tried", f"the edit was neither written nor staged; {ending}"
     except (OSError, ValueError) as error:
         return "not tried", " ".join(str(error).split())
@@ -91,9 +91,7 @@ def _run(command: list[str], scratch: AgentScratch) -> str:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
     last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return (
-        f"it ended with {process.returncode} and the words: {last}" if last else f"it ended with {process.returncode}"
-    )
+    return f"it exited with {process.returncode}; its last line: {last or '(nothing)'}"
 
 
 def _staged_paths(scratch: AgentScratch) -> list[str]:
