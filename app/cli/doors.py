@@ -9,8 +9,8 @@ from app.cli.output import CommandError, Exit, print_json, print_line
 from app.cli.waiting import line_of
 from app.doors.agents import AGENTS, Agent, agent_of
 from app.doors.hook.options import HookOptions
-from app.doors.openings import of_release, of_settings, release
-from app.doors.settings import UnreadableSettings, installed, with_hook, without_hook
+from app.doors.settings import InstalledHook, UnreadableSettings, installed_hook, with_hook, without_hook
+from app.doors.weaknesses import installed_version, release_weaknesses, settings_weaknesses
 from app.proposals.models import Proposal
 from app.proposals.origin import Origin, OriginKind
 from app.runtime.workspace import Runtime
@@ -21,6 +21,10 @@ _LARGEST = 1024 * 1024
 _UNSEEN = (
     "It sees each call of the agent's tools. It does not see what a command writes, nor a tool of someone else's MCP "
     "server: --commands deny keeps the shell shut."
+)
+_TRIAL = (
+    "Each agent makes an edit in a scratch folder, with signoff's hook but without your settings: "
+    "`signoff doors` checks those. An edit may take {} minutes."
 )
 
 
@@ -57,7 +61,7 @@ def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> No
         print_json(ProposalLine.of(proposal))
         return
     print_line(f"Staged {line_of(proposal)}")
-    print_line(f"Once it is approved: {agent.then}")
+    print_line(f"Once it is approved: {agent.next_step}")
     if arguments.what == "install":
         print_line(_UNSEEN)
 
@@ -65,7 +69,7 @@ def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> No
 def _show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     agents = [agent for agent in AGENTS if arguments.agent in (None, agent.name)]
     with ThreadPoolExecutor(len(AGENTS)) as pool:
-        versions = list(pool.map(lambda agent: release(agent.program) if agent.program else "", agents))
+        versions = list(pool.map(lambda agent: installed_version(agent.program) if agent.program else "", agents))
     found = [_line(runtime, agent, version) for agent, version in zip(agents, versions, strict=True)]
     if arguments.json:
         print_json(found)
@@ -87,9 +91,11 @@ def _show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
 def _try(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     """Try the doors; refused if an edit was not held, failed if there was nothing to try."""
-    from app.doors.trial.trying import Trial, try_door
+    from app.doors.trial.trying import SECONDS, Trial, try_door
 
     named = arguments.agent if arguments.trial is True else arguments.trial
+    if not arguments.json:
+        print_line(_TRIAL.format(SECONDS // 60))
     lines: list[TrialLine] = []
     for agent in AGENTS:
         if named not in (None, agent.name):
@@ -102,6 +108,8 @@ def _try(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
             lines.append(TrialLine(agent=agent.name, program=program, **trial._asdict()))
             if not arguments.json:
                 print_line(f"{agent.name:<7} {trial.edit}: {trial.verdict}; {trial.why}")
+        if program and not arguments.json and _installed_hook(runtime, agent) is None:
+            print_line(f"        not hooked in here; `signoff doors install {agent.name}` proposes it")
     if arguments.json:
         print_json(lines)
     if any(line.verdict == "not held" for line in lines):
@@ -111,27 +119,32 @@ def _try(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
 
 def _options(runtime: Runtime, agent: Agent) -> HookOptions:
-    """With which the hook is called here, or would be."""
-    for _, path in agent.places(runtime.workspace.root):
+    """Those of the hook in the first settings that have it, else the defaults."""
+    hook = _installed_hook(runtime, agent)
+    return hook.options if hook else HookOptions()
+
+
+def _installed_hook(runtime: Runtime, agent: Agent) -> InstalledHook | None:
+    for _, path in agent.settings_files(runtime.workspace.root):
         with suppress(OSError, ValueError):
-            if found := installed(agent, read_file(path.resolve(), _LARGEST)[0].decode()):
-                return found.options
-    return HookOptions()
+            if found := installed_hook(agent, read_file(path.resolve(), _LARGEST)[0].decode()):
+                return found
+    return None
 
 
 def _line(runtime: Runtime, agent: Agent, version: str) -> DoorLine:
     root = runtime.workspace.root
     hooked: dict[str, str] = {}
     unreadable: dict[str, str] = {}
-    opened = list(of_release(agent, version))
-    places = dict(agent.places(root))
-    for name, path in agent.switches(root):
+    opened = list(release_weaknesses(agent, version))
+    places = dict(agent.settings_files(root))
+    for name, path in agent.files_that_disable_hooks(root):
         try:
             text = read_file(path.resolve(), _LARGEST)[0].decode()
-            if name in places and (how := installed(agent, text)):
+            if name in places and (how := installed_hook(agent, text)):
                 hooked[name] = how.command
                 opened += [f"{name}: {why}" for why in how.weaknesses(agent)]
-            opened += of_settings(agent, name, text)
+            opened += settings_weaknesses(agent, name, text)
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:

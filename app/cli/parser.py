@@ -273,8 +273,8 @@ def _add_doors(commands: Any) -> None:
         choices=AGENTS,
         const=True,
         metavar="AGENT",
-        help="run that agent, or each that is installed, against a scripted model in a scratch folder with a home of "
-        "its own, and say whether an edit of it is held",
+        help="have that agent, or each installed one, make an edit in a scratch folder, with a scripted model and "
+        "without your settings, and say whether signoff's hook held it",
     )
     add_hook_options(doors)
     hook = _command(

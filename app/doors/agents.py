@@ -1,4 +1,4 @@
-"""The agents that have a hook for signoff: how they are called, and where their settings lie."""
+"""The agents that can call signoff as a hook: their names and settings files."""
 
 import shutil
 from collections.abc import Mapping
@@ -8,41 +8,41 @@ from typing import NamedTuple
 
 
 class Agent(NamedTuple):
-    """One agent."""
+    """An agent and what its hook settings look like."""
 
     name: str
-    """As in `signoff hook claude`, and its program."""
+    """The argument of `signoff hook`, and the name of its program."""
     title: str
     settings: str
-    """Its settings in a project, relative to that; below the home folder they lie under the same name."""
+    """Path of its settings file, relative to a project or to the home folder."""
     local: str
-    """Settings in a project that are not shared; empty if it has none."""
+    """Path of project settings that are not committed; empty if it has none."""
     before_tool: str
-    """Its name for what comes before each call."""
+    """Its name of the event before each tool call."""
     before_prompt: str
     milliseconds: bool
-    """Whether it counts time limits so; else in seconds."""
-    then: str
+    """Whether its time limits are in milliseconds; else in seconds."""
+    next_step: str
     """What the user has to do once the settings are written."""
     config: str = ""
-    """Other settings, which may turn hooks off; empty if there are none."""
+    """Path of another settings file that can turn hooks off; empty if there is none."""
     default_limit: float = 60
-    """Seconds that it gives a hook whose settings have no limit: the least of any release."""
+    """Seconds that a hook may take if the settings have no limit: the least of all releases."""
     on_failure: Mapping[str, str] = MappingProxyType({})
-    """What its settings have beside the command so that a hook without an answer is a denial."""
+    """Settings beside the command that make a hook without an answer a denial; empty if it has none."""
 
     @property
     def program(self) -> str | None:
-        """Where it is installed."""
+        """Path of the installed program; None if it is not on the PATH."""
         return shutil.which(self.name)
 
-    def places(self, root: Path) -> list[tuple[str, Path]]:
-        """Its settings files, each as it is named to people: the project's, those not shared, the user's."""
+    def settings_files(self, root: Path) -> list[tuple[str, Path]]:
+        """Its settings files, each with the name to show: of the project, uncommitted ones, of the user."""
         return _below(root, self.settings, self.local) + _below(Path.home(), self.settings, shown="~/")
 
-    def switches(self, root: Path) -> list[tuple[str, Path]]:
-        """All files that may turn its hooks off."""
-        return [*self.places(root), *_below(root, self.config), *_below(Path.home(), self.config, shown="~/")]
+    def files_that_disable_hooks(self, root: Path) -> list[tuple[str, Path]]:
+        """All files that can turn its hooks off, each with the name to show."""
+        return [*self.settings_files(root), *_below(root, self.config), *_below(Path.home(), self.config, shown="~/")]
 
 
 def _below(folder: Path, *names: str, shown: str = "") -> list[tuple[str, Path]]:
@@ -87,5 +87,5 @@ AGENTS = (
 
 
 def agent_of(name: str) -> Agent:
-    """An agent by its name."""
+    """Return the agent of a name."""
     return next(agent for agent in AGENTS if agent.name == name)

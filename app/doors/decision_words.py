@@ -1,4 +1,4 @@
-"""What a decision tells a foreign agent, in one text: what is on disk, what the user said, and where.
+"""Describes decisions to another agent in one text: what is on disk, and the user's words.
 
 signoff's own model reads the facts and the user's words as two messages; the words themselves are the same.
 """
@@ -19,47 +19,49 @@ _ON_DISK_STATES = {
     HunkState.DENIED: "taken back off the disk",
     HunkState.PENDING: "on disk and waiting for the user",
 }
-"""Of what was on disk before it was proposed."""
+"""The same for proposals whose changes were on disk before."""
 _BY_HAND = "The user changed the proposed text of {names} by hand; read it before you build on it."
 
 
-def tell(runtime: Runtime, proposal_id: str, told: int = 0) -> tuple[str, int]:
-    """What became of a proposal, for the agent that made it.
+def proposal_report(runtime: Runtime, proposal_id: str, reported: int = 0) -> tuple[str, int]:
+    """Describe the decisions on a proposal for the agent that made it.
 
     Args:
         runtime: The open workspace.
         proposal_id: Any.
-        told: The number of the last decision whose words the agent has read; they are not repeated.
+        reported: The number of the last decision whose words the agent has read; they are not repeated.
 
     Returns:
-        The text, and the number of the last decision that it tells of.
+        The text, and the number of the last decision in it.
 
     Raises:
         UnknownProposal: there is none of this id.
         StorageError: the database cannot be read.
     """
-    # In this order: what is recorded in between is told of in one of the two ways, and once.
+    # In this order: a decision recorded in between is in one of the two lists, and counted once.
     proposal = runtime.service.get(proposal_id)
     not_yet = [decision_event(proposal, last) for name, last in runtime.proposals.unrecorded() if name == proposal.id]
     decisions = [record.decided for record in runtime.sessions.decisions(proposal.id)]
     known = {each.number for each in decisions}
     decisions += [each for each in not_yet if each.number not in known]
-    return decision_words(proposal, decisions, told), proposal.last.number if proposal.last else 0
+    return decision_words(proposal, decisions, reported), proposal.last.number if proposal.last else 0
 
 
-def decision_words(proposal: Proposal, decisions: Sequence[ProposalDecided], told: int = 0) -> str:
-    """The text: first what stands, then the user's words, whole, then each hunk with what the file reads there.
+def decision_words(proposal: Proposal, decisions: Sequence[ProposalDecided], reported: int = 0) -> str:
+    """The text: first the state, then the user's words, whole, then each hunk with the file's text around it.
 
     Args:
         proposal: As it stands now.
         decisions: All on it, oldest first.
-        told: The number of the last decision whose words were told.
+        reported: The number of the last decision whose words the agent has read.
     """
     parts = [_headline(proposal)]
     if names := [change.path for change in proposal.files if change.edited]:
         parts.append(_BY_HAND.format(names=", ".join(names)))
     # The words come before the excerpts: whoever cuts a long text off cuts its end.
-    said = [words for each in decisions if each.number > told or each.number == 0 if (words := feedback_words(each))]
+    said = [
+        words for each in decisions if each.number > reported or each.number == 0 if (words := feedback_words(each))
+    ]
     if said:
         parts.append("\n\n".join(["The user says:", *said]))
     if lines := hunk_lines(_latest(decisions), on_disk=proposal.on_disk):
@@ -95,7 +97,7 @@ def _headline(proposal: Proposal) -> str:
 
 
 def _apart(proposal: Proposal) -> bool:
-    """Whether some of it was denied."""
+    """Whether a part of it was denied."""
     states = [hunk.state for hunk in proposal.hunks]
     states += [change.state for change in proposal.files if not change.hunks]
     return HunkState.DENIED in states
@@ -125,7 +127,7 @@ def _listed(words: Iterable[str]) -> str:
 
 
 def _latest(decisions: Sequence[ProposalDecided]) -> list[HunkFact]:
-    """What became of each hunk at last; nothing where the last decision was on the whole."""
+    """The last state of each hunk; empty if the last decision was on the whole proposal."""
     facts: dict[str, HunkFact] = {}
     for each in decisions:
         if each.decision is Decision.EDITED:

@@ -26,7 +26,7 @@ class Node(NamedTuple):
 
 
 def parse(text: str) -> Node:
-    """The value that a text is; raises ValueError."""
+    """Parse a JSON text, comments allowed; raises ValueError."""
     node, at = _value(text, _skip(text, 0), 0)
     if _skip(text, at) != len(text):
         raise ValueError(f"there is more after the end, from character {at}")
@@ -34,7 +34,7 @@ def parse(text: str) -> Node:
 
 
 def value(text: str, node: Node) -> object:
-    """What a node means."""
+    """The Python value of a node."""
     if node.members is not None:
         return {key: value(text, each) for key, each in node.members.items()}
     if node.items is not None:
@@ -43,17 +43,17 @@ def value(text: str, node: Node) -> object:
 
 
 def with_member(text: str, node: Node, key: str, added: object) -> str:
-    """The text with one more member at the end of an object."""
+    """Return the text with one more member at the end of an object."""
     return _with_last(text, node, f"{json.dumps(key)}: ", added, list((node.members or {}).values()))
 
 
 def with_item(text: str, node: Node, added: object) -> str:
-    """The text with one more item at the end of an array."""
+    """Return the text with one more item at the end of an array."""
     return _with_last(text, node, "", added, list(node.items or ()))
 
 
 def without(text: str, holder: Node, gone: Node) -> str:
-    """The text without one of the members or items of a holder, and without a comma too many."""
+    """Return the text without one member or item of `holder`, and without its comma."""
     every = list(holder.members.values()) if holder.members is not None else list(holder.items or ())
     at = every.index(gone)
     begins = [each.key_start if each.key_start >= 0 else each.start for each in every]
@@ -85,7 +85,7 @@ def _lines(other: object, indent: str, step: str) -> str:
 
 
 def _indent(text: str, at: int) -> str:
-    """The white space that the line of a place begins with."""
+    """The indentation of the line at an offset."""
     start = text.rfind("\n", 0, at) + 1
     found = re.match(r"[ \t]*", text[start:at])
     return found[0] if found else ""

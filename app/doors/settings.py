@@ -1,4 +1,4 @@
-"""signoff's hook in the settings of another agent: whether it is there, how it gets in, how it goes out."""
+"""Finds, adds and removes signoff's hook in the settings of another agent."""
 
 import io
 import re
@@ -13,39 +13,42 @@ from app.doors.hook.options import HookOptions, hook_options
 from app.doors.json_text import Node
 
 _SPARE_SECONDS = 570
-"""How much longer the agent waits than signoff takes at most, from its first instruction. The agent lets through what
-exceeds its limit, so also a machine that is too busy to start signoff has to have time."""
+"""Seconds by which the limit in the settings of the agent exceeds that of signoff, which counts from its first
+instruction: a busy machine needs time to start it, and the agent lets a call through if its limit is exceeded."""
 _LEAST_SPARE_SECONDS = 20
-"""What it has to have at least."""
+"""Fewer of these are reported as a weakness."""
 _ALL_TOOLS = ("", "*", ".*")
+_DENIAL = "|| sh -c 'echo Denied by signoff. >&2; exit 2'"
+"""What makes any failure of the hook a denial. Codex and Gemini CLI let a call through if exit code 2 comes without a
+word, as when SIGINT or SIGPIPE ends the hook. Every login shell can run it, fish and csh too."""
 
 
 class UnreadableSettings(ValueError):
-    """The settings are no JSON that signoff can change; the message is one line."""
+    """The settings are not JSON that signoff can change; the message is one line."""
 
 
-class Installed(NamedTuple):
-    """signoff's hook as settings have it."""
+class InstalledHook(NamedTuple):
+    """signoff's hook as it is written in settings."""
 
     command: str
     limit: float
-    """Seconds after which the agent lets a call through that is not answered."""
+    """Seconds after which the agent lets an unanswered call through."""
     matcher: str
-    waited_for: bool
+    is_synchronous: bool
     """Whether the agent waits for the answer at all."""
 
     @property
     def options(self) -> HookOptions:
-        """With which it is called; the defaults where they can't be read."""
+        """The options in its command; the defaults if they can't be parsed."""
         with suppress(SystemExit, ValueError), redirect_stderr(io.StringIO()):
             words = shlex.split(self.command.partition("||")[0])
             return hook_options(words[words.index("hook") + 1 :])[2]
         return HookOptions()
 
     def weaknesses(self, agent: Agent) -> Iterator[str]:
-        """What in it lets calls through that signoff has not seen, or not answered."""
+        """Yield each way in which this hook lets calls through that signoff did not see or answer."""
         longest = self.options.longest
-        if not self.waited_for:
+        if not self.is_synchronous:
             yield f"{agent.title} does not wait for the hook there (async)"
         elif self.limit < longest + _LEAST_SPARE_SECONDS:
             yield (
@@ -54,28 +57,31 @@ class Installed(NamedTuple):
             )
         if self.matcher not in _ALL_TOOLS:
             yield f"the hook is called there only for the tools {self.matcher!r}"
-        if "|| exit 2" not in self.command:
-            yield f"without `|| exit 2` {agent.title} lets a call through when signoff is killed or gone"
+        if _DENIAL not in self.command and not ("|| exit 2" in self.command and agent.on_failure):
+            yield (
+                f"without `{_DENIAL}` {agent.title} lets a call through when signoff is killed or gone; "
+                f"`signoff doors install {agent.name}` adds it"
+            )
 
 
 def command(agent: Agent, options: HookOptions) -> str:
-    """What the agent runs before each call; whatever becomes of signoff itself, killed or gone, it is a denial."""
-    return f"signoff hook {f'{agent.name} {options}'.strip()} || exit 2"
+    """The command line that the agent runs before each call: a denial also if signoff is killed or gone."""
+    return f"signoff hook {f'{agent.name} {options}'.strip()} {_DENIAL}"
 
 
-def installed(agent: Agent, text: str) -> Installed | None:
-    """How signoff is called before each tool; None if it is not. Raises UnreadableSettings."""
+def installed_hook(agent: Agent, text: str) -> InstalledHook | None:
+    """Return signoff's hook before each tool; None if there is none. Raises UnreadableSettings."""
     for _, group, hook in _ours(agent, text, agent.before_tool):
         found: Any = json_text.value(text, hook)
         matcher: Any = json_text.value(text, _members(group)["matcher"]) if "matcher" in _members(group) else ""
         given = found.get("timeout")
         limit = given / (1000 if agent.milliseconds else 1) if isinstance(given, int | float) else agent.default_limit
-        return Installed(str(found["command"]), limit, str(matcher), not found.get("async"))
+        return InstalledHook(str(found["command"]), limit, str(matcher), not found.get("async"))
     return None
 
 
 def with_hook(agent: Agent, text: str, options: HookOptions) -> str:
-    """The settings with signoff's hook in them, and none of an earlier installation; raises UnreadableSettings."""
+    """Return the settings with signoff's hook, which replaces an earlier one; raises UnreadableSettings."""
     text = without_hook(agent, text) if text.strip() else "{}\n"
     limit = (options.longest + _SPARE_SECONDS) * (1000 if agent.milliseconds else 1)
     before_tool = {"type": "command", "command": command(agent, options), "timeout": limit, **agent.on_failure}
@@ -86,7 +92,7 @@ def with_hook(agent: Agent, text: str, options: HookOptions) -> str:
 
 
 def without_hook(agent: Agent, text: str) -> str:
-    """The settings without signoff's hook, and without what would be empty then; raises UnreadableSettings."""
+    """Return the settings without signoff's hook and without emptied lists; raises UnreadableSettings."""
     for event in (agent.before_tool, agent.before_prompt):
         while found := next(_ours(agent, text, event), None):
             groups, group, hook = found

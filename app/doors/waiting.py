@@ -1,4 +1,4 @@
-"""Waits until the user has decided on a proposal, in whatever app, window or command line.
+"""Waits until the user has decided on a proposal, in any app, window or command line.
 
 Only the database and the file that every write touches are looked at: a command that waits loads nothing of what
 stages and decides, and nobody polls.
@@ -13,46 +13,46 @@ from app.storage.database import Database
 from app.storage.signals import Signal, Watch
 
 PATIENCE = 2.0
-"""Seconds that a decision is given to be recorded with what the files read now; the user's words are there before."""
+"""Seconds to wait until a decision is recorded with the text of its hunks; the user's words are stored earlier."""
 _WAITS_FOR_THE_USER = ("pending", "partly_approved")
 _FOREVER = 365 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Where a proposal stands with the user."""
+class DecisionStatus:
+    """The state of a proposal and of the user's decisions on it."""
 
     state: str
     """`app.proposals.models.ProposalState`."""
     decisions: int
-    """How many the user has made on it; what has been told of it was told up to some such number."""
-    spoken: bool
-    """Whether the user has said anything with a decision that was not told yet."""
+    """How many decisions the user has made on it: the number of the last one."""
+    has_feedback: bool
+    """Whether a decision that was not reported yet has words of the user."""
     recorded: bool
-    """Whether all decisions are recorded, with what became of each hunk; only for a moment, or after a crash, not."""
+    """Whether all decisions are recorded with the state of each hunk; false only briefly, or after a crash."""
 
     @property
     def decided(self) -> bool:
-        """Whether whoever made it can go on: nothing of it awaits the user, or the user has said something to it.
+        """Whether its author can go on: nothing of it is pending, or the user has given feedback.
 
         Feedback counts though other hunks wait, as it does for signoff's own model, which goes on at once.
         """
-        return self.spoken or self.state not in _WAITS_FOR_THE_USER
+        return self.has_feedback or self.state not in _WAITS_FOR_THE_USER
 
     @property
-    def plainly_denied(self) -> bool:
-        """Whether it was denied without a word that is still to be told: then the word is with the user."""
-        return self.state == "denied" and not self.spoken
+    def denied_without_feedback(self) -> bool:
+        """Whether it was denied without feedback that is still to be reported: then the user speaks next."""
+        return self.state == "denied" and not self.has_feedback
 
 
-def standing(database: Database, workspace: str, proposal: str, told: int = 0) -> Standing:
-    """Look once.
+def decision_status(database: Database, workspace: str, proposal: str, reported: int = 0) -> DecisionStatus:
+    """Read the status once.
 
     Args:
         database: Open.
         workspace: What the store calls it (`Runtime.name`).
         proposal: Its id.
-        told: The number of the last decision that was told of.
+        reported: The number of the last decision that was reported of.
 
     Raises:
         UnknownProposal: there is none of this id.
@@ -60,12 +60,12 @@ def standing(database: Database, workspace: str, proposal: str, told: int = 0) -
     """
     digits = proposal.strip()[1:]
     number = int(digits[:15]) if proposal.strip()[:1] in "Pp" and digits.isascii() and digits.isdigit() else 0
-    values = {"workspace": workspace, "number": number, "id": f"P{number}", "told": told}
+    values = {"workspace": workspace, "number": number, "id": f"P{number}", "reported": reported}
     rows = database.rows(_STANDING, values)
     if not rows:
         raise UnknownProposal(f"There is no proposal {proposal.strip()[:40] or '(empty)'} in this workspace.")
-    state, decisions, spoken, unrecorded = rows[0]
-    return Standing(str(state), int(str(decisions)), bool(spoken), not unrecorded)
+    state, decisions, has_feedback, unrecorded = rows[0]
+    return DecisionStatus(str(state), int(str(decisions)), bool(has_feedback), not unrecorded)
 
 
 def wait(
@@ -74,23 +74,23 @@ def wait(
     signal: Signal,
     proposal: str,
     *,
-    told: int = 0,
+    reported: int = 0,
     seconds: float | None = None,
     stop: threading.Event | None = None,
-) -> Standing:
-    """Wait until a proposal is decided (`Standing.decided`) and the decision is recorded.
+) -> DecisionStatus:
+    """Wait until a proposal is decided (`DecisionStatus.decided`) and the decision is recorded.
 
     Args:
         database: Open.
         workspace: What the store calls it (`Runtime.name`).
         signal: The workspace's (`Runtime.signal`).
         proposal: Its id.
-        told: The number of the last decision that was told of.
+        reported: The number of the last decision that was reported of.
         seconds: No longer than that; None for as long as it takes.
         stop: Ends it when it is set.
 
     Returns:
-        Where it stands when the wait ends, for whatever reason.
+        The status when the wait ends, for any reason.
 
     Raises:
         UnknownProposal: there is none of this id.
@@ -102,7 +102,7 @@ def wait(
         patient_until = 0.0
         while True:
             # Looked for once the watch is in place: what is written after this look is heard.
-            now = standing(database, workspace, proposal, told)
+            now = decision_status(database, workspace, proposal, reported)
             until = end
             if now.decided:
                 patient_until = patient_until or time.monotonic() + PATIENCE
@@ -118,12 +118,12 @@ _STANDING = """
         coalesce(json_extract(body, '$.last.number'), 0),
         EXISTS (
             SELECT 1 FROM decisions WHERE decisions.workspace = :workspace AND decisions.proposal = :id
-            AND json_extract(decisions.body, '$.number') > :told AND (
+            AND json_extract(decisions.body, '$.number') > :reported AND (
                 trim(json_extract(decisions.body, '$.feedback'), char(9, 10, 11, 12, 13, 32)) != ''
                 OR json_array_length(decisions.body, '$.comments') > 0
             )
         ) OR (
-            coalesce(json_extract(body, '$.last.number'), 0) > :told AND (
+            coalesce(json_extract(body, '$.last.number'), 0) > :reported AND (
                 trim(json_extract(body, '$.last.feedback'), char(9, 10, 11, 12, 13, 32)) != ''
                 OR json_array_length(body, '$.last.comments') > 0
             )

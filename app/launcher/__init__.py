@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from .deadline import Caller
+    from .deadline import AgentPipes
 
 
 def main() -> int:
@@ -48,7 +48,7 @@ def _start() -> int:
         return 130
 
 
-def _hook(arguments: "Sequence[str]", agent: "Caller") -> int:
+def _hook(arguments: "Sequence[str]", agent: "AgentPipes") -> int:
     """The same for what another agent calls before each tool: it loads little, and all that fails is a denial."""
     try:
         if root := _root():

@@ -140,7 +140,7 @@ class Caller:
     def needs_no_denial(self) -> None:
         """That is up to who waits."""
 
-    def answer(self, text: bytes) -> None:
+    def answer(self, text: bytes, *, denied: bool = False) -> None:
         self.answers.append(text)
 
 

@@ -58,7 +58,9 @@ def test_a_door_is_shown_proposed_and_taken_out_again(signoff: Run, workspace: P
     assert "P1 would change .claude/settings.json and waits" in signoff("doors", **home).stdout
     assert signoff("approve", "P1", **home).returncode == 0
     (hooked,) = document(signoff("doors", "show", "claude", "--json", **home))
-    assert hooked["hooked"] == {".claude/settings.json": "signoff hook claude || exit 2"}
+    assert hooked["hooked"] == {
+        ".claude/settings.json": "signoff hook claude || sh -c 'echo Denied by signoff. >&2; exit 2'"
+    }
     assert hooked["open"] == []
     told = signoff("doors", "remove", "claude", **home).stdout.splitlines()
     assert told[0].startswith("Staged P2") and told[1].startswith("Once it is approved: Start it anew")
@@ -156,12 +158,20 @@ def test_a_door_that_holds_is_tried_without_a_trace(signoff: Run, workspace: Pat
 def test_a_door_that_does_not_hold_is_refused(signoff: Run, workspace: Path, installed: Installed) -> None:
     installed.put("claude", AGENT.format(python=sys.executable, obeys=False))
     code, (line,) = tried(signoff, installed, "show", "claude", "--try")
-    assert (code, line["verdict"], line["why"]) == (3, "not held", "the file was written at once")
-    told = signoff("doors", "--try", **installed.environment)
-    assert (told.returncode, told.stdout.splitlines()[0]) == (
+    assert (code, line["verdict"], line["why"]) == (
         3,
-        "claude  an edit: not held; the file was written at once",
+        "not held",
+        "the agent wrote the file, though it had signoff's hook",
     )
+    told = signoff("doors", "--try", **installed.environment)
+    assert told.returncode == 3
+    assert "without your settings" in told.stdout.splitlines()[0]
+    assert told.stdout.splitlines()[1:3] == [
+        "claude  an edit: not held; the agent wrote the file, though it had signoff's hook",
+        "        not hooked in here; `signoff doors install claude` proposes it",
+    ]
+    opened(signoff, installed, "claude")
+    assert "not hooked in here" not in signoff("doors", "--try", **installed.environment).stdout
 
 
 def test_what_can_not_be_tried_says_why(signoff: Run, workspace: Path, installed: Installed) -> None:
@@ -169,10 +179,18 @@ def test_what_can_not_be_tried_says_why(signoff: Run, workspace: Path, installed
     assert (code, line["verdict"], line["why"], line["program"]) == (1, "not tried", "it is not installed", None)
     installed.put("gemini", "#!/bin/sh\necho Please log in.\n")
     code, (line,) = tried(signoff, installed, "--try", "gemini")
-    assert code == 1 and line["why"] == "it did not ask the scripted model for an edit: Please log in."
+    assert code == 1
+    assert line["why"] == "the agent never called the scripted model; it exited with 0; its last line: Please log in."
     installed.put("gemini", "#!/nowhere\n")
     code, (line,) = tried(signoff, installed, "--try", "gemini")
     assert code == 1 and "No such file" in line["why"]
+
+
+def test_without_signoff_on_the_path_the_reason_is_that(signoff: Run, workspace: Path, installed: Installed) -> None:
+    installed.put("claude", AGENT.format(python=sys.executable, obeys=True))
+    installed.environment["PATH"] = f"{workspace.parent / 'programs'}:/usr/bin:/bin"
+    code, (line,) = tried(signoff, installed, "--try", "claude")
+    assert (code, line["verdict"]) == (1, "not tried") and line["why"].startswith("signoff is not on the PATH")
 
 
 def test_neither_key_nor_home_of_the_user_reaches_the_agent(

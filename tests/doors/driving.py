@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from app.doors.trial.scratch import AgentScratch
 from app.doors.trial.scripted_model import ScriptedCall as Call
 from app.doors.trial.scripted_model import ScriptedModel
-from app.doors.trial.surroundings import Surroundings
 
 FOLDER = "SIGNOFF_AGENTS"
 """The environment variable that names where npm has installed the agents (`npm install --prefix`), off the path."""
@@ -35,9 +35,9 @@ class Driven:
     def __init__(self, agent: str, folder: Path, model: ScriptedModel, *, code_mode: bool = False) -> None:
         self.agent = agent
         self.model = model
-        self._place = Surroundings(agent, folder, model.url, code_mode=code_mode)
-        self.workspace = self._place.workspace
-        self._environment = self._place.environment
+        self._scratch = AgentScratch(agent, folder, model.url, code_mode=code_mode)
+        self.workspace = self._scratch.workspace
+        self._environment = self._scratch.environment
         # The program that the settings name has to be found, also where it is not installed for the user.
         self.put_first(Path(sys.executable).parent)
         self._prompts = 0
@@ -81,10 +81,17 @@ class Driven:
         """Have programs be looked for in a folder first."""
         self._environment["PATH"] = f"{folder}{os.pathsep}{self._environment['PATH']}"
 
+    def start_shells_with(self, line: str) -> None:
+        """Have each bash of the agent run a line first; `.zshenv` would do that in zsh."""
+        # bash reads that file also where its input is a socket, as Node's pipes are.
+        file = Path(self._environment["HOME"]) / ".bashrc"
+        file.write_text(f"{line}\n")
+        self._environment["BASH_ENV"] = str(file)
+
     def says(self, words: str, *script: Sequence[Call]) -> str:
         """The user's prompt, and how the model answers; what the agent printed."""
         self.model.script[:] = list(script)
-        printed = self.runs(*self._place.words(words, again=bool(self._prompts)))
+        printed = self.runs(*self._scratch.arguments(words, again=bool(self._prompts)))
         self._prompts += 1
         return printed
 
@@ -111,7 +118,7 @@ class Driven:
     # The calls of each agent
 
     def writes(self, path: str, text: str) -> Call:
-        return self._place.writes(path, text)
+        return self._scratch.write_call(path, text)
 
     def edits(self, path: str, old: str, new: str, **more: object) -> Call:
         common = {"file_path": str(self.workspace / path), "old_string": old, "new_string": new, **more}

@@ -85,11 +85,12 @@ def test_a_new_prompt_is_a_new_turn(driven: Driven) -> None:
     assert second["files"][0]["stacked_on"] == [first["id"]]
 
 
-def test_a_hook_that_is_killed_or_gone_lets_nothing_through(driven: Driven) -> None:
+@pytest.mark.parametrize("ends", ["kill -9 $$", "kill -PIPE $$", "exit 1"])
+def test_a_hook_that_is_killed_or_gone_lets_nothing_through(ends: str, driven: Driven) -> None:
     driven.install()
     away = driven.workspace.parent / "away"
     away.mkdir()
-    (away / "signoff").write_text("#!/bin/sh\nkill -9 $$\n")
+    (away / "signoff").write_text(f"#!/bin/sh\n{ends}\n")
     (away / "signoff").chmod(0o755)
     driven.put_first(away)
     printed = driven.says("change it", [driven.writes("b.txt", "world\n")])
@@ -107,6 +108,14 @@ def test_a_store_that_is_locked_lets_nothing_through(driven: Driven) -> None:
     assert driven.model.made == 1 and driven.proposals() == []
 
 
+def test_what_the_shell_prints_when_it_starts_lets_nothing_through(driven: Driven) -> None:
+    driven.install()
+    driven.start_shells_with("echo hello")
+    printed = driven.says("change it", [driven.writes("b.txt", "world\n")])
+    assert driven.changed() == [], printed
+    assert [file["path"] for file in driven.proposals()[0]["files"]] == ["b.txt"]
+
+
 def test_an_edit_above_the_size_is_not_written(driven: Driven) -> None:
     driven.install()
     printed = driven.says("change it", [driven.writes("b.txt", "x" * 1_023 + "\n" * 20_000_000)])
@@ -121,6 +130,20 @@ def test_the_shell_does_not_decide_in_the_place_of_the_user(driven: Driven) -> N
     printed = driven.says("go on", [driven.commands(f"cd . && signoff approve {name}")])
     assert driven.changed() == [], printed
     assert driven.proposals()[0]["state"] == "pending" and driven.model.made >= 2
+
+
+def test_codex_starts_no_shell_into_which_it_writes_a_decision(tmp_path: Path) -> None:
+    """It calls no hook for `write_stdin`."""
+    if program("codex") is None:
+        pytest.skip(f"codex is not installed: npm install --prefix FOLDER {PACKAGES['codex']}, and {FOLDER}=FOLDER")
+    with ScriptedModel() as model:
+        driven = Driven("codex", tmp_path, model)
+        driven.commit({"a.txt": LINES})
+        driven.install()
+        started = Call("exec_command", {"cmd": "bash", "tty": True, "yield_time_ms": 250})
+        printed = driven.says("change it", [started], [driven.commands("bash -c 'echo ran'")])
+        assert "it starts a shell that takes commands from its input" in driven.sent(), printed
+        assert "running with session ID" not in driven.sent() and "ran\\n" in driven.sent()
 
 
 def test_in_code_mode_each_inner_call_passes_the_hook(tmp_path: Path) -> None:

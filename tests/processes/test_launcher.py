@@ -99,6 +99,20 @@ def test_a_hook_that_ends_without_a_whole_answer_denies(run: Run, ends: str) -> 
     assert done.stderr.startswith("Denied, and nothing was written: signoff ended with")
 
 
+@pytest.mark.parametrize("denied", [True, False])
+def test_the_exit_code_says_too_what_is_denied_though_the_child_never_ends(run: Run, denied: bool) -> None:
+    entry = (
+        f"import time\ndef hook(arguments, agent):\n    agent.answer(b'no', denied={denied})\n    time.sleep(600)\n"
+    )
+    done = run("checkout", "hook", "claude", "--limit=1", files={"app/doors/hook/entry.py": entry})
+    assert (done.returncode, done.stdout, done.stderr) == (2 if denied else 0, "no", "")
+
+
+def test_a_limit_of_no_seconds_is_a_limit(run: Run) -> None:
+    held_up = {"app/doors/hook/entry.py": "import time\ntime.sleep(600)"}
+    assert run("checkout", "hook", "claude", "--limit=0", files=held_up).returncode == 2
+
+
 def test_an_answer_that_is_given_stands_though_what_comes_after_is_held_up(run: Run) -> None:
     entry = "import time\ndef hook(arguments, agent):\n    agent.answer(b'no' * 99_999)\n    time.sleep(600)\n"
     done = run("checkout", "hook", "claude", "--limit=1", files={"app/doors/hook/entry.py": entry})

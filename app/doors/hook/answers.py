@@ -1,60 +1,60 @@
-"""What the hook answers, in the words that the agent's model reads and in the form that each agent takes."""
+"""The answers of the hook: their words for the agent's model, and their JSON for each agent."""
 
 import json
 from typing import NamedTuple
 
-from app.doors.hook.calls import Call
+from app.doors.hook.calls import HookCall
 
 
-class Answer(NamedTuple):
-    """What is to become of a call."""
+class HookAnswer(NamedTuple):
+    """The answer to a call."""
 
     verdict: str
-    """`deny`; `ask` the user; `tell` what is in `words` and let it go on; or `none`: the agent's own rules decide."""
+    """`deny`; `ask` the user; `tell` the agent `words` and allow; or `none`: the agent's own rules decide."""
     words: str = ""
     ends_turn: bool = False
-    """Whether the agent is to stop now, where it can be made to."""
+    """Whether the agent should end its turn, if its hook can make it."""
     proposal: str = ""
-    """The one that it is about."""
-    told: tuple[tuple[str, int], ...] = ()
-    """The decisions that it tells of: of each proposal the number of the last."""
+    """The id of the proposal that it is about."""
+    reported: tuple[tuple[str, int], ...] = ()
+    """For each proposal in it, the number of the last decision that it reports."""
 
 
-NONE = Answer("none")
+NONE = HookAnswer("none")
 
 
-def staged(proposal: str, paths: str) -> Answer:
-    """An edit was taken."""
+def staged(proposal: str, paths: str) -> HookAnswer:
+    """An edit was staged."""
     words = (
         f"{proposal} is staged in signoff and awaits the user's decision: {paths}. It is not an error, and nothing "
         "is written: on disk the files are as before, so reading them does not show it. End your turn now and say in "
         f"a few sentences what {proposal} does and what to look at. Don't call tools, and don't make the change in "
         "another way: every call is refused until the user has decided or writes to you."
     )
-    return Answer("deny", words, True, proposal)
+    return HookAnswer("deny", words, True, proposal)
 
 
-def refused(proposal: str) -> Answer:
-    """A call of a turn in which something was staged before."""
+def refused(proposal: str) -> HookAnswer:
+    """A call after an edit of the same turn was staged."""
     words = (
         f"Refused, and nothing of this call was done: {proposal}, which you staged in this turn, awaits the user's "
         "decision. Nothing of it is written. End your turn now; don't call tools."
     )
-    return Answer("deny", words, True, proposal)
+    return HookAnswer("deny", words, True, proposal)
 
 
-def not_staged(why: str) -> Answer:
-    """An edit that could not be taken; the agent may make it again."""
-    return Answer("deny", f"Nothing was staged and nothing was written: {why}")
+def not_staged(why: str) -> HookAnswer:
+    """An edit that could not be staged; the agent may make it again."""
+    return HookAnswer("deny", f"Nothing was staged and nothing was written: {why}")
 
 
-def command(verdict: str, words: str) -> Answer:
-    """What is to become of a command of the shell."""
-    return NONE if verdict == "allow" else Answer(verdict, words)
+def command(verdict: str, words: str) -> HookAnswer:
+    """The answer to a shell command."""
+    return NONE if verdict == "allow" else HookAnswer(verdict, words)
 
 
-def rendered(call: Call, answer: Answer) -> str:
-    """What goes to standard output."""
+def render_answer(call: HookCall, answer: HookAnswer) -> str:
+    """Return the text for standard output: JSON in the agent's form, or nothing."""
     match answer.verdict:
         case "none":
             return ""

@@ -1,4 +1,4 @@
-"""What an agent says when it calls the hook, in one form for all of them."""
+"""The payload that an agent sends to the hook, in one form for all agents."""
 
 import json
 from collections.abc import Mapping
@@ -9,11 +9,11 @@ from app.doors.hook.transcripts import Response, claude_response, codex_response
 BEFORE_TOOL = ("PreToolUse", "BeforeTool")
 BEFORE_PROMPT = ("UserPromptSubmit", "BeforeAgent")
 _LONGEST = 200
-"""Characters of an id or a name that are kept."""
+"""Characters that are kept of an id or a name."""
 
 
-class Call(NamedTuple):
-    """One call of the hook."""
+class HookCall(NamedTuple):
+    """One call of the hook by an agent."""
 
     agent: str
     event: str
@@ -22,7 +22,7 @@ class Call(NamedTuple):
     prompt: str
     """The agent's id of the prompt or turn."""
     response: str
-    """An id of the model's response that has the call; empty if the agent does not tell."""
+    """The id of the model response that has the call; empty if unknown."""
     model: str
     folder: str
     """Absolute; where the agent works."""
@@ -30,8 +30,8 @@ class Call(NamedTuple):
     arguments: Mapping[str, Any]
 
 
-def parsed(agent: str, text: str | bytes) -> Call:
-    """From what stands on standard input; raises ValueError."""
+def parse_call(agent: str, text: str | bytes) -> HookCall:
+    """Parse the payload from standard input; raises ValueError."""
     data = json.loads(text)
     if not isinstance(data, dict):
         raise ValueError("it is not an object")
@@ -59,7 +59,7 @@ def parsed(agent: str, text: str | bytes) -> Call:
     if not folder.startswith("/"):
         raise ValueError("it does not say where the agent works")
     tool = _name(data, "tool_name")
-    return Call(agent, event, session, prompt, response.id, model, folder, tool, arguments)
+    return HookCall(agent, event, session, prompt, response.id, model, folder, tool, arguments)
 
 
 def _name(data: Mapping[str, Any], key: str) -> str:

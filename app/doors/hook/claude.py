@@ -6,31 +6,31 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from app.doors.hook.errors import NotStaged, text_of, unknown_place
-from app.doors.hook.files import Files
+from app.doors.hook.files import TurnFiles
 
 Arguments = Mapping[str, Any]
 _LOOKED_AT = 4096
-"""Characters by which the line endings of a file are told."""
+"""Characters from which the line endings of a file are detected."""
 _LARGEST_WHOLE = 2**53
 
 
-def edit(files: Files, arguments: Arguments) -> None:
+def edit(files: TurnFiles, arguments: Arguments) -> None:
     """`Edit`: one replacement."""
     path = text_of(arguments, "file_path")
     _replace(files, path, [arguments])
 
 
-def multi_edit(files: Files, arguments: Arguments) -> None:
+def multi_edit(files: TurnFiles, arguments: Arguments) -> None:
     """`MultiEdit`: several in one file, one after the other, all or none."""
     _replace(files, text_of(arguments, "file_path"), arguments["edits"])
 
 
-def write(files: Files, arguments: Arguments) -> None:
+def write(files: TurnFiles, arguments: Arguments) -> None:
     """`Write`: the whole file."""
     files.write(text_of(arguments, "file_path"), text_of(arguments, "content").encode())
 
 
-def notebook_edit(files: Files, arguments: Arguments) -> None:
+def notebook_edit(files: TurnFiles, arguments: Arguments) -> None:
     """`NotebookEdit`: one cell of a Jupyter notebook."""
     path = text_of(arguments, "notebook_path")
     text = files.text(path)
@@ -46,7 +46,7 @@ def notebook_edit(files: Files, arguments: Arguments) -> None:
     )
 
 
-TOOLS: Mapping[str, Callable[[Files, Arguments], None]] = {
+TOOLS: Mapping[str, Callable[[TurnFiles, Arguments], None]] = {
     "Edit": edit,
     "MultiEdit": multi_edit,
     "Write": write,
@@ -54,7 +54,7 @@ TOOLS: Mapping[str, Callable[[Files, Arguments], None]] = {
 }
 
 
-def _replace(files: Files, path: str, edits: list[Arguments]) -> None:
+def _replace(files: TurnFiles, path: str, edits: list[Arguments]) -> None:
     data = files.read(path)
     text = files.text(path) if data is not None else ""
     crlf = _has_crlf(text)
@@ -130,7 +130,7 @@ def _new_cell(notebook: dict[str, Any], kind: str, source: str) -> dict[str, Any
 
 
 def _number(text: str) -> int | float:
-    """As JavaScript reads a number and writes it again."""
+    """Parse a number so that it is written as JavaScript writes it."""
     value = float(text)
     if math.isfinite(value) and value.is_integer() and abs(value) < 1e21:
         return int(text) if text.lstrip("-").isdigit() and abs(int(text)) <= _LARGEST_WHOLE else int(value)

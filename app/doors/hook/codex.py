@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.doors.hook.errors import NotStaged
-from app.doors.hook.files import Files
+from app.doors.hook.files import TurnFiles
 
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _ADD, _DELETE, _UPDATE, _MOVE = "*** Add File: ", "*** Delete File: ", "*** Update File: ", "*** Move to: "
@@ -28,11 +28,11 @@ _LOOSER: tuple[Callable[[str], str], ...] = (
     str.strip,
     lambda line: line.strip().translate(_LOOK_ALIKES),
 )
-"""What lines are compared by, from exact to tolerant."""
+"""Line normalisations, from exact to tolerant; the first that matches counts."""
 
 
 class Chunk(NamedTuple):
-    """One place of an update."""
+    """One hunk of an update."""
 
     context: str
     """A line above it; empty for none."""
@@ -41,8 +41,8 @@ class Chunk(NamedTuple):
     at_end: bool
 
 
-def apply_patch(files: Files, arguments: Mapping[str, Any]) -> None:
-    """Make all of a patch, or nothing of it."""
+def apply_patch(files: TurnFiles, arguments: Mapping[str, Any]) -> None:
+    """Apply a whole patch, or raise NotStaged."""
     text = arguments.get("command") or arguments.get("input") or arguments.get("patch") or ""
     lines = _body(str(text[-1] if isinstance(text, list) else text))
     at = 0
@@ -66,7 +66,7 @@ def apply_patch(files: Files, arguments: Mapping[str, Any]) -> None:
             raise NotStaged(f"The patch was not staged: {head!r} begins no file.")
 
 
-TOOLS: Mapping[str, Callable[[Files, Mapping[str, Any]], None]] = {"apply_patch": apply_patch}
+TOOLS: Mapping[str, Callable[[TurnFiles, Mapping[str, Any]], None]] = {"apply_patch": apply_patch}
 
 
 def _body(text: str) -> list[str]:
@@ -84,7 +84,7 @@ def _while(lines: Sequence[str], at: int, belongs: Callable[[str], bool]) -> int
     return at
 
 
-def _update(files: Files, path: str, lines: Sequence[str], at: int) -> int:
+def _update(files: TurnFiles, path: str, lines: Sequence[str], at: int) -> int:
     target = path
     if at < len(lines) and lines[at].startswith(_MOVE):
         target = lines[at].removeprefix(_MOVE).strip()
@@ -137,7 +137,7 @@ def _chunk(lines: Sequence[str], at: int, *, first: bool) -> tuple[Chunk, int]:
 
 
 def _changed(path: str, text: str, chunks: Sequence[Chunk]) -> str:
-    """The text with all places changed: each line keeps its ending, new ones have that of the file's first line."""
+    """Apply all chunks: kept lines keep their endings, new ones get that of the file's first line."""
     whole = [f"{line}\n" for line in text.split("\n")]
     last = whole.pop().removesuffix("\n")
     whole += [last] if last else []
@@ -154,7 +154,7 @@ def _changed(path: str, text: str, chunks: Sequence[Chunk]) -> str:
 
 
 def _places(path: str, lines: Sequence[str], chunks: Sequence[Chunk]) -> list[tuple[int, int, list[str]]]:
-    """Where each chunk belongs: the first line, how many go, and what comes. Raises NotStaged."""
+    """For each chunk: its first line, the number of lines removed, and the new lines. Raises NotStaged."""
     places: list[tuple[int, int, list[str]]] = []
     at = 0
     for chunk in chunks:
@@ -183,7 +183,7 @@ def _places(path: str, lines: Sequence[str], chunks: Sequence[Chunk]) -> list[tu
 
 
 def _seek(lines: Sequence[str], wanted: Sequence[str], start: int, *, at_end: bool) -> int | None:
-    """Where these lines stand, at or after a line; of several places the first."""
+    """Return the first line at or after `start` where these lines match; None if there is none."""
     if not wanted:
         return start
     last = len(lines) - len(wanted)

@@ -1,7 +1,8 @@
 """`signoff hook AGENT`: reads a call on standard input, answers, and fails closed.
 
-Whatever goes wrong, the exit code is 2, which all three agents take for a denial, with the reason on standard error.
-Any other code but 0 would let the call through. The launcher runs this in a child process and sees to the deadline.
+A denial, whatever its reason, has exit code 2: all three agents take that for a denial whatever else is on standard
+output, where the start-up files of a shell may have written before. Codex and Gemini CLI let the call through if exit
+code 2 comes without a word. The launcher runs this in a child process and keeps the deadline.
 """
 
 import gc
@@ -15,8 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
-from app.doors.hook.answers import Answer, rendered
-from app.doors.hook.calls import BEFORE_PROMPT, Call, parsed
+from app.doors.hook.answers import HookAnswer, render_answer
+from app.doors.hook.calls import BEFORE_PROMPT, HookCall, parse_call
 from app.doors.hook.gate import Door, decide
 from app.doors.hook.options import HookOptions, hook_options
 from app.storage.captured import CapturedEdits
@@ -28,13 +29,13 @@ from app.workspace.paths import Workspace
 
 DENIED = 2
 _SELDOM = 100_000
-"""Objects made before garbage is looked for: the hook ends sooner."""
+"""Allocations before the garbage collector runs: the hook ends sooner."""
 LARGEST = 16 * 1024 * 1024
 """Bytes of a call that are read; a larger one is denied."""
 
 
-class Caller(Protocol):
-    """The agent that waits for the answer: `app.launcher.deadline.Caller`."""
+class AgentChannel(Protocol):
+    """The waiting agent: `app.launcher.deadline.AgentPipes`."""
 
     began: float
     """When the hook was started, by the monotonic clock."""
@@ -42,19 +43,19 @@ class Caller(Protocol):
     def needs_no_denial(self) -> None:
         """Say that the agent is to go on if the hook fails."""
 
-    def answer(self, text: bytes) -> None:
+    def answer(self, text: bytes, *, denied: bool = False) -> None:
         """Give the answer; the agent has it when this returns."""
 
 
 class Stopped(BaseException):
-    """The agent, or the system, has the hook end."""
+    """The hook got SIGTERM, from the agent or the system."""
 
 
 class TooLarge(Exception):
-    """There is more on standard input than is read."""
+    """Standard input is larger than `LARGEST`."""
 
 
-def hook(arguments: Sequence[str], agent: Caller) -> int:
+def hook(arguments: Sequence[str], agent: AgentChannel) -> int:
     """Answer one call and return the exit code; never raises."""
     gc.set_threshold(_SELDOM)
     text = b""
@@ -68,7 +69,7 @@ def hook(arguments: Sequence[str], agent: Caller) -> int:
         if len(text) > LARGEST:
             _pass_over_the_rest()
             raise TooLarge(f"It is larger than {LARGEST // 1024**2} MiB, and was not read. Make the edit in parts.")
-        call = parsed(name, text)
+        call = parse_call(name, text)
         _answer_call(call, workspace, options, agent)
     except SystemExit as answered:  # by argparse: help, or what is wrong with the words
         if not answered.code:
@@ -78,21 +79,27 @@ def hook(arguments: Sequence[str], agent: Caller) -> int:
         if _of_prompt(text):
             return DENIED
         words = " ".join(str(error).split()) or type(error).__name__
-        with suppress(OSError):
-            # Past the stream, of which there may be none: the denial is the exit code.
-            os.write(2, f"Denied, and nothing was written: signoff could not stage this call. {words}\n".encode())
+        _print_error(f"Denied, and nothing was written: signoff could not stage this call. {words}")
         return DENIED
     return 0
 
 
+def _print_error(words: str) -> None:
+    # Not through sys.stderr, which is None where the stream is closed.
+    with suppress(OSError):
+        left = f"{words}\n".encode()
+        while left:
+            left = left[os.write(2, left) :]
+
+
 def _pass_over_the_rest() -> None:
-    """Take what the agent still writes: one that can't finish may take that for a failure of the hook."""
+    """Read the rest of standard input: an agent may count a broken pipe as a failure of the hook."""
     with suppress(OSError):
         while os.read(0, LARGEST):
             pass
 
 
-def _answer_call(call: Call, workspace: str, options: HookOptions, agent: Caller) -> None:
+def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: AgentChannel) -> None:
     root = Path(workspace or root_of(call))
     where = places()
     database = Database(where.database)
@@ -101,38 +108,42 @@ def _answer_call(call: Call, workspace: str, options: HookOptions, agent: Caller
         name = str(opened.root).encode("utf-8", "backslashreplace").decode("utf-8")
         door = Door(opened, CapturedEdits(database, name, Signal(where.signals, name)), options)
         answer = _with_decision(door, call, decide(door, call), agent.began + options.wait if options.wait else 0.0)
-        agent.answer(rendered(call, answer).encode())
-        # It has the answer; what can't be noted now, it is told once more.
+        denied = answer.verdict == "deny"
+        if denied and call.agent == "codex":
+            # Beside exit code 2 it reads the reason only there.
+            _print_error(answer.words)
+        agent.answer(render_answer(call, answer).encode(), denied=denied)
+        # The agent has the answer; a report that can't be noted now is repeated later.
         with suppress(StorageError):
-            for proposal, number in answer.told:
+            for proposal, number in answer.reported:
                 door.captured.tell(proposal, number)
     finally:
         database.close()
 
 
-def _with_decision(door: Door, call: Call, answer: Answer, until: float) -> Answer:
-    """The answer, or what the user has decided: as far as the agent has not been told, or once it has waited."""
+def _with_decision(door: Door, call: HookCall, answer: HookAnswer, until: float) -> HookAnswer:
+    """The answer, or instead the user's decision: one not yet reported, or one made during the wait."""
     root = door.workspace.root
     turns = door.captured.untold(call.agent, call.session)
     if call.event in BEFORE_PROMPT:
         if not turns:
             return answer
-        from app.doors.hook.telling import told_with_prompt
+        from app.doors.hook.delivery import deliver_with_prompt
 
-        return told_with_prompt(root, turns)
+        return deliver_with_prompt(root, turns)
     if turn := next((turn for turn in turns if turn.closed and turn.proposal == answer.proposal), None):
-        from app.doors.hook.telling import told_at_last
+        from app.doors.hook.delivery import deliver_on_first_call
 
-        return told_at_last(root, turn, answer)
+        return deliver_on_first_call(root, turn, answer)
     if answer.proposal and until > time.monotonic():
-        from app.doors.hook.telling import waited_for
+        from app.doors.hook.delivery import deliver_after_wait
 
-        return waited_for(root, answer, until)
+        return deliver_after_wait(root, answer, until)
     return answer
 
 
-def root_of(call: Call) -> str:
-    """The project that the agent works on: as it says itself, else the repository, else its folder."""
+def root_of(call: HookCall) -> str:
+    """The agent's project: the one in its environment, else the repository, else its folder."""
     for variable in ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR"):
         named = os.environ.get(variable, "") if call.agent != "codex" else ""
         if named and Path(call.folder).is_relative_to(named):

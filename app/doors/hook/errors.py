@@ -1,4 +1,4 @@
-"""What keeps a call from being staged, in words for the agent that made it.
+"""The error for a call that can't be staged, with a message for the agent.
 
 Kept apart: the readers of edits raise it, and import nothing else of the hook.
 """
@@ -8,11 +8,11 @@ from typing import Any
 
 
 class NotStaged(Exception):
-    """The call is denied, with these words; the agent may make it again as they say."""
+    """The call is denied with this message; the agent may make it again."""
 
 
 def unknown_place(path: str, what: str, found: int) -> NotStaged:
-    """A text that has to be in a file once, and is not."""
+    """Return the error for a text that is not in a file exactly once."""
     if found:
         more = "Give more of the lines around it, so that there is one place, or say that all are meant."
         return NotStaged(f"{what} is in {path} {found} times. {more}")
@@ -20,7 +20,7 @@ def unknown_place(path: str, what: str, found: int) -> NotStaged:
 
 
 def text_of(arguments: Mapping[str, Any], key: str) -> str:
-    """An argument that has to be a text; raises NotStaged for what an agent's own tool would refuse."""
+    """Return a string argument; raises NotStaged if it is not a string."""
     value = arguments.get(key)
     if not isinstance(value, str):
         raise NotStaged(f"{key} has to be a text.")

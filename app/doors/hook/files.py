@@ -1,4 +1,4 @@
-"""The files of a workspace as an agent's turn would have left them: the disk, and what the turn has edited since."""
+"""The files of a workspace with the edits of an agent's turn applied, in memory."""
 
 from collections.abc import Sequence
 
@@ -8,8 +8,8 @@ from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
 
-class Files:
-    """What the edits of one call read and write; nothing of it is on disk."""
+class TurnFiles:
+    """Reads and writes files for the edits of one call; nothing is written to disk."""
 
     def __init__(self, workspace: Workspace, folder: str, before: Sequence[CapturedFile] = ()) -> None:
         """Nothing is read yet.
@@ -26,22 +26,22 @@ class Files:
 
     @property
     def edited(self) -> list[CapturedFile]:
-        """What the call has changed."""
+        """The files that the call has changed."""
         return [file for file in self._edited.values() if file.after != self._start(file.path)]
 
     def read(self, path: str) -> bytes | None:
-        """The bytes as the turn has left them; None if there is no such file. Raises NotStaged."""
+        """Return the bytes with the turn's edits; None if there is no such file. Raises NotStaged."""
         return self._file(path).after
 
     def text(self, path: str) -> str:
-        """The same as text; raises NotStaged, also if there is none."""
+        """Return the text with the turn's edits; raises NotStaged if the file is missing or not UTF-8."""
         data = self.read(path)
         if data is None:
             raise NotStaged(f"{path} does not exist.")
         return decoded(path, data)
 
     def write(self, path: str, data: bytes | None) -> None:
-        """Give a file these bytes, or take it away. Raises NotStaged."""
+        """Set the bytes of a file; None deletes it. Raises NotStaged."""
         file = self._file(path)
         self._edited[file.path] = file._replace(after=data)
 
@@ -80,7 +80,7 @@ class Files:
 
 
 def decoded(path: str, data: bytes) -> str:
-    """Bytes as text; raises NotStaged for what an agent could only damage."""
+    """Decode UTF-8; raises NotStaged for other bytes, which an edit of text would damage."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

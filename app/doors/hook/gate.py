@@ -1,4 +1,4 @@
-"""Decides on a call of another agent: an edit waits, a turn in which one waits is over, a decision is told.
+"""Decides on a tool call of another agent: stages an edit, refuses all calls after it, reports the decision.
 
 The gate on an agent whose requests signoff does not make: what it calls is refused, whatever its model wants, from
 the first edit of a turn until the user has decided on it or has written something new.
@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from app.doors.hook import answers, claude, codex, gemini
-from app.doors.hook.answers import NONE, Answer
-from app.doors.hook.calls import BEFORE_PROMPT, Call
-from app.doors.hook.deciding_commands import decides
+from app.doors.hook.answers import NONE, HookAnswer
+from app.doors.hook.calls import BEFORE_PROMPT, HookCall
+from app.doors.hook.deciding_commands import decides, opens_shell
 from app.doors.hook.errors import NotStaged
-from app.doors.hook.files import Files
+from app.doors.hook.files import TurnFiles
 from app.doors.hook.options import HookOptions
 from app.storage.captured import CapturedEdits, Turn
 from app.workspace.paths import Workspace
@@ -27,15 +27,15 @@ _SHOWN = 5
 
 
 class Door(NamedTuple):
-    """What the hook of one workspace works with."""
+    """The workspace, store and options of one call of the hook."""
 
     workspace: Workspace
     captured: CapturedEdits
     options: HookOptions = HookOptions()
 
 
-def decide(door: Door, call: Call) -> Answer:
-    """What is to become of a call; what it would write is in the store when this returns."""
+def decide(door: Door, call: HookCall) -> HookAnswer:
+    """Return the answer to a call; an edit is in the store when this returns."""
     if call.event in BEFORE_PROMPT:
         door.captured.open_unnamed(call.agent, call.session)
         return NONE
@@ -48,7 +48,7 @@ def decide(door: Door, call: Call) -> Answer:
         return _command(door, call) if call.tool in SHELLS[call.agent] else NONE
     mine = turn if turn is not None and closed else None
     before = door.captured.files(mine.proposal) if mine else []
-    files = Files(door.workspace, call.folder, before)
+    files = TurnFiles(door.workspace, call.folder, before)
     try:
         edit(files, call.arguments)
     except NotStaged as error:
@@ -67,7 +67,7 @@ def decide(door: Door, call: Call) -> Answer:
     return answers.staged(name, paths if len(edited) <= _SHOWN else f"{paths} and {len(edited) - _SHOWN} more")
 
 
-def _command(door: Door, call: Call) -> Answer:
+def _command(door: Door, call: HookCall) -> HookAnswer:
     given = call.arguments.get("command") or call.arguments.get("cmd") or ""
     line = " ".join(map(str, given)) if isinstance(given, list) else str(given)
     if "*** Begin Patch" in line and "apply_patch" in line:
@@ -79,6 +79,12 @@ def _command(door: Door, call: Call) -> Answer:
             "Refused, and nothing of this command was run: it decides in signoff, or stages there, which is the "
             "user's. Tell the user what you would decide, and why. If the command only has such words in it, ask the "
             "user to run it.",
+        )
+    if door.options.decisions == "deny" and call.agent == "codex" and opens_shell(line):
+        return answers.command(
+            "deny",
+            "Refused, and nothing of this command was run: it starts a shell that takes commands from its input, and "
+            "signoff can't see what is written there. Run each command by itself.",
         )
     verdict = door.options.commands
     if verdict == "ask" and call.agent != "claude":

@@ -11,13 +11,13 @@ _MOST_SECONDS = 86_400
 
 
 class HookOptions(NamedTuple):
-    """What can be chosen when the hook is installed."""
+    """The options of the hook."""
 
     wait: int = 0
     commands: str = "allow"
-    """deny, ask or allow: what is said of a command of the shell while nothing waits."""
+    """deny, ask or allow: the answer to shell commands while nothing is pending."""
     decisions: str = "deny"
-    """deny or allow: the same of one that decides in signoff."""
+    """deny or allow: the answer to shell commands that decide in signoff."""
     limit: int = LIMIT
 
     @property
@@ -26,7 +26,7 @@ class HookOptions(NamedTuple):
         return self.wait + self.limit
 
     def __str__(self) -> str:
-        """As they stand behind `signoff hook AGENT`; empty if nothing was chosen."""
+        """The arguments after `signoff hook AGENT`; empty if all are defaults."""
         chosen = zip(self._fields, self, self._field_defaults.values(), strict=True)
         return " ".join(f"--{name} {value}" for name, value, default in chosen if value != default)
 
@@ -55,26 +55,26 @@ def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_hook_options(parser: argparse.ArgumentParser) -> None:
-    """What can be chosen when the hook is installed."""
+    """The options of the hook."""
     parser.add_argument(
         "--wait",
         type=seconds,
         default=0,
         metavar="SECONDS",
-        help="hold an edit until you have decided, so long at most, and give the decision back as its result",
+        help="hold an edit until you have decided, up to SECONDS, and return the decision as its result",
     )
     parser.add_argument(
         "--commands",
         choices=("deny", "ask", "allow"),
         default="allow",
-        help="what to say of commands of its shell (allow: its own rules decide; what they write is not seen here)",
+        help="answer to its shell commands (allow: its own rules decide; signoff does not see what they write)",
     )
     parser.add_argument(
         "--decisions",
         choices=("deny", "allow"),
         default="deny",
-        help="what to say of commands of its shell that decide in signoff (approve, deny, undo, redo, stage …): "
-        "they are known by their words, which is a help and no wall (default: deny)",
+        help="answer to its shell commands that decide in signoff (approve, deny, undo, redo, stage …) and, in "
+        "Codex, that start a shell; recognised by their words, which an agent can avoid (default: deny)",
     )
     parser.add_argument(
         "--limit",

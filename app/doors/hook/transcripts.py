@@ -1,7 +1,6 @@
-"""Which response of the model a call belongs to, and in Gemini which prompt: agents tell that in their transcripts.
+"""Finds in an agent's transcript the model response that a call belongs to; in Gemini also the prompt.
 
-Calls of one response belong to one proposal. What a transcript does not tell is empty, and what is empty is the same
-as nothing else: then a call counts as a new response.
+Calls of one response belong to one proposal. A call without a response id counts as a new response.
 """
 
 import json
@@ -11,11 +10,11 @@ from typing import Any, NamedTuple
 from app.workspace.reading import read_end
 
 _TAIL = 4 * 1024 * 1024
-"""Bytes of a transcript that are looked at: its end."""
+"""Bytes that are read from the end of a transcript."""
 
 
 class Response(NamedTuple):
-    """What a transcript tells of a response; what it does not tell is empty."""
+    """A response in a transcript; fields that the transcript lacks are empty."""
 
     id: str = ""
     model: str = ""
@@ -23,7 +22,7 @@ class Response(NamedTuple):
 
 
 def claude_response(path: str, call: str) -> Response:
-    """The message that the call is a part of."""
+    """Return the message that contains the call."""
     for line in reversed(_lines(path, call)):
         message = line.get("message")
         if line.get("type") == "assistant" and isinstance(message, dict):
@@ -34,7 +33,7 @@ def claude_response(path: str, call: str) -> Response:
 
 
 def codex_response(path: str, call: str) -> Response:
-    """Named for the first call of the response; those of one response follow each other, before any result."""
+    """Return the response of a call; its id is that of its first call. Results come after all calls of a response."""
     first = ""
     for line in _lines(path, "_call"):
         item = line.get("payload")
@@ -51,7 +50,7 @@ def codex_response(path: str, call: str) -> Response:
 
 
 def gemini_response(path: str) -> Response:
-    """The model's last response, to the user's last prompt."""
+    """Return the model's last response, with the id of the user's last prompt."""
     found = Response()
     for line in _lines(path, '"type"'):
         if line.get("type") == "gemini":
@@ -67,7 +66,7 @@ def _name(found: Mapping[str, Any], key: str) -> str:
 
 
 def _lines(path: str, mark: str) -> list[dict[str, Any]]:
-    """The objects in the last part of a file that have a text in them; none if it can't be read."""
+    """The JSON lines at the end of a file that contain `mark`; none if it can't be read."""
     return list(_parsed(path, mark.encode()))
 
 

@@ -1,4 +1,4 @@
-"""The arguments of the tools; what the hosts are told of them stands in `catalogue`."""
+"""The arguments of the tools; their JSON schemas for hosts are in `catalogue`."""
 
 from typing import Annotated
 
@@ -26,7 +26,7 @@ class ReplacementArguments(_Arguments):
 
 
 class FileArguments(_Arguments):
-    """What is to become of one file."""
+    """The change of one file."""
 
     path: str
     edits: list[ReplacementArguments] | None = Field(default=None, min_length=1)

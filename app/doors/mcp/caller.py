@@ -1,4 +1,4 @@
-"""Who calls: the agent, and where it tells, its model, session and turn."""
+"""Identifies the agent that calls the server, and its model, session and turn if it sends them."""
 
 import os
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ _CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
 _CODEX_KEY = "x-codex-turn-metadata"
 _LONGEST = 80
 _AGENTS = {"claude-code": "claude", "codex-mcp-client": "codex", "gemini-cli-mcp-client": "gemini"}
-"""Agents that the hooks know, by the names under which they speak MCP."""
+"""Short names of agents by their MCP client names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """What a call says of whoever makes it; empty where it doesn't."""
+class McpCaller:
+    """The agent that makes a call; fields that it does not send are empty."""
 
     agent: str = ""
     """Its short name: `claude`."""
@@ -24,8 +24,8 @@ class Caller:
     """Its own id of the turn; only some agents send one."""
 
 
-def caller_of(client: dict[str, Any], meta: dict[str, Any], environment: Mapping[str, str] = os.environ) -> Caller:
-    """Who calls.
+def caller_of(client: dict[str, Any], meta: dict[str, Any], environment: Mapping[str, str] = os.environ) -> McpCaller:
+    """Return the caller of a tool.
 
     Args:
         client: What the host said of itself when it was greeted.
@@ -40,7 +40,7 @@ def caller_of(client: dict[str, Any], meta: dict[str, Any], environment: Mapping
     session = _text(turn, "session_id")
     if agent == "claude":
         session = _text({**environment}, "CLAUDE_CODE_SESSION_ID")
-    return Caller(
+    return McpCaller(
         agent=agent,
         model=_text(turn, "model"),
         session=session,

@@ -1,4 +1,4 @@
-"""From the arguments of a call to a draft, by the engine of signoff's own edit tools and with its refusals."""
+"""Makes a draft from the arguments of a call, with the engine and the refusals of signoff's own edit tools."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -109,7 +109,7 @@ def _explained(runtime: Runtime, draft: Draft, *paths: str) -> Iterator[None]:
 
 
 def _pending(runtime: Runtime, draft: Draft, path: str) -> str:
-    """What an agent that reads the disk can't know of a file: the lines that pending changes have made of it."""
+    """Quote the pending changes of a file, which an agent that reads the disk does not see."""
     file = draft.read(path)
     if not file.pending:
         return ""

@@ -1,12 +1,12 @@
-"""The gate on an agent from outside: one proposal, then the user has the word.
+"""The gate for an agent that uses the MCP server: one proposal, then the user decides.
 
 Kept apart: signoff's own gate is a fold over a session's log, and an agent from outside has none here.
 """
 
 from dataclasses import dataclass
 
-from app.doors.mcp.caller import Caller
-from app.doors.waiting import Standing
+from app.doors.mcp.caller import McpCaller
+from app.doors.waiting import DecisionStatus
 
 PLAIN_NO = (
     "Refused, and nothing of this call was staged: the user denied {id} without a reason. End your turn now, and ask "
@@ -21,29 +21,29 @@ REFUSED = (
 
 @dataclass(slots=True)
 class Gate:
-    """Open until something is staged; then closed until the user has decided on that, or says something new."""
+    """Closes when a proposal is staged; opens when the user decides on it or writes a new prompt."""
 
     proposal: str = ""
     """What was staged last."""
     _turn: str = ""
 
-    def shut(self, proposal: str, caller: Caller) -> None:
-        """Something was staged."""
+    def shut(self, proposal: str, caller: McpCaller) -> None:
+        """Close the gate: `proposal` was staged."""
         self.proposal, self._turn = proposal, caller.turn
 
-    def refusal(self, caller: Caller, on_top_of: str, standing: Standing) -> str:
+    def refusal(self, caller: McpCaller, on_top_of: str, status: DecisionStatus) -> str:
         """Why a call may not stage anything; empty if it may.
 
         Args:
             caller: Who calls. A turn that is another than that of the last proposal is one that the user has begun.
             on_top_of: What the agent says the user wants more on top of, for one that tells no turns.
-            standing: Where the last proposal stands.
+            status: The status of the last proposal.
         """
         if caller.turn and caller.turn != self._turn:
             return ""
-        if standing.decided:
-            # A plain denial ends the turn, as with signoff's own model; who tells no turns may be in the next.
-            return PLAIN_NO.format(id=self.proposal) if standing.plainly_denied and caller.turn else ""
+        if status.decided:
+            # A denial without feedback ends the turn; an agent that sends no turn ids may be in the next one.
+            return PLAIN_NO.format(id=self.proposal) if status.denied_without_feedback and caller.turn else ""
         if not caller.turn and on_top_of.strip().upper() == self.proposal:
             return ""
         return REFUSED.format(id=self.proposal)

@@ -1,4 +1,4 @@
-"""The text that files have once a decision is carried out, as far as it can be quoted.
+"""Quotes the text of files after a decision was applied.
 
 Kept apart: the one place where a door gives out whole files.
 """
@@ -15,7 +15,7 @@ QUOTED = 24_000
 
 
 def resulting_text(runtime: Runtime, proposal: Proposal) -> str:
-    """What the files of which something was written hold now; empty if nothing was, or it was undone."""
+    """The text of the files that were written; empty if none was, or it was undone."""
     room = QUOTED
     parts: list[str] = []
     for change in proposal.files:

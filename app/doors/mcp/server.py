@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from app import __version__
-from app.doors.mcp.caller import Caller, caller_of
+from app.doors.mcp.caller import McpCaller, caller_of
 from app.doors.mcp.catalogue import INSTRUCTIONS, NAMES, TOOLS
 from app.json_rpc import (
     INVALID_PARAMS,
@@ -56,7 +56,7 @@ class Running:
 class Tools(Protocol):
     """What does the work."""
 
-    def call(self, name: str, arguments: Message, caller: Caller, running: Running) -> tuple[str, bool]:
+    def call(self, name: str, arguments: Message, caller: McpCaller, running: Running) -> tuple[str, bool]:
         """Run a tool to its end; the text for the model, and whether the call failed. Raises nothing."""
         ...
 

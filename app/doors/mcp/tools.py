@@ -1,4 +1,4 @@
-"""What the tools of the server do: propose, wait for the user, and tell what became of it.
+"""The tools of the server: propose edits, wait for the user, report the decision.
 
 Nothing of this is loaded before the first call, and the workspace is not opened: what is wrong with either is the
 answer to that call, and the next one tries again.
@@ -15,9 +15,9 @@ from app.agent.feedback import Feedback
 from app.agent.interventions import repeated_denials
 from app.config.settings import ConfigError
 from app.doors import waiting
-from app.doors.decision_words import tell
+from app.doors.decision_words import proposal_report
 from app.doors.mcp.arguments import EditArguments, PatchArguments, StatusArguments
-from app.doors.mcp.caller import Caller
+from app.doors.mcp.caller import McpCaller
 from app.doors.mcp.drafting import draft_files, draft_patch
 from app.doors.mcp.gate import Gate
 from app.doors.mcp.resulting import resulting_text
@@ -36,7 +36,7 @@ from app.tools.staging import staged_text
 from app.workspace.path_rules import WorkspaceError
 
 PROGRESS_SECONDS = 5.0
-"""How often a call that waits says so."""
+"""Seconds between two progress messages of a waiting call."""
 _NOT_YET = (
     "{id} awaits the user's decision in signoff. {written} End your turn now and say in a few sentences what the "
     "change does and what to look at; don't make it in another way. proposal_status gives the decision, with the "
@@ -60,7 +60,7 @@ class ProposalTools:
 
         Args:
             root: The workspace.
-            wait_seconds: How long a proposing call waits that doesn't say it.
+            wait_seconds: How long a proposing call waits unless it says how long.
             say: Takes a line for the user.
         """
         self._root = root
@@ -72,10 +72,10 @@ class ProposalTools:
         self._gate = Gate()
         self._own: list[str] = []
         """The proposals of this agent, oldest first."""
-        self._told: dict[str, int] = {}
+        self._reported: dict[str, int] = {}
         """Of each, the number of the last decision that the agent has read."""
 
-    def call(self, name: str, arguments: dict[str, object], caller: Caller, running: Running) -> tuple[str, bool]:
+    def call(self, name: str, arguments: dict[str, object], caller: McpCaller, running: Running) -> tuple[str, bool]:
         """Run a tool to its end; the text for the model, and whether the call failed. Raises nothing."""
         try:
             answer = self._call(name, arguments, caller, running)
@@ -95,7 +95,7 @@ class ProposalTools:
         if self._runtime is not None:
             self._runtime.close()
 
-    def _call(self, name: str, given: dict[str, object], caller: Caller, running: Running) -> _Answer:
+    def _call(self, name: str, given: dict[str, object], caller: McpCaller, running: Running) -> _Answer:
         match name:
             case "propose_edit":
                 edit = parse_arguments(name, EditArguments, given)
@@ -126,7 +126,7 @@ class ProposalTools:
         self,
         fill: Callable[[Runtime, Draft], str],
         arguments: EditArguments | PatchArguments,
-        caller: Caller,
+        caller: McpCaller,
         running: Running,
     ) -> _Answer:
         runtime = self._open()
@@ -134,8 +134,8 @@ class ProposalTools:
             if running.cancelled:
                 return _Answer("Nothing was staged: the call was cancelled.", failed=True)
             if last := self._gate.proposal:
-                standing = waiting.standing(runtime.database, runtime.name, last)
-                if refusal := self._gate.refusal(caller, arguments.on_top_of or "", standing):
+                status = waiting.decision_status(runtime.database, runtime.name, last)
+                if refusal := self._gate.refusal(caller, arguments.on_top_of or "", status):
                     return _Answer(refusal, failed=True)
             proposal, notes = self._stage(runtime, fill, arguments.summary or "", caller)
             self._gate.shut(proposal.id, caller)
@@ -146,18 +146,18 @@ class ProposalTools:
         return self._decision(runtime, proposal.id, seconds, running, staged) if seconds else _Answer(staged)
 
     def _decision(self, runtime: Runtime, name: str, seconds: float, running: Running, staged: str) -> _Answer:
-        """The user's decision on what was just staged, or else, once the time is over, that it is staged."""
+        """Wait for the user's decision on the staged proposal; `staged` if there is none in time."""
         try:
-            standing = self._await(runtime, name, seconds, running)
+            status = self._await(runtime, name, seconds, running)
         except (StorageError, OSError) as error:
             return _Answer(f"{staged}\nThe decision could not be waited for: {error}")
-        if standing.decided:
+        if status.decided:
             return _Answer(self._tell(runtime, name))
         # In part, and without a word: what of it is written has to be known.
-        return _Answer(f"{self._tell(runtime, name)}\n\n{_not_yet(runtime, name)}" if standing.decisions else staged)
+        return _Answer(f"{self._tell(runtime, name)}\n\n{_not_yet(runtime, name)}" if status.decisions else staged)
 
     def _stage(
-        self, runtime: Runtime, fill: Callable[[Runtime, Draft], str], summary: str, caller: Caller
+        self, runtime: Runtime, fill: Callable[[Runtime, Draft], str], summary: str, caller: McpCaller
     ) -> tuple[Proposal, str]:
         draft = runtime.service.draft("")
         draft.origin = Origin(
@@ -171,7 +171,7 @@ class ProposalTools:
         return runtime.service.stage(draft, " ".join(summary.split()), self._unanswered(runtime)), notes
 
     def _unanswered(self, runtime: Runtime) -> tuple[str, ...]:
-        """The agent's proposals that were denied with words which a next one may answer, the latest first."""
+        """The agent's proposals that were denied with feedback that a new proposal may answer, latest first."""
         feedback = Feedback()
         for name in self._own:
             if not runtime.service.get(name).superseded_by:
@@ -179,24 +179,30 @@ class ProposalTools:
                     feedback.apply(record.decided)
         return feedback.unanswered
 
-    def _await(self, runtime: Runtime, name: str, seconds: float, running: Running) -> waiting.Standing:
-        """Wait for a decision, and tell the host meanwhile that the call is alive."""
+    def _await(self, runtime: Runtime, name: str, seconds: float, running: Running) -> waiting.DecisionStatus:
+        """Wait for a decision and send the host progress messages meanwhile."""
         began = time.monotonic()
-        told = self._told.get(name, 0)
+        reported = self._reported.get(name, 0)
         while True:
             waited = time.monotonic() - began
             running.progress(round(waited, 3), seconds, f"{name} waits for the user's decision in signoff")
             step = min(PROGRESS_SECONDS, seconds - waited)
-            standing = waiting.wait(
-                runtime.database, runtime.name, runtime.signal, name, told=told, seconds=step, stop=running.stop
+            status = waiting.wait(
+                runtime.database,
+                runtime.name,
+                runtime.signal,
+                name,
+                reported=reported,
+                seconds=step,
+                stop=running.stop,
             )
-            if standing.decided or running.stop.is_set() or time.monotonic() - began >= seconds:
-                return standing
+            if status.decided or running.stop.is_set() or time.monotonic() - began >= seconds:
+                return status
 
     def _tell(self, runtime: Runtime, name: str) -> str:
-        """What became of a proposal; what the user said is told whenever it is asked for."""
-        text, self._told[name] = tell(runtime, name)
-        if waiting.standing(runtime.database, runtime.name, name).plainly_denied:
+        """Describe the decisions on a proposal, with all of the user's words."""
+        text, self._reported[name] = proposal_report(runtime, name)
+        if waiting.decision_status(runtime.database, runtime.name, name).denied_without_feedback:
             text = f"{text}\n\n{_NO_REASON}"
         elif advice := repeated_denials(self._denials_in_row(runtime), asks_by_tool=False):
             text = f"{text}\n\n{advice.text}"
@@ -212,17 +218,17 @@ class ProposalTools:
         if not wanted:
             raise ToolError("You have proposed nothing yet. Give the id of a proposal as `proposal`, such as P7.")
         name = runtime.service.get(wanted).id
-        standing = waiting.standing(runtime.database, runtime.name, name, self._told.get(name, 0))
-        if arguments.wait_seconds and not standing.decided:
-            standing = self._await(runtime, name, arguments.wait_seconds, running)
+        status = waiting.decision_status(runtime.database, runtime.name, name, self._reported.get(name, 0))
+        if arguments.wait_seconds and not status.decided:
+            status = self._await(runtime, name, arguments.wait_seconds, running)
         parts = [self._tell(runtime, name), resulting_text(runtime, runtime.service.get(name))]
-        if not standing.decided:
+        if not status.decided:
             parts.append(_not_yet(runtime, name))
         return _Answer("\n\n".join(filter(None, parts)))
 
 
 def _not_yet(runtime: Runtime, name: str) -> str:
-    """That a proposal waits, and what the agent is to do."""
+    """The text for a proposal that is still pending."""
     if runtime.service.get(name).written_in_part:
         return _NOT_YET.format(id=name, written="What of it is not written yet is nowhere on disk.")
     return _NOT_YET.format(id=name, written="Nothing is written: files still read as before.")

@@ -1,7 +1,8 @@
-"""Has an installed agent make an edit in a scratch folder, and says whether its hook held it."""
+"""Has an installed agent make an edit in a scratch folder, and says whether its hook held the edit."""
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,68 +15,69 @@ from typing import Literal, NamedTuple
 from app.doors.agents import Agent
 from app.doors.hook.options import HookOptions
 from app.doors.settings import with_hook
+from app.doors.trial.scratch import AgentScratch
 from app.doors.trial.scripted_model import ScriptedModel
-from app.doors.trial.surroundings import Surroundings
 
 SECONDS = 120
-"""How long an agent may take."""
+"""How long an agent may take for one edit."""
 _FILE, _TEXT = "tried.txt", "An edit by which signoff tries a door.\n"
+_Verdict = Literal["held", "not held", "not tried"]
 
 
 class Trial(NamedTuple):
-    """What came of one edit."""
+    """The result of one edit."""
 
     edit: str
     """`an edit`, or how else it was made."""
-    verdict: Literal["held", "not held", "not tried"]
+    verdict: _Verdict
     why: str
     """What was seen, in a line."""
 
 
 def try_door(agent: Agent, program: str, options: HookOptions) -> Iterator[Trial]:
-    """Try each way in which the agent edits that can be tried without a screen.
+    """Try each way in which the agent edits that works without a screen.
 
     Args:
         agent: Which.
         program: Where it is installed.
-        options: With which its hook is called; nobody is waited for.
+        options: Those of its hook; `wait` is ignored, since nobody decides.
     """
-    yield Trial("an edit", *_tried(agent, program, options, code_mode=False))
+    yield Trial("an edit", *_try_edit(agent, program, options, code_mode=False))
     if agent.name == "codex":
-        yield Trial("an edit in Code Mode", *_tried(agent, program, options, code_mode=True))
+        yield Trial("an edit in Code Mode", *_try_edit(agent, program, options, code_mode=True))
 
 
-def _tried(
-    agent: Agent, program: str, options: HookOptions, *, code_mode: bool
-) -> tuple[Literal["held", "not held", "not tried"], str]:
+def _try_edit(agent: Agent, program: str, options: HookOptions, *, code_mode: bool) -> tuple[_Verdict, str]:
+    if shutil.which("signoff") is None:
+        return "not tried", "signoff is not on the PATH, where the agent looks for it: every call would be denied"
     try:
         with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as name:
             with ScriptedModel() as model:
-                place = Surroundings(agent.name, Path(name).resolve(), model.url, code_mode=code_mode)
-                settings = place.workspace / agent.settings
+                scratch = AgentScratch(agent.name, Path(name).resolve(), model.url, code_mode=code_mode)
+                settings = scratch.workspace / agent.settings
                 settings.parent.mkdir()
                 settings.write_text(with_hook(agent, "", options._replace(wait=0)))
-                # Also where the system's folder for such things lies in a repository, this is one of its own.
-                (place.workspace / ".git").mkdir()
-                model.script.append([place.writes(_FILE, _TEXT)])
-                printed = _run([program, *place.words("Make the edit.")], place)
-            if (place.workspace / _FILE).exists():
-                return "not held", "the file was written at once"
-            if _FILE in _staged(place):
+                # A repository, also where the system's temporary folder lies in another one.
+                (scratch.workspace / ".git").mkdir()
+                model.script.append([scratch.write_call(_FILE, _TEXT)])
+                ending = _run([program, *scratch.arguments("Make the edit.")], scratch)
+            if (scratch.workspace / _FILE).exists():
+                return "not held", "the agent wrote the file, though it had signoff's hook"
+            if _FILE in _staged_paths(scratch):
                 return "held", "nothing was written, and the edit waited as a proposal"
             if not model.made:
-                return "not tried", f"it did not ask the scripted model for an edit: {printed}"
-            return "not tried", f"the edit was neither written nor staged: {printed}"
+                return "not tried", f"the agent never called the scripted model; {ending}"
+            return "not tried", f"the edit was neither written nor staged; {ending}"
     except (OSError, ValueError) as error:
         return "not tried", " ".join(str(error).split())
 
 
-def _run(command: list[str], place: Surroundings) -> str:
-    """Run the agent; the last line that it printed."""
+def _run(command: list[str], scratch: AgentScratch) -> str:
+    """Run the agent and say how it ended."""
     with subprocess.Popen(
         command,
-        cwd=place.workspace,
-        env=place.environment,
+        cwd=scratch.workspace,
+        env=scratch.environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -88,16 +90,17 @@ def _run(command: list[str], place: Surroundings) -> str:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-    return next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f"it exited with {process.returncode}; its last line: {last or '(nothing)'}"
 
 
-def _staged(place: Surroundings) -> list[str]:
+def _staged_paths(scratch: AgentScratch) -> list[str]:
     """The files of all proposals in the scratch folder."""
     command = [sys.executable, "-P", "-m", "signoff", "proposals", "--all", "--json"]
     done = subprocess.run(
         command,
-        cwd=place.workspace,
-        env=place.environment,
+        cwd=scratch.workspace,
+        env=scratch.environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,

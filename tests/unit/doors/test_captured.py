@@ -9,10 +9,10 @@ import pytest
 
 from app.agent.updates import Update
 from app.doors.hook import answers
-from app.doors.hook.answers import Answer
-from app.doors.hook.calls import parsed
+from app.doors.hook.answers import HookAnswer
+from app.doors.hook.calls import parse_call
+from app.doors.hook.delivery import deliver_after_wait, deliver_on_first_call
 from app.doors.hook.gate import Door, decide
-from app.doors.hook.telling import told_at_last, waited_for
 from app.proposals.models import ProposalState
 from app.runtime.captured import stage_captured
 from app.runtime.open_session import OpenSession
@@ -152,14 +152,14 @@ def test_an_agent_that_waits_hears_that_its_edit_could_not_be_staged(runtime: Ru
     name = capture(runtime, b"line 03\n", b"three\n")
     # A folder where the lock should be.
     (runtime.places.locks / f"{runtime.signal.path.name}.lock").mkdir()
-    answer = waited_for(runtime.workspace.root, Answer("deny", f"{name} is staged.", proposal=name), 0)
+    answer = deliver_after_wait(runtime.workspace.root, HookAnswer("deny", f"{name} is staged.", proposal=name), 0)
     assert answer.words.startswith(f"{name}, which another agent proposed, can't be staged: ")
 
 
 def test_of_a_proposal_that_is_not_there_nothing_is_told(runtime: Runtime) -> None:
-    refusal = Answer("deny", "Refused: P7 waits.", proposal="P7")
+    refusal = HookAnswer("deny", "Refused: P7 waits.", proposal="P7")
     turn = Turn("claude", "s", "1", "r", "opus", "P7")
-    assert told_at_last(runtime.workspace.root, turn, refusal) == refusal
+    assert deliver_on_first_call(runtime.workspace.root, turn, refusal) == refusal
 
 
 def test_of_two_calls_of_a_turn_that_meet_the_later_is_refused(runtime: Runtime) -> None:
@@ -176,7 +176,7 @@ def test_of_two_calls_of_a_turn_that_meet_the_later_is_refused(runtime: Runtime)
 
     root = str(runtime.workspace.root)
     words = {"hook_event_name": "PreToolUse", "session_id": "s", "prompt_id": "1", "cwd": root, "tool_name": "Write"}
-    call = parsed("claude", json.dumps({**words, "tool_input": {"file_path": f"{root}/b.txt", "content": "b"}}))
+    call = parse_call("claude", json.dumps({**words, "tool_input": {"file_path": f"{root}/b.txt", "content": "b"}}))
     door = Door(runtime.workspace, Meeting(runtime.database, runtime.name, runtime.signal))
     assert decide(door, call) == answers.refused("P1")
     assert [file.path for file in runtime.captured.files("P1")] == ["a.txt"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.doors.hook.deciding_commands import decides
+from app.doors.hook.deciding_commands import decides, opens_shell
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,43 @@ def test_what_decides_is_recognised(line: str) -> None:
 )
 def test_what_does_not_goes_through(line: str) -> None:
     assert not decides(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bash",
+        "/bin/sh -i",
+        "exec zsh --login",
+        "cd x && env A=1 bash",
+        "(bash -s)",
+        "bash -lc 'exec sh'",
+        "sh -c \"bash -c 'fish'\"",
+    ],
+)
+def test_a_shell_that_is_to_be_written_to_is_recognised(line: str) -> None:
+    assert opens_shell(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "which bash",
+        "apt-get install -y zsh",
+        "bash script.sh",
+        "bash -lc ls",
+        "bash --version",
+        "cat install.sh | sh",
+        "bash < script.sh",
+        "bash <<EOF\nls\nEOF",
+        "sh -c 'cat x | bash'",
+        "ls -c bash",
+        "echo 'bash'",
+    ],
+)
+def test_a_shell_with_a_script_is_not(line: str) -> None:
+    assert not opens_shell(line)
 
 
 def test_what_stands_in_itself_ever_deeper_ends() -> None:

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from app.doors import json_text
 from app.doors.agents import AGENTS, Agent
 from app.doors.hook.options import LIMIT, HookOptions
-from app.doors.settings import UnreadableSettings, command, installed, with_hook, without_hook
+from app.doors.settings import UnreadableSettings, command, installed_hook, with_hook, without_hook
 from app.launcher.deadline import SECONDS
 
 CLAUDE, CODEX, GEMINI = AGENTS
 OPTIONS = HookOptions(wait=30, commands="deny")
+DENIAL = "|| sh -c 'echo Denied by signoff. >&2; exit 2'"
 WRITTEN = """{
     // ours
     "permissions": { "allow": ["Write"],   "deny": [] },
@@ -56,8 +57,8 @@ def test_what_is_put_in_and_taken_out_leaves_the_text_as_it_was(
     text = json.dumps(document, indent=indent) + "\n"
     there = with_hook(agent, text, OPTIONS)
     parsed = json.loads(there)
-    found = installed(agent, there)
-    assert found and found.command == f"signoff hook {agent.name} --wait 30 --commands deny || exit 2"
+    found = installed_hook(agent, there)
+    assert found and found.command == f"signoff hook {agent.name} --wait 30 --commands deny {DENIAL}"
     assert (found.options, list(found.weaknesses(agent))) == (OPTIONS, [])
     assert with_hook(agent, there, OPTIONS) == there, "twice is once"
     for event, each in document.get("hooks", {}).items():
@@ -66,7 +67,7 @@ def test_what_is_put_in_and_taken_out_leaves_the_text_as_it_was(
         key: value for key, value in document.items() if key != "hooks"
     }
     back = without_hook(agent, there)
-    assert installed(agent, back) is None
+    assert installed_hook(agent, back) is None
     assert json.loads(back) == document
     if document:
         assert back == text
@@ -82,7 +83,7 @@ def test_order_comments_and_layout_stay() -> None:
     there = with_hook(CLAUDE, WRITTEN, HookOptions())
     added = [line for line in there.splitlines() if line not in WRITTEN.splitlines()]
     assert all(line in there for line in WRITTEN.splitlines() if '"command": "true"' not in line and line != "    },")
-    assert any("signoff hook claude || exit 2" in line for line in added)
+    assert any(f"signoff hook claude {DENIAL}" in line for line in added)
     assert without_hook(CLAUDE, there) == WRITTEN
 
 
@@ -100,7 +101,7 @@ def test_the_deadline_is_the_same_in_the_settings_and_where_nothing_is_imported(
 
 def test_another_choice_takes_the_place_of_the_one_before() -> None:
     text = with_hook(GEMINI, with_hook(GEMINI, "", HookOptions(wait=600)), OPTIONS)
-    found = installed(GEMINI, text)
+    found = installed_hook(GEMINI, text)
     assert found and found.command == command(GEMINI, OPTIONS)
     assert text.count("signoff hook gemini") == 2, "before tools and before prompts"
 
@@ -112,9 +113,9 @@ def test_another_choice_takes_the_place_of_the_one_before() -> None:
         ({"timeout": 49}, "the time limit of 49 s there is too short: signoff takes up to 30 s"),
         ({"timeout": 60}, ""),
         ({"timeout": None}, ""),
-        ({"timeout": None, "command": "signoff hook {} --wait 60 || exit 2"}, "limit of 60 s there is too short"),
-        ({"command": "signoff hook {}"}, "without `|| exit 2`"),
-        ({"command": "signoff hook {} 'unclosed || exit 2"}, ""),
+        ({"timeout": None, "command": f"signoff hook {{}} --wait 60 {DENIAL}"}, "limit of 60 s there is too short"),
+        ({"command": "signoff hook {}"}, "without `|| sh -c"),
+        ({"command": f"signoff hook {{}} 'unclosed {DENIAL}"}, ""),
         ({"async": True}, "does not wait for the hook"),
     ],
 )
@@ -128,15 +129,26 @@ def test_what_lets_calls_through_is_told(agent: Agent, changed: dict[str, Any], 
             del hook[key]
         else:
             hook[key] = value.format(agent.name) if isinstance(value, str) else value
-    found = installed(agent, json.dumps(document))
+    found = installed_hook(agent, json.dumps(document))
     assert found is not None
     weaknesses = list(found.weaknesses(agent))
     assert len(weaknesses) == bool(told) and told in "".join(weaknesses)
 
 
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
+def test_an_exit_code_without_a_word_is_told_where_it_is_no_denial(agent: Agent) -> None:
+    found = installed_hook(agent, with_hook(agent, "", HookOptions()).replace(DENIAL, "|| exit 2"))
+    assert found is not None
+    weaknesses = list(found.weaknesses(agent))
+    if agent.name == "claude":
+        assert weaknesses == []
+    else:
+        assert len(weaknesses) == 1 and f"`signoff doors install {agent.name}` adds it" in weaknesses[0]
+
+
 def test_a_hook_that_is_called_for_some_tools_is_told() -> None:
     text = with_hook(CLAUDE, "", HookOptions()).replace('"*"', '"Write|Edit"')
-    found = installed(CLAUDE, text)
+    found = installed_hook(CLAUDE, text)
     assert found and list(found.weaknesses(CLAUDE)) == ["the hook is called there only for the tools 'Write|Edit'"]
 
 

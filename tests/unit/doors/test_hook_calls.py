@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.doors.hook.calls import parsed
+from app.doors.hook.calls import parse_call
 from app.doors.hook.entry import root_of
 from app.doors.hook.options import seconds
 from app.doors.hook.transcripts import Response, claude_response, codex_response
@@ -22,7 +22,7 @@ CALL = {
 
 
 def test_a_call_that_is_whole_is_understood() -> None:
-    call = parsed("claude", json.dumps(CALL))
+    call = parse_call("claude", json.dumps(CALL))
     assert (call.session, call.tool, call.arguments) == ("s", "Write", {"file_path": "a"})
 
 
@@ -40,7 +40,7 @@ def test_a_call_that_is_whole_is_understood() -> None:
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
 def test_a_call_that_is_not_says_why(agent: str, said: object, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        parsed(agent, json.dumps(said))
+        parse_call(agent, json.dumps(said))
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", " 5", "1_0", "٣", "86401", "999999"])
@@ -55,7 +55,7 @@ def test_the_project_is_the_one_that_the_agent_names_where_it_works_in_it(
 ) -> None:
     inner = tmp_path / "project/inner"
     (inner / ".git").mkdir(parents=True)
-    call = parsed("claude", json.dumps(CALL | {"cwd": str(inner / "deep")}))
+    call = parse_call("claude", json.dumps(CALL | {"cwd": str(inner / "deep")}))
     assert root_of(call) == str(inner)
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path / "project"))
     assert root_of(call) == str(tmp_path / "project")

@@ -10,7 +10,7 @@ import pytest
 
 from app.doors.hook import claude, codex, gemini
 from app.doors.hook.errors import NotStaged
-from app.doors.hook.files import Files
+from app.doors.hook.files import TurnFiles
 from app.workspace.paths import Workspace
 
 TOOLS = {**claude.TOOLS, **gemini.TOOLS, **codex.TOOLS}
@@ -19,15 +19,15 @@ NOTEBOOK = (
     ' "execution_count": 3}, {"cell_type": "markdown", "id": "b2", "metadata": {}, "source": "# Grüße <b>"}],'
     ' "metadata": {"n": 1e3, "f": 2.0, "z": []}, "nbformat": 4, "nbformat_minor": 5}\n'
 )
-Make = Callable[[Mapping[str, str]], Files]
+Make = Callable[[Mapping[str, str]], TurnFiles]
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Make:
-    def make(texts: Mapping[str, str]) -> Files:
+    def make(texts: Mapping[str, str]) -> TurnFiles:
         for name, text in texts.items():
             (tmp_path / name).write_bytes(text.encode())
-        return Files(Workspace(tmp_path), str(tmp_path))
+        return TurnFiles(Workspace(tmp_path), str(tmp_path))
 
     return make
 

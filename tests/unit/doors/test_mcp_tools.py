@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from app.cli.main import main
 from app.doors.mcp import drafting, server, tools
 from app.doors.mcp.arguments import EditArguments, PatchArguments, StatusArguments
-from app.doors.mcp.caller import Caller, caller_of
+from app.doors.mcp.caller import McpCaller, caller_of
 from app.doors.mcp.catalogue import NAMES, TOOLS
 from app.proposals.models import Proposal, ProposalState
 from app.runtime.workspace import Runtime
@@ -133,7 +133,7 @@ def test_the_session_of_claude_is_in_the_environment() -> None:
     assert [(each.agent, each.session) for each in found] == [("claude", "s7"), ("zed", "")]
     stateless = {"io.modelcontextprotocol/clientInfo": {"name": "gemini-cli-mcp-client"}}
     assert caller_of({}, stateless, environment).agent == "gemini"
-    assert caller_of({"name": 7}, {"x-codex-turn-metadata": [1]}, {}) == Caller()
+    assert caller_of({"name": 7}, {"x-codex-turn-metadata": [1]}, {}) == McpCaller()
 
 
 def test_where_it_comes_from_is_kept(root: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from app.agent.decision_events import approval, decided, undone
 from app.conversation.events import Decision, ProposalDecided
 from app.doors import waiting
-from app.doors.decision_words import decision_words, tell
-from app.doors.waiting import Standing, standing, wait
+from app.doors.decision_words import decision_words, proposal_report
+from app.doors.waiting import DecisionStatus, decision_status, wait
 from app.proposals.errors import UnknownProposal
 from app.proposals.facts import LineComment
 from app.proposals.models import Proposal
@@ -75,17 +75,17 @@ class Waiting:
     def __init__(self, runtime: Runtime, proposal: Proposal, monkeypatch: pytest.MonkeyPatch) -> None:
         self.stop = threading.Event()
         self._looked = threading.Semaphore(0)
-        looking = waiting.standing
+        looking = waiting.decision_status
 
-        def counted(*arguments: object) -> Standing:
+        def counted(*arguments: object) -> DecisionStatus:
             found = looking(*arguments)  # type: ignore[arg-type]
             self._looked.release()
             return found
 
-        monkeypatch.setattr(waiting, "standing", counted)
+        monkeypatch.setattr(waiting, "decision_status", counted)
         self._pool = ThreadPoolExecutor(1)
-        call: Callable[..., Standing] = wait
-        self.ended: Future[Standing] = self._pool.submit(
+        call: Callable[..., DecisionStatus] = wait
+        self.ended: Future[DecisionStatus] = self._pool.submit(
             call, runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60, stop=self.stop
         )
         self.look()
@@ -94,7 +94,7 @@ class Waiting:
         """Return once it has looked again, after the last call of this."""
         assert self._looked.acquire(timeout=30)
 
-    def over(self) -> Standing:
+    def over(self) -> DecisionStatus:
         return self.ended.result(30)
 
 
@@ -173,7 +173,7 @@ def test_a_decision_that_could_not_be_recorded_ends_the_wait_too_and_is_told_who
     monkeypatch.setattr(waiting, "PATIENCE", 0.05)
     found = wait(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
     assert (found.decided, found.recorded) == (True, False)
-    text, number = tell(runtime, proposal.id)
+    text, number = proposal_report(runtime, proposal.id)
     assert number == 1 and WORDS in text
 
 
@@ -188,12 +188,12 @@ def test_what_is_written_between_two_waits_is_heard(runtime: Runtime) -> None:
 @pytest.mark.parametrize("name", ["", "P", "P99", "7", "Pх", "P" + "9" * 40, "P1; DROP TABLE proposals"])
 def test_an_unknown_proposal_is_said(runtime: Runtime, name: str) -> None:
     with pytest.raises(UnknownProposal):
-        standing(runtime.database, runtime.name, name)
+        decision_status(runtime.database, runtime.name, name)
 
 
 def test_each_outcome_has_its_words(runtime: Runtime, proposal: Proposal) -> None:
     def first_line() -> str:
-        return tell(runtime, proposal.id)[0].splitlines()[0]
+        return proposal_report(runtime, proposal.id)[0].splitlines()[0]
 
     assert first_line() == "P1 waits for the user's decision; nothing of it is on disk: a.txt (edit, +3 -3)."
     approve(runtime, proposal, "2")
@@ -214,7 +214,7 @@ def test_parts_are_told_by_number_with_the_words_whole_and_what_the_file_reads_n
     comment = LineComment(path="a.txt", line=21, side="new", quote="-20\n+20!", text="Why?\nReally.")
     approve(runtime, proposal, "1", "3")
     deny(runtime, proposal, "2", feedback=WORDS, comments=(comment,))
-    text, number = tell(runtime, proposal.id)
+    text, number = proposal_report(runtime, proposal.id)
     assert number == 2
     assert text.startswith("P1: hunks 1 and 3 written, 2 denied.\n\n")
     assert f"The user says:\n\n{WORDS}\n\na.txt:21\n```diff\n-20\n+20!\n```\nWhy?\nReally." in text
@@ -228,7 +228,7 @@ def test_parts_are_told_by_number_with_the_words_whole_and_what_the_file_reads_n
     told = [one.decided for one in runtime.sessions.decisions(proposal.id)]
     after = decision_words(runtime.service.get(proposal.id), [*told, edited])
     assert "- a.txt @@ -21 +21 @@: did not land (denied)" in after, "it is no decision on the rest"
-    again, _ = tell(runtime, proposal.id, told=number)
+    again, _ = proposal_report(runtime, proposal.id, reported=number)
     assert WORDS not in again and again.startswith("P1: hunks 1 and 3 written, 2 denied.")
 
 
@@ -241,7 +241,7 @@ def test_files_without_hunks_are_told_by_name(runtime: Runtime) -> None:
     one = runtime.service.stage(draft, "Move")
     deny(runtime, one, "new.txt")
     approve(runtime, one)
-    assert tell(runtime, one.id)[0].startswith("P1: hunk 1 written, old.txt → new.txt denied.")
+    assert proposal_report(runtime, one.id)[0].startswith("P1: hunk 1 written, old.txt → new.txt denied.")
 
 
 def test_of_what_was_on_disk_it_is_told_what_is_kept_and_what_is_taken_back(runtime: Runtime) -> None:
@@ -251,19 +251,19 @@ def test_of_what_was_on_disk_it_is_told_what_is_kept_and_what_is_taken_back(runt
     changed = "".join(f"{number}{'!' * (number in (5, 35))}\n" for number in range(40))
     (runtime.workspace.root / "a.txt").write_text(changed)
     proposal, _ = stage_worktree(runtime, (), "")
-    assert tell(runtime, proposal.id)[0].startswith("P1: hunks 1 and 2 on disk and waiting for the user.")
+    assert proposal_report(runtime, proposal.id)[0].startswith("P1: hunks 1 and 2 on disk and waiting for the user.")
     approve(runtime, proposal, "1")
     deny(runtime, proposal)
-    assert tell(runtime, proposal.id)[0].startswith("P1: hunk 1 kept, 2 taken back off the disk.")
+    assert proposal_report(runtime, proposal.id)[0].startswith("P1: hunk 1 kept, 2 taken back off the disk.")
 
 
 def test_what_the_user_or_another_proposal_made_of_it_is_told(runtime: Runtime, proposal: Proposal) -> None:
     runtime.service.replace_result(proposal.id, "a.txt", "".join(["mine\n", *NUMBERS[1:]]))
-    assert "The user changed the proposed text of a.txt by hand" in tell(runtime, proposal.id)[0]
+    assert "The user changed the proposed text of a.txt by hand" in proposal_report(runtime, proposal.id)[0]
     draft = runtime.service.draft("")
     draft.write("a.txt", "all new\n")
     runtime.service.stage(draft, "Instead", answers=[proposal.id])
-    assert tell(runtime, proposal.id)[0].startswith("P1 no longer waits: P2 stands in its stead.")
+    assert proposal_report(runtime, proposal.id)[0].startswith("P1 no longer waits: P2 stands in its stead.")
     found = wait(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
     assert (found.state, found.decided) == ("superseded", True)
 
@@ -272,5 +272,5 @@ def test_a_stale_one_asks_for_another(runtime: Runtime, proposal: Proposal) -> N
     (runtime.workspace.root / "a.txt").write_text("".join(f"{line.strip()}?\n" for line in NUMBERS))
     runtime.service.refresh()
     assert wait(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60).state == "stale"
-    text = tell(runtime, proposal.id)[0]
+    text = proposal_report(runtime, proposal.id)[0]
     assert text.startswith("P1 is stale and can't be approved: ") and "propose the change anew" in text

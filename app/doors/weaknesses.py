@@ -1,4 +1,4 @@
-"""Where an agent's door is open: releases and settings with which it makes calls that its hook does not see."""
+"""Known releases and settings of agents with which tool calls bypass the hook."""
 
 import json
 import os
@@ -16,12 +16,12 @@ _SECONDS = 20
 _RELEASES: Mapping[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
     "codex": (((0, 141, 0), "releases before 0.141.0 edit files without calling the hook, in Code Mode or not"),),
 }
-"""Of each agent, the first release that is right, and what those before it do."""
+"""For each agent: the first release without a weakness, and the weakness of those before."""
 
 
-def release(program: str) -> str:
-    """What `--version` of an agent says: `0.169.0`; empty if it says nothing of the kind."""
-    # Even for that they write into their home, which is the user's.
+def installed_version(program: str) -> str:
+    """Return the version that `--version` prints: `0.169.0`; empty if it prints none."""
+    # Agents write to their home even for that; it is not to be the user's.
     with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as home:
         environment = {**os.environ, **dict.fromkeys(("HOME", "CODEX_HOME", "GEMINI_CLI_HOME"), home)}
         command = [program, "--version"]
@@ -35,16 +35,16 @@ def release(program: str) -> str:
     return found[0].decode() if found else ""
 
 
-def of_release(agent: Agent, version: str) -> Iterator[str]:
-    """What is known of a release."""
+def release_weaknesses(agent: Agent, version: str) -> Iterator[str]:
+    """Yield the known weaknesses of a release."""
     numbers = tuple(map(int, version.split("."))) if version else ()
     for right, words in _RELEASES.get(agent.name, ()):
         if numbers and numbers < right:
             yield f"{agent.title} {version}: {words}; update it"
 
 
-def of_settings(agent: Agent, name: str, text: str) -> Iterator[str]:
-    """What settings say that turns hooks off, whoever's they are; what can't be read says nothing."""
+def settings_weaknesses(agent: Agent, name: str, text: str) -> Iterator[str]:
+    """Yield each setting that turns hooks off; settings that can't be parsed have none."""
     try:
         found: Any = tomllib.loads(text) if name.endswith(".toml") else json_text.value(text, json_text.parse(text))
     except ValueError:

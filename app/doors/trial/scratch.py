@@ -37,7 +37,7 @@ _GEMINI = {
 _IN_CODE = "try {{ await tools.apply_patch({patch}) }} catch (error) {{ text(String(error)) }}"
 
 
-class Surroundings:
+class AgentScratch:
     """The folders and variables of one agent, made when this is."""
 
     def __init__(self, agent: str, folder: Path, url: str, *, code_mode: bool = False) -> None:
@@ -83,7 +83,7 @@ class Surroundings:
                     "GEMINI_TELEMETRY_ENABLED": "false",
                 }
 
-    def words(self, prompt: str, *, again: bool = False) -> list[str]:
+    def arguments(self, prompt: str, *, again: bool = False) -> list[str]:
         """The arguments that have the agent answer a prompt without a screen, in the same session if `again`."""
         match self._agent:
             case "claude":
@@ -96,7 +96,7 @@ class Surroundings:
                 resumed = ["--resume", "latest"] if again else []
                 return ["-m", "gemini-2.5-pro", "--yolo", "--skip-trust", *resumed, "-p", prompt]
 
-    def writes(self, path: str, text: str) -> ScriptedCall:
+    def write_call(self, path: str, text: str) -> ScriptedCall:
         """The call that makes a file; where Codex has Code Mode on, out of a script."""
         if self._agent == "codex":
             added = "".join(f"+{line}\n" for line in text.splitlines())

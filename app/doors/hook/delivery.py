@@ -1,0 +1,73 @@
+"""Delivers the user's decision to another agent: with its next prompt, as the answer to a waiting call, or as that to
+its first call afterwards.
+
+Imported only if there is a decision to deliver or to wait for: it loads the rest of signoff.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from app.doors.decision_words import proposal_report
+from app.doors.hook.answers import HookAnswer
+from app.doors.waiting import decision_status, wait
+from app.proposals.errors import UnknownProposal
+from app.proposals.models import ProposalState
+from app.runtime.captured import stage_captured
+from app.runtime.workspace import Runtime, open_runtime
+from app.storage.captured import Turn
+
+_GO_ON = (
+    "What the user approves signoff writes, so don't make it again. Read the files as they are now, and go on as the "
+    "user's decision says."
+)
+
+
+def deliver_with_prompt(root: Path, turns: Sequence[Turn]) -> HookAnswer:
+    """Return the decisions since then, for the agent to read beside the user's new prompt."""
+    with _open(root) as runtime:
+        parts = [(turn.proposal, *proposal_report(runtime, turn.proposal, turn.told)) for turn in turns]
+    words = "\n\n".join(text for _, text, _ in parts)
+    reported = tuple((name, number) for name, _, number in parts)
+    return HookAnswer("tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{_GO_ON}", reported=reported)
+
+
+def deliver_on_first_call(root: Path, turn: Turn, refusal: HookAnswer) -> HookAnswer:
+    """Answer a call of a closed turn: with the decision if there is one, else with `refusal`."""
+    with _open(root) as runtime:
+        return _decision(runtime, turn.proposal, turn.told, refusal, until=0.0)
+
+
+def deliver_after_wait(root: Path, answer: HookAnswer, until: float) -> HookAnswer:
+    """Wait for the decision on the staged proposal; return `answer` if there is none by `until`."""
+    with _open(root) as runtime:
+        if refused := [line for line in stage_captured(runtime) if line.startswith(f"{answer.proposal},")]:
+            return answer._replace(words=refused[0])
+        return _decision(runtime, answer.proposal, 0, answer, until)
+
+
+def _decision(runtime: Runtime, proposal: str, reported: int, answer: HookAnswer, until: float) -> HookAnswer:
+    try:
+        now = decision_status(runtime.database, runtime.name, proposal, reported)
+        seconds = until - time.monotonic()
+        if not now.decided and seconds > 0:
+            now = wait(runtime.database, runtime.name, runtime.signal, proposal, reported=reported, seconds=seconds)
+    except UnknownProposal:
+        return answer
+    if not now.decided:
+        return answer
+    words, number = proposal_report(runtime, proposal, reported)
+    # A plain denial leaves the word with the user, as it does with signoff's own model.
+    plain_no = now.state == ProposalState.DENIED and not now.has_feedback
+    words = words if plain_no else f"{words}\n\n{_GO_ON}"
+    return HookAnswer("deny", words, ends_turn=plain_no, proposal=proposal, reported=((proposal, number),))
+
+
+@contextmanager
+def _open(root: Path) -> Iterator[Runtime]:
+    runtime = open_runtime(root)
+    try:
+        yield runtime
+    finally:
+        runtime.close()
