@@ -75,9 +75,10 @@ async def run_enclosed(
     finally:
         os.close(reader)
     match told:
-        case ["exit", status, left, limit]:
+        case ["exit", status, left, limit, refused]:
             code = os.waitstatus_to_exitcode(int(status))
-            return Ended(code, started.seconds, started.timed_out, left == "1", limits.hit(limit, code))
+            hit = limits.hit(limit, code)
+            return Ended(code, started.seconds, started.timed_out, left == "1", hit, refused == "1")
         case ["failed", step, number]:
             raise StepFailed(step, int(number))
         case _:
