@@ -17,10 +17,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
-from app.sandbox.changes import Change, Found, Leaf, Pending, Touched
+from app.sandbox.changes import Change, Found, IgnoredPath, Leaf, Pending, Touched
 from app.sandbox.disk_leaf import leaf_at, same_content, set_mode, write_leaf
 from app.sandbox.keeping import Keeping
-from app.sandbox.listing import REPOSITORY, Facts, entries, facts_of, listing
+from app.sandbox.listing import REPOSITORY, Facts, changed_since, entries, facts_of
 from app.sandbox.run_folders import remove_tree
 from app.workspace.path_rules import nested_too_deep
 from app.workspace.reading import same_bytes
@@ -79,6 +79,10 @@ class Guard:
     """Permission bits of the workspace's own folder."""
     _locked: set[int] = field(default_factory=set)
     """Inodes of folders that could not be read before, of whose content nothing is known: it is left alone."""
+    _ignored: set[str] = field(default_factory=set)
+    """Paths that git ignores, the uppermost of each tree: before the command, and those that it has made."""
+    _since: int = 0
+    """When the command began, in nanoseconds since the epoch."""
 
     @property
     def mark(self) -> Path:
@@ -115,8 +119,8 @@ class Guard:
         self._load()
         now: dict[str, Facts] = {}
         size = 0
-        self._locked = set()
-        for path, facts in entries(self.root, keeping, self._locked):
+        self._locked, self._ignored = set(), set()
+        for path, facts in entries(self.root, keeping, self._locked, self._ignored):
             now[path] = facts
             size += facts.size if stat.S_ISREG(facts.mode) else 0
             if size > MOST_KEPT or len(now) > MOST_NAMES:
@@ -135,9 +139,10 @@ class Guard:
         self._names = {path: name for path, name in self._names.items() if path in now}
         self._save()
         self.mark.touch()
+        self._since = self.mark.stat().st_ctime_ns
         self._clear()
         _write_pending(pending, self.root)
-        self._found = listing(self.root, keeping, self._locked) if pending else now
+        self._found = dict(entries(self.root, keeping, self._locked, self._ignored)) if pending else now
 
     def look(self, keeping: Keeping) -> Found:
         """What has changed since. Raises OSError."""
@@ -162,6 +167,16 @@ class Guard:
                 there = after is not None and after.is_leaf
                 touched.append(Touched(path, after.size if after and there else 0, not there))
         return Found(tuple(touched), tuple(sorted(left_out)))
+
+    def changed_ignored(self) -> tuple[IgnoredPath, ...]:
+        """The ignored files that have changed since, whoever has changed them; after `look`. Raises OSError."""
+        found: list[IgnoredPath] = []
+        room = MOST_NAMES
+        for path in sorted(self._ignored):
+            changed, looked = changed_since(self.root, path, self._since, room)
+            found += [changed] if changed else []
+            room = max(0, room - looked)
+        return tuple(found)
 
     def read(self, path: str, limit: int) -> Change:
         """One of the changes with its contents. Raises OSError."""
@@ -203,7 +218,7 @@ class Guard:
         """What there is, also in folders that the command has locked. Raises OSError."""
         if self._mode:
             set_mode(self.root, self._mode)
-        return listing(self.root, keeping, self._locked, unlock=True)
+        return dict(entries(self.root, keeping, self._locked, self._ignored, unlock=True))
 
     def left_over(self, keeping_with: Callable[[Pending], Keeping], *, patient: bool) -> str:
         """Put back what a command has changed whose end nobody has seen; a line for the user if there was one.

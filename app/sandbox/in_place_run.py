@@ -51,7 +51,7 @@ class InPlaceRun:
         self._sockets = sockets
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> Ended:
-        """Run a program; raises StartFailed."""
+        """Run a program; raises StartFailed, and OSError where the system can't bound it."""
         marker = uuid.uuid4().hex
         environment = {**self._variables, MARKER: marker}
         where = self._guard.root / folder
@@ -86,5 +86,5 @@ class InPlaceRun:
         return self._guard.read(path, limit)
 
     async def write_through(self, paths: Sequence[str], *, dry: bool = False) -> ThroughReport:
-        """It is written already."""
-        return ThroughReport()
+        """Report the ignored paths that have changed; they are written already."""
+        return ThroughReport() if dry else ThroughReport(await asyncio.to_thread(self._guard.changed_ignored))
