@@ -482,6 +482,8 @@ def _become(program: list[str], alive: int, watcher: "socket | None" = None) -> 
     """Turn into the command; a socket to the watcher has its system calls filtered."""
     try:
         _die_with(alive)
+        # What the kernel has of this process in /proc would be root's, as it is of the watcher.
+        _prctl(_DUMPABLE, 1)
         if _most:
             _bound(_most[1])
         _renounce(keep=_OF_FILES)

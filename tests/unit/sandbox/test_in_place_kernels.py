@@ -27,6 +27,7 @@ from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_both_modes import printed
 from tests.unit.tools.processes import running
+from tests.users import OTHER, as_two_users
 
 pytestmark = pytest.mark.skipif(PLATFORM != "linux", reason="Landlock and seccomp are Linux's")
 
@@ -280,6 +281,21 @@ async def test_a_shell_forks_while_children_end(kernel: Kernel, root: Path) -> N
     loop = "i=0; while [ $i -lt 300 ]; do echo a | cat >/dev/null; true & i=$((i+1)); done; wait; echo all"
     async with in_place(root).open({}) as run:
         assert await printed(run, f"/bin/sh -c '{loop}'") == "all\n"
+
+
+@as_two_users
+def test_what_watches_runs_a_command_of_an_ordinary_user() -> None:
+    """Root's tests go through it here: of this process, all in /proc is root's, as it is of what signoff starts."""
+    script = (
+        "import _socket, encodings.ascii, encodings.latin_1, os, resource, select, sys\nfrom pathlib import Path\n"
+        "from app.sandbox import enter, own_process\n"
+        "steps = own_process.confine_steps([Path('/tmp')], [], [], sockets=False)\n"
+        f"os.chdir('/'); os.setgroups([]); os.setgid({OTHER}); os.setuid({OTHER})\n"
+        "limits = ['limits', str(1 << 40), '500']\n"
+        "sys.exit(enter.main([str(os.dup(1)), str(os.getppid()), *limits, *steps, '--', '/bin/echo', 'ran']))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "ran\nexit 0 0 none 0\n", done
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has a limit of the kernel's")
