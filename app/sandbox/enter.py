@@ -1,13 +1,13 @@
-"""The program between signoff and a command: makes namespaces and mounts as it is told, then runs the command.
+"""The program between signoff and a command: makes namespaces and mounts, step by step, then runs the command.
 
 Started as `python -I -S enter.py REPORT PARENT STEP [ARGUMENT...] ... -- PROGRAM ARGUMENT...`, where the steps are
 the functions in `_STEPS`. It imports next to nothing, since a user waits for it.
 
-There are three processes. The *watcher* is what signoff started, and ends. The *first* of the PID namespace takes
-all others of it along when it ends; the kernel sees to that. The third is the command. Each dies with the one above
-it, so nothing outlives signoff, whatever ends that. Where there can be no namespaces, there are watcher and command,
-and the watcher inherits and ends whatever the command leaves behind; Landlock and a filter of system calls keep the
-command from whatever is not its own, as far as the kernel has them.
+There are three processes. signoff starts the *watcher*. When the *first* of the PID namespace ends, the kernel kills
+all others in it. The third is the command. Each dies with its parent: nothing outlives signoff, also if that is
+killed. Without namespaces there are watcher and command. The watcher becomes the parent of processes that the command
+leaves, and kills them. Landlock and a filter of system calls protect files and processes outside, as far as the
+kernel has them.
 
 To the descriptor REPORT goes one line at the end: `exit STATUS LEFT LIMIT REFUSED`, with the wait status, whether
 anything was still running, the limit at which all was ended (`memory`, `processes`; `machine` if the kernel ended a
@@ -194,7 +194,7 @@ def _no_abstract_sockets() -> None:
 
 
 def _write_below(path: bytes) -> None:
-    """Let the command write below a path, and nowhere that is not named so: by Landlock."""
+    """Let the command write below a path, and only below paths of such steps: by Landlock."""
     _write_only.append(path)
 
 
@@ -209,12 +209,12 @@ def _unreadable(path: bytes) -> None:
 
 
 def _landlock(version: bytes) -> None:
-    """Have Landlock see to that, as this version of it does."""
+    """Restrict the command by Landlock, with the rights of this version."""
     _landlock_versions.append(int(version))
 
 
 def _filter(sockets: bytes) -> None:
-    """Filter its system calls; `sockets`: it can use those that have a path, and those that have only a name."""
+    """Filter its system calls; with `sockets` it may use Unix sockets."""
     _filters.append(sockets == b"sockets")
 
 
@@ -554,11 +554,11 @@ def _watch(command: int, usage: "_Usage", answers: "Answers | None") -> tuple[in
 
 
 def _end_all() -> bool:
-    """Kill all that descends from this process, however fast it starts others; returns whether anything was left."""
+    """Kill all descendants of this process until none is left; returns whether there was any."""
     left = False
     while _bury(0)[1]:
         left = True
-        # What is started meanwhile becomes a child of this process, or of one of those, and is found the next time.
+        # A process that is started meanwhile is found the next time: it descends from this one, too.
         for process in _descendants():
             try:
                 os.kill(process, signal.SIGKILL)
@@ -584,10 +584,7 @@ def _bury(command: int) -> tuple[int | None, bool]:
 
 
 def _descendants() -> list[int]:
-    """All that this process and those that it started have started, as far as their parents live.
-
-    The children of a process that ends become children of this one.
-    """
+    """Numbers of all descendants of this process; the children of one that ends become children of this one."""
     found, parents = [], [os.getpid()]
     for parent in parents:
         try:
@@ -627,7 +624,7 @@ def _all_others() -> list[int]:
 
 
 def _bound(processes: int) -> None:
-    """Set the kernel's limits for this process and all that it starts; the watcher sees to their memory together."""
+    """Set the kernel's limits for this process and all that it starts; the watcher checks their memory together."""
     import resource
 
     with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
@@ -655,7 +652,7 @@ def _bound_namespace(processes: int) -> None:
 
 
 class _Usage:
-    """What all processes of a command use together, looked at before it can have come far beyond a limit."""
+    """Counts what all processes of a command use together, often enough that none gets far beyond a limit."""
 
     def __init__(self, processes: "Callable[[], list[int]]") -> None:
         self.hit = ""

@@ -3,10 +3,15 @@
 import errno
 import os
 import re
+import sys
+from typing import TYPE_CHECKING
 
 from app.sandbox.mode import CommandPermissions, ProbeResult, SandboxMode
-from app.sandbox.process import Ended
-from app.sandbox.process_tree import PLATFORM
+
+if TYPE_CHECKING:
+    from app.sandbox.process import Ended
+
+PLATFORM: str = sys.platform
 
 IN_PLACE_TOLD = "[ran directly on the files; staged edits were written there for it; all of that was put back]"
 """For the model."""
@@ -95,7 +100,7 @@ def _open_in_place(probe: ProbeResult) -> str:
     return "".join(f" {sentence}" for holds, sentence in sentences if holds)
 
 
-def failure_notes(printed: str, ended: Ended, *, in_place: bool) -> list[str]:
+def failure_notes(printed: str, ended: "Ended", *, in_place: bool) -> list[str]:
     """Lines for the model on what a command could not do here, though it can elsewhere.
 
     Args:
