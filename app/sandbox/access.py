@@ -11,7 +11,9 @@ from app.sandbox.caches import cache_folders
 from app.sandbox.mode import CommandPermissions
 from app.sandbox.sockets import hidden_sockets, opened_sockets
 
-DEVICES = tuple(map(Path, ("/proc", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")))
+_PROC = ("/proc",) if os.geteuid() else ()
+"""Not for root, who sets there how the kernel works, for instance which program it starts at a crash."""
+DEVICES = tuple(map(Path, (*_PROC, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")))
 """Devices that may be opened for writing, which changes no file.
 
 Not all of `/dev`: the workspace may lie in `/dev/shm`. Not the terminals: a command could write to the user's.

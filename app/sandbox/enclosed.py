@@ -83,17 +83,18 @@ async def run_enclosed(
         finally:
             os.close(writer)
         # All who could write there have ended.
-        told = os.read(reader, 4096).decode("utf-8", "replace").split()
+        report = os.read(reader, 4096).decode("utf-8", "replace").split()
     finally:
         os.close(reader)
-    match told:
-        case ["exit", status, left, limit]:
+    match report:
+        case ["exit", status, left, limit, refused]:
             code = os.waitstatus_to_exitcode(int(status))
-            return Ended(code, started.seconds, started.timed_out, left == "1", limits.hit(limit, code))
+            hit = limits.hit(limit, code)
+            return Ended(code, started.seconds, started.timed_out, left == "1", hit, refused == "1")
         case ["failed", step, number]:
             raise StepFailed(step, int(number))
         case _:
-            # What was around it was killed, which the program itself can do where it is in no namespace.
+            # The watcher was killed: without a filter and Landlock's sixth version the program can do that.
             await asyncio.to_thread(kill_strays, environment[MARKER])
             return Ended(-signal.SIGKILL, started.seconds, started.timed_out, True)
 

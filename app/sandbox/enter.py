@@ -1,20 +1,21 @@
-"""The program between signoff and a command: makes namespaces and mounts as it is told, then runs the command.
+"""The program between signoff and a command: makes namespaces and mounts, step by step, then runs the command.
 
 Started as `python -I -S enter.py REPORT PARENT STEP [ARGUMENT...] ... -- PROGRAM ARGUMENT...`, where the steps are
 the functions in `_STEPS`. It imports next to nothing, since a user waits for it.
 
-There are three processes. The *watcher* is what signoff started, and ends. The *first* of the PID namespace takes
-all others of it along when it ends; the kernel sees to that. The third is the command. Each dies with the one above
-it, so nothing outlives signoff, whatever ends that. Where there can be no namespaces, there are watcher and command,
-and the watcher inherits and ends whatever the command leaves behind; Landlock and a filter of system calls keep the
-command from whatever is not its own, as far as the kernel has them.
+There are three processes. signoff starts the *watcher*. When the *first* of the PID namespace ends, the kernel kills
+all others in it. The third is the command. Each dies with its parent: nothing outlives signoff, also if that is
+killed. Without namespaces there are watcher and command. The watcher becomes the parent of processes that the command
+leaves, and kills them. Landlock and a filter of system calls protect files and processes outside, as far as the
+kernel has them.
 
-To the descriptor REPORT goes one line at the end: `exit STATUS LEFT LIMIT`, with the wait status, whether anything
-was still running, and the limit at which all was ended (`memory`, `processes`; `machine` if the kernel ended a
-process because the machine had no memory left; else `none`); or `failed STEP ERRNO`. SIGUSR1 ends everything at
-once; SIGTERM is for the command alone. SIGUSR2 has the overlay look anew at the folders that it is made of, which
-somebody has changed from outside; each time a line `fresh ERRNO` says that it has. SIGRTMIN has everything in the
-namespace stand still, and the signal after it has it go on; lines `still ERRNO` and `going ERRNO` say so.
+To the descriptor REPORT goes one line at the end: `exit STATUS LEFT LIMIT REFUSED`, with the wait status, whether
+anything was still running, the limit at which all was ended (`memory`, `processes`; `machine` if the kernel ended a
+process because the machine had no memory left; else `none`), and whether a Unix socket was refused; or `failed STEP
+ERRNO`. SIGUSR1 ends everything at once; SIGTERM is for the command alone. SIGUSR2 has the overlay read again the
+folders that it is made of, which somebody has changed from outside; each time a line `fresh ERRNO` reports that it
+has. SIGRTMIN stops everything in the namespace, and the signal after it lets it go on; lines `still ERRNO` and
+`going ERRNO` report that.
 
 Kept whole: it is started as one file, by itself.
 """
@@ -27,6 +28,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from _socket import socket
     from collections.abc import Callable, Iterator
 
     from app.sandbox.syscall_filter import Answers
@@ -56,6 +58,9 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TRIES, _LOOKS, _PAUSE = 20, 50, 0.002
 """How often all is told to stand still, how often it is looked at each time, and the seconds between."""
 _DEATH_SIGNAL, _DUMPABLE, _DROP_BOUNDING, _SUBREAPER, _NO_NEW_PRIVILEGES = 1, 4, 24, 36, 38
+_OF_FILES = 0b11011
+"""Capabilities that root keeps in place, where files of the workspace may be somebody else's: CAP_CHOWN,
+CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_FSETID."""
 _LANDLOCK_WRITES = 0x1FF2
 """What Landlock's first version knows of writing: file contents, and making and removing each kind of name."""
 _LANDLOCK_FILE = 0x2
@@ -86,11 +91,11 @@ def main(arguments: list[str]) -> int:
             work(*steps[at + 1 : at + 1 + count])
             at += 1 + count
         step = "start"
-        status, left, limit = _run(program, parent, report, isolated=b"namespaces" in steps)
+        ended = _run(program, parent, report, isolated=b"namespaces" in steps)
     except OSError as error:
         os.write(report, f"failed {step} {error.errno or 0}\n".encode())
         return 125
-    os.write(report, f"exit {status} {int(left)} {limit}\n".encode())
+    os.write(report, "exit {} {:d} {} {:d}\n".format(*ended).encode())
     return 0
 
 
@@ -189,7 +194,7 @@ def _no_abstract_sockets() -> None:
 
 
 def _write_below(path: bytes) -> None:
-    """Let the command write below a path, and nowhere that is not named so: by Landlock."""
+    """Let the command write below a path, and only below paths of such steps: by Landlock."""
     _write_only.append(path)
 
 
@@ -204,12 +209,12 @@ def _unreadable(path: bytes) -> None:
 
 
 def _landlock(version: bytes) -> None:
-    """Have Landlock see to that, as this version of it does."""
+    """Restrict the command by Landlock, with the rights of this version."""
     _landlock_versions.append(int(version))
 
 
 def _filter(sockets: bytes) -> None:
-    """Filter its system calls; `sockets`: it can use those that have a path, and those that have only a name."""
+    """Filter its system calls; with `sockets` it may use Unix sockets."""
     _filters.append(sockets == b"sockets")
 
 
@@ -305,11 +310,11 @@ def _let_write(path: bytes) -> None:
 # The processes
 
 
-def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tuple[int, bool, str]:
+def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tuple[int, bool, str, bool]:
     """Start the command and wait for the end of all of it.
 
     Returns:
-        Its wait status, whether anything was left, and the limit that it hit.
+        Its wait status, whether anything was left, the limit that it hit, and whether a Unix socket was refused.
     """
     # After the steps, since the kernel forgets it when the credentials change.
     _prctl(_DEATH_SIGNAL, signal.SIGKILL if isolated else signal.SIGUSR1)
@@ -317,7 +322,7 @@ def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tup
         raise ProcessLookupError(3, "signoff has ended")
     alive, own = os.pipe()
     if not isolated:
-        return _run_in_place(program, parent, alive, own)
+        return _run_in_place(program, alive, own)
     reader, writer = os.pipe()
     # Blocked and waited for: what comes just before one waits is not missed then, as it would be with handlers.
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
@@ -337,10 +342,10 @@ def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tup
             os.kill(first, number)
     words = os.read(reader, 64).decode().split()
     if not words:
-        return signal.SIGKILL, True, "none"
+        return signal.SIGKILL, True, "none", False
     if words[0] == "failed":
         raise OSError(int(words[1]), "the first process could not start")
-    return int(words[0]), words[1] == "1", words[2]
+    return int(words[0]), words[1] == "1", words[2], False
 
 
 def _look_anew(report: int) -> None:
@@ -361,7 +366,12 @@ def _be_first(program: list[str], writer: int, report: int, alive: int) -> None:
         _mount(b"proc", b"/proc", b"proc", _NOSUID | _NODEV | _NOEXEC)
         if _most:
             _bound_namespace(_most[1])
-        _renounce()
+        if not os.geteuid():
+            # There root sets how the kernel works, for instance which program it starts at a crash.
+            for path in filter(os.path.exists, (b"/proc/sys", b"/proc/sysrq-trigger")):
+                _mount(path, path, None, _BIND | _RECURSIVE)
+                _set_attributes(path, _READ_ONLY, 0, _ALL_BELOW)
+        _renounce(keep=0)
         command = os.fork()
         if not command:
             os.close(writer)
@@ -437,16 +447,14 @@ def _die_with(alive: int) -> None:
         return
 
 
-def _run_in_place(program: list[str], parent: int, alive: int, own: int) -> tuple[int, bool, str]:
+def _run_in_place(program: list[str], alive: int, own: int) -> tuple[int, bool, str, bool]:
     """The same where the command is in no namespace."""
     _prctl(_SUBREAPER, 1)
-    # So that nothing of the user's may look into this process or change its limits.
+    # No other process of the user may look into this one or change its limits.
     _prctl(_DUMPABLE, 0)
-    # Its session is its own, too: a signal to the command's group does not come here.
-    # Whoever has a descriptor can ask for this one to be sent to a process of his choice.
+    # Whoever has a descriptor can have this signal sent to a process of his choice.
     signal.signal(signal.SIGIO, signal.SIG_IGN)
-    protected = [os.getpid(), parent, -os.getpid(), -os.getpgid(parent), -1]
-    answers = None
+    ours = its = None
     if _filters:
         # Not in the path of what imports from the standard library.
         sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -454,38 +462,31 @@ def _run_in_place(program: list[str], parent: int, alive: int, own: int) -> tupl
 
         from app.sandbox import syscall_filter
 
-        mine, its = _socket.socketpair()
-        command = os.fork()
-        if not command:
-            os.close(own)
-            os.setsid()
-
-            def install() -> None:
-                listener = syscall_filter.install(protected, sockets=_filters[0], hand_over=bool(_landlock_versions))
-                if listener is not None:
-                    right = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))
-                    its.sendmsg([b"x"], [right])
-
-            _become(program, alive, install)
+        ours, its = _socket.socketpair()
+    command = os.fork()
+    if not command:
+        os.close(own)
+        # A signal to its group does not come to the watcher.
+        os.setsid()
+        _become(program, alive, its)
+    usage, answers = _Usage(_descendants), None
+    if ours and its:
         its.close()
-        for _, _, right in mine.recvmsg(1, _socket.CMSG_SPACE(4))[1]:
-            answers = syscall_filter.Answers(int.from_bytes(right[:4], sys.byteorder), _write_only, _hidden)
-    else:
-        command = os.fork()
-        if not command:
-            os.close(own)
-            os.setsid()
-            _become(program, alive)
-    return _watch(command, answers)
+        for _, _, right in ours.recvmsg(1, _socket.CMSG_SPACE(4))[1]:
+            listener = int.from_bytes(right[:4], sys.byteorder)
+            answers = syscall_filter.Answers(listener, _write_only, _hidden, usage.admit)
+    return _watch(command, usage, answers)
 
 
-def _become(program: list[str], alive: int, install: "Callable[[], None] | None" = None) -> None:
-    """Turn into the command."""
+def _become(program: list[str], alive: int, watcher: "socket | None" = None) -> None:
+    """Turn into the command; a socket to the watcher has its system calls filtered."""
     try:
         _die_with(alive)
-        _prctl(_NO_NEW_PRIVILEGES, 1)
+        # What the kernel has of this process in /proc would be root's, as it is of the watcher.
+        _prctl(_DUMPABLE, 1)
         if _most:
             _bound(_most[1])
+        _renounce(keep=_OF_FILES)
         if _landlock_versions:
             _restrict(_landlock_versions[0])
         elif _scoped:
@@ -494,9 +495,9 @@ def _become(program: list[str], alive: int, install: "Callable[[], None] | None"
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGIO, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
-        if install:
-            install()
-        os.closerange(3, 256)
+        if watcher:
+            _install_filter(watcher)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         os.execv(program[0], program)
     except OSError as error:
         os.write(2, f"{program[0]}: {error.strerror}\n".encode())
@@ -504,7 +505,19 @@ def _become(program: list[str], alive: int, install: "Callable[[], None] | None"
         os._exit(127)
 
 
-def _watch(command: int, answers: "Answers | None") -> tuple[int, bool, str]:
+def _install_filter(watcher: "socket") -> None:
+    """Filter the system calls of this process, and send the watcher the descriptor by which it answers them."""
+    import _socket
+
+    from app.sandbox import syscall_filter
+
+    # Without Landlock nothing keeps the command from the files themselves.
+    listener = syscall_filter.install(sockets=_filters[0], files=bool(_landlock_versions), starts=not os.geteuid())
+    right = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))
+    watcher.sendmsg([b"x"], [right])
+
+
+def _watch(command: int, usage: "_Usage", answers: "Answers | None") -> tuple[int, bool, str, bool]:
     """Wait for the command, answer what the filter hands over, and end all that the command has left behind."""
     import select
 
@@ -521,7 +534,6 @@ def _watch(command: int, answers: "Answers | None") -> tuple[int, bool, str]:
     poll.register(reader, select.POLLIN)
     if answers:
         poll.register(answers.listener, select.POLLIN)
-    usage = _Usage(_descendants)
     while (status := _bury(command)[0]) is None:
         seconds = usage.look()
         if usage.hit or signal.SIGUSR1 in noticed:
@@ -538,15 +550,15 @@ def _watch(command: int, answers: "Answers | None") -> tuple[int, bool, str]:
             else:
                 poll.unregister(descriptor)
     left = _end_all()
-    return status, left, usage.result(status)
+    return status, left, usage.result(status), answers is not None and answers.refused_socket
 
 
 def _end_all() -> bool:
-    """Kill all that descends from this process, however fast it starts others; returns whether anything was left."""
+    """Kill all descendants of this process until none is left; returns whether there was any."""
     left = False
     while _bury(0)[1]:
         left = True
-        # What is started meanwhile becomes a child of this process, or of one of those, and is found the next time.
+        # A process that is started meanwhile is found the next time: it descends from this one, too.
         for process in _descendants():
             try:
                 os.kill(process, signal.SIGKILL)
@@ -572,10 +584,7 @@ def _bury(command: int) -> tuple[int | None, bool]:
 
 
 def _descendants() -> list[int]:
-    """All that this process and those that it started have started, as far as their parents live.
-
-    The children of a process that ends become children of this one.
-    """
+    """Numbers of all descendants of this process; the children of one that ends become children of this one."""
     found, parents = [], [os.getpid()]
     for parent in parents:
         try:
@@ -615,7 +624,7 @@ def _all_others() -> list[int]:
 
 
 def _bound(processes: int) -> None:
-    """Set the kernel's limits for this process and all that it starts; the watcher sees to their memory together."""
+    """Set the kernel's limits for this process and all that it starts; the watcher checks their memory together."""
     import resource
 
     with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
@@ -643,11 +652,12 @@ def _bound_namespace(processes: int) -> None:
 
 
 class _Usage:
-    """What all processes of a command use together, looked at before it can have come far beyond a limit."""
+    """Counts what all processes of a command use together, often enough that none gets far beyond a limit."""
 
     def __init__(self, processes: "Callable[[], list[int]]") -> None:
         self.hit = ""
         self._processes = processes
+        self._room = 0
         self._next = 0.0
         self._killed = _killed_for_memory()
 
@@ -667,6 +677,20 @@ class _Usage:
                 self.hit = "memory" if used > _most[0] else ""
             self._next = now + max(_SHORTEST, min(_LONGEST, (_most[0] - used) / _FASTEST))
         return self._next - now
+
+    def admit(self) -> bool:
+        """Whether one more process may be started; they are counted again only when there may be no room left."""
+        if not self._room and _most:
+            there: set[int] = set()
+            # Until a look finds no other: one whose parent ends meanwhile gets another parent.
+            while found := set(self._processes()) - there:
+                there |= found
+            self._room = max(0, _most[1] - sum(map(_threads, there)))
+            if not self._room:
+                self.hit = "processes"
+                return False
+        self._room -= 1
+        return True
 
     def result(self, status: int) -> str:
         """The limit that was hit, for the report."""
@@ -744,14 +768,15 @@ def _set_attributes(path: bytes, on: int, off: int, flags: int) -> None:
     _syscall(_MOUNT_SETATTR, -100, path, flags, attributes, ctypes.sizeof(attributes))
 
 
-def _renounce() -> None:
-    """Give up every capability, for good."""
+def _renounce(keep: int) -> None:
+    """Give up every capability that is not in the set `keep`, for good."""
     _prctl(_NO_NEW_PRIVILEGES, 1)
-    number = 0
-    while not _LIBC.prctl(_DROP_BOUNDING, ctypes.c_ulong(number), 0, 0, 0):
-        number += 1
-    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
-    _check(_LIBC.capset(header, (ctypes.c_uint32 * 6)()))
+    for number in range(64):
+        if not keep >> number & 1:
+            _LIBC.prctl(_DROP_BOUNDING, ctypes.c_ulong(number), 0, 0, 0)
+    header, had = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    _check(_LIBC.capget(header, had))
+    _check(_LIBC.capset(header, (ctypes.c_uint32 * 6)(had[0] & keep, had[1] & keep)))
 
 
 def _restrict_sockets() -> None:

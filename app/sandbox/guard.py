@@ -1,8 +1,10 @@
-"""Keeps what git does not ignore before a command that runs in place, and puts it back after it, byte for byte.
+"""Copies all files that git does not ignore before a command runs in place, and restores them after it.
 
-Once all is kept, what is pending is written to the files, so that the command sees it as it would on a layer; that is
-put back like all that the command writes. What was kept stays for the next command, so that only what is new since is
-copied. A command that was cut off by the end of signoff leaves a mark; whoever comes next puts the files back.
+Once all are copied, pending changes are written to the files: the command finds them as it would on a layer. They are
+restored like all that the command writes. The copies stay for the next command, which copies only newer files. A
+command that was cut off by the end of signoff leaves a mark, by which the next start restores the files.
+
+Kept whole: copying, comparing and restoring share one index.
 """
 
 import fcntl
@@ -17,10 +19,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
-from app.sandbox.changes import Change, Found, Leaf, Pending, Touched
+from app.sandbox.changes import Change, Found, IgnoredPath, Leaf, Pending, Touched
 from app.sandbox.disk_leaf import leaf_at, same_content, set_mode, write_leaf
 from app.sandbox.keeping import Keeping
-from app.sandbox.listing import REPOSITORY, Facts, entries, facts_of, listing
+from app.sandbox.listing import REPOSITORY, Facts, changed_since, entries, facts_of
 from app.sandbox.run_folders import remove_tree
 from app.workspace.path_rules import nested_too_deep
 from app.workspace.reading import same_bytes
@@ -34,12 +36,12 @@ _LOST = (
 
 
 MOST_KEPT = 4 * 1024**3
-"""Bytes of all files that a command in place is run on: each is copied before the first."""
+"""Bytes of all files in a workspace in which a command runs in place."""
 MOST_NAMES = 300_000
 
 
 class TooMuch(OSError):
-    """There is more in the workspace than is kept."""
+    """The workspace has more files than are copied."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -57,37 +59,41 @@ class Busy(OSError):
 
 @dataclass(slots=True)
 class Guard:
-    """Of one workspace."""
+    """The copies of one workspace."""
 
     root: Path
     store: Path
-    """A folder of its own outside the workspace."""
+    """A folder outside the workspace, for nothing else."""
     kept: dict[str, Facts] = field(default_factory=dict)
-    """What there was, by path."""
+    """Facts of every file and folder before the command, by path."""
     _names: dict[str, str] = field(default_factory=dict)
-    """Under which name in the store a file's content is."""
+    """Name in the store of each file's copy, by path; of a link its target after `>`."""
     lock: int = -1
-    """An open descriptor as long as it is held: held, too, by whoever inherits that."""
+    """Descriptor of the lock while it is held. A process that inherits it holds the lock, too."""
     _pending: Pending = field(default_factory=dict)
-    """What was laid over the files."""
+    """Changes that were written to the files for the command."""
     _found: dict[str, Facts] = field(default_factory=dict)
-    """What the command has found, by path."""
+    """Facts when the command began, pending changes included, by path."""
     _rules: Mapping[str, str] = field(default_factory=dict)
     """git's rules before the command, by folder."""
     _number: int = 0
     _mode: int = 0
     """Permission bits of the workspace's own folder."""
     _locked: set[int] = field(default_factory=set)
-    """Inodes of folders that could not be read before, of whose content nothing is known: it is left alone."""
+    """Inodes of folders that could not be read before the command: their content is not touched."""
+    _ignored: set[str] = field(default_factory=set)
+    """Paths that git ignores, the uppermost of each tree: before the command, and those that it has made."""
+    _since: int = 0
+    """When the command began, in nanoseconds since the epoch."""
 
     @property
     def mark(self) -> Path:
-        """A file that is there as long as the files are not as they were, or may not be."""
+        """A file that exists while the workspace's files may differ from their copies."""
         return self.store / _MARK
 
     @contextmanager
     def held(self, *, patient: bool = True) -> Iterator[None]:
-        """Have it for oneself; what is just ending is waited for by who is patient. Raises Busy."""
+        """Hold the lock; with `patient`, wait two seconds for another holder. Raises Busy."""
         self.store.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.lock = os.open(self.store / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -107,16 +113,16 @@ class Guard:
         raise Busy
 
     def keep(self, keeping: Keeping, pending: Pending) -> None:
-        """Copy what is new, leave the mark, and lay what is pending over the files.
+        """Copy new files, leave the mark, and write pending changes to the files.
 
         Raises:
-            OSError: Nothing may be run then.
+            OSError: Not all could be copied: run nothing.
         """
         self._load()
         now: dict[str, Facts] = {}
         size = 0
-        self._locked = set()
-        for path, facts in entries(self.root, keeping, self._locked):
+        self._locked, self._ignored = set(), set()
+        for path, facts in entries(self.root, keeping, self._locked, self._ignored):
             now[path] = facts
             size += facts.size if stat.S_ISREG(facts.mode) else 0
             if size > MOST_KEPT or len(now) > MOST_NAMES:
@@ -135,12 +141,13 @@ class Guard:
         self._names = {path: name for path, name in self._names.items() if path in now}
         self._save()
         self.mark.touch()
+        self._since = self.mark.stat().st_ctime_ns
         self._clear()
         _write_pending(pending, self.root)
-        self._found = listing(self.root, keeping, self._locked) if pending else now
+        self._found = dict(entries(self.root, keeping, self._locked, self._ignored)) if pending else now
 
     def look(self, keeping: Keeping) -> Found:
-        """What has changed since. Raises OSError."""
+        """What the command has changed. Raises OSError."""
         now = self._now(keeping)
         touched: list[Touched] = []
         left_out: set[str] = set()
@@ -163,14 +170,28 @@ class Guard:
                 touched.append(Touched(path, after.size if after and there else 0, not there))
         return Found(tuple(touched), tuple(sorted(left_out)))
 
+    def changed_ignored(self) -> tuple[IgnoredPath, ...]:
+        """Ignored files that were changed since the command began, by any program; call `look` before.
+
+        Raises:
+            OSError: The disk can't be read.
+        """
+        found: list[IgnoredPath] = []
+        room = MOST_NAMES
+        for path in sorted(self._ignored):
+            changed, looked = changed_since(self.root, path, self._since, room)
+            found += [changed] if changed else []
+            room = max(0, room - looked)
+        return tuple(found)
+
     def read(self, path: str, limit: int) -> Change:
         """One of the changes with its contents. Raises OSError."""
         return Change(path, self._before(path, limit), leaf_at(self.root / path, limit))
 
     def restore(self, keeping: Keeping) -> int:
-        """Put everything back; returns how many names were not as they had been. Raises OSError."""
+        """Restore all files; returns how many had changed. Raises OSError."""
         if not self.mark.exists():
-            # Not all was kept, so nothing has run: what was kept before another command says nothing of now.
+            # Not all was copied and nothing has run: copies of an earlier command may be out of date.
             return 0
         now = self._now(keeping)
         changed = [path for path in self.kept.keys() | now.keys() if self.kept.get(path) != now.get(path)]
@@ -192,7 +213,7 @@ class Guard:
             if (before := self.kept.get(path)) and before.is_folder:
                 set_mode(self.root / path, before.mode)
         there = {path: self._facts(path) for path in changed if path in self.kept}
-        # What is gone now only its server can make, such as a socket.
+        # A socket that is gone can be made by its server only.
         self.kept = {path: facts for path, facts in (self.kept | there).items() if facts}
         self._pending = {}
         self._save()
@@ -200,17 +221,17 @@ class Guard:
         return count
 
     def _now(self, keeping: Keeping) -> dict[str, Facts]:
-        """What there is, also in folders that the command has locked. Raises OSError."""
+        """Facts of all that there is now, also in folders that the command has locked. Raises OSError."""
         if self._mode:
             set_mode(self.root, self._mode)
-        return listing(self.root, keeping, self._locked, unlock=True)
+        return dict(entries(self.root, keeping, self._locked, self._ignored, unlock=True))
 
     def left_over(self, keeping_with: Callable[[Pending], Keeping], *, patient: bool) -> str:
-        """Put back what a command has changed whose end nobody has seen; a line for the user if there was one.
+        """Restore the files after a command that was cut off; returns a line for the user, or nothing.
 
         Args:
-            keeping_with: Gives what judges the paths, with what was pending then.
-            patient: Wait for one that is just ending.
+            keeping_with: Makes the `Keeping` for the changes that were pending then.
+            patient: Wait for a command that is just ending.
 
         Raises:
             Busy: It has not ended.
@@ -274,7 +295,7 @@ class Guard:
             place.rmdir()
 
     def _put_back(self, path: str, before: Facts) -> bool:
-        """Whether there was anything to put back."""
+        """Restore one path; returns whether it had changed."""
         place = self.root / path
         if before.is_folder:
             if not place.is_dir():
@@ -289,7 +310,7 @@ class Guard:
             return False
         name = self._names[path]
         if not name.startswith(">") and (self.store / name).stat().st_size < before.size:
-            # A power cut has come before all of it was on disk: what is there now is more.
+            # A power cut has truncated the copy: leave the file as it is.
             return False
         place.parent.mkdir(parents=True, exist_ok=True)
         if name.startswith(">"):
@@ -297,19 +318,19 @@ class Guard:
             place.symlink_to(name[1:])
             return True
         with suppress(OSError):
-            # Where it still is the same one it is written, not replaced, so that its other names and its owner stay.
+            # The same file is overwritten, not replaced: its hard links and its owner stay.
             if place.lstat().st_ino != before.inode:
                 place.unlink()
             place.chmod(0o600)
         shutil.copyfile(self.store / name, place)
         set_mode(place, before.mode)
         with suppress(PermissionError):
-            # Of a file of somebody else's the time is what its last writer makes it.
+            # Only the owner of a file may set its time.
             os.utime(place, ns=(before.written, before.written))
         return True
 
     def _load(self) -> bool:
-        """Whether what was kept is known."""
+        """Read the index; returns whether it is valid."""
         try:
             index = json.loads((self.store / _INDEX).read_bytes())
             self._number, self._mode = index["number"], index.get("mode", 0)
@@ -336,12 +357,12 @@ class Guard:
         with temporary.open("w", encoding="ascii") as file:
             json.dump(index, file)
             file.flush()
-            # What is put back by it must not be what a power cut has left of it.
+            # After a power cut it must be whole.
             os.fsync(file.fileno())
         temporary.replace(self.store / _INDEX)
 
     def _clear(self) -> None:
-        """Remove the contents that nothing needs any more."""
+        """Remove copies that the index does not name."""
         wanted = set(self._names.values()) | {_INDEX, _MARK, _LOCK}
         for place in self.store.iterdir():
             if place.name not in wanted:
@@ -349,7 +370,7 @@ class Guard:
 
 
 def guard_of(root: Path, state: Path) -> Guard:
-    """That of a workspace, with its store in a folder for the state of runs."""
+    """The guard of a workspace, with its store below `state`."""
     name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
     return Guard(root, state / f"guard-{name}")
 

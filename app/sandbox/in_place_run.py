@@ -1,4 +1,4 @@
-"""A run in place, where the system allows nothing better: on the user's own files, which are put back after it."""
+"""A run on the user's own files, which are restored after it."""
 
 import asyncio
 import uuid
@@ -18,7 +18,7 @@ from app.sandbox.process_tree import PLATFORM, end_tree
 
 
 class InPlaceRun:
-    """The workspace itself, under guard."""
+    """Runs programs in the workspace itself."""
 
     def __init__(
         self,
@@ -31,16 +31,16 @@ class InPlaceRun:
         *,
         sockets: bool = False,
     ) -> None:
-        """Take a workspace that is guarded.
+        """Use a guarded workspace.
 
         Args:
-            guard: It is held, has kept what there is, and has laid over it what is pending.
+            guard: Locked, with all files copied and pending changes written.
             keeping: Judges the paths.
-            writable: What else may be written, where the kernel can see to that.
-            unreadable: What may not even be read, where it can see to that.
-            variables: The environment of what runs.
+            writable: What programs may write besides the workspace, by Landlock.
+            unreadable: What they may not read, by Landlock.
+            variables: Their environment.
             limits: Of the memory and the processes of each program.
-            sockets: Whether programs of the user may be reached by their sockets.
+            sockets: Whether they may use Unix sockets.
         """
         self._guard = guard
         self._keeping = keeping
@@ -51,7 +51,7 @@ class InPlaceRun:
         self._sockets = sockets
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> Ended:
-        """Run a program; raises StartFailed."""
+        """Run a program; raises StartFailed, and OSError where the system can't bound it."""
         marker = uuid.uuid4().hex
         environment = {**self._variables, MARKER: marker}
         where = self._guard.root / folder
@@ -86,5 +86,5 @@ class InPlaceRun:
         return self._guard.read(path, limit)
 
     async def write_through(self, paths: Sequence[str], *, dry: bool = False) -> ThroughReport:
-        """It is written already."""
-        return ThroughReport()
+        """Report the ignored paths that have changed; they are written already."""
+        return ThroughReport() if dry else ThroughReport(await asyncio.to_thread(self._guard.changed_ignored))

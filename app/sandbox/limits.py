@@ -1,4 +1,4 @@
-"""How much a program may use with all that it starts, and what is said where it is more."""
+"""Limits of a program with all that it starts, and the message when it exceeds one."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ class Limits:
                 return f"it had {self.processes:,} processes and threads, command_processes in config.toml"
             case "machine":
                 return "the machine had no memory left, so the kernel ended it or a part of it"
-        # A shell tells of a signal by a code.
+        # A shell reports a signal as an exit code.
         return "it wrote a file of more than 100 GB" if code in (-signal.SIGXFSZ, 128 + signal.SIGXFSZ) else ""
 
 

@@ -3,10 +3,12 @@
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.sandbox.keeping import Keeping
+from app.sandbox.changes import IgnoredPath
+from app.sandbox.keeping import Keeping, is_bytecode
 from app.workspace.path_rules import nested_too_deep
 
 REPOSITORY = ".git"
@@ -40,25 +42,56 @@ def facts_of(result: os.stat_result) -> Facts:
     return Facts(result.st_mode, result.st_size, result.st_mtime_ns, result.st_ctime_ns, result.st_ino)
 
 
-def listing(root: Path, keeping: Keeping, locked: set[int], *, unlock: bool = False) -> dict[str, Facts]:
-    """All that `entries` finds."""
-    return dict(entries(root, keeping, locked, unlock=unlock))
-
-
-def entries(root: Path, keeping: Keeping, locked: set[int], *, unlock: bool = False) -> Iterator[tuple[str, Facts]]:
-    """All that git does not ignore, folders too, and of its own what leads to commits.
+def entries(
+    root: Path, keeping: Keeping, locked: set[int], ignored: set[str], *, unlock: bool = False
+) -> Iterator[tuple[str, Facts]]:
+    """All that git does not ignore, folders too, of its own what leads to commits, and bytecode beside sources.
 
     Args:
         root: The workspace.
         keeping: Judges the paths.
         locked: Inodes of folders that are not looked into, wherever they are by now, even if they can be read.
             Those that can't be read come to it.
+        ignored: Paths that git ignores come to it, the uppermost of each tree.
         unlock: Make folders readable that are not, once their facts are taken.
 
     Raises:
         OSError: The disk would not.
     """
-    yield from _below(root, "", keeping, locked, ignored=False, unlock=unlock)
+    yield from _below(root, "", keeping, locked, ignored, inside=False, unlock=unlock)
+
+
+def changed_since(root: Path, path: str, since: int, most: int) -> tuple[IgnoredPath | None, int]:
+    """Look at what has changed at an ignored path and below it.
+
+    Args:
+        root: The workspace.
+        path: In it.
+        since: Nanoseconds since the epoch.
+        most: How many names are looked at.
+
+    Returns:
+        The changed files, None if there are none; and how many names were looked at.
+    """
+    written, looked, folders, is_changed = 0, 1, [root / path], False
+    try:
+        facts = (root / path).lstat()
+    except FileNotFoundError:
+        return IgnoredPath(path, removed=1), looked
+    if not stat.S_ISDIR(facts.st_mode):
+        return (IgnoredPath(path, 1) if facts.st_ctime_ns >= since else None), looked
+    for folder in folders:
+        with suppress(OSError), os.scandir(folder) as scan:
+            is_changed = is_changed or folder.lstat().st_ctime_ns >= since
+            for entry in scan:
+                looked += 1
+                if looked > most:
+                    break
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry.path))
+                else:
+                    written += entry.stat(follow_symlinks=False).st_ctime_ns >= since
+    return (IgnoredPath(f"{path}/", written) if written or is_changed else None), looked
 
 
 def opened_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
@@ -80,7 +113,7 @@ def opened_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
 
 
 def _below(
-    root: Path, folder: str, keeping: Keeping, locked: set[int], *, ignored: bool, unlock: bool
+    root: Path, folder: str, keeping: Keeping, locked: set[int], ignored: set[str], *, inside: bool, unlock: bool
 ) -> Iterator[tuple[str, Facts]]:
     inode = (root / folder).lstat().st_ino
     if inode in locked:
@@ -93,16 +126,18 @@ def _below(
     for entry in found:
         path = f"{folder}/{entry.name}" if folder else entry.name
         is_folder = entry.is_dir(follow_symlinks=False)
-        inside = ignored
+        below_ignored = inside
         if path.partition("/")[0] == REPOSITORY:
             if path == _OBJECTS:
                 continue
         elif keeping.forbidden(path):
             continue
-        elif ignored or keeping.ignores(path, is_folder=is_folder):
-            if not keeping.holds(path):
+        elif inside or keeping.ignores(path, is_folder=is_folder):
+            # Bytecode would run in place of the sources that are reviewed.
+            if not keeping.holds(path) and not is_bytecode(path, is_folder=is_folder):
+                ignored.add(path)
                 continue
-            inside = True
+            below_ignored = True
         yield path, facts_of(entry.stat(follow_symlinks=False))
         if is_folder and not nested_too_deep(path):
-            yield from _below(root, path, keeping, locked, ignored=inside, unlock=unlock)
+            yield from _below(root, path, keeping, locked, ignored, inside=below_ignored, unlock=unlock)

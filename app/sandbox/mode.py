@@ -29,6 +29,8 @@ class ProbeResult:
     """The version of Landlock, which keeps a command in place from files; 0 without."""
     filtered: bool = False
     """In place: whether the system calls of a command are filtered."""
+    refusal: str = ""
+    """Why no command may run here; empty if commands may."""
 
     @property
     def confined(self) -> bool:

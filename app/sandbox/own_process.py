@@ -1,7 +1,8 @@
-"""What signoff asks the kernel for itself, for commands that are in no namespace: what it can keep them from."""
+"""Finds how far the kernel can confine commands that are in no namespace, and words that as steps of `enter.py`."""
 
 import ctypes
 import os
+import subprocess
 import sys
 from collections.abc import Iterable
 from functools import cache
@@ -36,8 +37,21 @@ def can_block_abstract_sockets() -> bool:
 
 @cache
 def can_filter() -> bool:
-    """Whether the kernel filters system calls and hands some over, on a machine whose numbers are known."""
-    return sys.platform == "linux" and syscall_filter.can_filter()
+    """Whether the kernel filters system calls of a process and hands some over; tried in another process."""
+    if sys.platform != "linux":
+        return False
+    trial = [sys.executable, "-I", "-S", str(Path(syscall_filter.__file__))]
+    return not subprocess.run(trial, env={}, capture_output=True, check=False).returncode
+
+
+def why_unbounded() -> str:
+    """Why the number of processes of a command in no namespace can't be bounded; empty if it can."""
+    if sys.platform != "linux" or os.geteuid() or can_filter():
+        return ""
+    return (
+        "as root it could start processes without end, since the kernel binds root to no limit and has no filter "
+        "for system calls here; run signoff as another user"
+    )
 
 
 def confine_steps(
@@ -49,14 +63,18 @@ def confine_steps(
         writable: Folders and files that it may write.
         devices: What it may write besides, but not change the permissions of.
         unreadable: What it may not read, whatever it lies in.
-        sockets: Whether it may use sockets that have a path, by which programs of the user can be reached.
+        sockets: Whether it may use Unix sockets, by which programs of the user can be reached.
+
+    Raises:
+        OSError: It could start processes without bound.
     """
+    if why := why_unbounded():
+        raise OSError(why)
     steps = []
     if version := landlock_version():
         steps = ["landlock", str(version)]
         for word, places in (("write-below", writable), ("device", devices), ("unreadable", unreadable)):
             steps += [each for path in places for each in (word, str(path))]
-    # Without Landlock a change of permissions is the least of it.
     return [*steps, "filter", "sockets" if sockets else "no-sockets"] if can_filter() else steps
 
 

@@ -29,6 +29,8 @@ class Ended:
     """Something that it had started was still running, and was ended."""
     limit: str = ""
     """The limit that it hit, in words, apart from that of its time."""
+    refused_socket: bool = False
+    """In place: it was refused a Unix socket."""
 
 
 class StartFailed(Exception):

@@ -16,7 +16,7 @@ PROCESSES = Path("/proc")
 GRACE = 1.0
 """Seconds between asking processes to end and killing them; signoff itself may be given no more than two."""
 _ROUNDS = 5
-"""How often strays are looked for again, in case one starts another meanwhile."""
+"""How often strays are searched for again, as one may start another meanwhile."""
 _BEGINNING, _LOOK = 0.5, 0.001
 """Seconds in which a new process shows its environment, even on a busy machine, and between two looks at it."""
 _SIZE, _ENVIRONMENT_END = 23 - 3, 51 - 3

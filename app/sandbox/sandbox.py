@@ -21,7 +21,7 @@ from app.sandbox.kept_versions import kept_versions_of
 from app.sandbox.limits import Limits, limits
 from app.sandbox.mode import CommandPermissions, ProbeResult, Run, SandboxMode
 from app.sandbox.mounting import MADE_CACHES, LayerFolders
-from app.sandbox.own_process import can_filter, confine_steps, landlock_version
+from app.sandbox.own_process import can_filter, confine_steps, landlock_version, why_unbounded
 from app.sandbox.process import StartFailed
 from app.sandbox.run_folders import clear_left_over, run_folder
 from app.sandbox.sockets import opened_variables
@@ -270,10 +270,11 @@ class Sandbox:
 
     async def _probe(self) -> ProbeResult:
         if SandboxMode.OVERLAY not in self._modes:
-            return ProbeResult(SandboxMode.IN_PLACE, "it is not wanted", landlock_version(), can_filter())
-        if why_not := await self._why_no_overlay():
-            return ProbeResult(SandboxMode.IN_PLACE, why_not, landlock_version(), can_filter())
-        return ProbeResult(SandboxMode.OVERLAY, landlock=landlock_version())
+            why_not = "it is not wanted"
+        elif not (why_not := await self._why_no_overlay()):
+            return ProbeResult(SandboxMode.OVERLAY, landlock=landlock_version())
+        filtered = await asyncio.to_thread(can_filter)
+        return ProbeResult(SandboxMode.IN_PLACE, why_not, landlock_version(), filtered, why_unbounded())
 
     async def _why_no_overlay(self) -> str:
         try:

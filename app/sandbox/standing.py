@@ -99,7 +99,7 @@ class StandingProcess:
         match (await self._report.read()).decode("utf-8", "replace").split():
             case [*_, "failed", step, number]:
                 return str(StepFailed(step, int(number)))
-            case [*_, "exit", status, _, limit]:
+            case [*_, "exit", status, _, limit, _]:
                 code = os.waitstatus_to_exitcode(int(status))
                 if reason := self._limits.hit(limit, code):
                     return f"stopped: {reason}"

@@ -1,18 +1,27 @@
 """The seccomp filter of a command that runs in place, and the watcher's answers to the calls that it hands over.
 
-Landlock knows nothing of permissions, owners, sockets that have a path, and, before its sixth version, signals. The
-filter refuses what would reach the watcher or a program of the user. A change of permissions or of an owner is
-handed to the watcher (SECCOMP_RET_USER_NOTIF): it opens the file itself, looks where that lies, and makes the change
-through its own descriptor, so that nobody can put another file in its place in between.
+Landlock does not restrict permissions, owners, times, sockets that have a path, the number of processes, and, before
+its sixth version, signals. The filter refuses some calls, and hands others to the watcher (SECCOMP_RET_USER_NOTIF):
 
-`enter.py` imports this where it filters; it imports next to nothing for the same reason as that.
+- Permissions, owners and times: the watcher opens the file itself, checks where it lies, and makes the change through
+  its own descriptor, so that nobody can put another file in its place in between.
+- Calls that act on another process: the kernel carries them out if the process descends from the watcher.
+- New processes of root, whom RLIMIT_NPROC does not bind: the kernel makes them while there is room.
+- Unix sockets: refused, and noted for the report.
+
+`enter.py` imports this where it filters. It imports next to nothing, since a user waits for it. As a program it exits
+with 0 if the kernel filters and hands over.
 """
 
 import ctypes
 import errno
 import os
 import struct
-from collections.abc import Sequence
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -22,19 +31,25 @@ _LOAD, _EQUALS, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 """Offsets in struct seccomp_data."""
 _X32 = 0x40000000
-_SET_FILTER, _ACTION_AVAILABLE, _NEW_LISTENER = 1, 2, 8
+_SET_FILTER, _NEW_LISTENER, _UNTIL_KILLED = 1, 8, 32
+"""seccomp(2). With the last flag, from Linux 5.19 on, only a deadly signal interrupts a call that is handed over."""
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _REQUEST, _RESPONSE = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
+_CONTINUE = 1
+"""Flag of a response: the kernel carries the call out as it was made."""
+_NO_NEW_PRIVILEGES = 38
 _AT_CWD, _NO_FOLLOW, _EMPTY_PATH = 0xFFFFFF9C, 0x100, 0x1000
+_NOW = (1 << 30) - 1
+"""UTIME_NOW of utimensat(2)."""
 _UNIX, _VSOCK = 1, 40
-_SET_SIGNAL = 10
-"""fcntl(2): have a descriptor send any signal, also SIGKILL, to a process of one's choice."""
-_SET_FLAGS, _SET_ATTRIBUTES = 0x40086602, 0x401C5820
-"""ioctl(2): what chattr sets."""
+_SET_OWNER, _SET_SIGNAL, _SET_OWNER_EX = 8, 10, 15
+"""fcntl(2): have a descriptor send a signal, also SIGKILL, to any process."""
+_SET_FLAGS, _SET_ATTRIBUTES, _OWN_FILE, _OWN_SOCKET = 0x40086602, 0x401C5820, 0x8901, 0x8902
+"""ioctl(2): as chattr does, and the same as F_SETOWN."""
 
 _MACHINES = {"x86_64": (0, 0xC000003E, 317), "aarch64": (1, 0xC00000B7, 277)}
 """Column in the tables below, audit architecture, and the number of seccomp(2)."""
-_TAKES_PROCESS = {
+_ON_PROCESS = {
     "kill": (62, 129, 0),
     "tkill": (200, 130, 0),
     "tgkill": (234, 131, 0),
@@ -49,108 +64,121 @@ _TAKES_PROCESS = {
     "sched_setattr": (314, 274, 0),
     "setpriority": (141, 140, 1),
 }
-"""Their numbers on both machines, and the argument that is the number of a process."""
+"""Numbers on both machines, and the argument that names a process. 0 is the caller, or its group."""
+_ON_FILE = {
+    "chmod": (90, -1, "pm"),
+    "fchmod": (91, 52, "dm"),
+    "fchmodat": (268, 53, "dpm"),
+    "fchmodat2": (452, 452, "dpmf"),
+    "chown": (92, -1, "pug"),
+    "lchown": (94, -1, "pug"),
+    "fchown": (93, 55, "dug"),
+    "fchownat": (260, 54, "dpugf"),
+    "utime": (132, -1, "pt"),
+    "utimes": (235, -1, "pt"),
+    "futimesat": (261, -1, "dpt"),
+    "utimensat": (280, 88, "dptf"),
+}
+"""Numbers on both machines, and the arguments: descriptor, path, mode, user, group, times, flags."""
+_STARTS = {"clone": (56, 220), "fork": (57, -1), "vfork": (58, -1), "clone3": (435, 435)}
 _SETS_ATTRIBUTES = ((188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16), (463, 463), (466, 466), (469, 469))
 """setxattr(2) and its relatives: access control lists are such attributes. Nothing depends on their success."""
-_PIDFD_SEND_SIGNAL, _IO_URING_SETUP = 424, 425
-_FCNTL, _IOCTL, _SOCKET = (72, 25), (16, 29), (41, 198)
-_HANDED_OVER = {
-    "chmod": (90, -1),
-    "fchmod": (91, 52),
-    "fchmodat": (268, 53),
-    "fchmodat2": (452, 452),
-    "chown": (92, -1),
-    "lchown": (94, -1),
-    "fchown": (93, 55),
-    "fchownat": (260, 54),
-}
+_PIDFD_SEND_SIGNAL, _PIDFD_GETFD, _IO_URING_SETUP = 424, 438, 425
+_FCNTL, _IOCTL, _SOCKET, _SIGACTION = (72, 25), (16, 29), (41, 198), (13, 134)
+_CHILD_ENDED, _RESTARTS = 17, 0x10000000
+"""SIGCHLD, and SA_RESTART of sigaction(2)."""
 
 
-def can_filter() -> bool:
-    """Whether the kernel filters system calls and hands some over, on a machine whose numbers are known."""
-    machine = _MACHINES.get(os.uname().machine)
-    action = ctypes.c_uint32(_NOTIFY)
-    return machine is not None and not _LIBC.syscall(
-        ctypes.c_long(machine[2]), _ACTION_AVAILABLE, 0, ctypes.byref(action)
-    )
-
-
-def install(protected: Sequence[int], *, sockets: bool, hand_over: bool) -> int | None:
+def install(*, sockets: bool, files: bool, starts: bool) -> int:
     """Filter the calls of this process and of all that it starts, for good; it must have no new privileges.
 
     Args:
-        protected: Numbers of processes, and of process groups below zero, which get no signal.
-        sockets: Whether sockets that have a path can be used.
-        hand_over: Whether changes of permissions and owners are handed over.
+        sockets: Whether Unix sockets can be used.
+        files: Whether changes of permissions, owners and times are handed over.
+        starts: Whether new processes and threads are.
 
     Returns:
-        The descriptor by which the calls that are handed over are answered; none if there is nothing to answer. So
-        it is, too, where somebody else is handed calls of this process already: the kernel allows only one.
+        The descriptor by which the calls that are handed over are answered.
 
     Raises:
-        OSError: The kernel refuses the filter.
+        OSError: The kernel refuses the filter; EBUSY where calls of this process are handed to somebody else already,
+            since it allows only one.
     """
     column, architecture, number = _MACHINES[os.uname().machine]
-    program = _program(column, architecture, protected, sockets=sockets)
-    if hand_over:
-        try:
-            return _load(number, program, _NEW_LISTENER)
-        except OSError as error:
-            if error.errno != errno.EBUSY:
-                raise
-    handed_over = (_RETURN, 0, 0, _NOTIFY)
-    _load(number, [(_RETURN, 0, 0, _ALLOW) if each == handed_over else each for each in program], 0)
-    return None
-
-
-def _load(number: int, program: list[tuple[int, int, int, int]], flags: int) -> int:
-    """seccomp(2) with struct sock_fprog; a descriptor or zero. Raises OSError."""
+    program = _program(column, architecture, sockets=sockets, files=files, starts=starts)
     code = b"".join(struct.pack("=HBBI", *each) for each in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     whole = ctypes.create_string_buffer(struct.pack("@HP", len(program), ctypes.addressof(buffer)))
-    result = int(_LIBC.syscall(ctypes.c_long(number), _SET_FILTER, flags, whole))
-    if result < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return result
+    for flags in (_NEW_LISTENER | _UNTIL_KILLED, _NEW_LISTENER):
+        listener = int(_LIBC.syscall(ctypes.c_long(number), _SET_FILTER, flags, whole))
+        if listener >= 0:
+            return listener
+    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def _program(
-    column: int, architecture: int, protected: Sequence[int], *, sockets: bool
+    column: int, architecture: int, *, sockets: bool, files: bool, starts: bool
 ) -> list[tuple[int, int, int, int]]:
     """The filter as BPF instructions: operation, jump if true, jump if false, operand."""
-    refuse = _ERRNO | errno.EPERM
-    rules: list[tuple[int, int, Sequence[int], int]] = [
-        *((each[column], each[2], protected, refuse) for each in _TAKES_PROCESS.values()),
-        (_FCNTL[column], 1, [_SET_SIGNAL], refuse),
-        (_IOCTL[column], 1, [_SET_FLAGS, _SET_ATTRIBUTES], _ERRNO | errno.EOPNOTSUPP),
-        (_SOCKET[column], 0, [_VSOCK] if sockets else [_VSOCK, _UNIX], _ERRNO | errno.EACCES),
-        (_PIDFD_SEND_SIGNAL, 0, [], _ERRNO | errno.ENOSYS),
-        # It makes sockets, and does much else, past every filter.
-        (_IO_URING_SETUP, 0, [], _ERRNO | errno.ENOSYS),
-        *((each[column], 0, [], _ERRNO | errno.EOPNOTSUPP) for each in _SETS_ATTRIBUTES),
-        *((each[column], 0, [], _NOTIFY) for each in _HANDED_OVER.values() if each[column] >= 0),
+    missing, refused, unsupported = (_ERRNO | each for each in (errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP))
+    by_socket = [(_VSOCK, _ERRNO | errno.EACCES), (_UNIX, _ALLOW if sockets else _NOTIFY)]
+    # Number, argument, what becomes of single values of it, and of all others.
+    rules: list[tuple[int, int, list[tuple[int, int]], int]] = [
+        *((each[column], each[2], [(0, _ALLOW)], _NOTIFY) for each in _ON_PROCESS.values()),
+        (_FCNTL[column], 1, [(each, refused) for each in (_SET_OWNER, _SET_SIGNAL, _SET_OWNER_EX)], _ALLOW),
+        (
+            _IOCTL[column],
+            1,
+            [(each, unsupported) for each in (_SET_FLAGS, _SET_ATTRIBUTES, _OWN_FILE, _OWN_SOCKET)],
+            _ALLOW,
+        ),
+        (_SOCKET[column], 0, by_socket, _ALLOW),
+        # io_uring makes sockets, and does much else, past every filter.
+        *((number, 0, [], missing) for number in (_PIDFD_SEND_SIGNAL, _PIDFD_GETFD, _IO_URING_SETUP)),
+        *((each[column], 0, [], unsupported) for each in _SETS_ATTRIBUTES),
+        *((each[:2][column], 0, [], _NOTIFY) for each in (_ON_FILE.values() if files else ())),
+        *((each[column], 0, [], _NOTIFY) for each in (_STARTS.values() if starts else ())),
+        (_SIGACTION[column], 0, [(_CHILD_ENDED, _NOTIFY if starts else _ALLOW)], _ALLOW),
     ]
-    unknown = (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)
-    program = [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUALS, 1, 0, architecture), unknown]
-    program += [(_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), unknown]
-    for number, argument, values, action in rules:
-        block = [(_RETURN, 0, 0, action)]
-        if values:
-            # All of these arguments are ints: the kernel looks at their lower half alone, and so does this.
-            tests = [(_EQUALS, len(values) - at, 0, each & 0xFFFFFFFF) for at, each in enumerate(values)]
-            block = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument), *tests, (_RETURN, 0, 0, _ALLOW), *block]
+    program = [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUALS, 1, 0, architecture), (_RETURN, 0, 0, missing)]
+    program += [(_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, missing)]
+    for number, argument, values, otherwise in rules:
+        if number < 0:
+            continue
+        # All of these arguments are ints: the kernel looks at their lower half alone, and so does this.
+        block = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument)] if values else []
+        for value, action in values:
+            block += [(_EQUALS, 0, 1, value), (_RETURN, 0, 0, action)]
+        block.append((_RETURN, 0, 0, otherwise))
         program += [(_EQUALS, 0, len(block), number), *block]
     return [*program, (_RETURN, 0, 0, _ALLOW)]
 
 
 class Answers:
-    """Carries out the calls that the filter hands over, below some places."""
+    """Answers the calls that the filter hands over.
 
-    def __init__(self, listener: int, places: Sequence[bytes], hidden: Sequence[bytes]) -> None:
+    Args:
+        listener: The descriptor that `install` returned.
+        places: Below which permissions, owners and times may be changed.
+        hidden: Below which they may not, though it lies in one of the places.
+        may_start: Whether there is room for one more process.
+    """
+
+    def __init__(
+        self,
+        listener: int,
+        places: "Sequence[bytes]",
+        hidden: "Sequence[bytes]",
+        may_start: "Callable[[], bool]",
+    ) -> None:
         column = _MACHINES[os.uname().machine][0]
-        self._names = {each[column]: name for name, each in _HANDED_OVER.items()}
+        tables = (_ON_PROCESS, _ON_FILE, _STARTS, {"socket": _SOCKET, "rt_sigaction": _SIGACTION})
+        self._names = {each[:2][column]: name for table in tables for name, each in table.items()}
         self.listener = listener
+        self.refused_socket = False
+        """Whether a Unix socket was refused."""
         self._places, self._hidden = tuple(places), tuple(hidden)
+        self._may_start = may_start
         self._buffer = (ctypes.c_char * _REQUEST.size)()
 
     def answer(self) -> None:
@@ -159,39 +187,53 @@ class Answers:
         if _LIBC.ioctl(self.listener, ctypes.c_ulong(_RECEIVE), self._buffer):
             return
         call, process, _, number, _, _, *arguments = _REQUEST.unpack(self._buffer)
-        error = 0
+        error = flags = 0
         try:
-            self._carry_out(self._names[number], process, arguments)
+            flags = self._judge(self._names[number], process, arguments)
         except OSError as refused:
             error = refused.errno or errno.EPERM
-        response = ctypes.create_string_buffer(_RESPONSE.pack(call, 0, -error, 0))
+        response = ctypes.create_string_buffer(_RESPONSE.pack(call, 0, -error, flags))
         _LIBC.ioctl(self.listener, ctypes.c_ulong(_SEND), response)
 
-    def _carry_out(self, name: str, process: int, arguments: list[int]) -> None:
-        """Change permissions or an owner. Raises OSError, the one that the caller gets."""
-        folder, path, flags = _AT_CWD, None, 0
-        if name.startswith("f"):
-            folder, *arguments = arguments
-        if not name.startswith("f") or "at" in name:
-            address, *arguments = arguments
-            path = _text_at(process, address)
-        change = arguments[: 1 if "chmod" in name else 2]
-        if name in ("fchmodat2", "fchownat"):
-            flags = arguments[len(change)] & 0xFFFFFFFF
-        elif name == "lchown":
-            flags = _NO_FOLLOW
+    def _judge(self, name: str, process: int, arguments: list[int]) -> int:
+        """Carry a call out, or return the flag that lets the kernel do it. Raises OSError, that of the caller."""
+        if name == "socket":
+            self.refused_socket = True
+            raise PermissionError(errno.EACCES, "no Unix sockets")
+        if name in _STARTS:
+            if not self._may_start():
+                raise BlockingIOError(errno.EAGAIN, "too many processes")
+            return _CONTINUE
+        if name == "rt_sigaction":
+            _have_restarted(process, arguments[1])
+            return _CONTINUE
+        if name in _ON_PROCESS:
+            _check_descends(ctypes.c_int32(arguments[_ON_PROCESS[name][2]]).value)
+            return _CONTINUE
+        self._change(name, process, dict(zip(_ON_FILE[name][2], arguments, strict=False)))
+        return 0
+
+    def _change(self, name: str, process: int, given: dict[str, int]) -> None:
+        """Change permissions, an owner or times. Raises OSError, that of the caller."""
+        flags = given.get("f", _NO_FOLLOW if name == "lchown" else 0) & 0xFFFFFFFF
         if flags & ~(_NO_FOLLOW | _EMPTY_PATH):
             raise OSError(errno.EINVAL, "no such flag")
+        folder = given.get("d", _AT_CWD) & 0xFFFFFFFF
+        # Without a path it is the descriptor itself.
+        path = _text_at(process, given.get("p", 0)) if given.get("p") or folder == _AT_CWD else None
+        times = (ctypes.c_int64 * 4)(*_times_at(process, given["t"], name)) if "t" in given else None
         # What the kernel has in a folder of descriptors is always followed: it is the file itself.
         itself = path and flags & _NO_FOLLOW
-        opened = _open(_place(process, folder & 0xFFFFFFFF, path, flags), os.O_NOFOLLOW if itself else 0)
+        opened = _open(_place(process, folder, path, flags), os.O_NOFOLLOW if itself else 0)
         try:
             own = self._allowed(opened)
             try:
-                if "chmod" in name:
-                    os.chmod(f"/proc/self/fd/{own}", change[0] & 0o7777)  # noqa: PTH101
+                if times:
+                    _check(_LIBC.utimensat(ctypes.c_int32(_AT_CWD), b"/proc/self/fd/%d" % own, times, 0))
+                elif "m" in given:
+                    os.chmod(f"/proc/self/fd/{own}", given["m"] & 0o7777)  # noqa: PTH101
                 else:
-                    _check(_LIBC.fchownat(own, b"", *map(ctypes.c_uint32, change), _EMPTY_PATH))
+                    _check(_LIBC.fchownat(own, b"", *map(ctypes.c_uint32, (given["u"], given["g"])), _EMPTY_PATH))
             finally:
                 os.close(own)
         finally:
@@ -229,16 +271,94 @@ def _place(process: int, folder: int, path: bytes | None, flags: int) -> bytes:
 
 def _text_at(process: int, address: int) -> bytes:
     """A text in the memory of a process. Raises OSError."""
-    memory = os.open(f"/proc/{process}/mem", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        text, end, _ = os.pread(memory, 4096, address).partition(b"\0")
-    except (OSError, OverflowError) as error:
-        raise OSError(errno.EFAULT, "no text there") from error
-    finally:
-        os.close(memory)
+    text, end, _ = _memory_at(process, address, 4096).partition(b"\0")
     if not end:
         raise OSError(errno.ENAMETOOLONG, "it has no end")
     return text
+
+
+def _times_at(process: int, address: int, name: str) -> tuple[int, int, int, int]:
+    """Seconds and nanoseconds of access and change, from the structure of a system call. Raises OSError."""
+    if not address:
+        return 0, _NOW, 0, _NOW
+    size = 16 if name == "utime" else 32
+    memory = _memory_at(process, address, size)
+    if len(memory) < size:
+        raise OSError(errno.EFAULT, "it has an end before")
+    numbers = struct.unpack(f"={size // 8}q", memory)
+    if name == "utime":
+        return numbers[0], 0, numbers[1], 0
+    unit = 1 if name == "utimensat" else 1000
+    return numbers[0], numbers[1] * unit, numbers[2], numbers[3] * unit
+
+
+def _memory_at(process: int, address: int, size: int) -> bytes:
+    """Up to so many bytes of the memory of a process. Raises OSError."""
+    memory = os.open(f"/proc/{process}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(memory, size, address)
+    except (OSError, OverflowError) as error:
+        raise OSError(errno.EFAULT, "nothing there") from error
+    finally:
+        os.close(memory)
+
+
+def _have_restarted(process: int, action: int) -> None:
+    """Set SA_RESTART: without it the end of a child interrupts a fork(2) that is handed over, and shells give up.
+
+    Args:
+        process: A process that sets what it does at the end of a child.
+        action: The address of its struct sigaction; 0 if it only asks.
+    """
+    if not action:
+        return
+    memory = os.open(f"/proc/{process}/mem", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        flags = int.from_bytes(os.pread(memory, 8, action + 8), sys.byteorder) | _RESTARTS
+        os.pwrite(memory, flags.to_bytes(8, sys.byteorder), action + 8)
+    except (OSError, OverflowError) as error:
+        raise OSError(errno.EFAULT, "nothing there") from error
+    finally:
+        os.close(memory)
+
+
+def _check_descends(target: int) -> None:
+    """Check that a process, or below zero each one of a group, descends from this process. Raises OSError."""
+    if target == -1:
+        raise PermissionError(errno.EPERM, "all of them")
+    members = [target]
+    if target < 0:
+        numbers = map(int, filter(str.isdigit, os.listdir("/proc")))  # noqa: PTH208
+        members = [each for each in numbers if _group_of(each) == -target]
+    if not members:
+        raise ProcessLookupError(errno.ESRCH, "no such group")
+    for member in members:
+        above = _status(member)[0]
+        while above != os.getpid():
+            if above < 2:
+                raise PermissionError(errno.EPERM, "not one of the command's")
+            try:
+                above = _status(above)[0]
+            except ProcessLookupError:
+                # A parent has ended between two looks: the process has another one now.
+                above = _status(member)[0]
+
+
+def _group_of(process: int) -> int:
+    try:
+        return _status(process)[1]
+    except ProcessLookupError:
+        return 0
+
+
+def _status(process: int) -> tuple[int, int]:
+    """The parent and the group of a process, or of that of a thread. Raises ProcessLookupError."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123 - pathlib would be imported
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError as error:
+        raise ProcessLookupError(errno.ESRCH, "it has ended") from error
+    return int(fields[1]), int(fields[2])
 
 
 def _open(path: bytes, flags: int) -> int:
@@ -249,10 +369,15 @@ def _name_of(descriptor: int) -> bytes:
     return os.readlink(b"/proc/self/fd/%d" % descriptor)  # noqa: PTH115
 
 
-def _is_below(path: bytes, places: Sequence[bytes]) -> bool:
+def _is_below(path: bytes, places: "Sequence[bytes]") -> bool:
     return any(path == each or path.startswith(each + b"/") for each in places)
 
 
 def _check(result: int) -> None:
     if result:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+if __name__ == "__main__":
+    _check(_LIBC.prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), 0, 0, 0))
+    sys.exit(0 if os.uname().machine in _MACHINES and install(sockets=False, files=True, starts=True) > 0 else 1)

@@ -67,30 +67,34 @@ class RunCommand(Tool):
         _check_folder(context, folder)
         sandbox = await asyncio.to_thread(self._sandbox)
         probe = await sandbox.probe()
+        if probe.refusal:
+            raise ToolError(f"Commands do not run here: {probe.refusal}.")
         if context.planning and probe.mode is SandboxMode.IN_PLACE:
             raise ToolError(f"Plan mode: not on your own files. Commands here {doctor_words(probe)}.")
-        notes = permission_notes(probe, sandbox.permissions, planning=context.planning)
+        notes = permission_notes(
+            probe, sandbox.permissions, planning=context.planning, hold_ignored=context.hold_ignored
+        )
         answer = await context.confirm(Confirmation("command", "Run a command?", arguments.command, folder, notes))
         if not answer.allowed:
             raise Rejected("The user did not allow this command. It did not run.", answer.feedback)
         _check_folder(context, folder)
+        in_place = probe.mode is SandboxMode.IN_PLACE
         try:
             pending = await asyncio.to_thread(context.draft.laid_over)
             async with sandbox.open(pending, keep=True) as run:
-                output, changes = await self._in(run, arguments, folder, context)
-                if probe.mode is SandboxMode.IN_PLACE and (pending or changes):
+                output, changes = await self._in(run, arguments, folder, context, in_place=in_place)
+                if in_place and (pending or changes):
                     output = replace(output, text=f"{IN_PLACE_TOLD}\n{output.text}")
         except OSError as error:
             raise ToolError(f"The command could not be run: {error.strerror or error}.") from error
         if changes:
-            in_place = probe.mode is SandboxMode.IN_PLACE
             output = await staged(context, output, changes, arguments.command, put_back=in_place)
         if answer.unasked:
             return replace(output, summary=f"{output.summary}, allowed: {answer.unasked}")
         return output
 
     async def _in(
-        self, run: Run, arguments: RunCommandArguments, folder: str, context: ToolContext
+        self, run: Run, arguments: RunCommandArguments, folder: str, context: ToolContext, *, in_place: bool
     ) -> tuple[ToolOutput, list[Change]]:
         limit = arguments.timeout_seconds or DEFAULT_SECONDS
         program = [*_shell(context.workspace.root), arguments.command]
@@ -102,7 +106,7 @@ class RunCommand(Tool):
         finally:
             printed.finish()
         told, summary = printed.told(ended, limit)
-        told = "\n".join([told, *failure_notes(told)])
+        told = "\n".join([told, *failure_notes(told, ended, in_place=in_place)])
         output = ToolOutput(told, summary, failed=ended.timed_out or ended.code != 0)
         return await settle(run, context, output, arguments.command)
 

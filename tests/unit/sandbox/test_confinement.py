@@ -22,7 +22,8 @@ from tests.unit.tools.memory_draft import Bench, MemoryDraft
 def outside() -> Path:
     """A folder that the user may write in and a command may not, wherever the checkout lies."""
     temporary = access(CommandPermissions(), ()).temporary
-    for place in (Path(__file__).resolve().parents[3], Path(pwd.getpwuid(os.getuid()).pw_dir), Path("/var/lib")):
+    homes = [Path(each.pw_dir) for each in pwd.getpwall() if each.pw_uid == os.getuid()]
+    for place in (Path(__file__).resolve().parents[3], *homes, Path("/var/lib")):
         if os.access(place, os.W_OK) and not is_below(place, temporary):
             return place
     pytest.skip("there is no place that only a command may not write in")

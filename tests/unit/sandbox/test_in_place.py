@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import random
 import shutil
 import stat
 import subprocess
@@ -14,7 +13,6 @@ import pytest
 
 from app.proposals.errors import WorkspaceBusy
 from app.runtime.workspace import Runtime, open_runtime
-from app.sandbox import own_process
 from app.sandbox.changes import Leaf
 from app.sandbox.guard import guard_of
 from app.sandbox.keeping import Keeping
@@ -23,7 +21,6 @@ from app.sandbox.mode import SandboxMode
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.sandbox.test_both_modes import printed
-from tests.unit.tools.processes import running
 from tests.waiting import until
 
 PENDING = {
@@ -253,40 +250,6 @@ async def test_what_a_killed_command_has_locked_is_put_back_too(root: Path, sand
     assert facts(root) == before and root.stat().st_mode == mode
 
 
-@pytest.mark.parametrize("inside", [True, False], ids=["where the kernel keeps signals in", "where it does not"])
-async def test_nothing_goes_on_where_a_command_kills_what_watches_it(
-    root: Path, sandbox: Sandbox, inside: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not inside:
-        monkeypatch.setattr(own_process, "landlock_version", lambda: 5)
-    mark = f"{random.randrange(10**6, 10**7)}.25"
-    async with sandbox.open({}) as run:
-        script = f"(env -i setsid -f sleep {mark}) >/dev/null 2>&1; kill -9 $PPID; echo $?"
-        assert [line for line in (await printed(run, script)).splitlines() if line.isdigit()] == ["1"]
-        assert not running(mark)
-
-
-async def test_it_reads_nothing_of_signoffs_own_changes_no_permissions_outside_and_reaches_no_program(
-    root: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own/config.toml").write_text("the key")
-    (tmp_path / "theirs").mkdir(mode=0o700)
-    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=[tmp_path / "own"], modes=[SandboxMode.IN_PLACE])
-    probe = await sandbox.probe()
-    if not (probe.landlock and probe.filtered):
-        pytest.skip("the kernel lacks Landlock or filters")
-    outside = Path("/usr")
-    mode = outside.stat().st_mode
-    async with sandbox.open({}) as run:
-        assert "Permission denied" in await printed(run, f"cat {tmp_path}/own/config.toml")
-        assert "not permitted" in await printed(run, f"chmod 701 {outside}")
-        assert await printed(run, "touch new; chmod 751 new; stat -c %a new") == "751\n"
-        script = "import socket; socket.socketpair(); socket.socket(socket.AF_UNIX)"
-        assert "Permission denied" in await printed(run, f"{sys.executable} -c '{script}'")
-    assert outside.stat().st_mode == mode
-
-
 @pytest.mark.parametrize("mode", list(SandboxMode))
 async def test_memory_is_bounded_and_the_limit_is_named(root: Path, tmp_path: Path, mode: SandboxMode) -> None:
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[mode], bounds=limits(200))
@@ -299,12 +262,6 @@ async def test_memory_is_bounded_and_the_limit_is_named(root: Path, tmp_path: Pa
         program = [sys.executable, "-c", script]
         ended = await run.execute(program, folder=".", seconds=30, output=lambda _: None)
     assert ended.limit == "it used more than 200 MB of memory, command_memory in config.toml"
-
-
-async def test_a_command_gets_no_file_of_signoffs(sandbox: Sandbox) -> None:
-    async with sandbox.open({}) as run:
-        # What lists them has one more, for the folder.
-        assert (await printed(run, "ls /proc/self/fd")).split() == ["0", "1", "2", "3"]
 
 
 @pytest.mark.parametrize(("limit", "most"), [("MOST_KEPT", 10), ("MOST_NAMES", 5)])

@@ -3,7 +3,9 @@
 import pytest
 
 from app.sandbox.mode import CommandPermissions, ProbeResult, SandboxMode
-from app.tools.command.wording import doctor_words, failure_notes, permission_notes
+from app.sandbox.process import Ended
+from app.tools.command import wording
+from app.tools.command.wording import SOCKETS_TOLD, TERMINALS_TOLD, doctor_words, failure_notes, permission_notes
 
 DIFFERENCE = {
     SandboxMode.OVERLAY: "What it changes in your files will wait",
@@ -41,4 +43,83 @@ def test_in_plan_mode_it_still_says_where_it_runs_and_what_is_written_elsewhere(
     ],
 )
 def test_where_git_cannot_write_the_model_is_told_why(printed: str, told: bool) -> None:
-    assert ("commits" in " ".join(failure_notes(printed))) is told
+    assert ("commits" in " ".join(failure_notes(printed, Ended(1, 0.0), in_place=False))) is told
+
+
+OPEN = {
+    "writes": "Nothing keeps it from writing outside the workspace, nor from reading signoff's own folders.",
+    "acts": "Nothing keeps it from programs that act for you, or from ending them and signoff.",
+    "changes": "It can change permissions, owners and times of your files.",
+    "cuts": "It can cut off your files everywhere (this kernel is before Linux 6.2).",
+    "names": "it can reach an X11 display",
+}
+
+
+@pytest.mark.parametrize(
+    ("landlock", "filtered", "is_open"),
+    [
+        (6, True, ""),
+        (5, True, ""),
+        (2, True, "cuts"),
+        (0, True, "writes changes"),
+        (6, False, "acts changes"),
+        (5, False, "acts changes names"),
+        (2, False, "acts changes cuts names"),
+        (0, False, "writes acts changes names"),
+    ],
+)
+def test_in_place_the_question_names_all_that_the_kernel_lets_a_command_do(
+    landlock: int, filtered: bool, is_open: str
+) -> None:
+    probe = ProbeResult(SandboxMode.IN_PLACE, "the reason", landlock, filtered)
+    text = " ".join(permission_notes(probe, CommandPermissions(), planning=False))
+    assert [name for name, words in OPEN.items() if words in text] == [
+        name for name in OPEN if name in is_open.split()
+    ]
+    assert "limit" not in text
+
+
+def test_in_place_the_question_says_that_ignored_files_are_written_and_a_hold_is_in_vain() -> None:
+    probe = ProbeResult(SandboxMode.IN_PLACE, "the reason", 6, filtered=True)
+    for hold in (False, True):
+        text = permission_notes(probe, CommandPermissions(), planning=False, hold_ignored=hold)[-1]
+        assert text.startswith("What git ignores it writes at once, and that is not put back")
+        assert ("can't hold it" in text) is hold
+
+
+def test_in_place_one_opened_socket_opens_all_and_the_question_says_it() -> None:
+    for mode in SandboxMode:
+        opened = CommandPermissions(sockets=("ssh-agent",))
+        text = " ".join(permission_notes(ProbeResult(mode, "", 6, filtered=True), opened, planning=False))
+        assert "it reaches ssh-agent" in text and ("every program" in text) is (mode is SandboxMode.IN_PLACE)
+
+
+def test_outside_linux_the_question_says_that_nothing_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wording, "PLATFORM", "darwin")
+    text = " ".join(permission_notes(ProbeResult(SandboxMode.IN_PLACE, "x"), CommandPermissions(), planning=False))
+    assert "have no limit, and what it starts may go on" in text
+
+
+@pytest.mark.parametrize(
+    ("printed", "code", "refused", "note"),
+    [
+        ("PermissionError: [Errno 13] Permission denied", 1, True, SOCKETS_TOLD),
+        ("Error: listen EACCES: permission denied /tmp/tsx-0/1.pipe", 1, True, SOCKETS_TOLD),
+        ("PermissionError: [Errno 13] Permission denied", 0, True, ""),
+        ("PermissionError: [Errno 13] Permission denied", 1, False, ""),
+        ("1 test failed", 1, True, ""),
+        ("OSError: out of pty devices", 1, False, TERMINALS_TOLD),
+        ("script: failed to create pseudo-terminal: Permission denied", 1, False, TERMINALS_TOLD),
+        ("pty.py", 1, False, ""),
+    ],
+)
+def test_the_model_is_told_of_sockets_and_terminals_where_a_command_failed_for_want_of_them(
+    printed: str, code: int, refused: bool, note: str
+) -> None:
+    ended = Ended(code, 0.0, refused_socket=refused)
+    assert failure_notes(printed, ended, in_place=True) == ([note] if note else [])
+
+
+def test_the_doctor_says_where_no_command_may_run() -> None:
+    probe = ProbeResult(SandboxMode.IN_PLACE, "the reason", refusal="as root")
+    assert doctor_words(probe) == "do not run: as root"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox import enclosed
-from app.sandbox.mode import SandboxMode
+from app.sandbox.mode import ProbeResult, SandboxMode
 from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
@@ -100,6 +100,30 @@ async def test_in_plan_mode_nothing_runs_on_the_users_own_files(bench: Bench) ->
     with pytest.raises(ToolError, match="Plan mode: not on your own files"):
         await bench.call("run_command", command="touch ../ran")
     assert bench.asked == [] and not (bench.workspace.root.parent / "ran").exists()
+
+
+async def test_in_place_a_refused_socket_is_explained_and_ignored_files_are_named_though_held(bench: Bench) -> None:
+    bench.answer, bench.modes, bench.hold_ignored = ConfirmationAnswer(True), [SandboxMode.IN_PLACE], True
+    bench.__post_init__()
+    if not (await bench.sandbox.probe()).filtered:
+        pytest.skip("the kernel has no filters")
+    (bench.workspace.root / ".gitignore").write_text("*.log\n")
+    listen = "python3 -c 'import socket; socket.socket(socket.AF_UNIX)'"
+    output = await bench.call("run_command", command=f"echo x > a.log; {listen}")
+    assert "command_sockets in config.toml" in output.text
+    assert "[also written, ignored by git: a.log]" in output.text and "also written" in output.summary
+    assert [each.path for each in bench.draft.ignored] == ["a.log"]
+    assert [each.kind for each in bench.asked] == ["command"] and "can't hold" in " ".join(bench.asked[0].notes)
+
+
+async def test_where_commands_are_refused_nobody_is_asked(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def probe() -> ProbeResult:
+        return ProbeResult(SandboxMode.IN_PLACE, "no layer", refusal="as root")
+
+    monkeypatch.setattr(bench.sandbox, "probe", probe)
+    with pytest.raises(ToolError, match="do not run here: as root"):
+        await bench.call("run_command", command="touch ran")
+    assert bench.asked == []
 
 
 async def test_where_there_is_no_room_for_a_run_it_is_said(allowed: Bench) -> None:
