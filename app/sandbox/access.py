@@ -51,16 +51,18 @@ def access(
         layered: Caches can have layers here.
         environment: signoff's own, whose variables say where caches and sockets lie.
     """
+    # os.access, since a Path raises where a folder on the way may not be looked into.
     named = {_resolved(Path(each).expanduser()) for each in permissions.writable}
-    writable = sorted(path for path in named if path.exists() and path != Path("/"))
+    writable = sorted(path for path in named if os.access(path, os.F_OK) and path != Path("/"))
     usual = {_resolved(Path(each)) for each in ("/tmp", "/var/tmp", "/dev/shm", tempfile.gettempdir())}
     kept = {Path("/"), _resolved(Path.home()), *writable}
     temporary = sorted(path for path in usual - kept if path.is_dir())
     programs = {_resolved(Path(each)) for each in environment.get("PATH", "").split(os.pathsep) if each}
     # Of a virtual environment all of it, not only its programs.
-    programs = {path.parent if (path.parent / "pyvenv.cfg").exists() else path for path in programs}
+    programs = {path.parent if os.access(path.parent / "pyvenv.cfg", os.F_OK) else path for path in programs}
     programs.add(_resolved(Path(sys.prefix)))
-    shown = {path for path in (_resolved(Path.home()), *programs) if path.is_dir() and is_below(path, temporary)}
+    seen = {path for path in (_resolved(Path.home()), *programs) if os.access(path / ".", os.F_OK)}
+    shown = {path for path in seen if is_below(path, temporary)}
     hidden = {_resolved(path) for path in own if os.path.lexists(path)}
     hidden |= set(hidden_sockets(environment, permissions.sockets))
     caches = cache_folders(environment) if layered else []
