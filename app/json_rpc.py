@@ -9,8 +9,11 @@ from typing import Any, NoReturn
 
 LONGEST_LINE = 64 * 1024 * 1024
 """Bytes of one message: three of the largest file that signoff takes."""
+MOST_AT_ONCE = 1_000
+"""Messages in one array, as 2025-03-26 had it."""
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
+INTERNAL_ERROR = -32603
 UNSUPPORTED_VERSION = -32022
 
 Id = str | int

@@ -21,10 +21,11 @@ def serve_mcp(arguments: argparse.Namespace) -> int:
             "signoff: An agent starts this command and speaks MCP with it; see the README. Ctrl-D ends.\n"
         )
     # Whatever else prints goes to standard error: the host would take it for a message.
-    outlet = Outlet(os.dup(1))
+    ending = _ending()
+    outlet = Outlet(os.dup(1), ending)
     os.dup2(2, 1)
     server = Server(lambda: _tools(Path(arguments.workspace), arguments.wait), outlet.send)
-    for line in read_lines(0, _ending()):
+    for line in read_lines(0, ending):
         server.take(line)
     server.end()
     return 0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from app.proposals.models import FileChange, FileVersion, Hunk, Op, Proposal, Rung
 from app.proposals.pending_paths import named
-from app.proposals.text.document import MAX_BYTES, Document
+from app.proposals.text.document import MAX_BYTES, MOST_COMPARED, Document
 from app.right_of_way import giving_way
 
 if TYPE_CHECKING:
@@ -51,8 +51,11 @@ def facts_of(change: FileChange) -> Iterator[str]:
         before = size_words(change.base.size) if change.base else "nothing"
         after = size_words(change.result.size) if change.result else "nothing"
         sizes = (version.size for version in (change.base, change.result) if version)
-        kind = "Large" if max(sizes, default=0) > MAX_BYTES else "Binary"
-        yield f"{kind} file: {before} → {after}. It is decided as a whole."
+        largest = max(sizes, default=0)
+        kind = "Large file" if largest > MAX_BYTES else "Binary file"
+        if MOST_COMPARED < largest <= MAX_BYTES:
+            kind = f"Binary file, or text of over {MOST_COMPARED:,} lines"
+        yield f"{kind}: {before} → {after}. It is decided as a whole."
     elif not change.hunks and change.op is Op.RENAME:
         yield "Moved; the content stays the same."
     elif not change.hunks and change.op is Op.CREATE:

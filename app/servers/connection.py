@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app.json_rpc import METHOD_NOT_FOUND, Call, Message, Refusal, call_of, parse
+from app.json_rpc import METHOD_NOT_FOUND, MOST_AT_ONCE, Call, Message, Refusal, call_of, parse
 
 LONGEST_MESSAGE = 16 * 1024 * 1024
 """Bytes of one message."""
@@ -21,8 +21,6 @@ MOST_UNASKED = 4 * 1024 * 1024
 """Bytes of messages that nobody asked for, until something is answered."""
 _SHORTEST = 64
 """Bytes that a message counts for at least: what takes time is to look at it, however short it is."""
-MOST_AT_ONCE = 1_000
-"""Messages in one array, as 2025-03-26 had it."""
 _LONG = 256 * 1024
 """Bytes from which on a message is parsed on a thread."""
 

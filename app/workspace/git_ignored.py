@@ -21,7 +21,9 @@ from app.workspace.reading import read_file
 
 RULES = ".gitignore"
 """Of the files with ignore patterns, the one that git reads."""
-_EXCLUDES_FILE = re.compile(r"^\s*excludesfile\s*=\s*\"?([^\"\n]+?)\"?\s*$", re.IGNORECASE | re.MULTILINE)
+_EXCLUDES_FILE = re.compile(
+    r"^[^\S\n]*excludesfile[^\S\n]*=[^\S\n]*\"?([^\"\n]+?)\"?[^\S\n]*$", re.IGNORECASE | re.MULTILINE
+)
 
 
 class GitIgnored:

@@ -1,11 +1,13 @@
 """`signoff mcp` as a process: with the SDK's own client, and between pipes that break."""
 
+import fcntl
 import json
 import random
 import shlex
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 from tests.forking import Forking
 from tests.hygiene.test_imports import ROOT, modules_after
 from tests.terminal.terminal import signoff_command, terminal_environment
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -206,6 +209,22 @@ def test_a_host_that_reads_no_more_ends_it_without_a_word(
         pipes.leave()
         assert (pipes.process.stderr.read(), pipes.process.wait(30)) == (b"", 0)
     assert waiting(signoff) == ["P1"]
+
+
+async def test_a_signal_ends_it_though_the_host_reads_nothing(root: Path, environment: dict[str, str]) -> None:
+    with served(root, environment) as pipes:
+        assert pipes.process.stdout
+        size = fcntl.fcntl(pipes.process.stdout, fcntl.F_GETPIPE_SZ)
+        for number in range(100):
+            pipes.send(id=number, method="tools/list")
+        await until(lambda: unread(pipes.process.stdout) > size // 4)
+        pipes.process.send_signal(signal.SIGTERM)
+        assert pipes.process.wait(30) == 0
+
+
+def unread(pipe: Any) -> int:
+    """Bytes that nobody has read yet."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, b"    "), sys.byteorder)
 
 
 TALKATIVE = """

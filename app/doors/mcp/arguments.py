@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from app.doors.mcp.catalogue import LONGEST_WAIT
+from app.doors.mcp.catalogue import LONGEST_WAIT, MOST_FILES
 
 _Seconds = Annotated[int, Field(ge=0, le=LONGEST_WAIT)]
 
@@ -55,7 +55,7 @@ class _Proposing(_Arguments):
 class EditArguments(_Proposing):
     """Arguments of `propose_edit`."""
 
-    files: list[FileArguments] = Field(min_length=1)
+    files: list[FileArguments] = Field(min_length=1, max_length=MOST_FILES)
 
 
 class PatchArguments(_Proposing):

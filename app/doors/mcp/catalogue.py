@@ -37,6 +37,9 @@ def _flag(description: str) -> Schema:
 LONGEST_WAIT = 86_400
 """Seconds that one call may wait."""
 
+MOST_FILES = 5_000
+"""Files in one proposal of an agent."""
+
 _WAIT: Schema = {
     "type": "integer",
     "description": "Wait so many seconds for the user's decision, and give it back as the result. 0: don't wait.",
@@ -111,6 +114,7 @@ TOOLS: tuple[Schema, ...] = (
                     "description": "The changes, each file once.",
                     "items": _FILE,
                     "minItems": 1,
+                    "maxItems": MOST_FILES,
                 },
                 "summary": _SUMMARY,
                 "wait_seconds": _WAIT,

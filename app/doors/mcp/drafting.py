@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from app.doors.mcp.arguments import FileArguments
+from app.doors.mcp.catalogue import MOST_FILES
 from app.proposals.draft import Draft
 from app.proposals.locate.matching import Replacement
 from app.proposals.pending_paths import named
@@ -58,6 +59,10 @@ def draft_patch(runtime: Runtime, draft: Draft, text: str) -> str:
     with refusals_told():
         # An agent makes a patch of the repository that it sees, of which the workspace may be a folder.
         patch = draft.read_patch(text, folder_in_repository(runtime.workspace.root))
+        if len(patch.paths) > MOST_FILES:
+            raise ToolError(
+                f"Nothing was staged: the patch names more than {MOST_FILES:,} files. Propose fewer at once."
+            )
         paths = [runtime.workspace.locate(path) for path in patch.paths]
     with _explained(runtime, draft, *paths):
         return draft.patch(patch).text

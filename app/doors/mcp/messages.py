@@ -12,13 +12,15 @@ from collections.abc import Iterator
 from app.json_rpc import LONGEST_LINE
 
 _CHUNK = 1 << 16
+_PATIENCE = 2.0
+"""Seconds that a host which wants an end has to read what is still being written."""
 
 
 def read_lines(source: int, ended: int) -> Iterator[bytes | None]:
     """The lines of a descriptor until it ends, or until the other one has something to read.
 
     Yields:
-        A line without its end, or None in the place of one that is too long.
+        A line without its end, or None in the place of one that is too long, as soon as it is.
     """
     buffer = bytearray()
     looked = 0
@@ -36,10 +38,13 @@ def read_lines(source: int, ended: int) -> Iterator[bytes | None]:
         while (end := buffer.find(b"\n", looked)) >= 0:
             line, looked = bytes(buffer[:end]), 0
             del buffer[: end + 1]
-            yield None if passing else line
+            if not passing:
+                yield line
             passing = False
         looked = len(buffer)
         if looked > LONGEST_LINE or passing:
+            if not passing:
+                yield None
             passing = True
             buffer.clear()
             looked = 0
@@ -50,8 +55,15 @@ def read_lines(source: int, ended: int) -> Iterator[bytes | None]:
 class Outlet:
     """Writes messages to a descriptor, each whole, from any thread; what cannot be written any more is dropped."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, ended: int | None = None) -> None:
+        """Write nothing yet.
+
+        Args:
+            descriptor: Where to.
+            ended: Has something to read once the host wants an end; a host that does not read is not waited for then.
+        """
         self._descriptor = descriptor
+        self._ended = [] if ended is None else [ended]
         self._lock = threading.Lock()
         self._gone = False
 
@@ -61,9 +73,20 @@ class Outlet:
         with self._lock:
             while left and not self._gone:
                 try:
-                    left = left[os.write(self._descriptor, left) :]
+                    if self._has_room():
+                        left = left[os.write(self._descriptor, left[: select.PIPE_BUF]) :]
+                    else:
+                        self._gone = True
                 except BlockingIOError:
-                    select.select([], [self._descriptor], [])
+                    # Another writer was quicker.
+                    continue
                 except OSError:
                     # The host is gone; it closes our input too, which ends the server.
                     self._gone = True
+
+    def _has_room(self) -> bool:
+        """Wait until the descriptor takes `PIPE_BUF` bytes at once; False if it does not, and an end is wanted."""
+        _, room, _ = select.select(self._ended, [self._descriptor], [])
+        if not room:
+            _, room, _ = select.select([], [self._descriptor], [], _PATIENCE)
+        return bool(room)

@@ -12,9 +12,11 @@ from app import __version__
 from app.doors.mcp.caller import McpCaller, caller_of
 from app.doors.mcp.catalogue import INSTRUCTIONS, NAMES, TOOLS
 from app.json_rpc import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    MOST_AT_ONCE,
     UNSUPPORTED_VERSION,
     Call,
     Id,
@@ -123,6 +125,8 @@ class Server:
         """Several messages in one array, as 2025-03-26 had it; their answers go out in one array, too."""
         if not messages:
             raise Refusal(INVALID_REQUEST, "A batch holds at least one message.")
+        if len(messages) > MOST_AT_ONCE:
+            raise Refusal(INVALID_REQUEST, f"A batch holds at most {MOST_AT_ONCE:,} messages.")
         answers: list[object] = []
         lock = threading.Lock()
         missing = 1
@@ -233,7 +237,13 @@ class Server:
             thread = threading.Thread(target=run, name=f"call {name}")
             self._running[name] = running
             self._threads.add(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            with self._lock:
+                del self._running[name]
+                self._threads.discard(thread)
+            raise Refusal(INTERNAL_ERROR, "The system starts no more threads; try again later.", id=name) from error
 
 
 def _is_stateless(call: Call) -> bool:

@@ -35,12 +35,18 @@ from app.tools.schemas import parse_arguments
 from app.tools.staging import staged_text
 from app.workspace.path_rules import WorkspaceError
 
+MOST_WAITING = 100
+"""Proposals of agents that may await the user's decision at once in a workspace."""
 PROGRESS_SECONDS = 5.0
 """Seconds between two progress messages of a waiting call."""
 _NOT_YET = (
     "{id} awaits the user's decision in signoff. {written} End your turn now and say in a few sentences what the "
     "change does and what to look at; don't make it in another way. proposal_status gives the decision, with the "
     "user's words, once there is one."
+)
+_TOO_MANY = (
+    "Refused, and nothing of this call was staged: {count} proposals of agents await the user's decision, the most "
+    "that there may be. End your turn now, and ask the user to decide on some of them."
 )
 _NO_REASON = "The user gave no reason. End your turn now, and ask what the change should be."
 
@@ -137,6 +143,9 @@ class ProposalTools:
                 status = waiting.decision_status(runtime.database, runtime.name, last)
                 if refusal := self._gate.refusal(caller, arguments.on_top_of or "", status):
                     return _Answer(refusal, failed=True)
+            count = sum(each.origin.kind is OriginKind.AGENT for each in runtime.service.waiting())
+            if count >= MOST_WAITING:
+                return _Answer(_TOO_MANY.format(count=count), failed=True)
             proposal, notes = self._stage(runtime, fill, arguments.summary or "", caller)
             self._gate.shut(proposal.id, caller)
             self._own.append(proposal.id)

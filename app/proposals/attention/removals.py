@@ -19,7 +19,7 @@ _ASSERT = re.compile(
     r"|\bt\.(?:Error|Fatal)f?\("
 )
 _GUARD = re.compile(
-    r"^\s*raise\b|\bthrow\b|\bpanic!?\(|\bbail!\("
+    r"^[^\S\n]*raise\b|\bthrow\b|\bpanic!?\(|\bbail!\("
     r"|\breturn (?:\w+, )?(?:fmt\.Errorf|errors\.New|err\b)|\breturn Err\(",
     re.MULTILINE,
 )
@@ -30,7 +30,7 @@ _LINES_TO_CALL = 3
 """Between a call and what hands on its error, at most."""
 _SKIP = re.compile(
     r"\bpytest\.(?:mark\.)?(?:skip|xfail)|\bunittest\.(?:skip|expectedFailure)|(?<![\w.])(?:it|test|describe)\.(?:skip|only|todo)\("
-    r"|(?<![\w.])x(?:it|describe)\(|\bt\.Skip(?:f|Now)?\(|^\s*#\[ignore|@(?:Disabled|Ignore)\b",
+    r"|(?<![\w.])x(?:it|describe)\(|\bt\.Skip(?:f|Now)?\(|^[^\S\n]*#\[ignore|@(?:Disabled|Ignore)\b",
     re.MULTILINE,
 )
 

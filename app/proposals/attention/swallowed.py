@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from app.proposals.attention.edited import EditedFile
 from app.proposals.attention.reason import Reason, ReasonKind
 
-_CANDIDATE = re.compile(r"\bexcept\b|\bcatch\b|\brescue\b|\bsuppress\(|\b(?:pass|nil)\b|^\s*\}", re.MULTILINE)
+_CANDIDATE = re.compile(r"\bexcept\b|\bcatch\b|\brescue\b|\bsuppress\(|\b(?:pass|nil)\b|^[^\S\n]*\}", re.MULTILINE)
 _EXCEPT = re.compile(r"^\s*except\b[^:]{0,200}:\s*(?P<body>pass|\.\.\.)?\s*$")
 _SUPPRESS = re.compile(r"\bsuppress\((?:Base)?Exception\)")
 _NOTHING = re.compile(r"^(?P<indent>\s*)(?:pass|\.\.\.)\s*$")

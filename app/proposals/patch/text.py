@@ -8,10 +8,12 @@ from app.proposals.patch.prose import begins_file, is_signature
 from app.proposals.patch.scan_begin_patch import BeginPatchScanner, is_begin_patch
 from app.proposals.patch.scan_unified import UnifiedScanner
 from app.proposals.refusals import MalformedPatch, UnsupportedPatch
-from app.proposals.text.document import decode
+from app.proposals.text.document import MOST_COMPARED, decode
 
 MAX_CHARACTERS = 64 * 1024 * 1024
 """Longest patch text that is read."""
+MOST_LINES = 2 * MOST_COMPARED
+"""Of a patch: as many as it takes to replace each line of the longest file that is compared."""
 
 NO_PATCH = "This is no patch: it has neither `--- a/PATH` and `+++ b/PATH` lines nor `*** Begin Patch`."
 _ANY_HEADER = re.compile(r"^[^\w\n]*(?:diff |---|\+\+\+|@@|\*\*\*)", re.MULTILINE)
@@ -43,6 +45,8 @@ def scan_patch(text: str | bytes, *, whole: bool = True) -> list[FilePatch]:
         raise UnsupportedPatch(
             f"The patch has {len(text):,} characters; the most that is read is {MAX_CHARACTERS:,}."
         )
+    if (count := text.count("\n")) > MOST_LINES:
+        raise UnsupportedPatch(f"The patch has {count:,} lines; the most that is read is {MOST_LINES:,}.")
     if _COLOURED.search(text):
         raise MalformedPatch("The patch has a terminal's colours in it. Make it without: `git diff --no-color`.")
     if not _ANY_HEADER.search(text):

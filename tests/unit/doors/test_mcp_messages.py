@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.doors.mcp import messages
 from app.doors.mcp.messages import Outlet, read_lines
-from tests.unit.doors.mcp_host import Host
+from tests.unit.doors.mcp_host import PATIENCE, Host
 
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 JSON = st.recursive(
@@ -104,6 +104,7 @@ def test_every_request_gets_one_answer_and_nothing_else_gets_any(host: Host, mes
         ("[" * 100_000, -32700, "nested too deeply"),
         ('{"jsonrpc":"2.0","id":' + "9" * 5000 + ',"method":"ping"}', -32700, "not one JSON text"),
         ("[]", -32600, "at least one"),
+        pytest.param("[" + "7," * 2_000 + "7]", -32600, "at most 1,000", id="a large batch"),
         ("7", -32600, "JSON object"),
         ('{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600, "whole number"),
         ('{"jsonrpc":"2.0","id":1}', -32600, "names its method"),
@@ -166,11 +167,16 @@ def test_a_line_without_an_end_takes_no_memory_and_the_next_one_is_read(
         with os.fdopen(write, "wb", buffering=0) as out:
             for _ in range(40):
                 out.write(b"x" * 50_000)
+            assert refused.wait(PATIENCE), "it is refused before its end"
             out.write(b"\n{}\n")
 
+    refused = threading.Event()
     thread = threading.Thread(target=feed)
     thread.start()
-    assert list(read_lines(read, ended)) == [None, b"{}"]
+    lines = read_lines(read, ended)
+    assert next(lines) is None
+    refused.set()
+    assert list(lines) == [b"{}"]
     thread.join()
 
 
@@ -191,7 +197,8 @@ def test_a_pipe_that_is_full_and_does_not_wait_is_waited_for(monkeypatch: pytest
     waits, taken = select.select, bytearray()
 
     def read_on(*waited_for: Any) -> Any:
-        taken.extend(os.read(read, 1_000_000))
+        if not waits([], [write], [], 0)[1]:
+            taken.extend(os.read(read, 1_000_000))
         return waits(*waited_for)
 
     monkeypatch.setattr(select, "select", read_on)

@@ -18,8 +18,10 @@ from app.cli.main import main
 from app.doors.mcp import drafting, server, tools
 from app.doors.mcp.arguments import EditArguments, PatchArguments, StatusArguments
 from app.doors.mcp.caller import McpCaller, caller_of
-from app.doors.mcp.catalogue import NAMES, TOOLS
+from app.doors.mcp.catalogue import MOST_FILES, NAMES, TOOLS
 from app.proposals.models import Proposal, ProposalState
+from app.proposals.remarks import facts_of
+from app.proposals.text.document import MOST_COMPARED
 from app.runtime.workspace import Runtime
 from app.tools.contract import ToolError
 from app.tools.schemas import json_schema
@@ -279,6 +281,46 @@ def test_a_call_that_is_cancelled_before_its_turn_stages_nothing(
     assert host.called(first)[1] is True
     host.server.end()
     assert user.service.all() == []
+
+
+def test_agents_pile_up_no_more_proposals_than_a_person_looks_through(
+    host: Host, root: Path, user: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "MOST_WAITING", 2)
+    turns = [{"x-codex-turn-metadata": {"turn_id": str(number)}} for number in range(4)]
+    edits = [{"path": f"{number}.txt", "content": "new\n"} for number in range(4)]
+    for number in range(2):
+        assert not host.call("propose_edit", turns[number], files=[edits[number]])[1]
+    text, failed = host.call("propose_edit", turns[2], files=[edits[2]])
+    assert failed and "2 proposals of agents await the user's decision" in text
+    assert [each.id for each in user.service.waiting()] == ["P1", "P2"]
+    assert signoff(root, "deny", "P1", "-m", "No.") == 0
+    assert not host.call("propose_edit", turns[3], files=[edits[3]])[1]
+
+
+def test_a_proposal_names_no_more_files_than_a_person_looks_through(
+    host: Host, user: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, failed = host.call("propose_edit", files=[{"path": "b.txt", "content": "x\n"}] * (MOST_FILES + 1))
+    assert failed and f"{MOST_FILES}" in text
+    monkeypatch.setattr(drafting, "MOST_FILES", 1)
+    patch = "".join(f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n" for name in ("b.txt", "c.txt"))
+    text, failed = host.call("propose_patch", patch=patch)
+    assert failed and "names more than 1 file" in text
+    assert user.service.all() == []
+
+
+def test_a_file_of_very_many_lines_is_staged_as_a_whole_and_a_patch_of_them_refused(
+    host: Host, user: Runtime
+) -> None:
+    text, failed = host.call(
+        "propose_patch", patch=f"--- /dev/null\n+++ b/b.txt\n@@ -0,0 +1 @@\n{'+x' * 10}" + "\n" * 3_000_000
+    )
+    assert failed and "3,000,003 lines" in text
+    assert not host.call("propose_edit", files=[{"path": "b.txt", "content": "\n" * (MOST_COMPARED + 1)}])[1]
+    (change,) = only(user).files
+    assert change.binary and not change.hunks
+    assert "text of over 1,000,000 lines: nothing → 1.0 MB" in next(facts_of(change))
 
 
 def test_no_id_runs_twice_and_no_more_calls_than_there_may_be(

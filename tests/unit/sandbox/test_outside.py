@@ -204,6 +204,16 @@ async def test_a_folder_above_the_workspace_cannot_be_moved_away(home: Path) -> 
             assert (above / "new").exists() is bool(writable), "what the user lets it write is written in place"
 
 
+async def test_a_folder_of_programs_that_cannot_be_looked_into_keeps_no_command_from_running(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of another user's in PATH, as after `su`; a name that is too long fails in the same way for root, too."""
+    monkeypatch.setenv("PATH", f"/{'x' * 300}/bin:{os.environ['PATH']}")
+    async with sandbox_in(home).open({}) as run:
+        ended = await run.execute(["/bin/sh", "-c", "true"], folder=".", seconds=30, output=lambda _: None)
+        assert ended.code == 0
+
+
 async def test_what_git_keeps_elsewhere_or_under_another_name_is_not_written(home: Path) -> None:
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@x"]
     with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
