@@ -146,15 +146,21 @@ class Following:
         Args:
             changes: Yields whenever something in the workspace may have changed.
         """
-        # A workspace that can't be watched is looked at before each approval all the same.
-        with suppress(OSError):
-            async for _ in changes:
-                before, self._base = self._base, await self._runner.read(_NO_TREES)
-                if before is not None and before.ids != self._base.ids:
-                    for proposal_id, followed in list(self._followed.items()):
-                        followed.is_outdated, followed.change = True, ""
-                        if proposal_id == self._shown and not followed.is_approved:
-                            self._begin(proposal_id, followed.anew(), calm=_CALM)
+        async for _ in changes:
+            before = self._base
+            with suppress(OSError):
+                self._base = await self._runner.read(_NO_TREES)
+            if before is None or self._base is None or before.ids == self._base.ids:
+                continue
+            for proposal_id, followed in list(self._followed.items()):
+                followed.is_outdated, followed.change = True, ""
+                if followed.is_approved:
+                    continue
+                if proposal_id == self._shown:
+                    self._begin(proposal_id, followed.anew(), calm=_CALM)
+                else:
+                    # Until it is shown, and looked at.
+                    self._outdate(proposal_id, followed, "before the files changed")
 
     def _follow_choice(self, proposal: Proposal, followed: _Followed) -> None:
         """Mark the results as outdated if an approval would write something else than when they were obtained."""

@@ -12,6 +12,7 @@ from app.workspace.watching import changes_of
 
 _QUIET_MS = 150
 """How long changes are gathered."""
+_LOOK_SECONDS = 3.0
 _MOST_FOLDERS = 20_000
 """Folders that are watched, of a workspace that has more; each takes a kilobyte of the kernel's memory."""
 
@@ -19,8 +20,7 @@ _MOST_FOLDERS = 20_000
 async def tree_changes(workspace: Workspace) -> AsyncGenerator[None]:
     """Yields once the workspace is watched, and then soon after something in it may have changed.
 
-    Raises:
-        OSError: The system does not let it be watched.
+    Where the system lets no more folders be watched, it yields every few seconds.
     """
     while True:
         folders = await asyncio.to_thread(_folders, workspace)
@@ -31,9 +31,12 @@ async def tree_changes(workspace: Workspace) -> AsyncGenerator[None]:
                     if any(path in folders or path.is_dir() for path in changed):
                         break
         except FileNotFoundError:
-            # A folder went away before it was watched.
+            # A folder went away before it was watched; the workspace itself may come back.
             if not workspace.root.is_dir():
-                raise
+                await asyncio.sleep(_LOOK_SECONDS)
+        except OSError:
+            await asyncio.sleep(_LOOK_SECONDS)
+            yield
 
 
 def _folders(workspace: Workspace) -> frozenset[Path]:

@@ -1,6 +1,7 @@
 """A result that is shown as current is that of the very bytes which the approval leaves."""
 
 import asyncio
+import errno
 import os
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -192,6 +193,21 @@ async def test_a_file_that_changes_elsewhere_outdates_the_result_and_names_itsel
     assert site.result("P1").stale.startswith("before HEAD moved to ")
     watch.cancel()
     await asyncio.wait({watch})
+
+
+async def test_where_no_more_folders_can_be_watched_it_is_looked_time_and_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(paths: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr("app.workspace.watching.watch_on", no_room)
+    monkeypatch.setattr("app.checks.tree_changes._LOOK_SECONDS", 0.01)
+    with opened(home, in_git=True) as runtime:
+        changes = tree_changes(runtime.workspace)
+        for _ in range(3):
+            await anext(changes)
+        await changes.aclose()
 
 
 @pytest.mark.layer
