@@ -1,33 +1,54 @@
-"""Follows what waits: runs the checks of a proposal as soon as it is staged or shown, and stops them with it."""
+"""Follows what waits: runs the checks of a proposal as soon as it is staged or shown, and stops them with it.
+
+A result belongs to the exact bytes on which it was obtained. As soon as an approval would leave other bytes, it is
+shown as outdated with the reason, and checks that run by themselves run anew.
+"""
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.checks.results import Checked, Outcome, Result, State
-from app.checks.runner import CheckRunner
+from app.checks.runner import CheckedTrees, CheckRunner
 from app.checks.running import files_for
 from app.config.settings import Check
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.trees import Trees
+from app.text.plural import plural
 
 _TO_BE_DECIDED = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
+_CALM = 0.4
+"""Seconds without another change after which checks run anew: hunks are often taken out one after the other."""
+_ATTEMPTS = 3
+"""Runs before an approval while the files keep changing."""
+_NO_TREES = Trees({}, {}, (), ())
+
+Chosen = tuple[str, ...] | None
+"""Ids of the hunks that an approval would name; None for all that waits."""
 
 
 @dataclass(slots=True)
 class _Followed:
-    """One proposal at one revision."""
+    """One proposal at one revision, with the hunks that are chosen in it."""
 
     revision: int
+    chosen: Chosen
     checks: tuple[Check, ...]
+    change: str = ""
+    """What the user did since the results were obtained, in words: `before hunk 3 was taken out`."""
     results: dict[str, Result] = field(default_factory=dict)
     """By the check's name."""
     trees: Trees | None = None
     why_not: str = ""
+    is_outdated: bool = False
+    """Whether the files have changed since it was looked at."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it is known which checks there are, or that this can't be known."""
+    is_approved: bool = False
+    """Whether an approval waits for it, which looks at the files itself."""
     refused: bool = False
     """An approval was kept from being written because no check can be run."""
 
@@ -45,6 +66,15 @@ class _Followed:
             Result(check.name, State.BROKEN, check.when, outcome) for check in self.checks if check.when == "approve"
         )
 
+    def to_run(self, when: str) -> list[str]:
+        """The names of the checks of this kind that have no result on the present bytes."""
+        return [name for name, one in self.results.items() if one.when == when and not one.is_current]
+
+    def anew(self) -> "_Followed":
+        """The same, to be looked at once more; what still runs for this one tells the other nothing."""
+        results = {name: one for name, one in self.results.items() if one.state.ended}
+        return _Followed(self.revision, self.chosen, self.checks, self.change, results)
+
     def cancel(self) -> None:
         """End what runs."""
         for task in self.tasks:
@@ -58,33 +88,46 @@ class Following:
         self,
         runner: CheckRunner,
         configured: Callable[[], tuple[Check, ...]],
-        trees: Callable[[str], Trees],
+        trees: Callable[[str, Chosen], Trees],
+        chosen: Callable[[Proposal], Chosen],
         publish: Callable[[Checked], None],
     ) -> None:
-        """Nothing is run yet.
-
+        """
         Args:
             runner: Runs them.
             configured: The checks that are in force.
-            trees: What a proposal is checked on, by its id; called on a thread.
+            trees: What an approval of some hunks of a proposal would leave, by its id; called on a thread.
+            chosen: The hunks that an approval of a proposal would name now.
             publish: Takes what the checks of a proposal say whenever that has changed.
         """
         self._runner = runner
         self._configured = configured
         self._trees = trees
+        self._chosen = chosen
         self._publish = publish
         self._followed: dict[str, _Followed] = {}
         self._seen: set[str] | None = None
         """What waited when it was looked at last; None before the first time."""
+        self._shown = ""
+        self._tasks: set[asyncio.Task[None]] = set()
+        """All that was begun and has not come to its end, for what is followed no longer too."""
+        self._base: CheckedTrees | None = None
+        """The workspace without any proposal, as it was read last."""
 
     def follow(self, proposals: Iterable[Proposal], shown: str = "") -> None:
         """Take what there is now: check what is newly staged and what is shown, let go of what is decided."""
+        proposals = tuple(proposals)
         waiting = {one.id: one for one in proposals if one.state in _TO_BE_DECIDED}
+        self._shown = shown
         checks = self._configured()
         for proposal_id, followed in list(self._followed.items()):
             proposal = waiting.get(proposal_id)
-            if proposal is None or proposal.revision != followed.revision or followed.checks != checks:
+            if proposal is None or followed.checks != checks:
+                if proposal is None and any(one.id == proposal_id and one.state.waiting for one in proposals):
+                    self._outdate(proposal_id, followed, f"before {proposal_id} turned stale")
                 self.stop((proposal_id,))
+            else:
+                self._follow_choice(proposal, followed)
         new = waiting.keys() - self._seen if self._seen is not None else set()
         self._seen = set(waiting)
         if not checks:
@@ -92,8 +135,52 @@ class Following:
         # What is looked at comes first.
         for proposal_id in sorted(new | ({shown} & waiting.keys()), key=lambda one: (one != shown, int(one[1:]))):
             if proposal_id not in self._followed:
-                followed = self._followed[proposal_id] = _Followed(waiting[proposal_id].revision, checks)
-                self._spawn(proposal_id, followed, self._begin(proposal_id, followed))
+                proposal = waiting[proposal_id]
+                self._begin(proposal_id, _Followed(proposal.revision, self._chosen(proposal), checks))
+            elif (followed := self._followed[proposal_id]).is_outdated:
+                self._begin(proposal_id, followed.anew(), calm=_CALM)
+
+    async def follow_disk(self, changes: AsyncIterator[None]) -> None:
+        """Mark results as outdated, and run checks anew, whenever the workspace has changed, until `changes` ends.
+
+        Args:
+            changes: Yields whenever something in the workspace may have changed.
+        """
+        async for _ in changes:
+            before = self._base
+            with suppress(OSError):
+                self._base = await self._runner.read(_NO_TREES)
+            if before is None or self._base is None or before.ids == self._base.ids:
+                continue
+            for proposal_id, followed in list(self._followed.items()):
+                followed.is_outdated, followed.change = True, ""
+                if followed.is_approved:
+                    continue
+                if proposal_id == self._shown:
+                    self._begin(proposal_id, followed.anew(), calm=_CALM)
+                else:
+                    # Until it is shown, and looked at.
+                    self._outdate(proposal_id, followed, "before the files changed")
+
+    def _follow_choice(self, proposal: Proposal, followed: _Followed) -> None:
+        """Mark the results as outdated if an approval would write something else than when they were obtained."""
+        chosen = self._chosen(proposal)
+        if (followed.revision, followed.chosen) == (proposal.revision, chosen):
+            return
+        if followed.revision != proposal.revision:
+            change = f"before {proposal.id} changed"
+        else:
+            change = _change_of_choice(proposal, followed.chosen, chosen)
+        self._outdate(proposal.id, followed, change)
+        self.stop((proposal.id,))
+        changed = _Followed(proposal.revision, chosen, followed.checks, change, followed.results, is_outdated=True)
+        self._followed[proposal.id] = changed
+
+    def _outdate(self, proposal_id: str, followed: _Followed, change: str) -> None:
+        """Show the results that there are as outdated."""
+        results = {name: replace(one, stale=change) for name, one in followed.results.items() if one.state.ended}
+        followed.results = results
+        self._tell(proposal_id, followed)
 
     def stop(self, proposal_ids: Collection[str]) -> None:
         """End the checks of proposals that are being decided on."""
@@ -117,48 +204,79 @@ class Following:
                     followed.results[name] = Result(name, State.CANCELLED, result.when)
             self._tell(proposal_id, followed)
             return True
-        names = [name for name, result in followed.results.items() if not result.state.ended]
+        names = [name for name, result in followed.results.items() if not result.is_current]
         if not names:
             names = list(followed.results)
             for check in followed.checks:
-                self._runner.forget(check, followed.trees)
+                self._runner.forget(check)
         self._spawn(proposal_id, followed, self._run(proposal_id, followed, names))
         return True
 
-    async def before_approval(self, proposal_id: str) -> tuple[Result, ...]:
-        """Run what is to be run before a proposal is written, unless it was.
+    async def before_approval(self, proposal_id: str, revision: int, hunks: Chosen) -> tuple[Result, ...]:
+        """Run what is to be run before hunks of a proposal are written, on exactly what that leaves, unless it was.
+
+        Args:
+            proposal_id: A waiting one.
+            revision: The one that is approved.
+            hunks: Those that the approval names.
 
         Returns:
             Those that speak against it, and those that have said nothing: ended by the user, or not to be run, which
             is told once.
         """
+        checks = self._configured()
+        if not checks:
+            return ()
         followed = self._followed.get(proposal_id)
-        if followed is None:
-            return ()
+        if followed is None or (followed.revision, followed.chosen) != (revision, hunks):
+            followed = _Followed(revision, hunks, checks)
+            self._begin(proposal_id, followed)
         await followed.begun.wait()
-        if followed.hindered():
-            return followed.not_run()
-        names = [name for name, one in followed.results.items() if one.when == "approve" and not one.state.ended]
-        if not names:
-            return ()
-        task = self._spawn(proposal_id, followed, self._run(proposal_id, followed, names))
+        followed.is_approved = True
         try:
-            await asyncio.wait({task})
+            ran = await self._run_for_approval(proposal_id, followed)
         finally:
-            task.cancel()
+            followed.is_approved = False
         if followed.hindered():
             return followed.not_run()
-        ran = [followed.results[name] for name in names]
-        return tuple(each for each in ran if each.red or each.state is State.BROKEN or not each.state.ended)
+        results = [one for name, one in followed.results.items() if name in ran]
+        return tuple(each for each in results if each.red or each.state is State.BROKEN or not each.is_current)
+
+    async def _run_for_approval(self, proposal_id: str, followed: _Followed) -> set[str]:
+        """Run what has no result on the present bytes until they stay; the names of what ran."""
+        ran: set[str] = set()
+        if not followed.results:
+            return ran
+        for attempt in range(_ATTEMPTS + 1):
+            await self._wait_for(proposal_id, followed, self._look(proposal_id, followed))
+            names = followed.to_run("approve")
+            if followed.hindered() or not names or attempt == _ATTEMPTS:
+                break
+            ran.update(names)
+            await self._wait_for(proposal_id, followed, self._run(proposal_id, followed, names))
+            if followed.hindered() or any(followed.results[name].state is State.CANCELLED for name in names):
+                break
+        return ran
 
     async def close(self) -> None:
         """End all; no process is left."""
-        tasks = {task for followed in self._followed.values() for task in followed.tasks}
         self.stop(tuple(self._followed))
-        if tasks:
-            await asyncio.wait(tasks)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
-    async def _begin(self, proposal_id: str, followed: _Followed) -> None:
+    def _begin(self, proposal_id: str, followed: _Followed, *, calm: float = 0.0) -> None:
+        """Look at a proposal and run what runs by itself, in the place of what is done for it now.
+
+        Args:
+            proposal_id: The proposal.
+            followed: What is known of it.
+            calm: Seconds to wait before anything runs.
+        """
+        self.stop((proposal_id,))
+        self._followed[proposal_id] = followed
+        self._spawn(proposal_id, followed, self._look_and_run(proposal_id, followed, calm))
+
+    async def _look_and_run(self, proposal_id: str, followed: _Followed, calm: float) -> None:
         try:
             await self._look(proposal_id, followed)
         except Exception as error:
@@ -167,23 +285,34 @@ class Following:
             return
         finally:
             followed.begun.set()
-        waiting = [name for name, one in followed.results.items() if one.state is State.WAITING]
+        names = followed.to_run("staged")
+        if names and calm:
+            await asyncio.sleep(calm)
         if followed.results or followed.why_not:
-            await self._run(proposal_id, followed, waiting)
+            await self._run(proposal_id, followed, names)
 
     async def _look(self, proposal_id: str, followed: _Followed) -> None:
-        """See which checks look at what the proposal changes, and whether they can be run."""
-        trees = followed.trees = await asyncio.to_thread(self._trees, proposal_id)
-        for check in followed.checks:
-            if files_for(check, trees.files) is not None:
+        """See which checks look at what would be written, which results are of just that, and if any can be run."""
+        trees = followed.trees = await asyncio.to_thread(self._trees, proposal_id, followed.chosen)
+        checks = [check for check in followed.checks if files_for(check, trees.files) is not None]
+        earlier, followed.results = followed.results, {}
+        if checks:
+            followed.why_not = await self._runner.why_not()
+            if followed.why_not:
+                return
+            if self._base is None:
+                self._base = await self._runner.read(_NO_TREES)
+            read = await self._runner.read(trees)
+            for check in checks:
                 state = State.WAITING if check.when == "staged" else State.NOT_ASKED
-                known = self._runner.known(check, trees)
-                followed.results[check.name] = known or Result(check.name, state, check.when)
-        if not followed.results:
-            return
-        followed.why_not = await self._runner.why_not()
-        if followed.why_not:
-            followed.results.clear()
+                result = self._runner.known(check, trees, read)
+                if result is None and (old := earlier.get(check.name)) is not None and old.state.ended:
+                    # It may be there already while it runs without the proposal.
+                    is_of_this = old.is_current and old.tree == read.after
+                    result = old if is_of_this else old.outdated_by(read.after, followed.change)
+                followed.results[check.name] = result or Result(check.name, state, check.when)
+        if followed.results != earlier:
+            self._tell(proposal_id, followed)
 
     async def _run(self, proposal_id: str, followed: _Followed, names: Collection[str]) -> None:
         """Run checks of a proposal, one after the other."""
@@ -194,7 +323,8 @@ class Following:
 
         assert followed.trees is not None
         for name in names:
-            followed.results[name] = Result(name, State.WAITING, followed.results[name].when)
+            if not followed.results[name].state.ended:
+                followed.results[name] = Result(name, State.WAITING, followed.results[name].when)
         self._tell(proposal_id, followed)
         for check in followed.checks:
             if check.name in names:
@@ -205,14 +335,24 @@ class Following:
                     take(Result(check.name, State.CANCELLED, check.when))
                     raise
 
+    async def _wait_for(self, proposal_id: str, followed: _Followed, work: Coroutine[Any, Any, None]) -> None:
+        """Do a part of an approval, which the user can end."""
+        task = self._spawn(proposal_id, followed, work)
+        try:
+            await asyncio.wait({task})
+        finally:
+            task.cancel()
+
     def _spawn(self, proposal_id: str, followed: _Followed, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         def end(task: asyncio.Task[None]) -> None:
             followed.tasks.discard(task)
+            self._tasks.discard(task)
             if not task.cancelled() and (error := task.exception()):
                 self._give_up(proposal_id, followed, error)
 
         task = asyncio.ensure_future(work)
         followed.tasks.add(task)
+        self._tasks.add(task)
         task.add_done_callback(end)
         return task
 
@@ -225,3 +365,13 @@ class Following:
         if self._followed.get(proposal_id) is followed:
             results = tuple(followed.results.values())
             self._publish(Checked(proposal_id, followed.revision, results, followed.why_not))
+
+
+def _change_of_choice(proposal: Proposal, before: Chosen, now: Chosen) -> str:
+    """`before hunk 3 was taken out`."""
+    numbers = {hunk.id: hunk.number for hunk in proposal.hunks}
+    old, new = (set(numbers if chosen is None else chosen) for chosen in (before, now))
+    moved, way = (old - new, "taken out") if old - new else (new - old, "taken back in")
+    if len(moved) == 1:
+        return f"before hunk {numbers.get(next(iter(moved)), '?')} was {way}"
+    return f"before {plural(len(moved), 'hunk')} were {way}"

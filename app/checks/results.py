@@ -1,9 +1,11 @@
 """What came of checks: the values that the review, the command line and the model are told from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from app.checks.findings import Finding
+from app.checks.workspace_tree import WorkspaceTree
+from app.proposals.facts import CheckFact
 from app.text.plural import plural
 
 
@@ -76,6 +78,25 @@ class Result:
     """The last line of its output while it runs."""
     seconds: float = 0.0
     """How long it has run so far, or did."""
+    tree: WorkspaceTree | None = None
+    """The exact content of the workspace on which it was obtained; None until it has ended."""
+    stale: str = ""
+    """Why it says nothing of what an approval would leave: `before b.py changed`; empty while it does."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it was run to its end on what an approval would leave."""
+        return self.state.ended and not self.stale
+
+    def outdated_by(self, now: WorkspaceTree, change: str = "") -> "Result":
+        """The same result once an approval would leave another tree, for the reason `change` if that is known."""
+        return replace(self, stale=change or _difference(self.tree, now))
+
+    @property
+    def fact(self) -> CheckFact:
+        """What the record holds of it."""
+        tree = "" if self.tree is None else self.tree.id
+        return CheckFact(name=self.name, state=self.state, words=self.words, tree=tree, stale=self.stale)
 
     @property
     def red(self) -> bool:
@@ -91,7 +112,11 @@ class Result:
 
     @property
     def words(self) -> str:
-        """What it came to, in few words: `3 failed, 0 before`."""
+        """What it came to, in few words: `3 failed, 0 before`; of an outdated one also why it is that."""
+        return f"{self._words}, {self.stale}" if self.stale else self._words
+
+    @property
+    def _words(self) -> str:
         outcome = self.outcome
         if outcome is None:
             return "ended by you" if self.state is State.CANCELLED else ""
@@ -119,6 +144,17 @@ class Result:
         return {State.PASSED: ", passed before", State.FAILED: ", failed before"}.get(before.state, "")
 
 
+def _difference(before: WorkspaceTree | None, now: WorkspaceTree) -> str:
+    """`before b.py changed`."""
+    if before is not None and before.commit != now.commit:
+        return f"before HEAD moved to {now.commit[:7]}"
+    changed = now.changed_since(before) if before is not None else []
+    if not changed:
+        return "before the files changed"
+    rest = f" and {plural(len(changed) - 1, 'other file')}" if len(changed) > 1 else ""
+    return f"before {changed[0]}{rest} changed"
+
+
 @dataclass(frozen=True, slots=True)
 class Checked:
     """All that the checks say of one proposal."""
@@ -141,10 +177,10 @@ class Checked:
 
     @property
     def findings(self) -> tuple[tuple[str, Finding], ...]:
-        """The places that they name, each with the name of the check."""
+        """The places that they name in what is shown, each with the name of the check."""
         return tuple(
             (result.name, finding)
             for result in self.results
-            if result.outcome is not None and result.outcome.state is not State.PASSED
+            if result.outcome is not None and result.outcome.state is not State.PASSED and not result.stale
             for finding in result.outcome.findings
         )

@@ -3,17 +3,19 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from app.checks.results import Outcome, Result, State
 from app.checks.running import files_for
 from app.checks.suggesting import as_tables, checks_in, missing, suggestions
+from app.cli.decisions import hunks_named
 from app.cli.documents import CheckDocument, CheckResultLine, FindingLine, ProposalLine
 from app.cli.output import CommandError, Exit, print_error, print_json, print_line
 from app.cli.waiting import line_of
 from app.config.settings import WORKSPACE_FILE, Check
-from app.proposals.errors import NotWaiting
-from app.proposals.models import Proposal
+from app.proposals.errors import NotWaiting, StaleProposal
+from app.proposals.facts import CheckFact
+from app.proposals.models import Proposal, ProposalState
 from app.proposals.origin import Origin, OriginKind
 from app.proposals.states import words
 from app.proposals.trees import Trees
@@ -28,7 +30,11 @@ def check(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     proposal = runtime.service.get(arguments.id)
     if not proposal.state.waiting:
         raise NotWaiting(f"{proposal.id} is {words(proposal.state)}; there is nothing to check before it is decided.")
-    trees = runtime.service.trees(proposal.id)
+    if proposal.state is ProposalState.STALE:
+        raise StaleProposal(
+            f"{proposal.id} is stale: {proposal.reason}; there is nothing to check before it fits again."
+        )
+    trees = runtime.service.trees(proposal.id, hunks_named(proposal, arguments.hunks))
     wanted = [each for each in _configured(runtime, arguments.only) if files_for(each, trees.files) is not None]
     results = asyncio.run(_run(runtime, wanted, trees, quiet=arguments.json))
     failed = any(result.state in _FAILED for result in results)
@@ -40,30 +46,35 @@ def check(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     return Exit.FAILED if failed else Exit.DONE
 
 
-def check_before_writing(runtime: Runtime, proposal: Proposal, *, quiet: bool) -> None:
-    """Run the checks that the workspace wants before a write; raises CommandError unless none is worse for it.
+def check_before_writing(
+    runtime: Runtime, proposal: Proposal, hunks: Collection[str] | None, *, quiet: bool
+) -> tuple[CheckFact, ...]:
+    """Run the checks that the workspace wants before a write, on exactly what it would leave.
 
     Args:
         runtime: The open workspace; while it is not trusted, the user's own checks are in force, and none of its.
         proposal: What is about to be written.
+        hunks: Ids of the hunks that are; None for all that waits.
         quiet: Print no results.
+
+    Returns:
+        What they came to, for the record.
+
+    Raises:
+        CommandError: One of them speaks against it, could not be run, or ran while the files changed.
     """
     wanted = [each for each in runtime.settings.check if each.when == "approve"]
     if not wanted:
-        return
-    trees = runtime.service.trees(proposal.id)
+        return ()
+    trees = runtime.service.trees(proposal.id, hunks)
     wanted = [each for each in wanted if files_for(each, trees.files) is not None]
-    against = [result for result in asyncio.run(_run(runtime, wanted, trees, quiet=quiet)) if _against(result)]
-    if against:
+    results = asyncio.run(_run(runtime, wanted, trees, quiet=quiet))
+    if against := [one for one in results if one.red or one.state is State.BROKEN or one.stale]:
         said = ", ".join(f"{result.name} {result.words}" for result in against)
         raise CommandError(
             f"{proposal.id} is not written: {said}. `--unchecked` writes it all the same.", Exit.REFUSED
         )
-
-
-def _against(result: Result) -> bool:
-    """What could not be run says nothing for a proposal."""
-    return result.red or result.state is State.BROKEN
+    return tuple(result.fact for result in results)
 
 
 def suggest(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
@@ -113,6 +124,12 @@ async def _run(runtime: Runtime, checks: Sequence[Check], trees: Trees, *, quiet
         results.append(await runtime.checks.run(each, trees))
         if not quiet:
             _print(results[-1])
+    if results:
+        # Files may have changed after the first of several.
+        now = (await runtime.checks.read(trees)).after
+        results = [
+            result if result.tree == now and not result.stale else result.outdated_by(now) for result in results
+        ]
     return results
 
 
@@ -136,6 +153,8 @@ def _line(result: Result) -> CheckResultLine:
         failures=outcome.count,
         before=None if before is None else before.state,
         failures_before=None if before is None else before.count,
+        tree="" if result.tree is None else result.tree.id,
+        stale=result.stale,
         findings=[
             FindingLine(path=each.path, line=each.line, text=each.text, new=each.new) for each in outcome.findings
         ],

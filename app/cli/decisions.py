@@ -15,7 +15,7 @@ from app.conversation.events import Decision, ProposalDecided
 from app.images.image import Image
 from app.proposals.disk.commit import commit_proposal
 from app.proposals.errors import ChangedSinceSeen, ProposalError
-from app.proposals.facts import Circumstances
+from app.proposals.facts import CheckFact, Circumstances
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.origin import OriginKind
 from app.proposals.reports import DecisionResult
@@ -42,15 +42,16 @@ def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     committing = runtime.settings.commit
 
     def one(proposal: Proposal) -> _Decided:
+        hunks = hunks_named(proposal, arguments.hunks)
+        checks: tuple[CheckFact, ...] = ()
         if not arguments.unchecked:
             # Imported where it is wanted, since few have checks and everyone waits for a command to begin.
             from app.cli.checks import check_before_writing
 
-            check_before_writing(runtime, proposal, quiet=arguments.json)
+            checks = check_before_writing(runtime, proposal, hunks, quiet=arguments.json)
         before = _states(runtime, proposal)
-        hunks = _hunks(proposal, arguments.hunks)
         with _as_shown(runtime, proposal, force=arguments.force):
-            result = runtime.service.approve(proposal.id, hunks, circumstances=_here())
+            result = runtime.service.approve(proposal.id, hunks, circumstances=_here(checks))
         looked_at(runtime, proposal.id)
         verb = "kept" if proposal.on_disk else "approved"
         done = _Decided(result, verb, before, _record(runtime, result, approval(result)))
@@ -75,7 +76,7 @@ def deny(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
     def one(proposal: Proposal) -> _Decided:
         before = _states(runtime, proposal)
-        hunks = _hunks(proposal, arguments.hunks)
+        hunks = hunks_named(proposal, arguments.hunks)
         # Another agent reads files by itself, by their names.
         shown = () if proposal.origin.kind is OriginKind.AGENT else images
         if proposal.on_disk:
@@ -161,9 +162,9 @@ def _as_shown(runtime: Runtime, proposal: Proposal, *, force: bool) -> Iterator[
         raise
 
 
-def _here() -> Circumstances:
-    """What the record says of a decision of this command: how it was called; no screen was watched."""
-    return Circumstances(through="command line", caller=caller())
+def _here(checks: tuple[CheckFact, ...] = ()) -> Circumstances:
+    """What the record says of a decision of this command: how it was called, what its checks came to."""
+    return Circumstances(through="command line", caller=caller(), checks=checks)
 
 
 def _check_hunks(arguments: argparse.Namespace) -> None:
@@ -175,7 +176,7 @@ def _states(runtime: Runtime, proposal: Proposal) -> dict[str, ProposalState]:
     return {each.id: each.state for each in related(runtime.proposals, paths_of(proposal))}
 
 
-def _hunks(proposal: Proposal, numbers: str | None) -> set[str] | None:
+def hunks_named(proposal: Proposal, numbers: str | None) -> set[str] | None:
     """The ids of the hunks that `--hunks 1,3-5` names; None for all."""
     if numbers is None:
         return None

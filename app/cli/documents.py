@@ -484,6 +484,10 @@ class CheckResultLine(Document):
     before: str | None
     """The state without the proposal; null where it was not run on that."""
     failures_before: int | None
+    tree: str
+    """What it ran on: the id of a git tree, or in no repository a SHA-256 over all files."""
+    stale: str
+    """Why that is not what an approval would leave now; empty if it is."""
     findings: list[FindingLine]
     output: str
 

@@ -161,6 +161,7 @@ def command_parser() -> argparse.ArgumentParser:
         help="your words, which the model reads in its next request; - for stdin",
     )
     check = _proposal(commands, "check", "Run the workspace's checks on a proposal that waits; writes nothing.")
+    check.add_argument("--hunks", metavar="1,3", help="on what an approval of these hunks (1,3-5) would leave")
     check.add_argument(
         "--only", metavar="NAME", action="append", default=[], type=_text, help="just this check; may be repeated"
     )

@@ -55,6 +55,10 @@ class CheckFact(Value):
     """`app.checks.results.State`."""
     words: str = ""
     """`3 failed, 0 before`."""
+    tree: str = ""
+    """The tree on which it was obtained: the id of a git tree, or in no repository a SHA-256 over all files."""
+    stale: str = ""
+    """Why that was not the tree that the decision left: `before b.py changed`; empty if it was."""
 
 
 class Caller(Value):

@@ -143,10 +143,10 @@ def approve(
     """
 
     def land(change: FileChange, outcome: Outcome, number: int) -> FileChange:
-        written = _written(contents, change, choice)
-        base, result = change.base, written
+        chosen = written(contents, change, choice)
+        base, result = change.base, chosen
         if change.stacked_on:
-            base, result = _on_disk(contents, filesystem, proposal, change, written)
+            base, result = _on_disk(contents, filesystem, proposal, change, chosen)
         outcome.transitions += _transitions(change, base, result)
         outcome.files.append(_stat(contents, change, base, result, number))
         hunks = with_state(change.hunks, HunkState.APPLIED, choice.hunks)
@@ -159,11 +159,11 @@ def approve(
             return landed if as_shown else settled(contents, landed, hunks, number)
         left = change.model_copy(
             update={
-                "base": written,
-                "origin_base": written,
+                "base": chosen,
+                "origin_base": chosen,
                 "origin_result": change.result,
                 "old_path": "",
-                "op": op_of("", written, change.result),
+                "op": op_of("", chosen, change.result),
                 "rebased": False,
             }
         )
@@ -271,7 +271,7 @@ def _offer(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
     return f"those that wait are {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
 
 
-def _written(contents: Contents, change: FileChange, choice: Chosen) -> FileVersion | None:
+def written(contents: Contents, change: FileChange, choice: Chosen) -> FileVersion | None:
     """What the file holds with the chosen part, whatever is pending below it."""
     return change.result if choice.covers(change) else composed(contents, change, choice.hunks)
 

@@ -16,7 +16,7 @@ from app.proposals.origin import Origin
 from app.proposals.store import JournalEntry
 from app.sandbox.changes import IgnoredPath
 
-LATEST: Literal[3] = 3
+LATEST: Literal[4] = 4
 """The format in which entries are written."""
 FIRST = ""
 """What the first entry holds for the one before it."""
@@ -51,9 +51,9 @@ class RecordedHunks(Value):
 class Entry(Value):
     """One decision. Its bytes are hashed as they were first written, never as a later schema would write them."""
 
-    format: Literal[1, 2, 3] = LATEST
+    format: Literal[1, 2, 3, 4] = LATEST
     """Grows with every field that is added, here or in what an entry holds: 1 had no host in the origin, 2 neither
-    `ignored` nor a caller in the circumstances."""
+    `ignored` nor a caller in the circumstances, 3 no tree of a check."""
     number: int
     """From 1, in the workspace."""
     before: str

@@ -18,7 +18,7 @@ from app.proposals.facts import UNKNOWN, Circumstances, HunkFact, LineComment
 from app.proposals.locked import LockedProposals
 from app.proposals.models import FileDiff, Proposal, ProposalState
 from app.proposals.origin import Origin, OriginKind
-from app.proposals.overlay import Overlay, undecided
+from app.proposals.overlay import Contents, Overlay, undecided
 from app.proposals.stack_cache import StackCache
 from app.proposals.stacking import paths_of
 from app.proposals.states import advance, state_of
@@ -106,11 +106,18 @@ class ProposalService:
 
         return as_changes(self._contents, self.get(proposal_id))
 
-    def trees(self, proposal_id: str) -> "Trees":
-        """What checks of a waiting proposal are run on: what it stacks on with and without it, and nothing else."""
+    def trees(self, proposal_id: str, hunks: Collection[str] | None = None) -> "Trees":
+        """What checks of a waiting proposal are run on: what an approval would leave, and what is there without.
+
+        Args:
+            proposal_id: A waiting one.
+            hunks: Those that the approval would name; None for all that is pending.
+        """
         from app.proposals.trees import trees_of
 
-        return trees_of(self._store, self._contents, self._proposals.waiting(proposal_id))
+        # What is composed of chosen hunks for a check alone is not to be stored.
+        contents, disk = Contents(self._store), self._reader
+        return trees_of(self._store, contents, disk, self._proposals.waiting(proposal_id), hunks)
 
     def trees_of_draft(self, draft: "Draft") -> "Trees":
         """The same of what a draft would be as a proposal."""

@@ -1,13 +1,15 @@
-"""The two workspaces that a check of a proposal compares: with it, and without."""
+"""The two workspaces that a check of a proposal compares: as an approval would leave it, and as it is without."""
 
-import hashlib
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from app.proposals import outcomes
+from app.proposals.disk.filesystem import Filesystem
 from app.proposals.draft import Draft
+from app.proposals.errors import StackedProposal
 from app.proposals.laying import leaves
-from app.proposals.models import Proposal
+from app.proposals.models import FileChange, FileVersion, Proposal
 from app.proposals.overlay import Contents
 from app.proposals.pending_paths import PendingPaths, parents, undecided
 from app.proposals.stacking import paths_of
@@ -17,7 +19,7 @@ from app.sandbox.changes import Leaf, Pending
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """What lies over the disk with a proposal and what it stacks on, and what without the proposal."""
+    """What lies over the disk with a proposal, or a part of it, and what without."""
 
     after: Pending
     before: Pending
@@ -26,39 +28,56 @@ class Trees:
     old_files: tuple[str, ...]
     """And those that there are before it."""
 
-    @property
-    def key(self) -> str:
-        """The same for the same content at the same paths."""
-        digest = hashlib.sha256()
-        for over in (self.after, self.before):
-            for path, leaf in sorted(over.items()):
-                content = "" if leaf is None else f"{leaf.mode:o} {hashlib.sha256(leaf.data).hexdigest()}"
-                digest.update(f"{path}\0{content}\0".encode("utf-8", "surrogateescape"))
-            digest.update(b"\0")
-        return digest.hexdigest()
 
+def trees_of(
+    store: ProposalStore,
+    contents: Contents,
+    filesystem: Filesystem,
+    proposal: Proposal,
+    hunks: Collection[str] | None = None,
+) -> Trees:
+    """What an approval of a waiting proposal would leave; of one that builds on others that wait, on top of those.
 
-def trees_of(store: ProposalStore, contents: Contents, proposal: Proposal) -> Trees:
-    """Of what still waits of a proposal. Raises MissingContent."""
+    Args:
+        store: Where the proposals are.
+        contents: Where the bytes are; those of a partly chosen file are added.
+        filesystem: Asked for files on which older proposals still have pending edits.
+        proposal: A waiting one.
+        hunks: Ids or numbers of hunks, or paths of files, to which the approval is limited; None for all that waits.
+
+    Raises:
+        MissingContent: the store has lost the bytes of a file.
+        UnknownHunk: one of the hunks is not there, or was decided.
+    """
+    choice = outcomes.choose(proposal, hunks)
+    changes = [change for change in proposal.files if undecided(change) and choice.touches(change)]
     if proposal.on_disk:
-        return _trees_of_disk(contents, proposal)
-    below = stacked_below(store, paths_of(proposal), int(proposal.id[1:]))
-    changes = [change for change in proposal.files if undecided(change)]
+        return _trees_of_disk(contents, changes)
+    try:
+        written = outcomes.approve(contents, filesystem, proposal, choice, {}).transitions
+        before: Pending = {}
+        after = {one.path: None if one.after is None else _leaf(contents, one.after) for one in written}
+    except StackedProposal:
+        below = stacked_below(store, paths_of(proposal), int(proposal.id[1:]))
+        files = tuple(
+            change.model_copy(update={"result": outcomes.written(contents, change, choice)}) for change in changes
+        )
+        before = _leaves(contents, below)
+        after = _leaves(contents, [*below, proposal.model_copy(update={"files": files})])
     return Trees(
-        after=_leaves(contents, [*below, proposal]),
-        before=_leaves(contents, below),
-        files=tuple(change.path for change in changes if change.result is not None),
+        after=after,
+        before=before,
+        files=tuple(change.path for change in changes if after.get(change.path, change.result) is not None),
         old_files=tuple(change.old_path or change.path for change in changes if change.base is not None),
     )
 
 
-def _trees_of_disk(contents: Contents, proposal: Proposal) -> Trees:
+def _trees_of_disk(contents: Contents, changes: Collection[FileChange]) -> Trees:
     """Of what is on disk already: nothing has to lie over it with the proposal, and the bases without."""
-    changes = [change for change in proposal.files if undecided(change)]
     before: dict[str, Leaf | None] = {change.path: None for change in changes}
     for change in changes:
         if change.base is not None:
-            before[change.old_path or change.path] = Leaf(contents.get(change.base), change.base.mode)
+            before[change.old_path or change.path] = _leaf(contents, change.base)
     return Trees(
         after={},
         before=before,
@@ -98,6 +117,10 @@ def stacked_below(store: ProposalStore, paths: Collection[str], number: int) -> 
                 found[its_number] = each
                 frontier.append((paths_of(each), its_number))
     return [found[its_number] for its_number in sorted(found)]
+
+
+def _leaf(contents: Contents, version: FileVersion) -> Leaf:
+    return Leaf(contents.get(version), version.mode)
 
 
 def _leaves(contents: Contents, proposals: Collection[Proposal]) -> dict[str, Leaf | None]:

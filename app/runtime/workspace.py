@@ -186,7 +186,7 @@ class Runtime:
 
         with self._making:
             if self._checks is None:
-                self._checks = CheckRunner(lambda: self.sandbox, self.workspace.root)
+                self._checks = CheckRunner(lambda: self.sandbox, self.workspace)
             return self._checks
 
     @property

@@ -160,7 +160,7 @@ class Decisions:
 
     async def _write(self, event: messages.Approve) -> "DecisionResult":
         words = event.words
-        if red := await self._checks.before_approval(event.proposal_id):
+        if red := await self._checks.before_approval(event):
             said = ", ".join(f"{one.name}: {one.words}" for one in red)
             hint = "" if any(one.red for one in red) else "; approve it again to write it all the same"
             raise NotSound(f"{event.proposal_id} was not written ({said}){hint}.")
@@ -199,7 +199,7 @@ class Decisions:
 
     def _circumstances(self, proposal_id: str) -> "Circumstances":
         """What the user has before them of a proposal, for the record."""
-        from app.proposals.facts import CheckFact, Circumstances
+        from app.proposals.facts import Circumstances
 
         state = self._review.state
         proposal = state.get(proposal_id)
@@ -209,10 +209,7 @@ class Decisions:
             through="app",
             unseen_lines=None if unseen is None else unseen.lines,
             unseen_files=() if unseen is None else unseen.paths,
-            checks=tuple(
-                CheckFact(name=one.name, state=one.state, words=one.words)
-                for one in (() if checked is None else checked.results)
-            ),
+            checks=() if checked is None else tuple(one.fact for one in checked.results),
         )
 
     async def _each(

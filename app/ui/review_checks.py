@@ -1,10 +1,12 @@
 """The checks behind the review: follows what waits, and shows there what they say."""
 
 from collections.abc import Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from app.config.settings import WORKSPACE_FILE
 from app.ui.means import Means
+from widgets.approval.messages import Approve
 from widgets.approval.review import Review
 
 if TYPE_CHECKING:
@@ -40,8 +42,13 @@ class ReviewChecks:
             from app.checks.following import Following
 
             self._following = Following(
-                self._runtime.checks, self._configured, self._runtime.service.trees, self._review.set_checks
+                self._runtime.checks,
+                self._configured,
+                self._runtime.service.trees,
+                lambda proposal: self._review.state.chosen.part(proposal).decided,
+                self._review.set_checks,
             )
+            self._means.work(self._follow_disk, group="checks", exclusive=True)
         if self._following is not None:
             self._following.follow(self._proposals, self._review.state.current)
         else:
@@ -57,9 +64,18 @@ class ReviewChecks:
         if self._following is None or not self._following.ask(proposal_id):
             self._review.say(f"There is nothing to run on {proposal_id} now.")
 
-    async def before_approval(self, proposal_id: str) -> "tuple[Result, ...]":
+    async def before_approval(self, event: Approve) -> "tuple[Result, ...]":
         """Run what is to be run before it is written; gives those that speak against it."""
-        return () if self._following is None else await self._following.before_approval(proposal_id)
+        if self._following is None:
+            return ()
+        return await self._following.before_approval(event.proposal_id, event.revision, event.hunks)
+
+    async def _follow_disk(self) -> None:
+        from app.checks.tree_changes import tree_changes
+
+        assert self._following is not None
+        async with aclosing(tree_changes(self._runtime.workspace)) as changes:
+            await self._following.follow_disk(changes)
 
     async def show_output(self, proposal_id: str) -> None:
         """Show what they printed."""

@@ -185,7 +185,8 @@ class ReviewSide(Column):
 
     @on(wishes.NotesChanged)
     def keep_notes(self, event: wishes.NotesChanged) -> None:
-        """What is begun survives a restart."""
+        """What is begun survives a restart; the checks follow which hunks are chosen."""
+        self._checks.follow()
         self._work(partial(self._notes.keep, event.proposal_id, event.notes), group="notes")
 
     @on(wishes.Stranded)

@@ -158,6 +158,8 @@ def walk(
     forbidden: Callable[[str], bool],
     ended: Callable[[], bool],
     closed: Callable[[], bool],
+    *,
+    folders: bool = False,
 ) -> Iterator[str]:
     """Paths of all files below a folder that no rule ignores, sorted.
 
@@ -168,6 +170,7 @@ def walk(
         forbidden: Says of a path whether it is off limits.
         ended: Asked at every entry; the walk ends where it is once it says so.
         closed: The same, with WorkspaceClosed.
+        folders: Give the folders in place of the files.
     """
     above = rules_in(root, under.rpartition("/")[0]) if under else rules_above(root)
     scan = _Scan(root, readable_link, forbidden, ended, closed)
@@ -176,9 +179,9 @@ def walk(
         for path, rules in stack[-1]:
             if ended():
                 return
-            if rules is None:
+            if (rules is not None) is folders:
                 yield path
-            else:
+            if rules is not None:
                 stack.append(scan.entries(path, rules))
                 break
         else:

@@ -184,6 +184,12 @@ class Workspace:
             case _:
                 return iter((start,))
 
+    def folders(self) -> Iterator[str]:
+        """All folders that no ignore rule leaves out, without the workspace itself; links are not followed."""
+        from app.workspace.ignore import walk
+
+        return walk(self.root, "", lambda link: False, self.forbidden, bool, self._closed.is_set, folders=True)
+
     def forbidden(self, relative: str) -> bool:
         """Whether the path is, or lies in, a place that is off limits."""
         places = (*self._off_limits, *self._of_the_kernel)

@@ -1,6 +1,7 @@
 """`signoff check` and `signoff checks suggest`, as scripts use them."""
 
 import argparse
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,11 @@ import pytest
 from app.checks.runner import CheckRunner
 from app.cli.checks import check, suggest
 from app.cli.decisions import approve
+from app.cli.looks import looked_at
 from app.cli.output import CommandError, Exit
 from app.proposals.errors import NotWaiting
 from app.runtime.workspace import Runtime, open_runtime
+from app.storage.record import RecordStore
 from app.workspace import trust
 
 PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
@@ -51,7 +54,7 @@ def runtime(root: Path) -> Iterator[Runtime]:
 
 
 def asked(*, only: tuple[str, ...] = (), as_json: bool = False) -> argparse.Namespace:
-    return argparse.Namespace(id="P1", only=list(only), json=as_json)
+    return argparse.Namespace(id="P1", hunks=None, only=list(only), json=as_json)
 
 
 @pytest.mark.layer
@@ -184,3 +187,43 @@ def test_a_defect_in_a_decision_is_not_taken_for_a_refusal(runtime: Runtime, mon
     monkeypatch.setattr(runtime.service, "approve", broken)
     with pytest.raises(ZeroDivisionError):
         approve(runtime, approving())
+
+
+TWO_HUNKS = "".join(f"line {number}\n" for number in range(20))
+
+
+@pytest.mark.layer
+def test_of_chosen_hunks_just_those_are_checked_and_the_record_says_on_which_tree(
+    root: Path, runtime: Runtime
+) -> None:
+    (root / ".signoff.toml").write_text(
+        """[[check]]\nname = "both"\nrun = "! grep -q 'Hi 2' b.txt || grep -q 'Hi 15' b.txt"\nwhen = "approve"\n"""
+    )
+    (root / "b.txt").write_text(TWO_HUNKS)
+    trust.trust(trust.configuration(runtime.workspace), runtime.sessions)
+    runtime.reload()
+    draft = runtime.service.draft("")
+    draft.write("b.txt", TWO_HUNKS.replace("line 2\n", "Hi 2\n").replace("line 15\n", "Hi 15\n"))
+    proposal = runtime.service.stage(draft, "Edit")
+
+    def named(hunks: str | None) -> argparse.Namespace:
+        return argparse.Namespace(ids=[proposal.id], hunks=hunks, force=False, unchecked=False, json=False)
+
+    looked_at(runtime, proposal.id)
+    with pytest.raises(CommandError, match="not written: both exit 1"):
+        approve(runtime, named("1"))
+    assert (root / "b.txt").read_text() == TWO_HUNKS
+    tree = asyncio.run(runtime.checks.read(runtime.service.trees(proposal.id))).after.id
+    assert approve(runtime, named(None)) == Exit.DONE
+    *_, entry = RecordStore(runtime.database, runtime.name).entries()
+    (fact,) = entry.circumstances.checks
+    assert (fact.name, fact.state, fact.tree, fact.stale) == ("both", "passed", tree, "")
+
+
+@pytest.mark.layer
+def test_a_check_can_be_run_on_some_hunks(runtime: Runtime, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = asked(only=("one",), as_json=True)
+    chosen.hunks = "1"
+    assert check(runtime, chosen) == Exit.DONE
+    (line,) = json.loads(capsys.readouterr().out)["checks"]
+    assert (line["state"], line["stale"], len(line["tree"])) == ("passed", "", 64)

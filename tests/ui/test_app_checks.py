@@ -186,3 +186,69 @@ async def test_what_is_run_on_approval_keeps_it_from_being_written_once(tmp_path
         await run.review()
         await run.pilot.press("y")
         await run.until(lambda: "'Hi '" in run.file, "the approval")
+
+
+TWO_HUNKS = "".join(f"line {number}\n" for number in range(20))
+
+
+async def stage_two_hunks(run: Running, server: WireServer) -> None:
+    edits = [{"old": f"line {number}\n", "new": f"Hi {number}\n"} for number in (2, 15)]
+    server.call("edit_file", {"path": "greet.py", "edits": edits})
+    server.say("Have a look.")
+    await run.say("change it")
+    await run.see("P1")
+
+
+@pytest.mark.layer
+async def test_a_hunk_taken_out_greys_the_result_and_the_check_runs_on_the_rest(
+    tmp_path: Path, server: WireServer
+) -> None:
+    root = prepared(tmp_path, script='! grep -q "Hi 15" "$@"')
+    (root / "greet.py").write_text(TWO_HUNKS)
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        await stage_two_hunks(run, server)
+        await run.see("greets ✗")
+        await run.review()
+        await run.pilot.press("right_square_bracket", "space")
+        await run.see("before hunk 2 was taken out")
+        await run.see("greets ✓")
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: "Hi 2" in run.file, "the approval")
+        assert "Hi 15" not in run.file
+        (entry,) = RecordStore(run.runtime.database, run.runtime.name).entries()
+        (fact,) = entry.circumstances.checks
+        assert (fact.state, fact.stale, len(fact.tree)) == ("passed", "", 64)
+
+
+@pytest.mark.layer
+async def test_what_runs_on_approval_runs_on_the_hunks_that_are_written(tmp_path: Path, server: WireServer) -> None:
+    root = prepared(tmp_path, TABLE + 'when = "approve"\n', '! grep -q "Hi 2" "$@" || grep -q "Hi 15" "$@"')
+    (root / "greet.py").write_text(TWO_HUNKS)
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        await stage_two_hunks(run, server)
+        await run.review()
+        await run.pilot.press("right_square_bracket", "space")
+        await run.review()
+        await run.pilot.press("y")
+        await run.see("P1 was not written (greets: exit 1")
+        assert run.file == TWO_HUNKS
+
+
+@pytest.mark.layer
+async def test_a_file_that_changes_on_disk_greys_the_result_until_it_was_run_again(
+    tmp_path: Path, server: WireServer
+) -> None:
+    root = prepared(tmp_path, TABLE + 'when = "asked"\n', "! grep -q broken other.py")
+    (root / "other.py").write_text("fine\n")
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        await stage(run, server)
+        await run.see("greets  R  run")
+        await run.review()
+        await run.pilot.press("R")
+        await run.until(lambda: run.runtime.checks._known, "the result with the proposal and without")
+        (root / "other.py").write_text("broken\n")
+        await run.see("before other.py changed")
+        (root / "other.py").write_text("fine\n")
+        await run.until(lambda: "before other.py changed" not in run.text, "the result that counts again")
+        await run.see("greets ✓")

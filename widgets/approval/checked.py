@@ -68,6 +68,11 @@ def _result(result: Result, key: KeyOf, *, brief: bool) -> Content:
         action = "approve" if result.when == "approve" else "run_checks"
         return Content.assemble((f"{result.name} ", QUIET), chip(key, action, "run", "$foreground 40%"))
     sign, colour = _SIGNS.get(result.state, ("✗", "$text-error" if result.red else "$text-warning"))
+    if result.stale:
+        said = Content.assemble((f"{result.name} {sign} ", QUIET)) + safe(
+            result.stale if brief else result.words, QUIET
+        )
+        return said if result.when == "staged" else said + "  " + chip(key, "run_checks", "run", "$foreground 40%")
     match result.state:
         case State.RUNNING:
             words = f"{result.seconds:.0f} s" if brief else f"{result.seconds:.0f} s  {result.progress}"

@@ -7,7 +7,8 @@ import pytest
 
 from app.checks.following import Following
 from app.checks.results import Checked, Outcome, Result, State
-from app.checks.runner import Tell
+from app.checks.runner import CheckedTrees, Tell
+from app.checks.workspace_tree import WorkspaceTree
 from app.config.settings import Check
 from app.proposals.models import FileChange, Op, Proposal, ProposalState
 from app.proposals.trees import Trees
@@ -24,7 +25,14 @@ PROPOSAL = Proposal(
 )
 
 
-def some_trees(proposal: str) -> Trees:
+READ = CheckedTrees(WorkspaceTree("c", "after"), WorkspaceTree("c", "before"))
+
+
+def everything(proposal: Proposal) -> None:
+    """The hunks that are chosen: all."""
+
+
+def some_trees(proposal: str, hunks: object = None) -> Trees:
     return Trees(after={}, before={}, files=("a.py",), old_files=("a.py",))
 
 
@@ -33,8 +41,13 @@ class Endless:
 
     def __init__(self) -> None:
         self.running = asyncio.Event()
+        self.results: dict[str, Result] = {}
 
-    def known(self, check: Check, trees: Trees) -> None: ...
+    def known(self, check: Check, trees: Trees, read: CheckedTrees) -> Result | None:
+        return self.results.get(check.name)
+
+    async def read(self, trees: Trees) -> CheckedTrees:
+        return READ
 
     async def why_not(self) -> str:
         return ""
@@ -55,14 +68,14 @@ async def runner() -> Any:
 
 @pytest.fixture
 async def following(runner: Any) -> Following:
-    return Following(runner, lambda: (CHECK,), some_trees, lambda checked: None)
+    return Following(runner, lambda: (CHECK,), some_trees, everything, lambda checked: None)
 
 
 async def test_a_check_that_the_user_ends_keeps_an_approval_from_being_written(
     runner: Any, following: Following
 ) -> None:
     following.follow([PROPOSAL], "P1")
-    approving = asyncio.create_task(following.before_approval("P1"))
+    approving = asyncio.create_task(following.before_approval("P1", 1, None))
     await runner.running.wait()
     assert following.ask("P1")
     assert [(result.name, result.state) for result in await approving] == [("tests", State.CANCELLED)]
@@ -73,7 +86,7 @@ async def test_an_approval_right_after_the_proposal_came_waits_for_its_checks(
     runner: Any, following: Following
 ) -> None:
     following.follow([PROPOSAL], "P1")
-    approving = asyncio.create_task(following.before_approval("P1"))
+    approving = asyncio.create_task(following.before_approval("P1", 1, None))
     await asyncio.wait(
         [approving, running := asyncio.create_task(runner.running.wait())], return_when="FIRST_COMPLETED"
     )
@@ -94,7 +107,8 @@ class Brief(Endless):
         return self._why_not
 
     async def run(self, check: Check, trees: Trees, tell: Tell) -> Result:
-        return Result(check.name, self._outcome.state, check.when, self._outcome)
+        self.results[check.name] = Result(check.name, self._outcome.state, check.when, self._outcome)
+        return self.results[check.name]
 
 
 class Failing(Brief):
@@ -104,7 +118,7 @@ class Failing(Brief):
         raise OSError("The disk is full.")
 
 
-def no_trees(proposal: str) -> Trees:
+def no_trees(proposal: str, hunks: object = None) -> Trees:
     raise StorageError("The database is damaged.")
 
 
@@ -121,18 +135,17 @@ async def test_a_check_that_cannot_be_run_keeps_an_approval_from_being_written_o
     runner: Any, trees: Any, words: str
 ) -> None:
     said: list[Checked] = []
-    following = Following(runner, lambda: (CHECK,), trees, said.append)
+    following = Following(runner, lambda: (CHECK,), trees, everything, said.append)
     following.follow([PROPOSAL], "P1")
-    (result,) = await following.before_approval("P1")
+    (result,) = await following.before_approval("P1", 1, None)
     assert (result.name, result.state, result.words) == ("tests", State.BROKEN, words)
-    assert await following.before_approval("P1") == ()
+    assert await following.before_approval("P1", 1, None) == ()
     await following.close()
     assert said[-1].why_not in ("", words)
 
 
 async def test_of_what_is_not_followed_there_is_nothing_to_run(runner: Any, following: Following) -> None:
     assert not following.ask("P1")
-    assert await following.before_approval("P1") == ()
     following.follow([PROPOSAL], "P1")
     assert not following.ask("P1"), "not before it is known which checks there are"
     await following.close()
@@ -143,14 +156,14 @@ async def test_where_no_check_is_about_a_proposal_nothing_is_said_of_it(checks: 
     looked: list[str] = []
     said: list[Checked] = []
 
-    def trees(proposal: str) -> Trees:
+    def trees(proposal: str, hunks: object = None) -> Trees:
         looked.append(proposal)
         return some_trees(proposal)
 
     runner: Any = Brief(Outcome(State.PASSED), "no layer")
-    following = Following(runner, lambda: checks, trees, said.append)
+    following = Following(runner, lambda: checks, trees, everything, said.append)
     following.follow([PROPOSAL], "P1")
-    assert await following.before_approval("P1") == ()
+    assert await following.before_approval("P1", 1, None) == ()
     await following.close()
     assert (said, looked) == ([], ["P1"] if checks else [])
 
@@ -158,10 +171,10 @@ async def test_where_no_check_is_about_a_proposal_nothing_is_said_of_it(checks: 
 async def test_an_approval_that_no_check_has_to_precede_begins_nothing() -> None:
     said: list[Checked] = []
     runner: Any = Brief(Outcome(State.PASSED))
-    following = Following(runner, lambda: (CHECK,), some_trees, said.append)
+    following = Following(runner, lambda: (CHECK,), some_trees, everything, said.append)
     following.follow([PROPOSAL], "P1")
-    assert await following.before_approval("P1") == ()
+    assert await following.before_approval("P1", 1, None) == ()
     before = len(said)
-    assert await following.before_approval("P1") == ()
+    assert await following.before_approval("P1", 1, None) == ()
     assert before and len(said) == before
     await following.close()

@@ -70,11 +70,8 @@ async def test_the_trees_of_a_draft_are_those_of_its_proposal(runtime: Runtime) 
     before = runtime.service.trees_of_draft(draft)
     proposal = runtime.service.stage(draft, "Edit")
     after = runtime.service.trees(proposal.id)
-    assert (before.key, sorted(before.files), sorted(before.old_files)) == (
-        after.key,
-        sorted(after.files),
-        sorted(after.old_files),
-    )
+    assert await runtime.checks.read(before) == await runtime.checks.read(after)
+    assert (sorted(before.files), sorted(before.old_files)) == (sorted(after.files), sorted(after.old_files))
 
 
 @pytest.mark.layer
@@ -157,7 +154,7 @@ async def test_a_check_is_nice_and_gets_no_key(runtime: Runtime, monkeypatch: py
 
 async def test_where_there_is_no_layer_nothing_runs_and_it_is_said_why(runtime: Runtime) -> None:
     sandbox = Sandbox(runtime.workspace, runtime.places.runs, own=(), modes=(SandboxMode.IN_PLACE,))
-    runner = CheckRunner(lambda: sandbox, runtime.workspace.root)
+    runner = CheckRunner(lambda: sandbox, runtime.workspace)
     assert "checks need a layer" in await runner.why_not()
     seen = runtime.workspace.root / "ran"
     check = Check(name="x", run=f"echo > {seen}")

@@ -14,7 +14,7 @@ from app.conversation.events import Decision
 from app.proposals.attribution import steps_to
 from app.proposals.disk.filesystem import PosixFilesystem
 from app.proposals.facts import CheckFact, Circumstances, LineComment
-from app.proposals.record import Entry, blob_id
+from app.proposals.record import LATEST, Entry, blob_id
 from app.proposals.service import ProposalService
 from app.sandbox.changes import IgnoredPath
 from app.storage.database import Database
@@ -238,7 +238,7 @@ def test_entries_of_an_earlier_version_stand_and_new_ones_follow_them(version: i
     put(bench, 1, old)
     bench.service.approve(bench.stage("b.txt", "b\n"))
     first, second = entries(bench)
-    assert (first.format, first.origin.host, first.circumstances.caller, second.format) == (version, "", None, 3)
+    assert (first.format, first.origin.host, first.circumstances.caller, second.format) == (version, "", None, 4)
     assert second.before == hashlib.sha256(old).hexdigest()
 
 
@@ -258,7 +258,7 @@ def test_what_a_command_has_written_besides_is_in_the_record_and_above_the_diff(
 def test_an_entry_of_a_later_version_is_told_from_a_broken_one(bench: Bench) -> None:
     bench.service.approve(bench.stage("a.txt", "a\n"))
     [entry] = entries(bench)
-    put(bench, 1, json.dumps(entry.model_dump(mode="json") | {"format": 4, "more": 1}).encode())
+    put(bench, 1, json.dumps(entry.model_dump(mode="json") | {"format": LATEST + 1, "more": 1}).encode())
     [broken] = RecordStore(bench.database, bench.name).verify().broken
     assert broken.number == 1 and "later version of signoff; update it" in broken.why
     put(bench, 1, json.dumps(entry.model_dump(mode="json") | {"more": 1}).encode())

@@ -1,0 +1,335 @@
+"""A result that is shown as current is that of the very bytes which the approval leaves."""
+
+import asyncio
+import errno
+import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.checks.following import Following
+from app.checks.results import Checked, Result, State
+from app.checks.tree_changes import tree_changes
+from app.config.settings import Check
+from app.proposals.errors import ChangedSinceSeen, StackedProposal, StaleProposal
+from app.proposals.models import HunkState, Proposal
+from app.runtime.workspace import Runtime, open_runtime
+from tests.examples import at_most
+from tests.waiting import until
+
+PRINT = "for each in a b c d; do echo == $each; cat $each 2>/dev/null; done; true"
+DISAGREE = "! grep -q 'changed 18' a && ! { grep -q changed a && grep -q broken b; }"
+LINES = [f"line {number}\n" for number in range(24)]
+HUNKS = (2, 10, 18)
+"""Lines that are edited: far enough apart to be hunks."""
+
+
+def git(root: Path, *arguments: str, **variables: str) -> str:
+    names = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org"}
+    names |= {"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org"}
+    command = ["git", "-c", "core.autocrlf=false", *arguments]
+    return subprocess.run(
+        command, cwd=root, env=os.environ | names | variables, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def git_tree(root: Path) -> str:
+    """What git calls all that is there and not ignored."""
+    with TemporaryDirectory() as folder:
+        index = f"{folder}/index"
+        git(root, "read-tree", "HEAD", GIT_INDEX_FILE=index)
+        git(root, "add", "--all", GIT_INDEX_FILE=index)
+        return git(root, "write-tree", GIT_INDEX_FILE=index)
+
+
+def edited(*lines: int, word: str = "changed") -> str:
+    return "".join(f"{word} {number}\n" if number in lines else line for number, line in enumerate(LINES))
+
+
+@dataclass
+class Site:
+    """A workspace whose proposals are followed as the review does it."""
+
+    runtime: Runtime
+    checks: tuple[Check, ...]
+    chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    shown: str = ""
+    last: dict[str, Checked] = field(default_factory=dict)
+    touched: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.following = Following(
+            self.runtime.checks,
+            lambda: self.checks,
+            self.runtime.service.trees,
+            lambda proposal: self.chosen.get(proposal.id),
+            lambda checked: self.last.__setitem__(checked.proposal, checked),
+        )
+        self._disk = asyncio.create_task(self.following.follow_disk(self._changes()))
+
+    @property
+    def root(self) -> Path:
+        return self.runtime.workspace.root
+
+    def stage(self, **texts: str) -> Proposal:
+        draft = self.runtime.service.draft("")
+        for path, text in texts.items():
+            draft.write(path, text)
+        return self.runtime.service.stage(draft, "Edit")
+
+    def choose(self, proposal: Proposal, *numbers: int) -> tuple[str, ...]:
+        """Leave in those hunks alone."""
+        ids = tuple(hunk.id for hunk in proposal.hunks if hunk.number in numbers)
+        self.chosen[proposal.id] = ids
+        self.follow()
+        return ids
+
+    def follow(self) -> None:
+        self.following.follow(self.runtime.service.waiting(), self.shown)
+
+    async def look(self) -> None:
+        """What the app does once the disk has changed."""
+        self.runtime.service.refresh()
+        self.follow()
+        self.touched.set()
+        await until(lambda: not self.touched.is_set())
+        await self.calm()
+
+    async def calm(self) -> None:
+        await until(lambda: not self.following._tasks)
+
+    async def _changes(self) -> AsyncIterator[None]:
+        yield
+        while True:
+            await self.touched.wait()
+            yield
+            self.touched.clear()
+
+    def result(self, proposal: str, name: str = "x") -> Result:
+        return next(one for one in self.last[proposal].results if one.name == name)
+
+    async def close(self) -> None:
+        self._disk.cancel()
+        await asyncio.wait({self._disk})
+        await self.following.close()
+
+
+@contextmanager
+def opened(folder: Path, *, in_git: bool) -> Iterator[Runtime]:
+    root = folder / "ws"
+    root.mkdir()
+    for name in "abc":
+        (root / name).write_text("".join(LINES))
+    if in_git:
+        git(root, "init", "--quiet")
+        git(root, "add", "--all")
+        git(root, "commit", "--quiet", "--message", "first")
+    runtime = open_runtime(root, {}, {})
+    try:
+        yield runtime
+    finally:
+        runtime.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+@pytest.fixture
+async def site(home: Path) -> AsyncIterator[Site]:
+    with opened(home, in_git=True) as runtime:
+        site = Site(runtime, (Check(name="x", run=PRINT),))
+        yield site
+        await site.close()
+
+
+@pytest.mark.layer
+async def test_with_a_hunk_taken_out_the_result_is_outdated_and_the_check_runs_on_the_rest(site: Site) -> None:
+    proposal = site.stage(a=edited(*HUNKS))
+    site.shown = proposal.id
+    site.follow()
+    await until(lambda: site.last and site.result("P1").is_current)
+    whole = site.result("P1")
+    chosen = site.choose(proposal, 1, 2)
+    grey = site.result("P1")
+    assert (grey.stale, grey.outcome) == ("before hunk 3 was taken out", whole.outcome)
+    await until(lambda: site.result("P1").is_current)
+    now = site.result("P1")
+    site.runtime.service.approve("P1", chosen)
+    assert now.outcome is not None and now.tree is not None and whole.tree is not None
+    assert "changed 10" in now.outcome.output and "changed 18" not in now.outcome.output
+    assert now.tree.id == git_tree(site.root) != whole.tree.id
+
+
+@pytest.mark.layer
+async def test_a_file_that_changes_elsewhere_outdates_the_result_and_names_itself(site: Site) -> None:
+    proposal = site.stage(a=edited(2))
+    site.shown = proposal.id
+    site.checks = (Check(name="x", run="grep -q broken b && exit 1 || true", when="asked"),)
+    site.follow()
+    await until(lambda: site.last)
+    site.following.ask("P1")
+    await until(lambda: site.result("P1").is_current)
+    changes = tree_changes(site.runtime.workspace)
+    watch = asyncio.create_task(site.following.follow_disk(changes))
+    await asyncio.sleep(0.3)
+    (site.root / "b").write_text("broken\n")
+    await until(lambda: site.result("P1").stale)
+    assert site.result("P1").stale == "before b changed"
+    assert site.result("P1").state is State.PASSED
+    (site.root / "b").write_text("".join(LINES))
+    await until(lambda: site.result("P1").is_current)
+    git(site.root, "commit", "--quiet", "--allow-empty", "--message", "second")
+    await until(lambda: site.result("P1").stale)
+    assert site.result("P1").stale.startswith("before HEAD moved to ")
+    watch.cancel()
+    await asyncio.wait({watch})
+
+
+async def test_where_no_more_folders_can_be_watched_it_is_looked_time_and_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(paths: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr("app.workspace.watching.watch_on", no_room)
+    monkeypatch.setattr("app.checks.tree_changes._LOOK_SECONDS", 0.01)
+    with opened(home, in_git=True) as runtime:
+        changes = tree_changes(runtime.workspace)
+        for _ in range(3):
+            await anext(changes)
+        await changes.aclose()
+
+
+@pytest.mark.layer
+async def test_what_runs_on_approval_runs_on_what_is_written_and_on_the_disk_as_it_is_then(site: Site) -> None:
+    site.checks = (Check(name="x", run=DISAGREE, when="approve"),)
+    proposal = site.stage(a=edited(*HUNKS))
+    site.shown = proposal.id
+    site.follow()
+    (red,) = await site.following.before_approval("P1", 1, None)
+    assert red.red
+    chosen = site.choose(proposal, 1, 2)
+    assert await site.following.before_approval("P1", 1, chosen) == ()
+    assert site.result("P1").is_current
+    # Of what was seen to pass, nothing is remembered over a change on disk that no event has told of yet.
+    (site.root / "b").write_text("broken\n")
+    (red,) = await site.following.before_approval("P1", 1, chosen)
+    assert red.red
+
+
+@pytest.mark.layer
+async def test_files_that_change_while_it_runs_keep_an_approval_from_being_written(site: Site) -> None:
+    (site.root.parent / "outside").mkdir()
+    counter = site.root / "b"
+    site.checks = (Check(name="x", run=f"sleep 0.2; cat {counter}", when="approve"),)
+    proposal = site.stage(a=edited(2))
+    site.shown = proposal.id
+    site.follow()
+    approving = asyncio.create_task(site.following.before_approval("P1", 1, None))
+    number = 0
+    while not approving.done():
+        counter.write_text(f"{(number := number + 1)}\n")
+        await asyncio.sleep(0.05)
+    (late,) = await approving
+    assert not late.is_current and late.stale == "before b changed"
+
+
+@pytest.mark.layer
+async def test_an_approval_of_what_is_not_shown_is_checked_too(site: Site) -> None:
+    site.checks = (Check(name="x", run="! grep -q changed a", when="approve"),)
+    site.stage(a=edited(2))
+    site.follow()
+    (red,) = await site.following.before_approval("P1", 1, None)
+    assert red.red
+
+
+operations = st.one_of(
+    st.tuples(st.just("choose"), st.sets(st.integers(1, 3), min_size=1)),
+    st.tuples(st.just("disk"), st.sampled_from("abcd"), st.sampled_from((6, 14, 22))),
+    st.tuples(st.just("approve"), st.sampled_from(("P1", "P2", "P3"))),
+    st.tuples(st.just("deny"), st.sampled_from(("P1", "P2", "P3"))),
+)
+
+
+@pytest.mark.layer
+@settings(deadline=None, max_examples=at_most(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    in_git=st.booleans(),
+    edits=st.lists(
+        st.tuples(st.sampled_from("abcd"), st.sets(st.sampled_from(HUNKS), min_size=1)), min_size=3, max_size=3
+    ),
+    shown=st.sampled_from(("P1", "P2", "P3")),
+    steps=st.lists(operations, max_size=3),
+)
+def test_what_is_shown_as_current_is_the_result_on_what_the_approval_leaves(
+    home: Path,
+    in_git: bool,
+    edits: list[tuple[str, set[int]]],
+    shown: str,
+    steps: list[tuple[str, str | set[int]]],
+) -> None:
+    async def go(folder: Path) -> None:
+        with opened(folder, in_git=in_git) as runtime:
+            site = Site(runtime, (Check(name="x", run=PRINT),), shown=shown)
+            for number, (path, lines) in enumerate(edits, 1):
+                draft = runtime.service.draft("")
+                text = (draft.read(path).content or "".join(LINES).encode()).decode()
+                for line in lines:
+                    text = text.replace(f"line {line}\n", f"P{number} {line}\n").replace(
+                        f" {line}\n", f" {line}\nmore of P{number}\n"
+                    )
+                site.stage(**{path: text})
+            site.follow()
+            await site.calm()
+            for step in steps:
+                await carry_out(site, *step)
+            proposal = runtime.service.get(shown)
+            if proposal.state.waiting and shown in site.last and site.result(shown).is_current:
+                check_by_hand(site, proposal, in_git=in_git)
+            await site.close()
+
+    with TemporaryDirectory(dir=home) as folder:
+        asyncio.run(go(Path(folder)))
+
+
+async def carry_out(site: Site, kind: str, what: str | set[int], line: int = 0) -> None:
+    service = site.runtime.service
+    match kind:
+        case "choose":
+            assert isinstance(what, set)
+            proposal = service.get(site.shown)
+            if any(hunk.number in what and hunk.state is HunkState.PENDING for hunk in proposal.hunks):
+                site.choose(proposal, *what)
+        case "disk":
+            path = site.root / str(what)
+            old = path.read_text() if path.exists() else ""
+            path.write_text(old.replace(f"line {line}\n", f"disk {line}\n") or "new\n")
+        case _ if what != site.shown and service.get(str(what)).state.waiting:
+            with suppress(StackedProposal, StaleProposal, ChangedSinceSeen):
+                (service.approve if kind == "approve" else service.deny)(str(what))
+    await site.look()
+
+
+def check_by_hand(site: Site, proposal: Proposal, *, in_git: bool) -> None:
+    """Approve what is chosen, and run the command on what that leaves."""
+    result = site.result(proposal.id)
+    try:
+        site.runtime.service.approve(proposal.id, site.chosen.get(proposal.id), proposal.revision)
+    except StackedProposal:
+        # It lies on top of what it builds on; no approval leaves just that.
+        return
+    by_hand = subprocess.run(["/bin/sh", "-c", PRINT], cwd=site.root, capture_output=True, text=True, check=True)
+    assert result.outcome is not None and result.tree is not None
+    assert result.outcome.output.strip() == by_hand.stdout.strip()
+    if in_git:
+        assert result.tree.id == git_tree(site.root)
