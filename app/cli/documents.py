@@ -191,12 +191,24 @@ class HunkLine(Document):
     added: list[str]
 
 
+class ConflictLine(Document):
+    """A place that the proposal changes, and that is another on disk or in an older proposal; 60 lines at most."""
+
+    line: int
+    """In the file as it is there now, from 1."""
+    base: list[str]
+    disk: list[str]
+    proposed: list[str]
+
+
 class FileDetail(FileRemarks):
     """A file with its hunks."""
 
     reasons: list[str]
     """Why it deserves eyes, or is shown last, as sentences: removed tests, new calls that run code, a lock file."""
     hunks: list[HunkLine]
+    conflicts: list[ConflictLine]
+    """Of a stale proposal: the places where the file has changed, and the proposal changes it too."""
 
 
 class ProposalDetail(Document):
@@ -522,7 +534,20 @@ class DoctorDocument(Document):
 def _file_detail(diff: FileDiff) -> FileDetail:
     remarks = FileRemarks.of(diff.change).model_dump()
     reasons = [reason_line(reason, diff.change) for reason in diff.reasons]
-    return FileDetail(**remarks, reasons=reasons, hunks=[_hunk_line(hunk, diff) for hunk in diff.change.hunks])
+    return FileDetail(
+        **remarks,
+        reasons=reasons,
+        hunks=[_hunk_line(hunk, diff) for hunk in diff.change.hunks],
+        conflicts=[
+            ConflictLine(
+                line=conflict.line,
+                base=[_printable(line) for line in conflict.base],
+                disk=[_printable(line) for line in conflict.disk],
+                proposed=[_printable(line) for line in conflict.proposed],
+            )
+            for conflict in diff.change.conflicts
+        ],
+    )
 
 
 def _hunk_line(hunk: Hunk, diff: FileDiff) -> HunkLine:

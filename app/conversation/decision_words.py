@@ -9,6 +9,8 @@ from app.proposals.facts import FileStat, HunkFact, LineComment
 def decision_facts(decided: ProposalDecided) -> str:
     """The facts of a decision, for a system message: which proposal, files and hunks, and what is on disk now."""
     lines = [_headline(decided)]
+    if decided.stale:
+        lines.append(decided.stale)
     lines += hunk_lines(decided.hunks, on_disk=decided.on_disk)
     if decided.still_pending and decided.decision is not Decision.EDITED:
         lines.append(f"The other hunks of {decided.proposal} still await the user's decision.")

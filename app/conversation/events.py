@@ -266,6 +266,8 @@ class ProposalDecided(EventBase):
     """What the user attached to these words."""
     still_pending: bool = False
     """Some hunks of the proposal still await a decision."""
+    stale: str = ""
+    """Why it could not be approved, with what its files held, where a stale proposal was denied."""
     denied_in_part: bool = False
     """Nothing of the proposal waits any more: some of it was approved, the rest denied, maybe one after the other."""
     on_disk: bool = False

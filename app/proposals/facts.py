@@ -116,4 +116,6 @@ class LastDecision(Value):
     comments: tuple[LineComment, ...] = ()
     images: tuple[Image, ...] = ()
     """What the user attached to these words."""
+    stale: str = ""
+    """Why it could not be approved, with what its files held, where a stale one was denied; for the model."""
     circumstances: Circumstances = UNKNOWN

@@ -280,6 +280,7 @@ class Proposal(Value):
         comments: Sequence[LineComment] = (),
         circumstances: Circumstances = UNKNOWN,
         images: Sequence[Image] = (),
+        stale: str = "",
     ) -> "Proposal":
         """The proposal with what the user has done with it; the arguments are those of `LastDecision`."""
         last = LastDecision(
@@ -290,6 +291,7 @@ class Proposal(Value):
             feedback=feedback,
             comments=tuple(comments),
             images=tuple(images),
+            stale=stale,
             circumstances=circumstances,
         )
         return self.model_copy(update={"last": last})

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from app.proposals.disk.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.disk.journal import effective
-from app.proposals.errors import ChangedSinceSeen
+from app.proposals.errors import ChangedSinceSeen, ProposalError
 from app.proposals.facts import UNKNOWN, Circumstances, HunkFact, LineComment
 from app.proposals.locked import LockedProposals
-from app.proposals.models import FileDiff, Proposal, ProposalState
+from app.proposals.models import FileDiff, FileVersion, Proposal, ProposalState
 from app.proposals.origin import Origin, OriginKind
 from app.proposals.overlay import Contents, Overlay, undecided
 from app.proposals.stack_cache import StackCache
@@ -29,6 +29,7 @@ from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
     from app.images.image import Image
+    from app.proposals.conflicts import ConflictSide, FileConflict, UnsavedText
     from app.proposals.draft import Draft
     from app.proposals.reports import DecisionResult
     from app.proposals.splitting import Lines, Part
@@ -209,17 +210,72 @@ class ProposalService:
         with self._proposals.writing():
             return stage(self._proposals, self._stacks, draft, summary=summary, without=without, on_disk=on_disk)
 
-    def replace_result(self, proposal_id: str, path: str, text: str) -> Proposal:
+    def replace_result(self, proposal_id: str, path: str, text: str, revision: int | None = None) -> Proposal:
         """Put the user's text in the place of what a waiting proposal would write to a file.
 
+        Args:
+            proposal_id: A waiting one.
+            path: The file in it.
+            text: All of it.
+            revision: The one that the text was made of; None for the one that is stored.
+
         Raises:
+            StaleProposal: the files have moved on in a way that can't be merged.
+            ChangedSinceSeen: it was re-based since; the text would take back what is new in the file.
             EditRejected: the file is not text, is not in the proposal, or nothing is left of the change.
         """
         from app.proposals.editing import with_text
 
         with self._proposals.writing():
-            proposal = self._proposals.fresh(self._proposals.waiting(proposal_id))
+            proposal = self._as_seen(proposal_id, revision, "edit")
             proposal = with_text(self._contents, proposal, path, text)
+            self._proposals.save(proposal)
+            self._proposals.restack(paths_of(proposal))
+            return self.get(proposal.id)
+
+    def conflict(self, proposal_id: str, path: str = "", unsaved: "UnsavedText | None" = None) -> "FileConflict":
+        """A file of a stale proposal that does not fit what is there now.
+
+        Args:
+            proposal_id: A waiting one.
+            path: The file to prefer, if it is among them.
+            unsaved: The user's text for that file, to be merged with what is there now, whether it fits or not.
+
+        Raises:
+            ChangedSinceSeen: all of it fits.
+            EditRejected: it is nothing that can be resolved by hand; the message says why.
+        """
+        from app.proposals.conflicts import open_conflict
+
+        with self._proposals.writing():
+            overlay = self._proposals.below(self._proposals.waiting(proposal_id))
+            return open_conflict(overlay, self._proposals.waiting(proposal_id), path, unsaved)
+
+    def resolve(
+        self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
+    ) -> Proposal:
+        """Put the user's answer to a conflict in the place of what a waiting proposal would make of a file.
+
+        The file is based on what is there now from then on; the others are re-based as ever.
+
+        Args:
+            proposal_id: A waiting one.
+            path: The file in it.
+            answer: Its whole text, or the side that is taken as a whole.
+            seen: What was there when the user was shown the conflict (`FileConflict.disk`).
+
+        Returns:
+            The proposal: pending again, or stale if other files of it are in conflict.
+
+        Raises:
+            ChangedSinceSeen: something else is there now.
+            EditRejected: the text can't be written as that file is, or nothing is left of the proposal.
+        """
+        from app.proposals.conflicts import resolved
+
+        with self._proposals.writing():
+            overlay = self._proposals.below(self._proposals.waiting(proposal_id))
+            proposal = resolved(overlay, self._proposals.waiting(proposal_id), path, answer, seen)
             self._proposals.save(proposal)
             self._proposals.restack(paths_of(proposal))
             return self.get(proposal.id)
@@ -409,6 +465,17 @@ class ProposalService:
             raise ChangedSinceSeen(f"{proposal.id} has changed since it was shown; look at it again, then {verb}.")
         return proposal
 
+    def _stale_words(self, proposal: Proposal) -> str:
+        """Why a stale proposal could not be approved, for the model; what can't be read is left out."""
+        if proposal.state is not ProposalState.STALE or proposal.on_disk:
+            return ""
+        from app.proposals.conflicts import stale_words
+
+        try:
+            return stale_words(self._proposals.below(proposal), proposal)
+        except (OSError, ProposalError):
+            return f"{proposal.id} was stale and could not be approved: {proposal.reason}."
+
     def _deny(
         self,
         proposal: Proposal,
@@ -434,7 +501,8 @@ class ProposalService:
         after = advance(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
         said = "\n".join(filter(None, (proposal.feedback, feedback)))
         after = after.model_copy(update={"feedback": said})
-        after = after.decided("denied", outcome.files, choice.part, feedback, comments, circumstances, images)
+        stale = self._stale_words(proposal)
+        after = after.decided("denied", outcome.files, choice.part, feedback, comments, circumstances, images, stale)
         if outcome.transitions:
             self._proposals.carry_out("apply", proposal, after, outcome.transitions)
         else:

@@ -183,6 +183,23 @@ def test_a_proposal_of_which_a_hunk_was_denied_is_not_listed_as_applied(signoff:
     assert (workspace / "notes.txt").read_text() == "one\ntwo\nTHREE\n"
 
 
+def test_a_stale_proposal_shows_its_conflict_before_the_patch(signoff: Run, workspace: Path) -> None:
+    signoff("stage", stdin=PATCH)
+    (workspace / "notes.txt").write_text("uno\ntwo\nthree\n")
+    shown = signoff("show", "P1").stdout
+    assert shown.startswith(
+        "# P1 is stale: notes.txt changed at line 1, where the proposal changes it too\n"
+        "# notes.txt, line 1:\n"
+        "# <<<<<<< on disk now\n# uno\n# ||||||| before\n# one\n# =======\n# ONE\n# >>>>>>> proposed\n"
+        "diff --git "
+    )
+    (file,) = document(signoff("show", "P1", "--json"))["files"]
+    assert file["conflicts"] == [{"line": 1, "base": ["one"], "disk": ["uno"], "proposed": ["ONE"]}]
+    (workspace / "notes.txt").write_text("one\ntwo\nthree\n")
+    assert signoff("show", "P1").stdout.startswith("diff --git ")
+    assert document(signoff("show", "P1", "--json"))["files"][0]["conflicts"] == []
+
+
 def test_content_that_was_changed_in_the_store_is_never_written(
     signoff: Run, workspace: Path, tmp_path: Path
 ) -> None:

@@ -116,6 +116,14 @@ class Deciding:
         self._post(messages.Deny(proposal.id, None, words, _shown(proposal)))
         self._changed()
 
+    def deny_stale(self, proposal: Proposal) -> None:
+        """Deny a stale proposal without a word; the model goes on with the reason that it is stale for."""
+        self._say("")
+        self._on_its_way[proposal.id] = proposal
+        self._state.last_decided = proposal.id
+        self._post(replace(self._denial(proposal), go_on=True))
+        self._changed()
+
     def _approval(self, proposal: Proposal, *, go_on: bool = False) -> messages.Approve:
         hunks = self._state.chosen.part(proposal).decided
         words = self._take_words(proposal.id, hunks)

@@ -13,7 +13,7 @@ from app.tools.contract import ConfirmationAnswer, Span
 from widgets.approval import messages
 from widgets.approval.asking_keys import AskingKeys
 from widgets.approval.offered import CHECKS, DECIDES, SHAPES
-from widgets.approval.verdicts import approve, approve_all, deny, deny_all, deny_in_words
+from widgets.approval.verdicts import approve, approve_all, can_be_asked_anew, deny, deny_all, deny_in_words
 from widgets.approval.wording import ACTION
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.messages import ComparisonWanted, HunkClicked
@@ -351,7 +351,10 @@ class Review(AskingKeys):
         if proposal is None or not proposal.state.waiting:
             self.writing.end(key)
         elif not self.state.unsaid.words(proposal):
-            self.say("Nothing was written, so nothing was sent.")
+            if not can_be_asked_anew(proposal):
+                self.say("Nothing was written, so nothing was sent.")
+            elif not self.deciding.is_busy(proposal):
+                self.deciding.deny_stale(proposal)
         elif not self.deciding.is_busy(proposal):
             self.deciding.act(deny_in_words(self.state, proposal))
 

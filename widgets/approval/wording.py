@@ -206,7 +206,9 @@ def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
     verb = verbs(proposal)
     deny = ("deny", f"{verb.deny}{_with_words(state, proposal, None)}", "$error")
     if not can_be_approved(proposal):
-        return Content() if proposal.on_disk else _chips(key, deny, ("request_changes", _ANEW, "$primary"))
+        if proposal.on_disk:
+            return Content()
+        return _chips(key, ("edit", "resolve", "$success"), deny, ("request_changes", _ANEW, "$primary"))
     request = ("request_changes", verb.request, "$primary")
     toggle = ("toggle_hunk", "hunk in/out", "$foreground 40%")
     if part.empty:
