@@ -126,6 +126,16 @@ class OriginLine(Document):
         return cls(**origin.model_dump())
 
 
+class LeftOutLine(Document):
+    """Hunks that a proposal does not ask for."""
+
+    hunks: int
+    why: Literal["signed", "waiting", "there"]
+    """They were approved before; they wait in another proposal; the workspace has them already."""
+    proposals: list[str]
+    """In which they were approved, or wait."""
+
+
 class ProposalLine(Document):
     """`signoff proposals --json`: a list of these."""
 
@@ -141,6 +151,8 @@ class ProposalLine(Document):
     revision: int
     """Grows whenever what an approval would write has changed."""
     files: list[FileRemarks]
+    left_out: list[LeftOutLine]
+    """Hunks of what it was made of that it does not ask for."""
 
     @classmethod
     def of(cls, proposal: Proposal) -> "ProposalLine":
@@ -154,6 +166,7 @@ class ProposalLine(Document):
             created=proposal.created,
             revision=proposal.revision,
             files=[FileRemarks.of(change) for change in proposal.files],
+            left_out=[LeftOutLine(**one.model_dump()) for one in proposal.left_out],
         )
 
 

@@ -317,6 +317,7 @@ def _add_staging(commands: Any) -> None:
         type=_text,
         help="a commit, a branch, a range, the address of a pull request, or a remote and a reference of it",
     )
+    stage.add_argument("--all", action="store_true", help="also what you have signed before, by the record")
     push = _proposal(commands, "push", "Put a proposal on a git reference that another machine can stage.")
     push.add_argument("remote", nargs="?", metavar="REMOTE", type=_text, help="a remote or an address")
     push.add_argument("--as", dest="name", metavar="NAME", type=_name, help="as refs/signoff/NAME, not by its id")

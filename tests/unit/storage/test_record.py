@@ -14,7 +14,7 @@ from app.conversation.events import Decision
 from app.proposals.attribution import steps_to
 from app.proposals.disk.filesystem import PosixFilesystem
 from app.proposals.facts import CheckFact, Circumstances, LineComment
-from app.proposals.record import Entry, blob_id
+from app.proposals.record import LATEST, Entry, blob_id
 from app.proposals.service import ProposalService
 from app.sandbox.changes import IgnoredPath
 from app.storage.database import Database
@@ -214,10 +214,13 @@ def test_a_decision_that_was_taken_back_led_to_nothing(bench: Bench) -> None:
 
 
 def as_earlier_versions_wrote_it(entry: Entry, version: int) -> bytes:
-    """The bytes of an entry of format 1, which had no host, or 2, which had neither caller nor ignored files."""
+    """The bytes of an entry of format 1, which had no host, 2, no caller and ignored files, or 3, no modes."""
     values = entry.model_dump(mode="json") | {"format": version}
-    del values["circumstances"]["caller"]
-    del values["ignored"]
+    for file in values["files"]:
+        del file["base_mode"], file["result_mode"]
+    if version < 3:
+        del values["circumstances"]["caller"]
+        del values["ignored"]
     if version == 1:
         del values["origin"]["host"]
     return json.dumps(values, separators=(",", ":")).encode()
@@ -230,7 +233,7 @@ def put(bench: Bench, number: int, body: bytes) -> None:
         connection.execute("UPDATE record_ends SET sha256 = ? WHERE workspace = ? AND number = ?", link)
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_entries_of_an_earlier_version_stand_and_new_ones_follow_them(version: int, bench: Bench) -> None:
     bench.service.approve(bench.stage("a.txt", "a\n"))
     [entry] = entries(bench)
@@ -238,7 +241,7 @@ def test_entries_of_an_earlier_version_stand_and_new_ones_follow_them(version: i
     put(bench, 1, old)
     bench.service.approve(bench.stage("b.txt", "b\n"))
     first, second = entries(bench)
-    assert (first.format, first.origin.host, first.circumstances.caller, second.format) == (version, "", None, 3)
+    assert (first.format, first.origin.host, first.circumstances.caller, second.format) == (version, "", None, LATEST)
     assert second.before == hashlib.sha256(old).hexdigest()
 
 
@@ -258,7 +261,7 @@ def test_what_a_command_has_written_besides_is_in_the_record_and_above_the_diff(
 def test_an_entry_of_a_later_version_is_told_from_a_broken_one(bench: Bench) -> None:
     bench.service.approve(bench.stage("a.txt", "a\n"))
     [entry] = entries(bench)
-    put(bench, 1, json.dumps(entry.model_dump(mode="json") | {"format": 4, "more": 1}).encode())
+    put(bench, 1, json.dumps(entry.model_dump(mode="json") | {"format": LATEST + 1, "more": 1}).encode())
     [broken] = RecordStore(bench.database, bench.name).verify().broken
     assert broken.number == 1 and "later version of signoff; update it" in broken.why
     put(bench, 1, json.dumps(entry.model_dump(mode="json") | {"more": 1}).encode())
