@@ -498,8 +498,12 @@ class DoctorDocument(Document):
     """`signoff doctor --json`."""
 
     endpoint: str
+    """Empty where none was checked."""
     model: str
     ok: bool
+    """Whether the endpoint can be used."""
+    error: str | None = None
+    """Why the endpoint was not checked, and how to name one."""
     checks: list[CheckLine]
 
 

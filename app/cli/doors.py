@@ -119,6 +119,16 @@ def _options(runtime: Runtime, agent: Agent) -> HookOptions:
     return HookOptions()
 
 
+def hooks_of(runtime: Runtime, agent: Agent) -> dict[str, str]:
+    """The settings of an agent that hook signoff in, by their name, each with its command."""
+    found: dict[str, str] = {}
+    for name, path in agent.places(runtime.workspace.root):
+        with suppress(OSError, ValueError):
+            if how := installed(agent, read_file(path.resolve(), _LARGEST)[0].decode()):
+                found[name] = how.command
+    return found
+
+
 def _line(runtime: Runtime, agent: Agent, version: str) -> DoorLine:
     root = runtime.workspace.root
     hooked: dict[str, str] = {}

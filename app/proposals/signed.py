@@ -133,6 +133,11 @@ def carried(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[bytes]:
     for change in diff(git, onto):
         own[change.new_start : change.new_end] = [True] * change.added
 
+    def is_overwritten(change: LineChange, theirs: LineChanges) -> bool:
+        """Whether what unsigned changes have made of signed lines is all replaced, and no line of git's was there."""
+        within = any(each.old_start <= change.old_start and change.old_end <= each.old_end for each in theirs)
+        return within and all(own[change.new_start : change.new_end])
+
     def resolved(region: _Region) -> Lines:
         if not region.our_part or region.ours == region.theirs:
             return region.theirs
@@ -141,12 +146,17 @@ def carried(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[bytes]:
         if not region.base:
             # Each has only put lines in.
             return [*region.ours, *region.theirs]
-        covered = all(
-            any(theirs.old_start <= ours.old_start and ours.old_end <= theirs.old_end for theirs in region.their_part)
-            and all(own[ours.new_start : ours.new_end])
-            for ours in region.our_part
-        )
-        return region.theirs if covered else region.ours
+        if not all(is_overwritten(change, region.their_part) for change in region.our_part if change.added):
+            return region.ours
+        unsigned = {at for change in region.our_part for at in range(change.old_start, change.old_end)}
+        found: list[bytes] = []
+        at = region.start
+        for change in region.their_part:
+            found += [base[line] for line in range(at, change.old_start) if line not in unsigned]
+            found += signed[change.new_start : change.new_end]
+            at = change.old_end
+        end = region.start + len(region.base)
+        return [*found, *(base[line] for line in range(at, end) if line not in unsigned)]
 
     return _combined(base, onto, signed, resolved)
 
@@ -244,7 +254,7 @@ def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, conn
         signed: The same with all that was signed.
         there: What there is.
         connected: Whether an approval began or ended with what git has. If none did, the older ones may have been
-            committed and changed since: then a signed hunk of which nothing is there any more is none.
+            committed and changed since: then signed lines that neither has are none.
     """
     if there == git:
         return git
@@ -258,12 +268,13 @@ def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, conn
     def resolved(region: _Region) -> Lines:
         if not region.our_part or not region.their_part:
             return region.base
-        gone = not connected and all(
-            any(ours.old_start <= line < ours.old_end for ours in region.our_part)
-            for theirs in region.their_part
-            for line in range(theirs.old_start, theirs.old_end)
-        )
-        return region.theirs if gone or region.ours == region.theirs else region.base
+        if region.ours == region.theirs:
+            return region.theirs
+        if connected:
+            return region.base
+        added = {at for theirs in region.their_part for at in range(theirs.old_start, theirs.old_end)}
+        gone = {at for ours in region.our_part for at in range(ours.old_start, ours.old_end)}
+        return [line for at, line in enumerate(region.base, region.start) if at not in added & gone]
 
     lines = _combined(_lines(signed), _lines(there), _lines(git), resolved)
     return Leaf(b"".join(lines), _mode_like(there, signed))
@@ -273,6 +284,8 @@ def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, conn
 class _Region:
     """Lines that either side has changed, with no line between that both have kept."""
 
+    start: int
+    """The first line of it in the base."""
     base: Lines
     ours: Lines
     theirs: Lines
@@ -298,6 +311,7 @@ def _combined(base: Lines, ours: Lines, theirs: Lines, resolve: Callable[[_Regio
         our_shift += sum(part.added - part.removed for part in our_part)
         their_shift += sum(part.added - part.removed for part in their_part)
         region = _Region(
+            start,
             base[start:end],
             ours[our_start : end + our_shift],
             theirs[their_start : end + their_shift],

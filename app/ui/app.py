@@ -6,6 +6,8 @@ What this module imports is loaded before the first picture: keep it light. The 
 import asyncio
 import io
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -42,6 +44,16 @@ if TYPE_CHECKING:
 
 _WORKBENCH_ACTIONS = frozenset({"focus_chat", "focus_diff", "focus_approvals", "interrupt", "command"})
 """Actions that make sense only while the workbench is in front."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftSession:
+    """What is to be known of a session that was left."""
+
+    id: str
+    waiting: int
+    """How many proposals wait."""
+    is_latest: bool = True
 
 
 class SessionUpdated(Message, bubble=False):
@@ -88,8 +100,8 @@ class SignoffApp(FittedApp):
         """Called when the user leaves, with what waits for an approval that is being written."""
         self.failure: Exception | None = None
         """Why the workspace could not be opened; the app has left then."""
-        self.left_waiting: int | None = None
-        """How many proposals wait, once a session was left that has something in it."""
+        self.left: LeftSession | None = None
+        """The session that was left, if it has something in it."""
         self.workbench = Workbench()
         self.current = CurrentSession()
         """Whom the user talks to."""
@@ -178,8 +190,14 @@ class SignoffApp(FittedApp):
             if self.parts.behind_review is not None:
                 await self.parts.behind_review.close()
             if (session := self.current_session) is not None and session.log.events:
-                self.left_waiting = self.workbench.tabs.waiting
+                self.left = LeftSession(session.id, self.workbench.tabs.waiting)
             await self.current.open_session.close()
+            if self.left is not None:
+                from app.storage.errors import StorageError
+
+                with suppress(StorageError):
+                    latest = await asyncio.to_thread(self.parts.runtime.sessions.latest)
+                    self.left = replace(self.left, is_latest=latest is not None and latest.id == self.left.id)
         self.exit(return_code=code)
 
     @on(Driver.SignalResume)

@@ -135,6 +135,17 @@ def test_what_the_user_changed_before_and_between_is_asked_for_alone(bench: Make
     assert hunks(site, stage(site, a=BEFORE)) == [(("line 28",), ("mine",))]
 
 
+def test_what_is_signed_next_to_what_the_user_wrote_is_not_asked_for_with_it(bench: Make) -> None:
+    site = bench({"a": BEFORE.replace("line 8\n", "line 8\nmine 1\nmine 2\n")})
+    site.service.approve(site.edit("a", ("mine 2\n", "model\n")).id)
+    assert hunks(site, stage(site, a=BEFORE)) == [((), ("mine 1",))]
+    site.service.deny(site.service.waiting()[0].id)
+    site.put(a=BEFORE.replace("line 8\n", "line 8\nmine 1\nmodel\n"))
+    site.service.approve(site.edit("a", ("line 7\nline 8\nmine 1\n", "")).id)
+    with pytest.raises(NothingStaged, match="signed in P1, P3"):
+        stage(site, a=BEFORE)
+
+
 def test_lines_of_git_that_the_user_removed_are_not_signed_away_by_what_stands_there_later(bench: Make) -> None:
     site = bench({"a": BEFORE})
     site.put(a=BEFORE.replace("line 3\nline 4\n", "mine\n"))
