@@ -17,7 +17,7 @@ from app.ui.start import Opened
 if TYPE_CHECKING:
     from app.runtime.workspace import Runtime
     from app.storage.sessions import SessionRecord
-    from app.ui.app import LeftSession
+    from app.ui.session import LeftSession
 
 _SWITCH_INTERVAL = 0.0005
 """Seconds after which a thread that works lets another have the interpreter. A key comes in on one thread and goes

@@ -1,4 +1,7 @@
-"""`signoff run`: one turn without the screen. It may stage proposals and changes nothing on disk."""
+"""`signoff run`: one turn without the screen. It may stage proposals and changes nothing on disk.
+
+Kept whole: all that a turn is told by where there is no screen.
+"""
 
 import argparse
 import asyncio

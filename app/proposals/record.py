@@ -5,15 +5,15 @@ the next one telling. That makes the record tamper-evident, not tamper-proof: wh
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from app.images.image import Image
 from app.proposals.facts import UNKNOWN, Circumstances, LastDecision, LineComment, Value
 from app.proposals.models import FileVersion, Hunk, HunkState, Op, Proposal
 from app.proposals.origin import Origin
-from app.proposals.store import JournalEntry
+from app.proposals.store import JournalEntry, ProposalStore
 from app.sandbox.changes import IgnoredPath
 
 LATEST: Literal[4] = 4
@@ -86,6 +86,14 @@ class Entry(Value):
     def writes(self) -> bool:
         """Whether the user had it written."""
         return self.decision in ("approved", "partly_approved", "redone")
+
+
+class RecordingStore(ProposalStore, Protocol):
+    """A store that has recorded the decisions on its proposals."""
+
+    def entries_on(self, paths: Collection[str]) -> Sequence[Entry]:
+        """All that the record has of proposals of which a decision names one of the paths; oldest first."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

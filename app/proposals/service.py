@@ -22,7 +22,6 @@ from app.proposals.overlay import Overlay, undecided
 from app.proposals.stack_cache import StackCache
 from app.proposals.stacking import paths_of
 from app.proposals.states import advance, state_of
-from app.proposals.store import ProposalStore
 from app.right_of_way import giving_way
 from app.workspace.git import folder_in_repository
 from app.workspace.paths import Workspace
@@ -30,6 +29,7 @@ from app.workspace.paths import Workspace
 if TYPE_CHECKING:
     from app.images.image import Image
     from app.proposals.draft import Draft
+    from app.proposals.record import RecordingStore
     from app.proposals.reports import DecisionResult
     from app.proposals.splitting import Lines, Part
     from app.proposals.trees import Trees
@@ -46,7 +46,7 @@ class ProposalService:
     def __init__(
         self,
         workspace: Workspace,
-        store: ProposalStore,
+        store: "RecordingStore",
         lock_path: Path,
         filesystem: Filesystem | None = None,
         *,

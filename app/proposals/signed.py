@@ -4,7 +4,7 @@ The approvals of a file that stand are made again, oldest first, on what git has
 between two approvals, only the approved ones are carried over, so that what comes of it holds no unsigned line.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -14,16 +14,12 @@ from app.proposals.facts import LeftOut
 from app.proposals.models import FileVersion, Proposal
 from app.proposals.origin import OriginKind
 from app.proposals.overlay import Contents, Overlay, undecided
-from app.proposals.record import Entry, RecordedFile
+from app.proposals.record import Entry, RecordedFile, RecordingStore
 from app.proposals.staging import is_covered
-from app.proposals.store import ProposalStore
-from app.proposals.text.diff import Change as LineChange
 from app.proposals.text.diff import diff
 from app.proposals.text.document import Document
+from app.proposals.text.signed_lines import Lines, carried, made, still_there
 from app.sandbox.changes import Change, Leaf
-
-Lines = Sequence[bytes]
-LineChanges = Sequence[LineChange]
 
 _MODE = 0o644
 """Of a file whose mode an entry of an earlier version does not name."""
@@ -50,7 +46,7 @@ class Unsigned:
 
 
 def left_to_stage(
-    store: ProposalStore, contents: Contents, changes: Sequence[Change], over: Overlay | None = None
+    store: RecordingStore, contents: Contents, changes: Sequence[Change], over: Overlay | None = None
 ) -> Unsigned:
     """The changes without the hunks that nobody has to be asked for.
 
@@ -116,49 +112,7 @@ def hunks_there(change: Change, there: Leaf | None) -> int:
     if not _is_text(change.before, change.after, there):
         return 0
     base, one, other = _lines(change.before), _lines(change.after), _lines(there)
-    return len(_made(base, one) & _made(base, other))
-
-
-def carried(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[bytes]:
-    """The lines of `onto` with what an approval has made of `base`, which differs from them by unsigned changes.
-
-    Args:
-        base: What the approval was about.
-        signed: What it has left.
-        onto: What was signed before it.
-        git: What git has. A line of it that an unsigned change has removed is not signed away by an approval of what
-            stands in its place.
-    """
-    own = [False] * len(onto)
-    for change in diff(git, onto):
-        own[change.new_start : change.new_end] = [True] * change.added
-
-    def is_overwritten(change: LineChange, theirs: LineChanges) -> bool:
-        """Whether what unsigned changes have made of signed lines is all replaced, and no line of git's was there."""
-        within = any(each.old_start <= change.old_start and change.old_end <= each.old_end for each in theirs)
-        return within and all(own[change.new_start : change.new_end])
-
-    def resolved(region: _Region) -> Lines:
-        if not region.our_part or region.ours == region.theirs:
-            return region.theirs
-        if not region.their_part:
-            return region.ours
-        if not region.base:
-            # Each has only put lines in.
-            return [*region.ours, *region.theirs]
-        if not all(is_overwritten(change, region.their_part) for change in region.our_part if change.added):
-            return region.ours
-        unsigned = {at for change in region.our_part for at in range(change.old_start, change.old_end)}
-        found: list[bytes] = []
-        at = region.start
-        for change in region.their_part:
-            found += [base[line] for line in range(at, change.old_start) if line not in unsigned]
-            found += signed[change.new_start : change.new_end]
-            at = change.old_end
-        end = region.start + len(region.base)
-        return [*found, *(base[line] for line in range(at, end) if line not in unsigned)]
-
-    return _combined(base, onto, signed, resolved)
+    return len(made(base, one) & made(base, other))
 
 
 def _without(
@@ -253,8 +207,7 @@ def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, conn
         git: What git has.
         signed: The same with all that was signed.
         there: What there is.
-        connected: Whether an approval began or ended with what git has. If none did, the older ones may have been
-            committed and changed since: then signed lines that neither has are none.
+        connected: Whether an approval began or ended with what git has.
     """
     if there == git:
         return git
@@ -265,86 +218,12 @@ def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, conn
     if not _is_text(git, signed, there):
         return Leaf(signed.data, _mode_like(there, signed)) if not signed.is_link else signed
 
-    def resolved(region: _Region) -> Lines:
-        if not region.our_part or not region.their_part:
-            return region.base
-        if region.ours == region.theirs:
-            return region.theirs
-        if connected:
-            return region.base
-        added = {at for theirs in region.their_part for at in range(theirs.old_start, theirs.old_end)}
-        gone = {at for ours in region.our_part for at in range(ours.old_start, ours.old_end)}
-        return [line for at, line in enumerate(region.base, region.start) if at not in added & gone]
-
-    lines = _combined(_lines(signed), _lines(there), _lines(git), resolved)
+    lines = still_there(_lines(git), _lines(signed), _lines(there), connected=connected)
     return Leaf(b"".join(lines), _mode_like(there, signed))
 
 
-@dataclass(frozen=True, slots=True)
-class _Region:
-    """Lines that either side has changed, with no line between that both have kept."""
-
-    start: int
-    """The first line of it in the base."""
-    base: Lines
-    ours: Lines
-    theirs: Lines
-    our_part: LineChanges
-    their_part: LineChanges
-
-
-def _made(old: Lines, new: Lines) -> set[tuple[int, int, tuple[bytes, ...]]]:
-    """What each hunk replaces, and by which lines."""
-    return {(each.old_start, each.old_end, tuple(new[each.new_start : each.new_end])) for each in diff(old, new)}
-
-
-def _combined(base: Lines, ours: Lines, theirs: Lines, resolve: Callable[[_Region], Lines]) -> list[bytes]:
-    """The lines of `base` that both sides have kept, with what `resolve` makes of each region that one changed."""
-    found: list[bytes] = []
-    at = our_shift = their_shift = 0
-    for our_part, their_part in _grouped(diff(base, ours), diff(base, theirs)):
-        parts = (*our_part, *their_part)
-        start, end = min(part.old_start for part in parts), max(part.old_end for part in parts)
-        found += base[at:start]
-        at = end
-        our_start, their_start = start + our_shift, start + their_shift
-        our_shift += sum(part.added - part.removed for part in our_part)
-        their_shift += sum(part.added - part.removed for part in their_part)
-        region = _Region(
-            start,
-            base[start:end],
-            ours[our_start : end + our_shift],
-            theirs[their_start : end + their_shift],
-            our_part,
-            their_part,
-        )
-        found += resolve(region)
-    return [*found, *base[at:]]
-
-
-def _grouped(ours: LineChanges, theirs: LineChanges) -> Iterator[tuple[list[LineChange], list[LineChange]]]:
-    """The changes of both sides in order, those together that overlap or put lines in at one place."""
-    waiting = sorted(
-        [*((change, 0) for change in ours), *((change, 1) for change in theirs)],
-        key=lambda each: (each[0].old_start, each[0].old_end, each[1]),
-    )
-    group: tuple[list[LineChange], list[LineChange]] = ([], [])
-    start = end = -1
-    for change, side in waiting:
-        overlaps = change.old_start < end or (change.old_start, change.old_end) == (start, end)
-        if not overlaps and end >= 0:
-            yield group
-            group = ([], [])
-        if not overlaps:
-            start = change.old_start
-        end = max(end, change.old_end) if overlaps else change.old_end
-        group[side].append(change)
-    if end >= 0:
-        yield group
-
-
 def _steps(
-    store: ProposalStore, contents: Contents, entries: Sequence[Entry], paths: Collection[str]
+    store: RecordingStore, contents: Contents, entries: Sequence[Entry], paths: Collection[str]
 ) -> dict[str, list[Step]]:
     """By path what the record tells of each file, oldest first, as far as the contents are still kept."""
     stand = standing(entries)
@@ -356,7 +235,9 @@ def _steps(
     return found
 
 
-def _step(store: ProposalStore, contents: Contents, entry: Entry, file: RecordedFile, *, signed: bool) -> Step | None:
+def _step(
+    store: RecordingStore, contents: Contents, entry: Entry, file: RecordedFile, *, signed: bool
+) -> Step | None:
     base, result = (file.base_sha256, file.base_mode), (file.result_sha256, file.result_mode)
     if (file.base and not base[0]) or (file.result and not result[0]):
         # Earlier versions recorded of what was kept in part all that was on disk.

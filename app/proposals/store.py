@@ -1,15 +1,12 @@
 """What the proposals engine needs of a store; `app.storage` keeps it in SQLite, tests keep it in memory."""
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 from pydantic import Field
 
 from app.proposals.facts import Value
 from app.proposals.models import Identity, Op, Proposal
-
-if TYPE_CHECKING:
-    from app.proposals.record import Entry
 
 
 class JournalEntry(Value):
@@ -87,10 +84,6 @@ class ProposalStore(Protocol):
 
     def decided_on(self, paths: Collection[str]) -> Sequence[Proposal]:
         """The latest of those that no longer wait and name one of the paths; oldest first."""
-        ...
-
-    def entries_on(self, paths: Collection[str]) -> "Sequence[Entry]":
-        """All that the record has of proposals of which a decision names one of the paths; oldest first."""
         ...
 
     def put_blobs(self, many: Iterable[bytes]) -> list[str]:

@@ -6,8 +6,6 @@ What this module imports is loaded before the first picture: keep it light. The 
 import asyncio
 import io
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,7 +25,7 @@ from app.ui.inbox import Inbox
 from app.ui.means import Job, Means
 from app.ui.parts import Parts
 from app.ui.problems import is_slip, told
-from app.ui.session import CurrentSession
+from app.ui.session import CurrentSession, LeftSession
 from app.ui.sides import Sides
 from app.ui.start import Opener, Startup, begun
 from app.ui.terminal import garbage_collection
@@ -44,16 +42,6 @@ if TYPE_CHECKING:
 
 _WORKBENCH_ACTIONS = frozenset({"focus_chat", "focus_diff", "focus_approvals", "interrupt", "command"})
 """Actions that make sense only while the workbench is in front."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeftSession:
-    """What is to be known of a session that was left."""
-
-    id: str
-    waiting: int
-    """How many proposals wait."""
-    is_latest: bool = True
 
 
 class SessionUpdated(Message, bubble=False):
@@ -190,14 +178,10 @@ class SignoffApp(FittedApp):
             if self.parts.behind_review is not None:
                 await self.parts.behind_review.close()
             if (session := self.current_session) is not None and session.log.events:
-                self.left = LeftSession(session.id, self.workbench.tabs.waiting)
+                self.left = await asyncio.to_thread(
+                    LeftSession.of, session, self.workbench.tabs.waiting, self.parts.runtime
+                )
             await self.current.open_session.close()
-            if self.left is not None:
-                from app.storage.errors import StorageError
-
-                with suppress(StorageError):
-                    latest = await asyncio.to_thread(self.parts.runtime.sessions.latest)
-                    self.left = replace(self.left, is_latest=latest is not None and latest.id == self.left.id)
         self.exit(return_code=code)
 
     @on(Driver.SignalResume)

@@ -2,11 +2,34 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from app.agent.session import Session
     from app.runtime.open_session import OpenSession
+    from app.runtime.workspace import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class LeftSession:
+    """What is to be known of a session that was left."""
+
+    id: str
+    waiting: int
+    """How many proposals wait."""
+    is_latest: bool = True
+
+    @classmethod
+    def of(cls, session: "Session", waiting: int, runtime: "Runtime") -> "LeftSession":
+        """From the session; as far as the store does not tell, it is the latest; blocks."""
+        from app.storage.errors import StorageError
+
+        with suppress(StorageError):
+            latest = runtime.sessions.latest()
+            return cls(session.id, waiting, is_latest=latest is None or latest.id == session.id)
+        return cls(session.id, waiting)
 
 
 class CurrentSession:

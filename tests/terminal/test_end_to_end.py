@@ -212,9 +212,7 @@ def test_whoever_leaves_is_told_the_way_back_and_what_waits(tmp_path: Path, proc
         terminal.press("enter")
         terminal.wait_for("1 proposal waiting", "tool call")
         terminal.press("ctrl+q")
-        terminal.wait_for(
-            "To go on with this session: signoff", "--demo --continue   (1 proposal waits: signoff proposals"
-        )
+        terminal.wait_for("To go on with this session: signoff", "--demo --continue   (1 proposal waits: signoff")
         assert f"'{folder}'" in terminal.text.replace("\n", "")
 
 
