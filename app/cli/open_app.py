@@ -56,7 +56,7 @@ async def _run(arguments: AppArguments) -> int:
         if report := app.crash_report.getvalue():
             _report_crash(report, where.log)
         elif app.left is not None:
-            _tell_the_way_back(arguments, app.left)
+            _tell_the_way_back(arguments, await asyncio.to_thread(app.left.compared, app.parts.runtime.sessions))
         return app.return_code or 0
 
 

@@ -178,9 +178,7 @@ class SignoffApp(FittedApp):
             if self.parts.behind_review is not None:
                 await self.parts.behind_review.close()
             if (session := self.current_session) is not None and session.log.events:
-                self.left = await asyncio.to_thread(
-                    LeftSession.of, session, self.workbench.tabs.waiting, self.parts.runtime
-                )
+                self.left = LeftSession(session.id, self.workbench.tabs.waiting)
             await self.current.open_session.close()
         self.exit(return_code=code)
 

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from app.agent.session import Session
     from app.runtime.open_session import OpenSession
-    from app.runtime.workspace import Runtime
+    from app.storage.sessions import SessionStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +21,14 @@ class LeftSession:
     """How many proposals wait."""
     is_latest: bool = True
 
-    @classmethod
-    def of(cls, session: "Session", waiting: int, runtime: "Runtime") -> "LeftSession":
-        """From the session; as far as the store does not tell, it is the latest; blocks."""
+    def compared(self, sessions: "SessionStore") -> "LeftSession":
+        """The same with whether it is the latest, as far as the store tells; blocks."""
         from app.storage.errors import StorageError
 
         with suppress(StorageError):
-            latest = runtime.sessions.latest()
-            return cls(session.id, waiting, is_latest=latest is None or latest.id == session.id)
-        return cls(session.id, waiting)
+            latest = sessions.latest()
+            return replace(self, is_latest=latest is None or latest.id == self.id)
+        return self
 
 
 class CurrentSession:
