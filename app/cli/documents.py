@@ -143,6 +143,16 @@ class IgnoredLine(Document):
         return [cls(path=each.path, written=each.written, removed=each.removed) for each in ignored]
 
 
+class LeftOutLine(Document):
+    """Hunks that a proposal does not ask for."""
+
+    hunks: int
+    why: Literal["signed", "waiting", "there"]
+    """They were approved before; they wait in another proposal; the workspace has them already."""
+    proposals: list[str]
+    """In which they were approved, or wait."""
+
+
 class ProposalLine(Document):
     """`signoff proposals --json`: a list of these."""
 
@@ -160,6 +170,8 @@ class ProposalLine(Document):
     files: list[FileRemarks]
     ignored: list[IgnoredLine]
     """What its commands have written already, besides."""
+    left_out: list[LeftOutLine]
+    """Hunks of what it was made of that it does not ask for."""
 
     @classmethod
     def of(cls, proposal: Proposal) -> "ProposalLine":
@@ -174,6 +186,7 @@ class ProposalLine(Document):
             revision=proposal.revision,
             files=[FileRemarks.of(change) for change in proposal.files],
             ignored=IgnoredLine.of(proposal.ignored),
+            left_out=[LeftOutLine(**one.model_dump()) for one in proposal.left_out],
         )
 
 
@@ -526,8 +539,12 @@ class DoctorDocument(Document):
     """`signoff doctor --json`."""
 
     endpoint: str
+    """Empty where none was checked."""
     model: str
     ok: bool
+    """Whether the endpoint can be used."""
+    error: str | None = None
+    """Why the endpoint was not checked, and how to name one."""
     checks: list[CheckLine]
 
 

@@ -112,7 +112,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"
     """The executor did not run it: the gate was closed, or a question stopped the turn."""
     REJECTED = "rejected"
-    """The user said no (a command that was not allowed)."""
+    """The user said no (a command that was not allowed), or nobody could be asked."""
     ABORTED = "aborted"
     """The user interrupted it."""
     INVALID = "invalid"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from app.proposals.disk.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.disk.journal import effective
-from app.proposals.errors import ChangedSinceSeen, ProposalError
+from app.proposals.errors import ChangedSinceSeen, NothingStaged, ProposalError
 from app.proposals.facts import UNKNOWN, Circumstances, HunkFact, LineComment
 from app.proposals.locked import LockedProposals
 from app.proposals.models import FileDiff, FileVersion, Proposal, ProposalState
@@ -22,7 +22,6 @@ from app.proposals.overlay import Contents, Overlay, undecided
 from app.proposals.stack_cache import StackCache
 from app.proposals.stacking import paths_of
 from app.proposals.states import advance, state_of
-from app.proposals.store import ProposalStore
 from app.right_of_way import giving_way
 from app.workspace.git import folder_in_repository
 from app.workspace.paths import Workspace
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from app.images.image import Image
     from app.proposals.conflicts import ConflictSide, FileConflict, UnsavedText
     from app.proposals.draft import Draft
+    from app.proposals.record import RecordingStore
     from app.proposals.reports import DecisionResult
     from app.proposals.splitting import Lines, Part
     from app.proposals.trees import Trees
@@ -47,7 +47,7 @@ class ProposalService:
     def __init__(
         self,
         workspace: Workspace,
-        store: ProposalStore,
+        store: "RecordingStore",
         lock_path: Path,
         filesystem: Filesystem | None = None,
         *,
@@ -154,8 +154,12 @@ class ProposalService:
         with self._proposals.writing():
             return stage(self._proposals, self._stacks, draft, summary=summary, answers=answers)
 
-    def stage_patch(self, text: str) -> Proposal:
+    def stage_patch(self, text: str, *, everything: bool = False) -> Proposal:
         """Make a patch from elsewhere a proposal; one that was made of what is on disk is one in reverse.
+
+        Args:
+            text: The patch.
+            everything: Of what is on disk, also what was approved before.
 
         Raises:
             PatchRefused: it is no patch, or one for another tree.
@@ -170,7 +174,9 @@ class ProposalService:
             report = taken(draft, text, folder, self._disk_draft, self._store)
         except PatchOnDisk as found:
             origin = Origin(kind=OriginKind.DISK, ref="a patch")
-            return self.stage_changes(found.changes, origin, "", on_disk=True, without=found.left_out)
+            return self.stage_changes(
+                found.changes, origin, "", on_disk=True, without=found.left_out, everything=everything
+            )
         with self._proposals.writing():
             return stage(self._proposals, self._stacks, draft, without=report.left_out)
 
@@ -182,8 +188,9 @@ class ProposalService:
         *,
         on_disk: bool = False,
         without: Sequence[str] = (),
+        everything: bool = False,
     ) -> Proposal:
-        """Make changes that were found in git a proposal.
+        """Make changes that were found in git a proposal, without the hunks that were approved before.
 
         Args:
             changes: Each path as it was and as it is to be; what is there now may be another, and is merged with it.
@@ -191,24 +198,36 @@ class ProposalService:
             summary: One line.
             on_disk: What the paths are to be is on disk already, and what they were is what a denial writes.
             without: Files that were left out of a patch.
+            everything: Also what was approved before.
 
         Raises:
-            NothingStaged: they cancel out.
+            NothingStaged: they cancel out, or all of it was approved before or waits.
             UnsafePath: no tool may touch one of the paths.
         """
-        from app.proposals.on_disk import without_kept
+        from app.proposals.signed import Unsigned, left_to_stage, nothing_to_stage
         from app.proposals.staging import stage
 
         self._proposals.check_free()
         for change in changes:
             self._workspace.check_entry(change.path)
-        if on_disk:
-            changes = without_kept(self._store, self._contents, changes)
+        left = Unsigned(tuple(changes))
+        if not everything:
+            left = left_to_stage(self._store, self._contents, changes, None if on_disk else self._view())
+            if changes and not left.changes:
+                raise NothingStaged(nothing_to_stage(left.left_out))
         draft = self.draft("")
         draft.origin = origin
-        draft.take(changes)
+        draft.take(left.changes)
         with self._proposals.writing():
-            return stage(self._proposals, self._stacks, draft, summary=summary, without=without, on_disk=on_disk)
+            return stage(
+                self._proposals,
+                self._stacks,
+                draft,
+                summary=summary,
+                without=without,
+                left_out=left.left_out,
+                on_disk=on_disk,
+            )
 
     def replace_result(self, proposal_id: str, path: str, text: str, revision: int | None = None) -> Proposal:
         """Put the user's text in the place of what a waiting proposal would write to a file.

@@ -25,7 +25,7 @@ from app.ui.inbox import Inbox
 from app.ui.means import Job, Means
 from app.ui.parts import Parts
 from app.ui.problems import is_slip, told
-from app.ui.session import CurrentSession
+from app.ui.session import CurrentSession, LeftSession
 from app.ui.sides import Sides
 from app.ui.start import Opener, Startup, begun
 from app.ui.terminal import garbage_collection
@@ -88,8 +88,8 @@ class SignoffApp(FittedApp):
         """Called when the user leaves, with what waits for an approval that is being written."""
         self.failure: Exception | None = None
         """Why the workspace could not be opened; the app has left then."""
-        self.left_waiting: int | None = None
-        """How many proposals wait, once a session was left that has something in it."""
+        self.left: LeftSession | None = None
+        """The session that was left, if it has something in it."""
         self.workbench = Workbench()
         self.current = CurrentSession()
         """Whom the user talks to."""
@@ -178,7 +178,7 @@ class SignoffApp(FittedApp):
             if self.parts.behind_review is not None:
                 await self.parts.behind_review.close()
             if (session := self.current_session) is not None and session.log.events:
-                self.left_waiting = self.workbench.tabs.waiting
+                self.left = LeftSession(session.id, self.workbench.tabs.waiting)
             await self.current.open_session.close()
         self.exit(return_code=code)
 
