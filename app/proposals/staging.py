@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from app.proposals.attention.looking import looked_through
-from app.proposals.attention.summary import described
+from app.proposals.attention.summary import described, is_of_command
 from app.proposals.changes import facts, link_notes, make_change, next_number
 from app.proposals.draft import Draft
 from app.proposals.errors import NothingStaged
@@ -25,6 +25,8 @@ from app.proposals.text.hunks import with_state
 from app.right_of_way import giving_way
 
 _SUMMARY_CHARACTERS = 200
+_COMMAND_CHARACTERS = 1_000
+"""Of the summary of what a command has changed, which is the command."""
 
 
 def stage(
@@ -219,13 +221,17 @@ def is_covered(proposal: Proposal, paths: Collection[str]) -> bool:
 
 def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str, summary: str) -> Proposal:
     """A pending proposal of these changes."""
-    words = " ".join((summary or (draft.summaries or [""])[0]).split()) or described(changes)
+    words = summary or (draft.summaries or [""])[0]
+    if is_of_command(words):
+        words = words[:_COMMAND_CHARACTERS]
+    else:
+        words = " ".join(words.split())[:_SUMMARY_CHARACTERS] or described(changes)[:_SUMMARY_CHARACTERS]
     return Proposal(
         id=draft.proposal_id,
         workspace=workspace,
         session=draft.session,
         created=time.time(),
-        summary=words[:_SUMMARY_CHARACTERS],
+        summary=words,
         files=changes,
     )
 

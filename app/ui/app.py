@@ -1,11 +1,13 @@
 """SignoffApp: start-up, bindings, and the way from what the user does to who does it; it does no work itself.
 
+Kept whole: Textual looks for all of its handlers in this class.
+
 What this module imports is loaded before the first picture: keep it light. The rest comes later.
 """
 
 import asyncio
 import io
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,6 +16,7 @@ from rich.console import Console
 from textual import events, on
 from textual.app import SystemCommand
 from textual.binding import BindingType
+from textual.command import Provider
 from textual.driver import Driver
 from textual.message import Message
 from textual.screen import Screen
@@ -48,12 +51,19 @@ class SessionUpdated(Message, bubble=False):
     """The running session has something to show, in the inbox."""
 
 
+def _palette() -> type[Provider]:
+    from app.ui.palette import PaletteCommands
+
+    return PaletteCommands
+
+
 class SignoffApp(FittedApp):
     """The app over one workspace."""
 
     TITLE = "signoff"
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
     CSS = """
     CommandPalette {
@@ -125,6 +135,11 @@ class SignoffApp(FittedApp):
     def settings(self) -> "Settings":
         """The settings in force."""
         return self.parts.preferences.settings
+
+    @property
+    def keymap(self) -> Mapping[str, str]:
+        """The user's own keys, by action id, as soon as they are known."""
+        return self.settings.keys if self.current.ready.is_set() else {}
 
     @property
     def current_session(self) -> "Session | None":
