@@ -34,7 +34,7 @@ class MemoryStore:
             self._keep(proposal)
 
     def _keep(self, proposal: Proposal, written: Sequence[JournalEntry] = ()) -> None:
-        before = self.proposal(proposal.id)
+        before = MemoryStore.proposal(self, proposal.id)
         self._proposals[proposal.id] = proposal.model_dump_json()
         known = before.last.number if before and before.last else 0
         if before and proposal.last and proposal.last.number > known:
