@@ -148,6 +148,8 @@ class ApprovalPane(Column):
         checked = state.checks.get(proposal)
         if checked is None or checked.why_not or checked.red or checked.going_on:
             return None
+        if any(result.stale for result in checked.results):
+            return None
         most = min(width // _CHECKS_SHARE, _CHECKS_CELLS)
         lines = check_lines(state, proposal, key, most, keys=False)
         return lines[0] if len(lines) == 1 and lines[0].cell_length <= most else None
