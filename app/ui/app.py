@@ -63,6 +63,7 @@ class SignoffApp(FittedApp):
     }
     ToastRack { dock: top; align: left top; }
     ToastHolder { align-horizontal: left; }
+    Toast { max-width: 32%; }
     .-narrow, .-review-only {
         ToastRack { margin: 4 0 0 0; }
         Toast { max-width: 100%; }

@@ -234,7 +234,7 @@ class Transcript(StripView, can_focus=True):
         self._painter_now = None
         self._layout.resize(self._width - MARK_WIDTH - RIGHT_MARGIN)
         if not self._following and place is not None:
-            self._layout.lay_out(place[0])
+            self._layout.make_exact(place[0])
             self._set_height()
             self._move_to(self._slots.row(*place))
         self._settle()
