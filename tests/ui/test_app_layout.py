@@ -1,6 +1,7 @@
 """Where things stand in the whole app: what must stay in view, and what gives way."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,11 @@ async def test_the_review_has_two_thirds_wherever_the_focus_is(
         assert laid_out == [], "no text of the chat wraps anew"
 
 
+def chat_has(run: Running, width: int) -> bool:
+    """Whether the chat has so many columns."""
+    return widths(run)[0] == width
+
+
 async def test_the_chat_wraps_once_for_each_width_as_the_review_comes_and_goes(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +197,8 @@ async def test_the_chat_wraps_once_for_each_width_as_the_review_comes_and_goes(
         texts = []
         for key in ("f3", "f2", "f3", "f2"):
             await run.pilot.press(key)
-            await run.until(lambda key=key: bool(widths(run)[1]) is (key == "f3"), "the review, or none")
+            width = 120 if key == "f2" else 39
+            await run.until(partial(chat_has, run, width), "the review, or none")
             texts.append(run.text)
             if len(texts) == 1:
                 assert laid_out
