@@ -70,7 +70,7 @@ class EndpointScreen(Dialog[bool]):
             )
         with Horizontal():
             yield Label("Address")
-            yield Input(id="endpoint-address", placeholder="https://host/v1; for a key alone it is known")
+            yield Input(id="endpoint-address", placeholder="https://host/v1; not for a key alone")
         yield Static(id="endpoint-host", classes="text gap")
         kept = f"Kept in {shown_path(self._config_file)}, which only you can read."
         yield Static(Content(visible(kept, keep="")), classes="text quiet")

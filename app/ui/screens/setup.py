@@ -44,7 +44,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
     DEFAULT_CSS = """
     SetupScreen {
         & > #dialog { width: 88; }
-        OptionList { height: auto; max-height: 9; }
+        OptionList { height: auto; max-height: 9; text-wrap: nowrap; text-overflow: ellipsis; }
     }
     """
 
