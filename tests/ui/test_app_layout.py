@@ -207,6 +207,17 @@ async def test_the_chat_wraps_once_for_each_width_as_the_review_comes_and_goes(
         assert texts[1] == texts[3] != texts[0]
 
 
+@pytest.mark.parametrize("width", [110, 120])
+async def test_the_greeting_is_whole_beside_the_review(tmp_path: Path, server: WireServer, width: int) -> None:
+    async with running(tmp_path, server, size=(width, 40)) as run:
+        await run.pilot.press("f3")
+        await run.until(lambda: widths(run)[1], "the review")
+        rows = [row[: widths(run)[0]] for row in run.text.split("\n")]
+        words = " ".join(" ".join(rows).split())
+        assert "Nothing on disk changes before you approve it." in words
+        assert "commands, such as /sessions and /model" in words
+
+
 async def test_the_width_is_shared_by_mouse_and_by_key_and_stays_so(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(140, 40)) as run:
         server.turn(calls=[edit()])

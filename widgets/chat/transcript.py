@@ -93,7 +93,7 @@ class Transcript(StripView, can_focus=True):
         return self._cursor.entry
 
     def greet(self, lines: Sequence[Content]) -> None:
-        """Show these in the middle while there is no entry; none of them is wrapped."""
+        """Show these in the middle while there is no entry."""
         self._greeting = lines
         if not len(self._slots):
             self.refresh()
