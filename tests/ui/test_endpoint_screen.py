@@ -133,8 +133,9 @@ async def test_a_configuration_that_cannot_be_changed_stays_as_it_is(tmp_path: P
         await run.screen("Workbench")
 
 
+@pytest.mark.parametrize(("field", "text", "called"), [("address", "https://x", "fault_of"), ("key", KEY, "host_of")])
 async def test_what_ends_the_app_there_has_no_key_in_its_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, text: str, called: str
 ) -> None:
     def broken(url: str) -> str:
         raise LookupError("lost")
@@ -144,11 +145,12 @@ async def test_what_ends_the_app_there_has_no_key_in_its_report(
         async with running(tmp_path) as run:
             app = run.app
             await writing(run)
-            await paste(run, KEY)
-            monkeypatch.setattr(endpoint, "fault_of", broken)
-            field = app.screen.query_one("#endpoint-address", Input)
-            field.focus()
-            field.post_message(events.Paste("https://models.example"))
+            if field == "address":
+                await paste(run, KEY)
+            monkeypatch.setattr(endpoint, called, broken)
+            fields = app.screen.query_one(f"#endpoint-{field}", Input)
+            fields.focus()
+            fields.post_message(events.Paste(text))
             await until(lambda: not app.is_running, "the end of the app")
     report = app.crash_report.getvalue()
     assert "LookupError" in report
