@@ -73,10 +73,9 @@ class SignoffApp(FittedApp):
     }
     ToastRack { dock: top; align: left top; }
     ToastHolder { align-horizontal: left; }
-    .-narrow, .-review-only {
-        ToastRack { margin: 4 0 0 0; }
-        Toast { max-width: 100%; }
-    }
+    .-wide Toast { max-width: 32%; }
+    .-chat-only Toast { max-width: 50%; }
+    .-narrow, .-review-only { ToastRack { margin: 4 0 0 0; } Toast { max-width: 100%; } }
     """
 
     def __init__(self, opener: Opener, log: Path, theme: Theme | None = None) -> None:

@@ -1,7 +1,7 @@
 """Gets the app a model: connects to what is configured, or lets the user choose what is missing."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,8 @@ from app.ui.preferences import Preferences
 from app.ui.session import CurrentSession
 
 if TYPE_CHECKING:
+    from pydantic import SecretStr
+
     from app.config.settings import Settings
     from app.llm.capabilities.model_list import ListedModel
     from app.runtime.workspace import Runtime
@@ -144,12 +146,15 @@ class Connector:
         return ModelSettingsScreen(model, preferences=self._preferences, runtime=runtime, renew=self.renew)
 
     async def _set_up(self, missing: str) -> None:
-        from app.ui.screens.setup import DEMO, SetupScreen
+        from app.ui.screens.setup import DEMO, WRITTEN, SetupScreen
 
         self._session.asked.set()
-        choice = await self._ask(SetupScreen(missing, self._config_file, partial(picked_model, self._store)))
+        choice = await self._ask(SetupScreen(missing, partial(picked_model, self._store)))
         if choice is None:
             self._hint(NO_MODEL)
+            return
+        if choice == WRITTEN:
+            await self._write_endpoint(missing)
             return
         if choice == DEMO:
             from app.demo.server import DemoServerFailed
@@ -165,3 +170,20 @@ class Connector:
         if not self._session.demo:
             await self._keep(settings, model)
         await self._open_session(self._record)
+
+    async def _write_endpoint(self, missing: str) -> None:
+        """Let the user write a key or an address, and go on with it; who leaves that is asked again."""
+        from app.config.settings import ConfigError
+        from app.ui.screens.endpoint import EndpointScreen
+
+        def save(changes: "Mapping[str, str | SecretStr]") -> None:
+            self._preferences.save(**changes)
+
+        if not await self._ask(EndpointScreen(self._preferences.settings, self._config_file, save)):
+            await self._set_up(missing)
+            return
+        try:
+            await self._preferences.reload()
+        except ConfigError as error:
+            raise NotConnected(str(error)) from error
+        await self._choose()

@@ -103,10 +103,18 @@ class Preferences:
             self.apply()
 
     def save(self, **changes: Any) -> None:
-        """Write settings to the user's configuration; None takes one out. Raises ConfigError."""
+        """Write settings to the user's configuration, secrets as text; None takes one out. Raises ConfigError."""
+        from pydantic import SecretStr
+
         from app.config.settings import save
 
-        save(self._runtime.places.config_file, {(key,): value for key, value in changes.items()})
+        save(
+            self._runtime.places.config_file,
+            {
+                (key,): value.get_secret_value() if isinstance(value, SecretStr) else value
+                for key, value in changes.items()
+            },
+        )
 
     def save_for_model(self, name: str, path: Sequence[str], value: Any) -> None:
         """Write what is set for one model alone, and put it in force; None takes it out.

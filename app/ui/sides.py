@@ -14,14 +14,19 @@ if TYPE_CHECKING:
     from widgets.chat.composer import Composer
     from widgets.common.splitter import Splitter
 
-_HALF = 50
+_REVIEW = 67
+"""Percent of the width for the review, as long as the user has not chosen: two thirds."""
 _LEAST = 25
 """Percent of the width that neither chat nor review goes below."""
 _STEP = 5
 
 
 class Sides(Row):
-    """Shares the width between chat and review."""
+    """Shares the width between chat and review.
+
+    The share is the same wherever the focus is: nothing moves, and no text wraps anew, when it goes from one to the
+    other.
+    """
 
     @dataclass
     class Parted(Message):
@@ -34,7 +39,7 @@ class Sides(Row):
         """The chat's side alone, with its composer."""
         super().__init__()
         self._composer = composer
-        self._share = _HALF
+        self._share = _REVIEW
         """Percent of the width for the review."""
 
     def compose(self) -> ComposeResult:
@@ -50,13 +55,20 @@ class Sides(Row):
         parting = Splitter(upright=True)
         parting.id = "parting"
         self.mount(parting, Column(id="front-review"))
+        self.share()
+
+    @property
+    def review_width(self) -> int:
+        """Cells that the review has beside the chat and the line between them."""
+        rest = self.size.width - 1
+        return rest - rest * (100 - self._share) // 100
 
     def share(self, review: int | None = None) -> None:
         """Give the review so many percent of the width, within what leaves both to be read; None is as before."""
         if review is not None:
             self._share = min(max(review, _LEAST), 100 - _LEAST)
         self.query_one(ChatColumn).styles.width = f"{100 - self._share}fr"
-        for side in self.query("ReviewSide").results(Widget):
+        for side in self.query("ReviewSide, #front-review").results(Widget):
             side.styles.width = f"{self._share}fr"
 
     def give_room(self, steps: int) -> None:

@@ -152,9 +152,9 @@ class Workbench(Screen[None]):
     async def install_review(self, side: "ReviewSide", settings: "Settings") -> None:
         """Put the review in its place, with what waits."""
         self.sides.keep_place()
-        narrow = self.has_class("-narrow")
-        side.styles.width = "100%" if narrow else "50%"
-        await self._prepare(side, "#front-review", settings, self.size.width // (1 if narrow else 2))
+        width = self.size.width if self.has_class("-narrow") else self.sides.review_width
+        side.styles.width = width
+        await self._prepare(side, "#front-review", settings, width)
         self._review_side = side
         self.show_proposals(self._proposals)
         untold, self._untold = self._untold, []

@@ -48,6 +48,8 @@ OPEN_RATIO = 2.0
 """The most that a start into a session of 2,000 messages may cost, in units of an app that shows one Input."""
 CALLS_RATIO = 5.0
 """The most that four times as many calls in one response may cost."""
+MOVE_RATIO = 2.0
+"""The most that the review may cost as it comes and goes beside a long session, in units of an empty one."""
 PAGE_RATIO = 3.0
 """The most that a page in a long session may cost, in units of a page in a short one."""
 
@@ -353,3 +355,31 @@ async def test_a_page_costs_the_same_however_long_the_session() -> None:
     short, long = await page(200), await page(4000)
     print(f"\npage up in 200 messages {short * 1e3:.1f} ms, in 4,000 messages {long * 1e3:.1f} ms")
     assert long <= PAGE_RATIO * short
+
+
+async def test_the_review_comes_and_goes_at_the_same_cost_however_long_the_session() -> None:
+    paragraph = "with many words, so that it takes several rows wherever it stands " * 3
+    lines = [AssistantMessage(id=number, text=f"{paragraph}\n\n" * 50) for number in range(1, 401)]
+    sessions = {
+        "none": [],
+        "400 answers": lines,
+        "one answer": [AssistantMessage(id=1, text=f"{paragraph}\n\n" * 20_000)],
+    }
+    taken: dict[str, list[float]] = {name: [] for name in sessions}
+    app = ChatApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        for _ in range(REPEATS):
+            for name, log in sessions.items():
+                app.pane.open_log(log)
+                while app.pane.is_flushing:
+                    await asyncio.sleep(0.005)
+                for move in range(6):
+                    await pilot.pause()
+                    start = time.process_time()
+                    await pilot.resize_terminal(40 if move % 2 else 120, 40)
+                    await pilot.pause()
+                    if move > 1:
+                        taken[name].append(time.process_time() - start)
+    best = {name: min(times) for name, times in taken.items()}
+    print("\n" + ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in best.items()))
+    assert max(best.values()) <= MOVE_RATIO * best["none"]

@@ -26,6 +26,7 @@ from app.ui.app import SignoffApp
 from app.ui.screens.ask import AskScreen
 from app.ui.screens.doctor import DoctorScreen
 from app.ui.screens.edit import EditScreen
+from app.ui.screens.endpoint import EndpointScreen
 from app.ui.screens.models import ModelScreen
 from app.ui.screens.resolve import ResolveScreen
 from app.ui.screens.sessions import SessionScreen
@@ -208,7 +209,8 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.parts.external_editor, app.tell),
     "resolve": lambda app: ResolveScreen(CONFLICT, saved, same_conflict, app.parts.external_editor, app.tell),
     "ask": lambda app: AskScreen("Delete this session?", "“Fix the tests” is deleted for good.", "delete", "keep"),
-    "setup": lambda app: SetupScreen("No model is named yet.", app.parts.runtime.places.config_file),
+    "setup": lambda app: SetupScreen("No model is named yet."),
+    "endpoint": lambda app: EndpointScreen(app.settings, Path("/home/ada/.config/signoff/config.toml"), print),
 }
 
 

@@ -308,7 +308,7 @@ async def test_what_a_tool_waits_for_is_what_f4_and_y_answer(tmp_path: Path, ser
         server.say("It ran.")
         await run.write("run it")
         await run.pilot.press("enter")
-        await run.see("A tool needs your permission", "P1")
+        await run.see("Needs your permission", "P1")
         await run.review()
         await run.pilot.press("y")
         await run.see("It ran.")
@@ -340,7 +340,7 @@ async def test_words_about_another_sessions_proposal_are_not_said_to_be_on_their
 async def test_a_command_that_needs_permission_is_not_said_to_run_and_the_status_names_the_key(
     tmp_path: Path, server: WireServer
 ) -> None:
-    async with running(tmp_path, server) as run:
+    async with running(tmp_path, server, size=(200, 40)) as run:
         status = run.app.workbench.status
         server.call("run_command", {"command": "python3 -c 'print(6 * 7)'"})
         server.say("It ran.")

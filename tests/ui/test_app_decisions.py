@@ -190,7 +190,7 @@ async def test_the_footer_says_of_a_field_what_sending_does(tmp_path: Path, serv
 
 
 async def test_an_edit_says_of_which_file(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
+    async with running(tmp_path, server, size=(160, 40)) as run:
         await stage(run, server)
         await run.review()
         await run.pilot.press("e")

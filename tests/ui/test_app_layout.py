@@ -1,6 +1,7 @@
 """Where things stand in the whole app: what must stay in view, and what gives way."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.ui.running_app import Running, running
 from tests.wire.bench import edit
 from tests.wire.server import WireServer
 from widgets.chat.column import ChatColumn
+from widgets.chat.slots import Slot
 from widgets.diff.position import PositionBar
 
 
@@ -94,7 +96,6 @@ async def test_the_chat_has_the_whole_width_while_nothing_waits(tmp_path: Path, 
         server.say("Staged.")
         await run.say("Change the greeting")
         await run.until(lambda: widths(run)[1] > 60, "the review")
-        assert widths(run)[0] > 60
         await run.pilot.press("f4")
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("y")
@@ -148,16 +149,85 @@ async def test_the_review_goes_when_the_model_goes_on(tmp_path: Path, server: Wi
         await run.until(lambda: widths(run) == (140, 0), "the chat alone")
 
 
+@pytest.mark.parametrize("width", [110, 120, 200])
+async def test_the_review_has_two_thirds_wherever_the_focus_is(
+    tmp_path: Path, server: WireServer, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, server, size=(width, 40)) as run:
+        laid_out: list[int] = []
+        lay_out = Slot.lay_out
+
+        def counted(slot: Slot, width: int, deadline: float | None = None) -> bool:
+            laid_out.append(width)
+            return lay_out(slot, width, deadline)
+
+        server.turn(calls=[edit()])
+        server.say("Staged. " + "These words take several rows in each of the widths. " * 9)
+        await with_proposal(run)
+        both = widths(run)
+        assert both[1] == pytest.approx(width * 2 / 3, abs=1)
+        assert sum(both) == width - 1
+        monkeypatch.setattr(Slot, "lay_out", counted)
+        for key in ("f2", "x", "f4", "f2", "f3"):
+            await run.pilot.press(key)
+            await run.painted()
+            assert widths(run) == both
+        assert laid_out == [], "no text of the chat wraps anew"
+
+
+def chat_has(run: Running, width: int) -> bool:
+    """Whether the chat has so many columns."""
+    return widths(run)[0] == width
+
+
+async def test_the_chat_wraps_once_for_each_width_as_the_review_comes_and_goes(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, server, size=(120, 40)) as run:
+        server.say("These words take several rows in each of the widths. " * 9)
+        await run.say("Hi")
+        laid_out: list[int] = []
+        lay_out = Slot.lay_out
+
+        def counted(slot: Slot, width: int, deadline: float | None = None) -> bool:
+            laid_out.append(width)
+            return lay_out(slot, width, deadline)
+
+        monkeypatch.setattr(Slot, "lay_out", counted)
+        texts = []
+        for key in ("f3", "f2", "f3", "f2"):
+            await run.pilot.press(key)
+            width = 120 if key == "f2" else 39
+            await run.until(partial(chat_has, run, width), "the review, or none")
+            texts.append(run.text)
+            if len(texts) == 1:
+                assert laid_out
+                laid_out.clear()
+        assert laid_out == []
+        assert texts[1] == texts[3] != texts[0]
+
+
+@pytest.mark.parametrize("width", [110, 120])
+async def test_the_greeting_is_whole_beside_the_review(tmp_path: Path, server: WireServer, width: int) -> None:
+    async with running(tmp_path, server, size=(width, 40)) as run:
+        await run.pilot.press("f3")
+        await run.until(lambda: widths(run)[1], "the review")
+        rows = [row[: widths(run)[0]] for row in run.text.split("\n")]
+        words = " ".join(" ".join(rows).split())
+        assert "Nothing on disk changes before you approve it." in words
+        assert "commands, such as /sessions and /model" in words
+
+
 async def test_the_width_is_shared_by_mouse_and_by_key_and_stays_so(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(140, 40)) as run:
         server.turn(calls=[edit()])
         server.say("Staged.")
         await with_proposal(run)
-        half = widths(run)[1]
+        before = widths(run)[1]
         await run.pilot.press("plus")
-        await run.until(lambda: widths(run)[1] > half, "more room")
+        await run.until(lambda: widths(run)[1] > before, "more room")
         await run.pilot.press("minus", "minus")
-        await run.until(lambda: widths(run)[1] < half, "less room")
+        await run.until(lambda: widths(run)[1] < before, "less room")
         line = run.app.workbench.query_one("#parting").region
         await run.pilot.mouse_down(offset=(line.x, line.y + 5))
         await run.pilot.hover(offset=(42, line.y + 5))

@@ -31,7 +31,7 @@ async def test_a_card_in_the_chat_opens_its_proposal(tmp_path: Path, server: Wir
     async with running(tmp_path, server) as run:
         await stage(run, server)
         review = run.app.workbench.review
-        await click(run, "click to review")
+        await click(run, "waits for you ·")
         await run.until(lambda: run.app.focused is review.view, "the focus on the diff")
 
 

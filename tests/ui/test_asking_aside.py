@@ -211,7 +211,8 @@ async def test_what_goes_wrong_is_a_line_and_the_next_question_goes_out(
     async with running(tmp_path, server) as run:
         await stage(run, server)
         await ask(run, server, "why?", step)
-        await run.see("! ", said)
+        await run.see("! ")
+        await run.told(said)
         await run.write("why?")
         server.say("Because.")
         await run.pilot.press("enter")

@@ -194,7 +194,7 @@ async def test_a_tool_that_waits_for_the_user_is_not_said_to_run() -> None:
         line = app.query_one(StatusLine)
         app.pane.apply(PhaseChanged(Phase.RUNNING, "run_command"))
         line.show_permissions(1)
-        assert "needs your permission" in line.render().plain
+        assert "Needs your permission" in line.render().plain
         assert "Running" not in line.render().plain
         line.show_permissions(0)
         assert "Running a command" in line.render().plain

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from textual.color import Color
 from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
@@ -320,3 +321,20 @@ async def test_from_the_approvals_too_the_key_beside_what_is_unseen_leads_there(
         await pilot.pause()
         assert unseen(app).lines < before
         assert app.review.view.has_focus, "what moves in the diff next moves there"
+
+
+@pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light"])
+async def test_in_16_colours_the_question_stands_out_and_can_be_read(theme: str) -> None:
+    diffs = rewrite(150)
+    app = ReviewApp((proposal("P1", diffs), diffs), theme=theme)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        await pilot.press("y")
+        await pilot.pause()
+        question = app.review.pane.query_one("#question")
+        assert "never on screen" in app.text()
+        assert question.styles.background == app.review.pane.styles.background, (
+            "with a background, half is unreadable"
+        )
+        kind, colour = question.styles.border_left
+        assert kind and colour == Color.parse(app.theme_variables["warning"])

@@ -67,6 +67,8 @@ class ApprovalPane(Column):
             display: none;
             &.shown { display: block; }
         }
+        /* With 16 colours there is no quarter of one. */
+        &:ansi #question { background: $surface; border-left: outer $warning; padding: 0 1 0 0; }
         &.dragged { max-height: 80%; ReviewQueue { height: 1fr; max-height: 100%; } }
         /* Textual looks for what has to be drawn anew only where the pane itself has such a rule. */
         &:focus-within { background: $surface; }

@@ -73,11 +73,17 @@ class Layout:
         return here - held, self.slots.top(here) - top
 
     def resize(self, width: int) -> None:
-        """Let go of all rows and guess all heights anew, for this many cells beside the marks."""
-        self._width = max(_LEAST_WIDTH, width)
-        self._laid_out.clear()
+        """Lay out for so many cells beside the marks.
+
+        The rows for the width before are kept, since the review comes and goes: nothing wraps anew then. All other
+        heights are guessed.
+        """
+        old, self._width = self._width, max(_LEAST_WIDTH, width)
+        if old == self._width:
+            return
         self._unfinished.clear()
-        self.slots.estimate_all(self._width)
+        self.slots.resize(old, self._width)
+        self._laid_out = {id(slot): slot for slot in self.slots.items if slot.lines is not None}
 
     def take(self, change: Change) -> int | None:
         """Take a change; returns the index of the entry that is new or different, None if one is gone."""
@@ -140,7 +146,7 @@ class Layout:
         """Make the last `height` rows exact."""
         rows = 0
         for index in range(len(self.slots) - 1, -1, -1):
-            self._make_exact(index)
+            self.make_exact(index)
             slot = self.slots.items[index]
             rows += slot.gap + slot.height
             if rows > height:
@@ -159,7 +165,7 @@ class Layout:
             held = first if anchor is None else anchor
             before = self.slots.top(held)
             for index in range(max(0, first - 1), self.slots.at(row + height) + 1):
-                self._make_exact(index)
+                self.make_exact(index)
             shift = self.slots.top(held) - before
             if not shift:
                 break
@@ -178,7 +184,8 @@ class Layout:
         index = self.slots.index_of(held[0])
         return self.slots.top(index) - held[1] if index is not None else 0
 
-    def _make_exact(self, index: int) -> None:
+    def make_exact(self, index: int) -> None:
+        """Lay out a slot, unless it is."""
         slot = self.slots.items[index]
         if slot.lines is None or not (slot.exact or slot.entry.key in self._unfinished):
             self.lay_out(index)

@@ -1,5 +1,6 @@
 """Rows to strips of styled cells."""
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ from widgets.chat.slots import Slot
 if TYPE_CHECKING:
     from textual.widget import Widget
 
+_BESIDE_GREETING, _LEAST_GREETING = 2, 20
+"""Cells left free at each side of the greeting, and those that it has in any case."""
+_KEY_COLUMN = re.compile(r"\S+ {2,}(?=\S)")
 RIGHT_MARGIN = 1
 """Cells between the rows and the scroll bar."""
 
@@ -67,11 +71,13 @@ class Painter:
         return strip
 
     def greeting(self, lines: Sequence[Content], row: int, width: int, height: int) -> Strip:
-        """A row of these lines, which stand as one block in the middle; none of them is wrapped."""
+        """A row of these lines, which stand as one block in the middle, sentences and keys wrapped if need be."""
+        room = max(_LEAST_GREETING, width - 2 * _BESIDE_GREETING)
+        lines = [piece for line in lines for piece in _wrapped(line, room)]
         top = max(0, (height - len(lines)) // 2)
         if not 0 <= row - top < len(lines):
             return self._blank(width)
-        left = max(2, (width - max(line.cell_length for line in lines)) // 2)
+        left = max(_BESIDE_GREETING, (width - max(line.cell_length for line in lines)) // 2)
         line = Content(" " * left) + lines[row - top]
         segments = line.render_segments(self._widget.visual_style)
         return Strip(segments).adjust_cell_length(width, self._palette.base)
@@ -101,6 +107,16 @@ class Painter:
         # Each strip on the way would have its caches.
         padding = [Segment(" " * room, rest)] if room else []
         return Strip([*segments, *padding, Segment(" " * RIGHT_MARGIN, self._palette.base)], width)
+
+
+def _wrapped(line: Content, width: int) -> Sequence[Content]:
+    """A line in rows of this width; the words behind a key stay below each other."""
+    if line.cell_length <= width:
+        return [line]
+    key = _KEY_COLUMN.match(line.plain)
+    indent = key.end() if key else 0
+    first, *rest = line[indent:].wrap(width - indent)
+    return [line[:indent] + first, *(Content(" " * indent) + piece for piece in rest)]
 
 
 def _lit(offset: int, cursor: bool) -> bool:

@@ -2,16 +2,30 @@
 
 from bisect import bisect_right
 from itertools import accumulate
+from typing import NamedTuple
 
 from widgets.chat.entries.base import Entry, Growing, Gutter
 from widgets.chat.entries.program import InterventionEntry
 from widgets.chat.lines import BLANK, Line
 
 
+class LaidOut(NamedTuple):
+    """What a slot had at another width."""
+
+    width: int
+    entry: Entry
+    opened: bool
+    lines: list[Line] | None
+    marks: Gutter
+    height: int
+    exact: bool
+    growing: Growing | None
+
+
 class Slot:
     """One entry, and its rows once somebody looked."""
 
-    __slots__ = ("_growing", "entry", "exact", "gap", "height", "lines", "marks", "opened")
+    __slots__ = ("_before", "_growing", "entry", "exact", "gap", "height", "lines", "marks", "opened")
 
     def __init__(self, entry: Entry, width: int) -> None:
         """A slot with an estimated height."""
@@ -26,6 +40,17 @@ class Slot:
         """Rows without the gap; 0 while it is hidden."""
         self.exact = False
         self._growing: Growing | None = None
+        self._before: LaidOut | None = None
+
+    def resize(self, old: int, new: int) -> None:
+        """Have the rows of the new width, if it is the one before the old, else a guess at their number."""
+        now = LaidOut(old, self.entry, self.opened, self.lines, self.marks, self.height, self.exact, self._growing)
+        before, self._before = self._before, now
+        if before is not None and (before.width, before.opened) == (new, self.opened) and before.entry == self.entry:
+            _, _, _, self.lines, self.marks, self.height, self.exact, self._growing = before
+        else:
+            self.lines, self._growing = None, None
+            self.exact, self.height = False, self.entry.expected_height(new)
 
     def lay_out(self, width: int, deadline: float | None = None) -> bool:
         """Make `lines` and `height` exact; returns False if the deadline came first and some is left to do."""
@@ -50,6 +75,7 @@ class Slot:
         """Let go of the rows, keep the height."""
         self.lines = None
         self._growing = None
+        self._before = None
 
 
 class Slots:
@@ -139,12 +165,12 @@ class Slots:
         """The height or gap of this slot has changed."""
         self._valid = min(self._valid, index)
 
-    def estimate_all(self, width: int) -> None:
-        """The width has changed: no height is exact any more."""
+    def resize(self, old: int, new: int) -> None:
+        """The width has changed: heights are exact only of slots that have been laid out for it."""
         for slot in self.items:
-            slot.forget()
-            slot.exact = False
-            slot.height = 0 if self.hidden(slot.entry) else slot.entry.expected_height(width)
+            slot.resize(old, new)
+            if self.hidden(slot.entry):
+                slot.height = 0
         self.touch(0)
 
     def toggle_interventions(self) -> None:
@@ -152,6 +178,7 @@ class Slots:
         self.hide_interventions = not self.hide_interventions
         for slot in self.items:
             if isinstance(slot.entry, InterventionEntry):
+                slot.forget()
                 slot.exact = False
                 slot.height = 0 if self.hide_interventions else 1
         for index in range(len(self.items)):

@@ -24,7 +24,7 @@ _COUNTED = 60.0
 """Seconds up to which a wait is counted down; a longer one is told by the time of day, too."""
 
 _INTERRUPT = Content.assemble(("Esc", "$text-accent bold"), " interrupts")
-_PERMISSION = Content.assemble(("! ", "$text-warning bold"), "A tool needs your permission")
+_PERMISSION = Content.assemble(("! ", "$text-warning bold"), "Needs your permission")
 
 _MOVING = (Phase.REQUESTING, Phase.STREAMING, Phase.RUNNING, Phase.RETRYING, Phase.COMPACTING)
 

@@ -93,7 +93,7 @@ class Transcript(StripView, can_focus=True):
         return self._cursor.entry
 
     def greet(self, lines: Sequence[Content]) -> None:
-        """Show these in the middle while there is no entry; none of them is wrapped."""
+        """Show these in the middle while there is no entry."""
         self._greeting = lines
         if not len(self._slots):
             self.refresh()
@@ -234,7 +234,7 @@ class Transcript(StripView, can_focus=True):
         self._painter_now = None
         self._layout.resize(self._width - MARK_WIDTH - RIGHT_MARGIN)
         if not self._following and place is not None:
-            self._layout.lay_out(place[0])
+            self._layout.make_exact(place[0])
             self._set_height()
             self._move_to(self._slots.row(*place))
         self._settle()

@@ -14,13 +14,16 @@ from widgets.diff.cells import DisplayText
 from widgets.diff.marks import suspects
 from widgets.diff.rows import LineRow, Side, SourceLine
 from widgets.diff.runs import Flagged, Run, Stretch, clipped, overlaid, runs
-from widgets.diff.scene import Scene, StyleOf
+from widgets.diff.scene import DrawnLine, Scene, StyleOf
 
 RIGHT_SIDE = 1 << 20
 """Added to the selection offsets of the right half, so that the two halves are told apart."""
 
 BEFORE_EDGE, BEYOND_EDGE = "←", "→"
 """Stand in the first or last cell of a line that goes on there."""
+
+_CONTINUED = " ↳ "
+"""Stands in the place of the sign where a wrapped line goes on."""
 
 _MATCH, _CURRENT, _UNSAFE, _TRAILING, _SELECTED, _LEFT_OUT = 1, 2, 4, 8, 16, 32
 
@@ -141,8 +144,9 @@ class CodePainter:
         gutter = ("diff--plain", f"diff--gutter-{looks.kind}" if tinted else "diff--gutter", *cursor)
         texts = [str(value + 1) if value is not None and not part else "" for value in numbers]
         label = " ".join(text.rjust(self.scene.digits) for text in texts)
-        sign = "   " if part else looks.sign
-        code = self._code(Drawn(row, side, number, part, y, cursor, selection, offsets), looks)
+        line = self.scene.drawn(row, side, number)
+        sign = looks.sign if not part else _CONTINUED if part < len(line.starts) else "   "
+        code = self._code(Drawn(row, side, number, part, y, cursor, selection, offsets), line, looks)
         numbers_and_sign = Segment(f"{label}{sign}", self.style(gutter))
         if offsets:
             numbers_and_sign = _before(numbers_and_sign, RIGHT_SIDE if self.scene.split and side == "new" else 0, y)
@@ -162,10 +166,9 @@ class CodePainter:
             return Looks("moved", f"»{sign} " if side == "old" else f"«{sign} ", since, dim)
         return Looks(kind, f" {sign} ", words, dim)
 
-    def _code(self, at: Drawn, looks: Looks) -> list[Segment]:
+    def _code(self, at: Drawn, line: DrawnLine, looks: Looks) -> list[Segment]:
         """The visible cells of a line, with tokens, changed words, matches and the selection."""
         width = self.scene.code_width
-        line = self.scene.drawn(at.row, at.side, at.number)
         shown = line.text
         first, last, blank, before, after = self.scene.cut(line, at.part)
         base = ["diff--plain"]
@@ -175,11 +178,13 @@ class CodePainter:
             base.append(f"diff--{looks.kind}")
         stretches = () if looks.dim else self._stretches(shown, at, looks, first, last)
         flags = self._flags(shown, at, looks, first, last)
-        column = first + (RIGHT_SIDE if self.scene.split and at.side == "new" else 0)
+        begin = RIGHT_SIDE if self.scene.split and at.side == "new" else 0
+        column = first + begin
         segments = self._segments(shown.text[first:last], runs(last - first, stretches, flags), base, at, column)
         plain = self.style((*base, *at.cursor))
         if blank:
-            segments.insert(0, Segment(" " * blank, plain))
+            gap = Segment(" " * blank, plain)
+            segments.insert(0, _before(gap, begin, at.y) if at.offsets else gap)
         edge = self.style((*base, "diff--edge", *at.cursor)) if before or after else plain
         if before:
             segments.insert(0, Segment(BEFORE_EDGE, edge))

@@ -28,6 +28,8 @@ class DrawnLine(NamedTuple):
     text: DisplayText
     starts: Sequence[int]
     """The characters of the drawn text at which the terminal lines begin that it is wrapped to."""
+    hang: int
+    """Cells left free at the left of all of these but the first."""
     changed: Spans
     """Of a line that has no room on one terminal line, the characters that its counterpart doesn't have."""
 
@@ -38,7 +40,7 @@ class Cut(NamedTuple):
     first: int
     last: int
     blank: int
-    """Cells left free before them, where a wide character was halved."""
+    """Cells left free before them, where a wide character was halved or a wrapped line is indented."""
     before: bool
     """Whether the line has more at the left, which the edge says in its first cell."""
     after: bool
@@ -130,7 +132,7 @@ class Scene:
         """A line as it is drawn."""
         line = self.line(row.file, side, number)
         if self.fits(line):
-            return DrawnLine(display(line), (0,), ())
+            return DrawnLine(display(line), (0,), 0, ())
         look = (self.code_width, self.wrap, self.opened)
         if look != self._look or len(self._long_lines) > _MOST_LONG_LINES:
             self._look, self._long_lines = look, {}
@@ -138,8 +140,8 @@ class Scene:
         if key not in self._long_lines:
             kept = self.kept(row, side, number)
             text = display(line) if kept is None else display_around(line, kept)
-            starts = breaks(line, self.code_width, kept) if self.wrap else (0,)
-            self._long_lines[key] = DrawnLine(text, starts, self.changed(row, side, number))
+            starts, hang = breaks(line, self.code_width, kept) if self.wrap else ((0,), 0)
+            self._long_lines[key] = DrawnLine(text, starts, hang, self.changed(row, side, number))
         return self._long_lines[key]
 
     def height_of(self, row: Row) -> int:
@@ -170,7 +172,8 @@ class Scene:
         if self.wrap:
             if part >= len(starts):
                 return Cut(len(text.text), len(text.text), 0, False, False)
-            return Cut(starts[part], starts[part + 1] if part + 1 < len(starts) else len(text.text), 0, False, False)
+            last = starts[part + 1] if part + 1 < len(starts) else len(text.text)
+            return Cut(starts[part], last, drawn.hang if part else 0, False, False)
         begin, end = self.scroll, self.scroll + self.code_width
         before, after = begin > 0 and text.width > 0, text.width > end
         return Cut(*text.cut(begin + before, max(begin + before, end - after)), before, after)

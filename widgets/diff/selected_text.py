@@ -67,7 +67,8 @@ def _selected_text(scene: Scene, row: Row, part: int, selection: Selection, line
 def _source(scene: Scene, row: LineRow, side: Side, number: int, part: int, span: tuple[int, int]) -> str:
     """The selected characters of a line, or of one part of it where lines are wrapped; `span` counts drawn ones."""
     source = scene.line(row.file, side, number)
-    shown, starts, _ = scene.drawn(row, side, number)
+    drawn = scene.drawn(row, side, number)
+    shown, starts = drawn.text, drawn.starts
     if part >= len(starts):
         return ""
     end = starts[part + 1] if part + 1 < len(starts) else len(shown.text)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
@@ -13,7 +12,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.text.safe_text import visible
-from app.ui.screens.dialog import Dialog, shown_path
+from app.ui.screens.dialog import Dialog
 from widgets.common.key_hints import KeyHint
 
 if TYPE_CHECKING:
@@ -21,14 +20,16 @@ if TYPE_CHECKING:
 
 DEMO = ("", "demo")
 """The result that stands for the demo model."""
+WRITTEN = ("", "written")
+"""The result that stands for a key or an address that the user is about to write."""
 
 _KINDS = {"ollama": "Ollama", "lmstudio": "LM Studio", "llama.cpp": "llama.cpp", "vllm": "vLLM", "unknown": "server"}
 
 
 class SetupScreen(Dialog[tuple[str, str]]):
-    """Offers local servers that answer on loopback, the demo, and how to set a key.
+    """Offers local servers that answer on loopback, to write a key or an address, and the demo.
 
-    Returns base URL and model of the endpoint that the user picked, `DEMO` for the demo, None for neither.
+    Returns base URL and model of the endpoint that the user picked, `WRITTEN`, `DEMO`, or None for neither.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "look", "Look again")]
@@ -43,39 +44,35 @@ class SetupScreen(Dialog[tuple[str, str]]):
     DEFAULT_CSS = """
     SetupScreen {
         & > #dialog { width: 88; }
-        OptionList { height: auto; max-height: 9; }
+        OptionList { height: auto; max-height: 9; text-wrap: nowrap; text-overflow: ellipsis; }
     }
     """
 
-    def __init__(
-        self, missing: str, config_file: Path, picked_before: Callable[[str], str] = lambda base_url: ""
-    ) -> None:
+    def __init__(self, missing: str, picked_before: Callable[[str], str] = lambda base_url: "") -> None:
         """Nothing is looked for yet.
 
         Args:
             missing: says in one line what is not set up.
-            config_file: where settings are kept.
             picked_before: tells which model was picked at an address the last time.
         """
         super().__init__(classes="-small")
         self._missing = missing
-        self._config_file = config_file
         self._picked_before = picked_before
         self._servers: list[LocalServer] = []
-        self._choices: list[tuple[str, str]] = [DEMO]
+        self._choices = [WRITTEN, DEMO]
 
     def body(self) -> Iterable[Widget]:
         """What is missing, what is there, what to do."""
         yield Static("The model proposes changes to this folder; you sign them off, or not.", classes="text")
         yield Static(Content(visible(self._missing, keep="")), classes="text gap warning")
         yield Static(Content.styled("Pick a model", "bold $text-primary"), classes="text gap")
-        yield OptionList(_demo(), markup=False)
-        yield Static(how_to(self._config_file), classes="text gap")
+        yield OptionList(_written(), _demo(), markup=False)
+        yield Static(how_to(), classes="text gap")
 
     def on_mount(self) -> None:
         """Begin to look."""
         options = self.query_one(OptionList)
-        options.highlighted = 0
+        options.highlighted = self._choices.index(DEMO)
         options.focus()
         self.action_look()
 
@@ -90,9 +87,9 @@ class SetupScreen(Dialog[tuple[str, str]]):
         before = await asyncio.to_thread(self._before, found)
         options = self.query_one(OptionList)
         options.clear_options()
-        options.add_options([*(Option(_label(server, model)) for server, model in found), _demo()])
-        options.highlighted = before
-        self._choices = [*((server.base_url, model) for server, model in found), DEMO]
+        options.add_options([*(Option(_label(server, model)) for server, model in found), _written(), _demo()])
+        self._choices = [*((server.base_url, model) for server, model in found), WRITTEN, DEMO]
+        options.highlighted = before if found else self._choices.index(DEMO)
         count = len(found)
         self.say(
             f"{count} model{'s' if count > 1 else ''} on this machine" if found else "no model server on this machine"
@@ -110,19 +107,16 @@ class SetupScreen(Dialog[tuple[str, str]]):
         self.dismiss(self._choices[event.option_index])
 
 
-def how_to(config_file: Path) -> Content:
+def how_to() -> Content:
     """The ways to name a model that is not on this machine."""
     return Content.assemble(
-        ("Or name one, and start again\n", "bold $text-primary"),
+        ("Or set one, and start again\n", "bold $text-primary"),
         ("hosted     ", "$foreground 65%"),
         ("export OPENAI_API_KEY=…", "$text-accent"),
         ("  or ", "$foreground 65%"),
         ("ANTHROPIC_API_KEY=…\n", "$text-accent"),
         ("elsewhere  ", "$foreground 65%"),
-        ("export OPENAI_BASE_URL=https://…/v1\n", "$text-accent"),
-        ("for good   ", "$foreground 65%"),
-        "base_url, model and api_key in\n           ",
-        (visible(shown_path(config_file), keep=""), "$text-accent"),
+        ("export OPENAI_BASE_URL=https://…/v1", "$text-accent"),
     )
 
 
@@ -132,6 +126,16 @@ def _label(server: "LocalServer", model: str) -> Content:
         ("● ", "$text-success"),
         (visible(model, keep="").ljust(36), "bold"),
         (visible(f" {kind} · {server.base_url}", keep=""), "$foreground 65%"),
+    )
+
+
+def _written() -> Option:
+    return Option(
+        Content.assemble(
+            ("○ ", "$text-secondary"),
+            ("Another model".ljust(36), "bold"),
+            (" write its key or its address", "$foreground 65%"),
+        )
     )
 
 

@@ -11,7 +11,7 @@ _COLUMN = 12
 
 
 def welcome(folder: str, keymap: Mapping[str, str], *, demo: bool = False, wide: str = "") -> Sequence[Content]:
-    """The lines, none wider than some sixty columns.
+    """The lines, each a sentence or a key and what it does.
 
     Args:
         folder: the workspace's name.

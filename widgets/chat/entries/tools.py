@@ -24,6 +24,8 @@ from widgets.chat.targets import VERBS
 
 LONGEST_DETAIL = 300
 """Rows of a tool's result shown when its line is opened."""
+_LEAST_TARGET = 8
+"""Cells for what a tool works on, the end of a path or the beginning of a command, before what came of it is cut."""
 _LIVE_ROWS, _LIVE_CHARACTERS = 5, 4000
 """Rows of output shown under a running command, and how much of its end is looked at for them."""
 
@@ -98,12 +100,12 @@ class ToolEntry(Entry):
         facts = [f" · {fact}" for fact in self._facts(width, width - width_of(f"{verb} {target}")) if fact]
         tail = "".join(facts)
         room = width - width_of(verb) - 1 - width_of(tail)
-        if room < 12 and len(facts) > 1 and facts[-1] == f" · {seconds(self.duration)}":
+        if room < _LEAST_TARGET and len(facts) > 1 and facts[-1] == f" · {seconds(self.duration)}":
             # How long it took is worth no half of a number.
             tail = "".join(facts[:-1])
             room = width - width_of(verb) - 1 - width_of(tail)
-        if room < 12:
-            tail = f" {shorten(tail, max(0, width - width_of(verb) - 14))}"
+        if room < _LEAST_TARGET:
+            tail = f" {shorten(tail, max(0, width - width_of(verb) - _LEAST_TARGET - 2))}"
             room = width - width_of(verb) - 1 - width_of(tail)
         target = shorten_path(target, room)
         fact_face = Face("error") if self.status in ("error", "invalid") else Face("tool")

@@ -55,11 +55,43 @@ def test_a_cut_is_as_wide_as_its_window_or_ends_the_line(line: str, start: int, 
 @given(TEXT, st.integers(2, 20))
 def test_wrapping_shows_every_character_once(line: str, width: int) -> None:
     shown = display(line)
-    starts = breaks(line, width)
+    starts, hang = breaks(line, width)
     assert starts[0] == 0
+    assert list(starts) == sorted(set(starts))
     assert len(starts) == rows_of(line, width)
     ends = [*starts[1:], len(shown.text)]
-    assert all(shown.cell(end) - shown.cell(start) <= width for start, end in zip(starts, ends, strict=True))
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        assert shown.cell(end) - shown.cell(start) + (hang if number else 0) <= width
+        assert shown.covering(shown.cell(start)) >= start, "no grapheme is halved"
+
+
+WORDS = st.lists(st.from_regex(r"[a-z_]{1,12}|[A-Z]{13,60}|[\u4e00-\u4e05]{1,3}", fullmatch=True), max_size=12)
+
+
+@given(WORDS, st.integers(0, 30), st.integers(8, 40), st.sampled_from(" \t"))
+def test_no_word_is_broken_that_a_row_has_room_for(words: list[str], indent: int, width: int, space: str) -> None:
+    line = " " * indent + space.join(words)
+    shown = display(line)
+    starts, hang = breaks(line, width)
+    assert hang in (0, len(shown.text) - len(shown.text.lstrip()))
+    for start in starts[1:]:
+        before, after = shown.text[:start].rsplit(" ", 1)[-1], shown.text[start:].split(" ", 1)[0]
+        is_inside = before and after and not before[-1] >= "\u4e00"
+        assert not is_inside or cell_len(before + after) > width - hang
+
+
+def test_a_word_without_room_breaks_where_a_name_begins_in_it() -> None:
+    def rows(line: str, width: int) -> list[str]:
+        shown, (starts, hang) = display(line).text, breaks(line, width)
+        ends = [*starts[1:], len(shown)]
+        return [" " * hang * bool(start) + shown[start:end] for start, end in zip(starts, ends, strict=True)]
+
+    assert rows("\treturn self.server.answer(first,second)", 24) == [
+        "    return self.server.",
+        "    answer(first,second)",
+    ]
+    assert rows(f"key={'k' * 40} end", 20) == ["key=" + "k" * 16, "k" * 20, "kkkk end"]
+    assert rows("# 日本語の文章は、空白がない", 12) == ["# 日本語の文", "章は、空白が", "ない"]
 
 
 @given(TEXT, st.integers(2, 20))

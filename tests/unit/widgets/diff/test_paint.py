@@ -49,3 +49,28 @@ def test_the_side_without_a_line_end_at_the_end_is_told(width: int, side: str) -
     (line,) = [line for line in drawn(sheet) if "no newline at end" in line]
     word = {"old": "one", "new": "two"}[side]
     assert f"{word} ∅ no newline" in line
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_a_wrapped_line_goes_on_below_its_code_behind_a_mark(width: int) -> None:
+    comment = "# " + "why it is done in this way " * 8
+    sheet = laid_out(file_diff("a.py", "a\n", f"        call()  {comment}\n"), width=width, wrap=True)
+    sheet.scene.query = "done in this"
+    rows = drawn(sheet)
+    first = next(number for number, row in enumerate(rows) if "+ " in row and "call()" in row)
+    column = rows[first].index("call()")
+    further = [row for row in rows[first + 1 :] if row]
+    assert len(further) > 1
+    for row in further:
+        assert row[column - 10 : column] == "↳         ", "where the sign stands in the first"
+        assert not row[column].isspace()
+    assert not any("↳" in row for row in rows[: first + 1])
+    joined = "".join(f"{row[column:]} " for row in rows[first:])
+    assert joined.split() == f"call() {comment}".split()
+
+
+def test_beside_a_line_that_wraps_a_shorter_one_has_no_mark() -> None:
+    sheet = laid_out(file_diff("a.py", "short\n", "short " * 60 + "\n"), width=160, wrap=True)
+    rows = [row for row in drawn(sheet) if "↳" in row]
+    assert rows
+    assert all("↳" not in row[:80] for row in rows)

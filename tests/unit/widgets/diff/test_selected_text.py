@@ -1,11 +1,13 @@
 """What is copied of a diff, and what a click selects in it."""
 
 import pytest
+from rich.style import Style
 from textual.geometry import Offset
 from textual.selection import Selection
 
 from tests.ui.sample_diffs import file_diff
 from tests.unit.widgets.diff.test_cursor import laid_out, numbered
+from widgets.diff.paint import Painter
 from widgets.diff.paint_code import RIGHT_SIDE
 from widgets.diff.rows import FileRow, FoldRow, LineRow
 from widgets.diff.selected_text import copied_text, line_at, word_at
@@ -42,6 +44,29 @@ def test_wrapped_lines_are_joined_again_wherever_the_selection_begins_and_ends()
     assert copied_text(sheet.rows, sheet.scene, Selection(Offset(400, top), Offset(500, top))) == ""
     one = copied_text(sheet.rows, sheet.scene, Selection(Offset(0, top + 1), Offset(500, top + 1)))
     assert one and one in words and one != words
+
+
+def test_the_indentation_of_a_wrapped_line_is_not_copied_and_the_mouse_finds_its_start_there() -> None:
+    line = "        call()  # " + "why it is done " * 12
+    sheet = laid_out(file_diff("a.py", "a\n", f"{line}\n"), width=60, wrap=True)
+    top = line_of(sheet, LineRow, new=0)
+    assert copied_text(sheet.rows, sheet.scene, Selection(Offset(0, top), None)) == line
+    assert copied_text(sheet.rows, sheet.scene, Selection(Offset(0, top + 1), None)) == line[len(first_row(sheet)) :]
+    _, row, part = sheet.rows.at(top + 1)
+    strip = Painter(sheet.scene, lambda classes: Style()).paint(row, part, top + 1, offsets=True)
+    indent = next(one for one in strip if one.text == " " * 8)
+    assert indent.style
+    column, y = indent.style.meta["offset"]
+    assert y == top + 1
+    assert column + 8 < 0, "to the left of the line"
+
+
+def first_row(sheet: Sheet) -> str:
+    """What stands on the first row of the added line."""
+    row = sheet.rows.row(sheet.rows.at(line_of(sheet, LineRow, new=0)).number)
+    assert isinstance(row, LineRow)
+    drawn = sheet.scene.drawn(row, "new", 0)
+    return drawn.text.text[: drawn.starts[1]]
 
 
 def test_side_by_side_only_the_half_in_which_one_selects_is_copied() -> None:

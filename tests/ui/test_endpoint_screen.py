@@ -1,0 +1,157 @@
+"""A key or an address that is written where no model is set up: kept, used at once, and never shown."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.widgets import Input
+
+from app.config.settings import read_file
+from app.ui.screens import endpoint
+from tests.pictures import paint_everything
+from tests.ui.running_app import Running, running
+from tests.waiting import until
+from tests.wire.server import Turn, WireServer
+
+KEY = "sk-abcdef0123456789"
+COMMENTED = '# My own words\ntheme = "signoff-light"  # by day\n\n[keys]\n"review.approve" = "Y"\n'
+
+
+async def writing(run: Running) -> None:
+    """Go from the first screen to the fields."""
+    await run.screen("SetupScreen")
+    await run.see("Another model", "on this machine")
+    await run.pilot.press("up", "enter")
+    await run.screen("EndpointScreen")
+
+
+async def paste(run: Running, text: str, field: str = "key") -> None:
+    """Paste into a field."""
+    field_widget = run.app.screen.query_one(f"#endpoint-{field}", Input)
+    field_widget.focus()
+    field_widget.post_message(events.Paste(text))
+    await run.until(lambda: field_widget.value.strip() == text.strip(), "what was pasted")
+
+
+def told(run: Running) -> str:
+    """The words on the screen, parted by single spaces."""
+    return " ".join(run.text.replace("│", " ").split())
+
+
+async def test_what_is_written_is_kept_for_the_user_alone_and_used_at_once(
+    tmp_path: Path, server: WireServer, home: Path
+) -> None:
+    server.always(Turn("Hello."))
+    async with running(tmp_path) as run:
+        config = run.runtime.places.config_file
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text(COMMENTED)
+        config.chmod(0o644)
+        await writing(run)
+        await paste(run, KEY)
+        assert "Requests go to api.openai.com" in told(run)
+        await paste(run, f"{server.base_url} ", "address")
+        assert "Requests go to 127.0.0.1" in told(run)
+        assert KEY not in run.text and KEY[:6] not in run.text
+        await run.pilot.press("enter")
+        await run.screen("ModelScreen")
+        await run.see("test-model")
+        await run.pilot.press("enter")
+        await run.until(lambda: run.app.current_session is not None, "the session")
+        await run.say("hello")
+        assert server.last.headers["authorization"] == f"Bearer {KEY}"
+        assert stat.S_IMODE(config.stat().st_mode) == 0o600
+        kept = config.read_text()
+        assert read_file(config) == {
+            "theme": "signoff-light",
+            "api_key": KEY,
+            "base_url": server.base_url,
+            "keys": {"review.approve": "Y"},
+        }
+        assert all(line in kept.splitlines() for line in COMMENTED.splitlines())
+    found = [path for path in home.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+    assert found == [config], "nowhere else"
+
+
+async def test_with_what_was_kept_the_next_run_asks_for_nothing(tmp_path: Path, server: WireServer) -> None:
+    server.always(Turn("Hello."))
+    async with running(tmp_path) as run:
+        await writing(run)
+        await paste(run, server.base_url, "address")
+        await run.pilot.press("enter")
+        await run.screen("ModelScreen")
+        await run.see("test-model")
+        await run.pilot.press("enter")
+        await run.until(lambda: run.app.current_session is not None, "the session")
+    async with running(tmp_path) as run:
+        await run.until(lambda: run.app.current_session is not None, "the session")
+        assert run.app.settings.base_url == server.base_url
+
+
+async def test_a_key_of_anthropic_goes_to_anthropic(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        await writing(run)
+        await paste(run, "sk-ant-0123456789")
+        assert "Requests go to api.anthropic.com" in told(run)
+        await paste(run, "https://models.example/v1", "address")
+        assert "Requests go to models.example" in told(run)
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "words"),
+    [
+        ("key", "", "Write a key, an address, or both."),
+        ("key", "schlüssel", "a key is one line of ASCII characters"),
+        ("address", "models.example/v1", "it lacks http:// or https://"),
+        ("address", "https://models.example:99999/v1", "port 99999 does not exist"),
+    ],
+)
+async def test_what_cannot_be_used_is_said_and_not_kept(tmp_path: Path, field: str, text: str, words: str) -> None:
+    async with running(tmp_path) as run:
+        await writing(run)
+        await paste(run, text, field)
+        await run.pilot.press("enter")
+        await run.until(lambda: words in told(run), words)
+        assert not run.runtime.places.config_file.exists()
+        assert type(run.app.screen).__name__ == "EndpointScreen"
+
+
+async def test_a_configuration_that_cannot_be_changed_stays_as_it_is(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        await writing(run)
+        config = run.runtime.places.config_file
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text("theme = [")
+        await paste(run, KEY)
+        await run.pilot.press("enter")
+        await run.until(lambda: "cannot be written" in told(run), "why")
+        assert config.read_text() == "theme = ["
+        await run.pilot.press("escape")
+        await run.screen("SetupScreen")
+        await run.pilot.press("escape")
+        await run.screen("Workbench")
+
+
+@pytest.mark.parametrize(("field", "text", "called"), [("address", "https://x", "fault_of"), ("key", KEY, "host_of")])
+async def test_what_ends_the_app_there_has_no_key_in_its_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, text: str, called: str
+) -> None:
+    def broken(url: str) -> str:
+        raise LookupError("lost")
+
+    paint_everything(monkeypatch)
+    with pytest.raises(LookupError):
+        async with running(tmp_path) as run:
+            app = run.app
+            await writing(run)
+            if field == "address":
+                await paste(run, KEY)
+            monkeypatch.setattr(endpoint, called, broken)
+            fields = app.screen.query_one(f"#endpoint-{field}", Input)
+            fields.focus()
+            fields.post_message(events.Paste(text))
+            await until(lambda: not app.is_running, "the end of the app")
+    report = app.crash_report.getvalue()
+    assert "LookupError" in report
+    assert KEY not in report
