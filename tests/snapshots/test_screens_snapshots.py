@@ -227,7 +227,7 @@ async def opened(pilot: Pilot[Any]) -> SignoffApp:
     """Wait until the session is open; nothing has the focus, so no cursor blinks."""
     app = pilot.app
     assert isinstance(app, SignoffApp)
-    await until(lambda: app.current_session is not None and "gate open" in screen_text(app), "the session")
+    await until(lambda: app.current_session is not None and "model may act" in screen_text(app), "the session")
     app.set_focus(None)
     await at_rest(pilot)
     return app

@@ -32,11 +32,11 @@ def opened(
         with running_signoff(
             processes, ".", *arguments, folder=root, environment=environment, columns=size[0], rows=size[1]
         ) as terminal:
-            terminal.wait_for("gate open")
+            terminal.wait_for("model may act")
             yield terminal
 
 
 def stage(terminal: Terminal, after: str = "") -> None:
     """A turn that stages the proposal; what follows on the message comes in one piece with it, so before its end."""
     terminal.type(f"rename it\r{after}")
-    terminal.wait_for("gate closed", "Renamed.", "1 tool call", without=["Esc interrupts"])
+    terminal.wait_for("model must wait", "Renamed.", "1 tool call", without=["Esc interrupts"])

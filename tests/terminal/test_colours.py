@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(120)
 TRUE = re.compile(rb"[34]8;2;\d")
 PALETTE = re.compile(rb"[34]8;5;\d")
 STANDARD = re.compile(rb"\x1b\[(?:[\d;]*;)?(?:[34]|9|10)[0-7](?:;[\d;]*)?m")
-WORDS = ("P1", "waits for you", "Would change", "approve", "deny", "request changes", f"- {OLD}", f"+ {NEW}")
+WORDS = ("P1", "waits for you", "approve", "deny", "request changes", f"- {OLD}", f"+ {NEW}")
 WIDE = (160, 45)
 
 

@@ -25,7 +25,7 @@ def test_what_is_typed_and_pasted_in_one_go_is_sent_as_it_was(tmp_path: Path, pr
             tmp_path / "home", OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY="k", SIGNOFF_MODEL="m"
         )
         with running_signoff(processes, ".", folder=folder, environment=environment) as terminal:
-            terminal.wait_for("gate open")
+            terminal.wait_for("model may act")
             # Line ends within a paste come as carriage returns.
             terminal.type("one\ntwox\x7f \x1b[200~" + huge.replace("\n", "\r") + "\x1b[201~ end")
             terminal.wait_for("[pasted 20,000 lines] end")
@@ -44,7 +44,7 @@ def test_a_draft_outlives_a_kill_folded_as_it_was(tmp_path: Path, processes: For
             tmp_path / "home", OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY="k", SIGNOFF_MODEL="m"
         )
         with running_signoff(processes, ".", folder=folder, environment=environment) as terminal:
-            terminal.wait_for("gate open")
+            terminal.wait_for("model may act")
             terminal.type("hello\r")
             terminal.wait_for("Hello yourself.")
             terminal.type("look at \x1b[200~" + BIG.replace("\n", "\r") + "\x1b[201~ and say")

@@ -33,7 +33,7 @@ def demo(tmp_path: Path, temp: Path, columns: int, rows: int, processes: Forking
     with running_signoff(
         processes, "--demo", folder=tmp_path, environment=environment, columns=columns, rows=rows
     ) as terminal:
-        terminal.wait_for("gate open", "signoff-demo")
+        terminal.wait_for("model may act", "signoff-demo")
         yield terminal
 
 
@@ -50,7 +50,7 @@ def changed(folder: Path) -> list[str]:
 def stage(terminal: Terminal) -> None:
     terminal.type("fix the failing tests")
     terminal.press("enter")
-    terminal.wait_for("gate closed", "1 proposal waiting")
+    terminal.wait_for("model must wait", "1 proposal waiting")
     # The closing request's answer ends the turn.
     terminal.wait_for("tool calls")
 
@@ -98,7 +98,7 @@ def test_a_denial_with_three_lines_leads_to_another_proposal(demo: Terminal, tem
     demo.press("ctrl+s")
     demo.wait_for("Your words are on their")
     demo.press("f4")
-    demo.wait_for("P2", "1 proposal waiting", "gate closed")
+    demo.wait_for("P2", "1 proposal waiting", "model must wait")
     assert changed(workspace(temp)) == []
     demo.press("f2")
     demo.wait_for("Thank you.")
@@ -121,7 +121,7 @@ def test_escape_interrupts_and_the_next_message_is_answered(demo: Terminal) -> N
 def test_the_sample_is_removed_at_the_end(tmp_path: Path, temp: Path) -> None:
     environment = terminal_environment(tmp_path / "home", TMPDIR=str(temp))
     with running(signoff_command("--demo"), folder=tmp_path, environment=environment) as demo:
-        demo.wait_for("gate open", "signoff-demo")
+        demo.wait_for("model may act", "signoff-demo")
         demo.press("ctrl+q")
         assert demo.wait_for_exit() == 0
     assert list(temp.glob("signoff-demo-*")) == []
@@ -167,11 +167,11 @@ def test_the_users_own_editor_gets_the_terminal_and_gives_the_text_back(
 ) -> None:
     environment = terminal_environment(tmp_path / "home", TMPDIR=str(temp), EDITOR="sed -i s/draft/letter/")
     with running_signoff(processes, "--demo", folder=tmp_path, environment=environment) as terminal:
-        terminal.wait_for("gate open", "signoff-demo")
+        terminal.wait_for("model may act", "signoff-demo")
         terminal.type("my first draft")
         terminal.wait_for("my first draft")
         terminal.press("\x07")
-        terminal.wait_for("my first letter", "gate open", without=["my first draft"])
+        terminal.wait_for("my first letter", "model may act", without=["my first draft"])
         terminal.type(" ok")
         terminal.wait_for("my first letter ok")
         assert list(temp.glob("signoff-edit-*")) == [], "nothing of it is left behind"
@@ -187,7 +187,7 @@ def test_an_editor_that_does_not_do_gives_the_terminal_back(
 ) -> None:
     environment = terminal_environment(tmp_path / "home", EDITOR=editor)
     with running_signoff(processes, "--demo", folder=tmp_path, environment=environment) as terminal:
-        terminal.wait_for("gate open", "signoff-demo")
+        terminal.wait_for("model may act", "signoff-demo")
         terminal.type("my first draft")
         terminal.wait_for("my first draft")
         terminal.press("\x07")
@@ -207,7 +207,7 @@ def test_whoever_leaves_is_told_the_way_back_and_what_waits(tmp_path: Path, proc
     with running_signoff(
         processes, *words, folder=tmp_path, environment=environment, columns=100, rows=30
     ) as terminal:
-        terminal.wait_for("gate open", "signoff-demo")
+        terminal.wait_for("model may act", "signoff-demo")
         terminal.type("add docstrings to greet.py")
         terminal.press("enter")
         terminal.wait_for("1 proposal waiting", "tool call")
@@ -238,7 +238,7 @@ def test_where_nothing_waits_only_the_way_back_is_told(tmp_path: Path, processes
     environment = terminal_environment(tmp_path / "home")
     (tmp_path / "code").mkdir()
     with running_signoff(processes, "--demo", "code", folder=tmp_path, environment=environment) as terminal:
-        terminal.wait_for("gate open", "signoff-demo")
+        terminal.wait_for("model may act", "signoff-demo")
         terminal.type("hello")
         terminal.press("enter")
         terminal.wait_for("tok")
@@ -248,7 +248,7 @@ def test_where_nothing_waits_only_the_way_back_is_told(tmp_path: Path, processes
         assert "signoff proposals" not in terminal.text
     # An older session, in which nothing was said since.
     with running_signoff(processes, "--demo", "code", folder=tmp_path, environment=environment) as terminal:
-        terminal.wait_for("gate open", "signoff-demo")
+        terminal.wait_for("model may act", "signoff-demo")
         terminal.press("ctrl+q")
         assert terminal.wait_for_exit() == 0
         assert "To go on" not in terminal.text, "there is nothing in it"
@@ -258,6 +258,6 @@ def test_where_nothing_waits_only_the_way_back_is_told(tmp_path: Path, processes
     assert done.returncode == 0, done.stderr
     words = ("--demo", "code", "--session", first)
     with running_signoff(processes, *words, folder=tmp_path, environment=environment) as terminal:
-        terminal.wait_for("gate open", "hello")
+        terminal.wait_for("model may act", "hello")
         terminal.press("ctrl+q")
         terminal.wait_for(f"To go on with this session: signoff code --demo --session {first}")

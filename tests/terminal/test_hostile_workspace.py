@@ -71,7 +71,7 @@ def test_nothing_else_in_it_holds_signoff_up_and_it_leaves_when_the_system_asks(
     endless(folder / ".ignore")
     environment = terminal_environment(folder.parent / "home")
     with running_signoff(processes, *ENDPOINT, folder=folder, environment=environment) as terminal:
-        terminal.wait_for("gate open")
+        terminal.wait_for("model may act")
         terminal.type("@wan")
         terminal.wait_for("wanted.py")
         before = len(terminal.raw)
@@ -137,7 +137,7 @@ def test_the_app_can_be_left_while_a_thread_waits_for_a_dead_file_system(folder:
     environment = {**terminal_environment(folder.parent / "home"), "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-c", STUCK_APP, *ENDPOINT]
     with running(command, folder=folder, environment=environment) as terminal:
-        terminal.wait_for("gate open")
+        terminal.wait_for("model may act")
         terminal.type("\x11")
         assert terminal.wait_for_exit() == 0
         terminal.settle()

@@ -16,7 +16,7 @@ def test_ctrl_z_leads_to_the_shell_and_fg_back_to_the_same_picture(tmp_path: Pat
     with running(shell, folder=tmp_path, environment=environment) as terminal:
         terminal.wait_for("shell>")
         terminal.type(shlex.join(signoff_command("--demo")) + "\r")
-        terminal.wait_for("gate open", "signoff-demo", "The model proposes, you sign off.")
+        terminal.wait_for("model may act", "signoff-demo", "The model proposes, you sign off.")
         terminal.type("half a sentence")
         terminal.wait_for("half a sentence")
         terminal.settle()

@@ -169,7 +169,7 @@ def test_an_editor_gets_the_terminal_as_it_was_before_the_start(folder: Path) ->
     seen = folder / "seen"
     with held(folder, "--demo", EDITOR=f"sh -c 'stty -g > {seen}; echo back > $0'") as (terminal, gate):
         os.close(gate)
-        terminal.wait_for("gate open", "signoff-demo")
+        terminal.wait_for("model may act", "signoff-demo")
         terminal.press("\x07")
         terminal.wait_for("❯ back")
         terminal.press("ctrl+q")

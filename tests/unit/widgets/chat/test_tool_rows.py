@@ -26,6 +26,6 @@ def test_a_shortened_tail_keeps_its_distance() -> None:
 
 def test_beside_the_review_a_row_still_says_what_came_of_it() -> None:
     asks = ToolEntry("t", "run_command", "python3 -c 'print(6 * 7)'", "asking")
-    assert asks.rows(36, opened=False)[0].text == "Run python3… · needs your permission"
+    assert asks.rows(36, opened=False)[0].text == "Run a comma… · needs your permission"
     staged = ToolEntry("t", "edit_file", "tideline/moon.py", "staged", "+1 -1", proposal="P1")
     assert staged.rows(36, opened=False)[0].text == "Edit …moon.py · +1 -1 · staged in P1"
