@@ -156,6 +156,31 @@ def test_files_that_change_names_with_each_other(bench: Make) -> None:
     assert (site.read("b.txt").decode(), site.read("a.txt").decode()) == (numbered(9), "other\n" * 9)
 
 
+@pytest.mark.parametrize("made", [("diff",), ("diff", "--no-prefix"), ("show",), ("plain",)], ids=" ".join)
+def test_a_diff_that_quotes_the_other_form_is_a_diff(bench: Make, made: tuple[str, ...]) -> None:
+    quoted = "*** Begin Patch\n*** Update File: a.txt\n@@\n-x\n+y\n*** End Patch\n"
+    site = bench({"doc.md": f"one\n{quoted}two\n"})
+    repository(site)
+    site.put(**{"doc.md": f"1\n{quoted}2\n"})
+    if made[0] in ("diff", "plain"):
+        patch = git(site.root, "diff", *made[1:])
+    else:
+        git(site.root, "commit", "--quiet", "--all", "--message", f"Subject\n\n{quoted}")
+        patch = git(site.root, *made)
+        git(site.root, "reset", "--quiet", "--hard", "HEAD~1")
+    if made == ("plain",):
+        patch = patch[patch.index(b"--- ") :]
+    git(site.root, "checkout", "--quiet", ".")
+    assert b"\n *** Begin Patch\n" in patch
+    proposal = site.service.stage_patch(patch.decode())
+    assert not any(change.inexact for change in proposal.files)
+    site.service.approve(proposal.id)
+    ours = without_git(site.tree())
+    git(site.root, "checkout", "--quiet", ".")
+    git(site.root, "apply", *(["-p0"] if "--no-prefix" in made else []), given=patch)
+    assert without_git(site.tree()) == ours
+
+
 def test_begin_patch_form(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     patch = (
