@@ -13,7 +13,15 @@ from app.proposals.locate.line_index import BlockPlace, TextIndex, commonness, p
 from app.proposals.locate.matching import check_not_applied, located, tolerant_places
 from app.proposals.locate.nearest import describe_nearest
 from app.proposals.models import Match, Op, Rung
-from app.proposals.patch.hunk_places import ChosenPlace, Progress, allowed, chosen, line_above, numbered_well
+from app.proposals.patch.hunk_places import (
+    ChosenPlace,
+    Progress,
+    allowed,
+    chosen,
+    line_above,
+    numbered_well,
+    only_after,
+)
 from app.proposals.patch.parts import FilePatch, PatchHunk, content, is_blob
 from app.proposals.refusals import AlreadyApplied, EditRefused, MalformedPatch, NoMatch, OverlappingEdits
 from app.proposals.text.document import BOM, Document, encode
@@ -166,7 +174,10 @@ class _Placer:
             check_not_applied(self._index, [line.text for line in hunk.new_side])
             tolerant, doubt = allowed(self._index, hunk, tolerant_places(self._index, script, block))
             if not any(stated is not None and place.start == stated - 1 for place in tolerant):
-                tolerant = self._progress.in_order(tolerant, stated)
+                ordered = self._progress.in_order(tolerant, stated)
+                if len(ordered) < len(tolerant):
+                    doubt = "; ".join(filter(None, (doubt, only_after(tolerant))))
+                tolerant = ordered
             resolution = located(self._index, script, tolerant)
             self._take(resolution.line_edits)
             match = resolution.matches[0]

@@ -327,6 +327,23 @@ def test_hunks_come_in_order() -> None:
     assert data.decode() == SOURCE.replace("B", "C")[:-2] + "2\n"
 
 
+@pytest.mark.parametrize("trailing", ["", " "])
+def test_a_place_that_only_the_order_of_the_hunks_chooses_is_in_doubt(trailing: str) -> None:
+    """The second hunk may have been meant for the first class: the hunks need not be in the file's order."""
+    second = f"         start(){trailing}\n-        return 1\n+        return 2\n"
+    data, matches = apply(SOURCE, hunk(f"-class B:\n+class C:\n@@\n{second}"))
+    assert data.decode() == SOURCE.replace("B", "C")[:-2] + "2\n"
+    assert [match.rung for match in matches] == [Rung.EXACT, Rung.DOUBTFUL]
+    assert matches[1].note == "2 places, the only one after the hunk before"
+
+
+def test_hunks_that_name_their_places_are_exact_in_any_order() -> None:
+    one, other = (f"@@ class {name}:\n         start()\n-        return 1\n+        return {name}\n" for name in "AB")
+    data, matches = apply(SOURCE, f"--- a/x\n+++ b/x\n{other}{one}")
+    assert data.decode() == SOURCE.replace("1", "A", 1).replace("1", "B")
+    assert all(match.rung is Rung.EXACT for match in matches)
+
+
 def test_a_hunk_on_what_an_earlier_one_made() -> None:
     data, _ = apply("a\nb\nc\n", hunk("-a\n+x\n@@\n x\n-b\n+y\n"))
     assert data == b"x\ny\nc\n"

@@ -139,6 +139,25 @@ def test_hunks_in_any_order_go_where_their_numbers_say(
 
 
 @relaxed
+@given(seed=st.integers(0, 10**6), context=st.sampled_from(["-U1", "-U2", "-U3"]))
+def test_hunks_without_numbers_are_right_in_any_order_or_not_called_exact(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, context: str
+) -> None:
+    dice = random.Random(seed)
+    folder = tmp_path_factory.mktemp("tree")
+    old = lines(dice, 60)
+    before, after = b"".join(old), b"".join(changed(dice, old, 8))
+    patch = real_diff(folder, {"f.txt": before}, {"f.txt": after}, context)
+    head, *hunks = re.split(rb"(?m)^(?=@@$)", re.sub(rb"(?m)^@@ .*", b"@@", re.sub(rb"(?m)^index .*\n", b"", patch)))
+    dice.shuffle(hunks)
+    try:
+        result, matches = apply_file_patch(Document(before), scan_patch(head + b"".join(hunks))[0])
+    except EditRefused:
+        return
+    assert result == after or not all(match.rung.exact for match in matches)
+
+
+@relaxed
 @given(seed=st.integers(0, 10**6))
 def test_hunks_in_order_are_placed_by_their_numbers_without_a_doubt(
     tmp_path_factory: pytest.TempPathFactory, seed: int
