@@ -74,15 +74,21 @@ def _doubts(patch: FilePatch) -> tuple[Match, ...]:
 
 
 def _checked(document: Document, patch: FilePatch, data: bytes, matches: Sequence[Match]) -> tuple[Match, ...]:
-    """The matches, the last one in doubt if the patch text may break off within the last line that it inserts.
+    """The matches, the last one in doubt if the patch text may break off within its last hunk or after it.
 
-    Git's ids of both contents settle it where they are known; raises MalformedPatch if they say that it does.
+    Git's ids of both contents settle it where they are known; raises MalformedPatch if they say that its last line is
+    cut off.
     """
-    if not patch.hunks or not patch.hunks[-1].unended or is_blob(data, patch.new_blob):
+    if not patch.hunks or is_blob(data, patch.new_blob):
         return tuple(matches)
-    if is_blob(document.data, patch.old_blob) or (patch.op is Op.CREATE and patch.new_blob):
-        raise MalformedPatch(f"The patch is cut off in its last line: {patch.path} is not what it says it makes.")
-    doubt = "the patch has no newline at its end, so this line may be cut off"
+    if patch.hunks[-1].unended:
+        if is_blob(document.data, patch.old_blob) or (patch.op is Op.CREATE and patch.new_blob):
+            raise MalformedPatch(f"The patch is cut off in its last line: {patch.path} is not what it says it makes.")
+        doubt = "the patch has no newline at its end, so this line may be cut off"
+    elif is_blob(document.data, patch.old_blob) and patch.new_blob.strip("0"):
+        doubt = "the file is not what the patch's `index` line says it becomes: the patch may be cut off or edited"
+    else:
+        return tuple(matches)
     last = matches[-1] if matches else Match(rung=Rung.EXACT, line=1)
     return (*matches[:-1], doubted(last, doubt))
 

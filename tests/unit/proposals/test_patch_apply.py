@@ -194,6 +194,20 @@ def test_a_last_line_without_newline_is_checked_by_gits_ids() -> None:
         apply_file_patch(Document(b"foo\n"), cut)
 
 
+def test_a_patch_cut_at_the_end_of_a_hunk_is_in_doubt_where_gits_ids_tell() -> None:
+    before, half, after = b"a\nb\nc\nd\n", b"a\nB\nc\nd\n", b"a\nB\nc\nD\n"
+    head = f"diff --git a/x b/x\nindex {blob(before)[:7]}..{blob(after)[:7]} 100644\n--- a/x\n+++ b/x\n"
+    first, second = "@@ -2 +2 @@\n-b\n+B\n", "@@ -4 +4 @@\n-d\n+D\n"
+    assert apply(before, head + first + second) == (
+        after,
+        (Match(rung=Rung.EXACT, line=2), Match(rung=Rung.EXACT, line=4)),
+    )
+    data, (match,) = apply(before, head + first)
+    assert (data, match.rung) == (half, Rung.DOUBTFUL)
+    assert "not what the patch's `index` line says" in match.note
+    assert apply(b"x\n" + before, head + first)[1][0].rung is Rung.EXACT
+
+
 @pytest.mark.parametrize("line", [" a", "-a"])
 def test_a_new_file_has_no_lines_but_inserted_ones(line: str) -> None:
     with pytest.raises(MalformedPatch, match="lines that are not inserted"):
@@ -428,12 +442,12 @@ def test_gits_id_of_the_content() -> None:
 
 def test_numbers_are_trusted_where_the_id_fits() -> None:
     """An insertion without context, and a choice among equal lines, are beyond doubt then."""
-    index = "diff --git a/x b/x\nindex 257cc56..1111111 100644\n"
+    index = "diff --git a/x b/x\nindex 257cc56..3bd1f0e 100644\n"
     data, matches = apply(b"foo\n", index + hunk("+bar\n", "@@ -1,0 +2 @@"))
     assert (data, matches[0].rung) == (b"foo\nbar\n", Rung.EXACT)
     with pytest.raises(EditRefused):
         apply(b"fox\n", index + hunk("+bar\n", "@@ -1,0 +2 @@"))
     twice = b"a\nb\na\n"
-    index = f"diff --git a/x b/x\nindex {blob(twice)[:7]}..1111111 100644\n"
+    index = f"diff --git a/x b/x\nindex {blob(twice)[:7]}..{blob(twice[:4] + b'c' + twice[5:])[:7]} 100644\n"
     data, matches = apply(twice, index + hunk("-a\n+c\n", "@@ -3 +3 @@"))
     assert (data, matches[0].rung, matches[0].note) == (b"a\nb\nc\n", Rung.EXACT, "")
