@@ -15,6 +15,7 @@ from app.proposals.patch.names import NO_FILE, header_name, named, plain_names
 from app.proposals.patch.parts import FilePatch, PatchHunk, script_line
 from app.proposals.patch.prose import (
     begins_file,
+    begins_mail,
     ends_file,
     is_blank,
     is_fence,
@@ -29,6 +30,7 @@ from app.proposals.patch.unified_part import UnifiedPart, finished_parts
 from app.proposals.refusals import MalformedPatch, UnsupportedPatch
 
 _MARKS = ("+", "-")
+_UNCLOSED = "the mail ends without its closing line (`-- `), so the patch may be cut off"
 _LIST_AFTER = "the lines after it were taken for text around the patch"
 
 
@@ -54,6 +56,10 @@ class UnifiedScanner:
         """Whether the patch stands in a block of code."""
         self._stray: int | None = None
         """A line, from 0, since the last hunk that is neither part of the patch nor plainly around it."""
+        self._in_mail = False
+        """Whether this is in a mail as `git format-patch` writes it."""
+        self._in_message = False
+        """Whether this is above the diff of such a mail."""
         self.header_pairs = 0
         """How many `---` lines with their `+++` lines were taken as headers."""
         self.prose: set[int] = set()
@@ -64,11 +70,22 @@ class UnifiedScanner:
         at = 0
         while at < len(self._lines):
             at = self._take(at)
+        part = next((part for part in reversed(self._parts) if part.hunks), None)
+        if self._in_mail and not self._whole and part:
+            part.hunks[-1] = replace(part.hunks[-1], doubt=part.hunks[-1].doubt or _UNCLOSED)
         return finished_parts(self._parts)
 
     def _take(self, at: int) -> int:
         """Take what begins at a line, return where the next thing begins."""
         line = self._lines[at]
+        if begins_mail(line):
+            self._in_mail = self._in_message = True
+        elif self._in_message and not self._begins_diff(at):
+            if line[:1] in _MARKS:
+                self.prose.add(at)
+            return at + 1
+        else:
+            self._in_message = False
         if line.startswith(("diff --cc ", "diff --combined ", "@@@ ")):
             raise UnsupportedPatch(
                 f"Line {at + 1}: this is the combined diff of a merge, which says no single change. "
@@ -83,6 +100,17 @@ class UnifiedScanner:
         elif not self._take_extended(line, at):
             self._pass_over(at)
         return at + 1
+
+    def _begins_diff(self, at: int) -> bool:
+        """Whether the message of a mail ends here; of names without a numbered hunk it may speak itself."""
+        line = self._lines[at]
+        return line.startswith(("diff --git ", "diff --cc ")) or (
+            begins_file(self._lines, at) and self._lines[at + 2].startswith("@@ -")
+        )
+
+    def _closes_mail(self, at: int) -> bool:
+        """Whether the line, which no hunk needs, closes a mail; below it stands git's version or any signature."""
+        return is_signature(self._lines, at) or (self._in_mail and self._lines[at].rstrip("\r") == "-- ")
 
     def _begin(self, part: UnifiedPart) -> UnifiedPart:
         self._parts.append(part)
@@ -123,7 +151,11 @@ class UnifiedScanner:
         if is_fence(line):
             self._in_changes = self._in_changes and not self._fenced
             self._fenced = not self._fenced
-        elif is_new_section(line) or is_signature(self._lines, at):
+        elif self._closes_mail(at):
+            if not is_signature(self._lines, at):
+                self.prose.add(at)
+            self._in_changes, self._part, self._in_mail = False, None, False
+        elif is_new_section(line):
             self._in_changes, self._part = False, None
         elif self._in_changes and line[:1] in _MARKS:
             self._refuse_loose(at)
@@ -216,7 +248,7 @@ class UnifiedScanner:
     def _goes_on(self, at: int) -> bool:
         """Whether the line, or the one after empty lines, looks like one more of a body."""
         at = skip_blank(self._lines, at)
-        if at == len(self._lines) or is_header_pair(self._lines, at) or is_signature(self._lines, at):
+        if at == len(self._lines) or is_header_pair(self._lines, at) or self._closes_mail(at):
             return False
         if at == len(self._lines) - 1 and (self._lines[at].startswith("--- ") or self._begins_names(at)):
             return False

@@ -22,6 +22,9 @@ Make = Callable[..., Bench]
 relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+NAMED = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "core.autocrlf=false")
+
+
 def git(folder: Path, *arguments: str, given: bytes = b"") -> tuple[bool, bytes]:
     done = subprocess.run(["git", *arguments], cwd=folder, input=given, capture_output=True, check=False)
     return done.returncode == 0, done.stdout
@@ -112,6 +115,66 @@ def test_a_diff_cut_anywhere_is_what_git_makes_of_it_or_refused(bench: Make, see
             wrong.append((cut, part[-60:]))
         assert texts(site.tree()) == there
     assert not wrong
+
+
+def mails(folder: Path, *states: tuple[str, Mapping[str, bytes]]) -> bytes:
+    """What `git format-patch` writes of a commit for each of the states but the first; `folder` is at the first then.
+
+    Each comes with the body of its message.
+    """
+    git(folder, "init", "--quiet")
+    for message, files in states:
+        for name, data in files.items():
+            (folder / name).write_bytes(data)
+        git(folder, "add", "--all")
+        git(folder, *NAMED, "commit", "--quiet", "--message", f"Change\n\n{message}")
+    made = git(folder, *NAMED, "format-patch", "--stdout", f"-{len(states) - 1}")[1]
+    git(folder, "reset", "--quiet", "--hard", f"HEAD~{len(states) - 1}")
+    return made
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mails_cut_at_the_end_of_a_hunk_are_in_doubt(bench: Make, seed: int) -> None:
+    dice = random.Random(seed)
+    before = {f"{name}.txt": b"".join(lines(dice, 60)) for name in "ab"}
+    after = {name: b"".join(changed(dice, data.splitlines(keepends=True), 3)) for name, data in before.items()}
+    site = bench()
+    patch = mails(site.root, ("", before), ("", {"a.txt": after["a.txt"]}), ("", {"b.txt": after["b.txt"]}))
+    whole = site.service.stage_patch(patch.decode())
+    assert not any(change.inexact for change in whole.files)
+    site.service.deny(whole.id)
+    for end in re.finditer(rb"(?m)^(?!\+\+\+ )[-+ ].*\n(?=@@ |diff |-- $)", patch[patch.index(b"\n@@ ") :]):
+        part = patch[: patch.index(b"\n@@ ") + end.end()]
+        assert applied_by_git(site.root, part) is not None
+        proposal = site.service.stage_patch(part.decode())
+        assert any(change.inexact for change in proposal.files), part[-80:]
+        site.service.deny(proposal.id)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "--- not a header\n+++ b\n",
+        "--- a/a.txt\n+++ b/a.txt\n",
+        "@@ quoted\n-one\n+two\n",
+        "*** Begin Patch\n*** Update File: a.txt\n@@\n-x\n+y\n*** End Patch\n",
+        "commit to it\n\n--\n2.0 is out\n",
+        "diff of two\nIndex: none\n```\n-x\n",
+    ],
+)
+@pytest.mark.parametrize("signature", ["", "GitLab", "A\n- B"])
+def test_the_message_of_a_mail_is_no_part_of_its_diff(bench: Make, message: str, signature: str) -> None:
+    before, after = b"".join(lines(random.Random(1), 30)), b"".join(lines(random.Random(2), 30))
+    site = bench()
+    patch = mails(site.root, ("", {"a.txt": before}), (message, {"a.txt": after}), ("", {"b.txt": before}))
+    if signature:
+        patch = re.sub(rb"(?m)^-- \n.*\n\n", f"-- \n{signature}\n\n".encode(), patch)
+    assert message.encode() in patch
+    proposal = site.service.stage_patch(patch.decode())
+    assert not any(change.inexact for change in proposal.files)
+    wanted = applied_by_git(site.root, patch)
+    site.service.approve(proposal.id)
+    assert texts(site.tree()) == wanted
 
 
 @relaxed
