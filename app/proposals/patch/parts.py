@@ -132,8 +132,8 @@ def content(lines: Sequence[ScriptLine]) -> str:
     return "".join(line.text + ("\n" if line.ending is None else line.ending) for line in lines)
 
 
-_SHORTEST = 7
-"""A shorter id says too little."""
+SHORTEST_ID = 7
+"""Digits of an id; a shorter one says too little."""
 
 
 def could_be_blob(data: bytes, blob_id: str) -> bool:
@@ -145,4 +145,4 @@ def could_be_blob(data: bytes, blob_id: str) -> bool:
 
 def is_blob(data: bytes, blob_id: str) -> bool:
     """Whether git's id of the content begins with `blob_id`; shorter than 7 digits says nothing."""
-    return len(blob_id) >= _SHORTEST and could_be_blob(data, blob_id)
+    return len(blob_id) >= SHORTEST_ID and could_be_blob(data, blob_id)

@@ -112,7 +112,7 @@ def _created(document: Document, patch: FilePatch) -> bytes:
 def _check_deletion(document: Document, patch: FilePatch) -> None:
     """Refuse a deletion that spells out another content than the file's."""
     if not patch.hunks:
-        if patch.spelled_out and document.data:
+        if patch.spelled_out and document.data and not is_blob(document.data, patch.old_blob):
             raise MalformedPatch(f"The patch deletes {patch.path} without its lines. Is the patch cut off?")
         return
     expected = [without_trailing_space(line.text) for hunk in patch.hunks for line in hunk.old_side]

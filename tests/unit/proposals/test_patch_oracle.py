@@ -110,8 +110,11 @@ def test_a_diff_cut_anywhere_is_what_git_makes_of_it_or_refused(bench: Make, see
         ours = texts(site.tree())
         site.service.undo(proposal.id)
         to_line_end = patch[: patch.find(b"\n", cut) + 1] or patch
+        to_part_end = patch[: patch.find(b"\ndiff ", cut) + 1] or patch
         in_doubt = any(change.inexact for change in proposal.files) and not part.endswith(b"\n")
-        if not in_doubt and ours not in (applied_by_git(site.root, part), applied_by_git(site.root, to_line_end)):
+        if not in_doubt and ours not in (
+            applied_by_git(site.root, text) for text in (part, to_line_end, to_part_end)
+        ):
             wrong.append((cut, part[-60:]))
         assert texts(site.tree()) == there
     assert not wrong
