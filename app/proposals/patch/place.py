@@ -10,7 +10,7 @@ from dataclasses import replace
 from app.proposals.locate.carry_over import ScriptLine, Step, carried_over
 from app.proposals.locate.equivalence import without_trailing_space
 from app.proposals.locate.line_index import BlockPlace, TextIndex, commonness, places, stands_at
-from app.proposals.locate.matching import check_not_applied, located, tolerant_places
+from app.proposals.locate.matching import check_not_applied, like_doubt, located, tolerant_places
 from app.proposals.locate.nearest import describe_nearest
 from app.proposals.models import Match, Op, Rung
 from app.proposals.patch.hunk_places import (
@@ -184,7 +184,7 @@ class _Placer:
                 if len(ordered) < len(tolerant):
                     doubt = "; ".join(filter(None, (doubt, only_after(tolerant))))
                 tolerant = ordered
-            resolution = located(self._index, script, tolerant)
+            resolution = located(self._index, script, tolerant, stated)
             self._take(resolution.line_edits)
             match = resolution.matches[0]
         if stated is not None:
@@ -210,7 +210,11 @@ class _Placer:
         if not found:
             return None, ""
         fitting, doubt = allowed(self._index, hunk, found)
-        return chosen(self._index, fitting, stated, self._progress, self._made), doubt
+        choice = chosen(self._index, fitting, stated, self._progress, self._made)
+        if len(found) == 1 and not (hunk.seek or hunk.at_end):
+            hint = None if stated is None else stated + self._progress.drift
+            doubt = like_doubt(self._index, choice.place.start, choice.place.end, hint)
+        return choice, doubt
 
     def _insert(self, hunk: PatchHunk) -> Match:
         """Place a hunk that only inserts and shows nothing of the file."""

@@ -348,7 +348,37 @@ def test_a_place_that_only_the_order_of_the_hunks_chooses_is_in_doubt(trailing: 
     data, matches = apply(SOURCE, hunk(f"-class B:\n+class C:\n@@\n{second}"))
     assert data.decode() == SOURCE.replace("B", "C")[:-2] + "2\n"
     assert [match.rung for match in matches] == [Rung.EXACT, Rung.DOUBTFUL]
-    assert matches[1].note == "2 places, the only one after the hunk before"
+    assert "2 places, the only one after the hunk before" in matches[1].note
+
+
+LIKE = """\
+def first(item):
+    check(item)
+
+    store(item)
+    return True
+
+def second(item):
+    check(item)
+    store(item)
+    return True
+"""
+
+
+@pytest.mark.parametrize("body", ["     check(item)\n     store(item)\n", "     check(item) \n     store(item)\n"])
+@pytest.mark.parametrize(
+    ("header", "certain"),
+    [("@@", False), ("@@ -2,3 +2,3 @@", False), ("@@ -8,3 +8,3 @@", True), ("@@ def second(item):", True)],
+)
+def test_lines_that_others_are_like_but_for_white_space_are_in_doubt(body: str, header: str, certain: bool) -> None:
+    """The hunk may be of the first function, its blank line lost; a number or a line above tells."""
+    data, (match,) = apply(LIKE, hunk(f"{body}-    return True\n+    return False\n", header))
+    assert data.decode() == LIKE[: LIKE.rindex("True")] + "False\n"
+    if certain and " \n" not in body:
+        assert match == Match(rung=Rung.EXACT, line=8)
+    elif not certain:
+        assert match.rung is Rung.DOUBTFUL
+        assert match.note == "the lines from line 2 differ from it in white space alone"
 
 
 def test_hunks_that_name_their_places_are_exact_in_any_order() -> None:
