@@ -26,6 +26,9 @@ class PatchHunk:
     """What leaves a doubt that it is meant as it was read."""
     unended: bool = False
     """Its last line is inserted and ends with the patch text, without newline: perhaps the line was longer."""
+    short: bool = False
+    """The patch text ends with it, and it has fewer inserted lines than it states: they were taken out, or, if it is
+    at the end of the file, the text may be cut off before them."""
     unnumbered: bool = False
     """It is of a form without line numbers: a line that it names must be there, and what shows no place is for the
     end of the file."""

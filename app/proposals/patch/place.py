@@ -169,6 +169,7 @@ class _Placer:
         choice, doubt = self._exact(hunk, block, stated)
         if choice is not None:
             place = choice.place
+            self._check_not_cut(hunk, place)
             script = _with_endings(self._index.document, hunk, place)
             if (place.start, hunk.lines) in self._placed:
                 raise MalformedPatch("It is the same as a hunk before it, at the same place.")
@@ -185,11 +186,20 @@ class _Placer:
                     doubt = "; ".join(filter(None, (doubt, only_after(tolerant))))
                 tolerant = ordered
             resolution = located(self._index, script, tolerant, stated)
+            self._check_not_cut(hunk, tolerant[0])
             self._take(resolution.line_edits)
             match = resolution.matches[0]
         if stated is not None:
             self._progress.drift, self._progress.stated = match.line - stated, stated
         return doubted(match, doubt) if doubt else match
+
+    def _check_not_cut(self, hunk: PatchHunk, place: BlockPlace) -> None:
+        """Refuse a hunk that lacks inserted lines where they could follow: within a file, lines that stay would."""
+        if hunk.short and place.end == len(self._index.texts):
+            raise MalformedPatch(
+                "The text ends before this hunk does, by the counts in its header.",
+                "Give the whole patch, or the right counts.",
+            )
 
     def _take(self, changes: Sequence[LineEdit]) -> None:
         if not self._made.fits(changes):

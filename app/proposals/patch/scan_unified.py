@@ -197,6 +197,8 @@ class UnifiedScanner:
             source_line=header_at + 1,
             unended=self._open_end and end == len(self._lines) and lines[-1:] != () and lines[-1].step is Step.INSERT,
         )
+        if not self._whole and end == len(self._lines) and len(hunk.new_side) < (header.new_count or 0):
+            hunk = replace(hunk, short=True)
         if hunk.changes:
             doubt = _LIST_AFTER if prose_end is not None else _miscounted(hunk, header) or _ending_within(hunk)
             part.hunks.append(replace(hunk, doubt=doubt or _headed_badly(line, header, lines[0].text)))
@@ -211,14 +213,14 @@ class UnifiedScanner:
         """Where the body ends by its counts, or None if they can't be right.
 
         Raises:
-            MalformedPatch: the text ends before the hunk does.
+            MalformedPatch: the text ends before the hunk does, and not only because inserted lines were taken out.
         """
         if header.old_count is None or header.new_count is None:
             return None
         old, new = header.old_count, header.new_count
         while old > 0 or new > 0:
             if at == len(self._lines):
-                if self._whole or old < 0 or new < 0:
+                if self._whole or old < 0 or new < 0 or (not old and self._ends_in_context()):
                     return None
                 raise MalformedPatch(
                     f"Line {header_at + 1}: the text ends before this hunk does, by the counts in its header "
@@ -244,6 +246,10 @@ class UnifiedScanner:
         while at < len(self._lines) and ends_file(self._lines[at]):
             at += 1
         return None if old < 0 or new < 0 else at
+
+    def _ends_in_context(self) -> bool:
+        """Whether the text ends in a whole line that is kept."""
+        return not self._open_end and self._lines[-1][:1] in (" ", "")
 
     def _goes_on(self, at: int) -> bool:
         """Whether the line, or the one after empty lines, looks like one more of a body."""

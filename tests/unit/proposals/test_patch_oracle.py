@@ -15,7 +15,7 @@ from app.proposals.patch.place import apply_file_patch
 from app.proposals.patch.text import scan_patch
 from app.proposals.refusals import EditRefused
 from app.proposals.text.document import Document
-from tests.unit.proposals.bench import Bench, Tree, tree
+from tests.unit.proposals.bench import Bench, Tree, numbered, tree
 
 Make = Callable[..., Bench]
 
@@ -118,6 +118,65 @@ def test_a_diff_cut_anywhere_is_what_git_makes_of_it_or_refused(bench: Make, see
             wrong.append((cut, part[-60:]))
         assert texts(site.tree()) == there
     assert not wrong
+
+
+EDITED = """\
+--- a/a.txt
++++ b/a.txt
+@@ -2,7 +2,8 @@
+ line 2
+ line 3
+ line 4
+-line 5
++five
++more
+ line 6
+ line 7
+ line 8
+@@ -20,7 +21,8 @@
+ line 20
+ line 21
+ line 22
+-line 23
++23
++and
+ line 24
+ line 25
+ line 26
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "edited"),
+    [
+        ("+more\n", ""),
+        ("+more\n", "+more\n+still more\n"),
+        ("-line 5\n", " line 5\n"),
+        (" line 8\n", ""),
+        ("+and\n", ""),
+        ("+23\n+and\n", ""),
+        ("+and\n", "+and\n+more\n"),
+        ("-line 23\n", " line 23\n"),
+    ],
+)
+def test_a_hunk_that_was_edited_is_what_git_recounts_it_to(bench: Make, given: str, edited: str) -> None:
+    site = bench({"a.txt": numbered(40)})
+    patch = EDITED.replace(given, edited)
+    proposal = site.service.stage_patch(patch)
+    assert proposal.files[0].inexact
+    site.service.approve(proposal.id)
+    ours = site.read("a.txt")
+    site.service.undo(proposal.id)
+    assert git(site.root, "apply", "--recount", given=patch.encode())[0]
+    assert site.read("a.txt") == ours
+
+
+@pytest.mark.parametrize("trailing", ["", " "])
+def test_at_the_end_of_a_file_a_hunk_without_its_last_lines_is_cut_off(bench: Make, trailing: str) -> None:
+    site = bench({"a.txt": numbered(3)})
+    patch = f"--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,4 @@\n-line 1\n+one\n line 2{trailing}\n line 3\n"
+    with pytest.raises(PatchRefused, match="text ends before this hunk does"):
+        site.service.stage_patch(patch)
 
 
 def mails(folder: Path, *states: tuple[str, Mapping[str, bytes]]) -> bytes:
