@@ -8,6 +8,7 @@ passed over, unless it is plain that a list in prose begins there.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice, takewhile
 
 from app.proposals.locate.carry_over import ScriptLine, Step
 from app.proposals.patch.hunk_header import HunkHeader, is_damaged_header, read_hunk_header
@@ -102,15 +103,20 @@ class UnifiedScanner:
         return at + 1
 
     def _begins_diff(self, at: int) -> bool:
-        """Whether the message of a mail ends here; of names without a numbered hunk it may speak itself."""
+        """Whether the message of a mail ends here; names without a numbered hunk are text, as git has it."""
         line = self._lines[at]
-        return line.startswith(("diff --git ", "diff --cc ")) or (
+        return line.startswith(("diff --git ", "diff --cc ", "@@ -")) or (
             begins_file(self._lines, at) and self._lines[at + 2].startswith("@@ -")
         )
 
     def _closes_mail(self, at: int) -> bool:
-        """Whether the line, which no hunk needs, closes a mail; below it stands git's version or any signature."""
-        return is_signature(self._lines, at) or (self._in_mail and self._lines[at].rstrip("\r") == "-- ")
+        """Whether the line, which no hunk needs, closes a mail: above git's version, or its last `-- `."""
+        if is_signature(self._lines, at):
+            return True
+        if not self._in_mail or self._lines[at].rstrip("\r") != "-- ":
+            return False
+        later = (line.rstrip("\r") for line in islice(self._lines, at + 1, None))
+        return "-- " not in takewhile(lambda line: not begins_mail(line), later)
 
     def _begin(self, part: UnifiedPart) -> UnifiedPart:
         self._parts.append(part)

@@ -120,6 +120,29 @@ def test_a_diff_cut_anywhere_is_what_git_makes_of_it_or_refused(bench: Make, see
     assert not wrong
 
 
+def test_a_removed_line_above_the_closing_line_of_a_mail_is_no_closing_line(bench: Make) -> None:
+    before, after = numbered(9).encode() + b"- \n", numbered(8).encode() + b"9\n"
+    site = bench()
+    patch = mails(site.root, ("", {"a.txt": before}), ("", {"a.txt": after}))
+    miscounted = patch.replace(b"-line 9\n-- \n+9\n", b"-line 9\n+9\n-- \n").replace(
+        b"@@ -6,5 +6,4 @@", b"@@ -6,4 +6,4 @@"
+    )
+    assert b"@@ -6,4 +6,4 @@" in miscounted and b"\n+9\n-- \n-- \n" in miscounted
+    proposal = site.service.stage_patch(miscounted.decode())
+    assert proposal.files[0].inexact
+    site.service.approve(proposal.id)
+    assert site.read("a.txt") == after
+
+
+def test_a_numbered_hunk_in_the_message_of_a_mail_is_refused_as_git_does(bench: Make) -> None:
+    site = bench()
+    lost = "--- a/a.txt\n+++ b/a.txt\n\n@@ -1 +1 @@\n-line 1\n+one\n"
+    patch = mails(site.root, ("", {"a.txt": b"line 1\n", "b.txt": b"b\n"}), (lost, {"b.txt": b"B\n"}))
+    assert applied_by_git(site.root, patch) is None
+    with pytest.raises(PatchRefused, match="a hunk without a file"):
+        site.service.stage_patch(patch.decode())
+
+
 EDITED = """\
 --- a/a.txt
 +++ b/a.txt
