@@ -363,10 +363,11 @@ def _quotable(filesystem: Filesystem, change: FileChange) -> Document | None:
 
 
 def _excerpt(document: Document, start: int, count: int) -> str:
-    """The file around a place, numbered."""
+    """The file around a place, numbered; undecodable bytes written out (`\\udce9`), since no record takes them."""
     if document.binary:
         return ""
     texts = document.texts
     first = max(start - _CONTEXT, 0)
     last = min(start + count + _CONTEXT, len(texts), first + _EXCERPT_LINES)
-    return "\n".join(f"{index + 1}\t{texts[index]}" for index in range(first, last))
+    excerpt = "\n".join(f"{index + 1}\t{texts[index]}" for index in range(first, last))
+    return excerpt.encode(errors="backslashreplace").decode()

@@ -36,9 +36,10 @@ def signoff(tmp_path: Path, workspace: Path, processes: Forking) -> Run:
     return run
 
 
-def change(workspace: Path) -> None:
-    text = (workspace / "notes.txt").read_text()
-    (workspace / "notes.txt").write_text(text.replace("\n3\n", "\nthree\n").replace("\n20\n", "\ntwenty\n"))
+def change(workspace: Path, encoding: str = "utf-8") -> None:
+    text = (workspace / "notes.txt").read_text(encoding)
+    text = text.replace("\n3\n", "\nthree\n").replace("\n20\n", "\ntwenty\n")
+    (workspace / "notes.txt").write_text(text, encoding)
 
 
 def test_the_words_say_what_a_yes_and_a_no_do(signoff: Run, workspace: Path) -> None:
@@ -161,3 +162,22 @@ def test_what_can_not_be_done_is_one_line(signoff: Run, arguments: tuple[str, ..
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
     if code == 3:
         assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["approve", "deny"])
+def test_a_part_of_a_file_that_is_not_utf8_is_decided_and_recorded(
+    signoff: Run, workspace: Path, command: str
+) -> None:
+    text = (workspace / "notes.txt").read_bytes().replace(b"\n2\n", b"\ncaf\xe9\n")
+    (workspace / "notes.txt").write_bytes(text)
+    git(workspace, "commit", "--quiet", "--all", "--message", "Latin-1")
+    change(workspace, "latin-1")
+    patch = git(workspace, "diff")
+    git(workspace, "checkout", "--quiet", ".")
+    (workspace / "latin.patch").write_bytes(patch)
+    assert signoff("stage", "latin.patch").returncode == 0
+    decided = signoff(command, "P1", "--hunks", "1")
+    assert (decided.returncode, decided.stderr) == (0, "")
+    expected = text.replace(b"\n3\n", b"\nthree\n") if command == "approve" else text
+    assert (workspace / "notes.txt").read_bytes() == expected
+    assert signoff("log", "--verify").stdout.startswith("1 decision, ")

@@ -110,18 +110,16 @@ def case_clash(filesystem: Readable, path: str, listings: Listings) -> str:
 
     `listings` is filled with what was read, for the next path.
     """
-    folder = ""
-    for name in path.split("/"):
-        if folder not in listings:
-            listings[folder] = {}
-            for there in filesystem.names(folder):
-                listings[folder].setdefault(folded(there), []).append(there)
-        alike = listings[folder].get(folded(name), [])
-        if name not in alike:
-            if not alike:
-                return ""
-            rest = path[len(folder) + 1 if folder else 0 :].partition("/")[2]
-            clash = f"{folder}/{alike[0]}" if folder else alike[0]
-            return f"{clash}/{rest}" if rest else clash
-        folder = f"{folder}/{name}" if folder else name
-    return ""
+    there = ""
+    parts = path.split("/")
+    for at, name in enumerate(parts):
+        if there not in listings:
+            listings[there] = {}
+            for entry in filesystem.names(there):
+                listings[there].setdefault(folded(entry), []).append(entry)
+        alike = listings[there].get(folded(name))
+        if not alike:
+            return "" if there == "/".join(parts[:at]) else "/".join([there, *parts[at:]])
+        found = name if name in alike else alike[0]
+        there = f"{there}/{found}" if there else found
+    return "" if there == path else there

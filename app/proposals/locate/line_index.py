@@ -4,7 +4,7 @@ Each rung looks through the whole file and finds every place; the first rung tha
 can never win against an exact one, and several places are a refusal, never a choice.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,6 +72,13 @@ class TextIndex:
         return self._positions[rung]
 
     @cached_property
+    def solid(self) -> tuple[list[int], list[str]]:
+        """The lines, from 0, that are not blank, and what of them is left when spacing does not count."""
+        keys = self.keys(Rung.SPACING)
+        lines = [at for at, key in enumerate(keys) if key]
+        return lines, [keys[at] for at in lines]
+
+    @cached_property
     def unit(self) -> int:
         """Spaces of one level of indentation."""
         return indentation_unit(self.texts)
@@ -134,6 +141,22 @@ def places(index: TextIndex, block: Sequence[str], rung: Rung) -> list[BlockPlac
         if shift is not None:
             found.append(BlockPlace(rung, start, end, tuple(range(start, end)), shift))
     return found
+
+
+def like_place(index: TextIndex, start: int, end: int) -> int | None:
+    """The first line, from 0, of another place that differs from lines `start` to `end` in white space alone."""
+    lines, keys = index.solid
+    first, last = bisect_left(lines, start), bisect_left(lines, end)
+    wanted = keys[first:last]
+    if not wanted:
+        return None
+    positions = index.positions(Rung.SPACING)
+    rarest = min(range(len(wanted)), key=lambda at: len(positions[wanted[at]]))
+    for line in positions[wanted[rarest]]:
+        at = bisect_left(lines, line) - rarest
+        if at >= 0 and at != first and keys[at : at + len(wanted)] == wanted:
+            return lines[at]
+    return None
 
 
 def _starts(index: TextIndex, wanted: list[str], rung: Rung) -> list[int]:

@@ -14,7 +14,7 @@ from app.proposals.locate.alignment import aligned_places
 from app.proposals.locate.carry_over import ScriptLine, carried_over, removed_lines, script_between
 from app.proposals.locate.equivalence import BLANKS
 from app.proposals.locate.exact import Occurrence, check_words, lines_of, occurrences, replacement_edits
-from app.proposals.locate.line_index import BlockPlace, TextIndex, places
+from app.proposals.locate.line_index import BlockPlace, TextIndex, like_place, places
 from app.proposals.locate.nearest import describe_nearest, describe_places
 from app.proposals.locate.placeholders import placeholder_line
 from app.proposals.models import Match, Rung
@@ -91,7 +91,7 @@ def resolve(document: Document, replacement: Replacement, index: TextIndex | Non
     if replacement.replace_all:
         raise NoMatch("replace_all needs the exact text, and it is not in the file.", describe_nearest(index, block))
     script = script_between(block, wanted)
-    return located(index, script, tolerant_places(index, script, block))
+    return located(index, script, tolerant_places(index, script, block), replacement.line)
 
 
 def _normal(text: str, document: Document) -> str:
@@ -174,8 +174,25 @@ def _replace_one(
         note = f"{len(found)} places; the hint was {hint}"
         if not replacement.inside_words:
             check_words(index, [place])
+    elif note := like_doubt(index, place.first, place.last + 1, replacement.line):
+        rung = Rung.DOUBTFUL
     changed = tuple(replacement_edits(index, place, old, new))
     return Resolution(changed, (Match(rung=rung, line=place.first + 1, note=note),))
+
+
+def like_doubt(index: TextIndex, start: int, end: int, hint: int | None) -> str:
+    """The doubt about lines that stand in one place, where others differ from them in white space alone.
+
+    Args:
+        index: The file.
+        start: Their first line, from 0.
+        end: One past their last line.
+        hint: The line, from 1, at which they are said to be; there is no doubt where it can only mean them.
+    """
+    other = like_place(index, start, end)
+    if other is None or hint == start + 1 or nearest_to_hint([start, other], hint) == 0:
+        return ""
+    return f"the lines from line {other + 1} differ from it in white space alone"
 
 
 def nearest_to_hint(lines: Sequence[int], hint: int | None) -> int | None:
@@ -222,7 +239,9 @@ def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Seque
     )
 
 
-def located(index: TextIndex, script: Sequence[ScriptLine], found: Sequence[BlockPlace]) -> Resolution:
+def located(
+    index: TextIndex, script: Sequence[ScriptLine], found: Sequence[BlockPlace], hint: int | None = None
+) -> Resolution:
     """Carry the script over to the one place found; raises AmbiguousMatch if there are several."""
     if len(found) > 1:
         spans = [(place.start, place.end) for place in found]
@@ -233,7 +252,8 @@ def located(index: TextIndex, script: Sequence[ScriptLine], found: Sequence[Bloc
         )
     place = found[0]
     changed = line_edits(index.document, place.start, place.end, carried_over(script, place))
-    match = Match(rung=place.rung, line=place.start + 1)
+    doubt = like_doubt(index, place.start, place.end, hint) if place.rung.exact else ""
+    match = Match(rung=Rung.DOUBTFUL if doubt else place.rung, line=place.start + 1, note=doubt)
     return Resolution(tuple(changed), (match,))
 
 

@@ -42,6 +42,11 @@ class ChosenPlace:
     note: str = ""
 
 
+def only_after(found: Sequence[BlockPlace]) -> str:
+    """The doubt about a place that the order of the hunks has chosen from these."""
+    return f"{len(found)} places, the only one after the hunk before"
+
+
 def numbered_well(hunks: Sequence[PatchHunk]) -> frozenset[int]:
     """Of the hunks of a file, by their lines in the patch, those whose numbers agree with what the ones above do."""
     numbered = sorted((hunk for hunk in hunks if hunk.old_start is not None), key=lambda hunk: hunk.old_start or 0)
@@ -64,6 +69,8 @@ def chosen(
 ) -> ChosenPlace:
     """The one place among exact ones; a number that fits wins over the order of the hunks.
 
+    The order alone leaves a doubt: hunks that were written in another one look no different.
+
     Args:
         index: The file.
         found: The places, one or more.
@@ -77,19 +84,17 @@ def chosen(
     if len(found) == 1:
         return ChosenPlace(found[0])
     note = f"{len(found)} places"
-    only = f"{len(found)} places, the only one after the hunk before"
+    only = only_after(found)
     found = [place for place in found if not made.changes_within(place.start, place.end)] or found
     ordered = progress.in_order(found, stated)
-    if stated is None:
-        if len(ordered) == 1:
-            return ChosenPlace(ordered[0])
-    else:
+    if stated is not None:
         for start in (stated - 1 + progress.drift, stated - 1):
             for place in found:
                 if place.start == start:
                     return ChosenPlace(place) if ordered == [place] else ChosenPlace(place, Rung.LINE_HINT, note)
-        if len(ordered) == 1:
-            return ChosenPlace(ordered[0], Rung.DOUBTFUL, only)
+    if len(ordered) == 1:
+        return ChosenPlace(ordered[0], Rung.DOUBTFUL, only)
+    if stated is not None:
         nearest = nearest_to_hint([place.start for place in ordered], stated + progress.drift)
         if nearest is not None:
             return ChosenPlace(ordered[nearest], Rung.LINE_HINT, note)

@@ -82,6 +82,12 @@ def header_name(text: str) -> str:
     return named(text).path
 
 
+def whole_name(text: str) -> str:
+    """The name after `rename from` or `rename to`, which ends with the line: a space or a tab is part of it."""
+    text = text.rstrip("\r")
+    return header_name(text) if text.startswith('"') else text
+
+
 def named(text: str) -> HeaderName:
     """What a `---` or `+++` line (without the mark) says; a timestamp may follow spaces instead of a tab."""
     text = text.rstrip("\r")
@@ -93,9 +99,11 @@ def named(text: str) -> HeaderName:
         return HeaderName(path, _is_epoch(_STAMP.search(rest)))
     stamp = _STAMP.search(text)
     if stamp and stamp.start():
-        text = text[: stamp.start()]
-    path, _, said = text.partition("\t")
-    return HeaderName(path.rstrip(" "), _is_epoch(stamp) or said == "(nonexistent)")
+        # A tab before it ends the name; others, and spaces before that tab, are part of it.
+        name, tab, _ = text[: stamp.start("date")].rpartition("\t")
+        return HeaderName(name if tab else text[: stamp.start()], _is_epoch(stamp))
+    path, tab, said = text.partition("\t")
+    return HeaderName(path if tab else path.rstrip(" "), said == "(nonexistent)")
 
 
 def _is_epoch(stamp: re.Match[str] | None) -> bool:
@@ -115,7 +123,7 @@ def git_header_names(text: str) -> tuple[str, str] | None:
     try:
         if text.startswith('"'):
             first, rest = unquoted(text)
-            second = rest.strip()
+            second = rest.removeprefix(" ")
             return first, unquoted(second)[0] if second.startswith('"') else second
         if text.endswith('"'):
             at = text.index(' "')

@@ -26,6 +26,9 @@ class PatchHunk:
     """What leaves a doubt that it is meant as it was read."""
     unended: bool = False
     """Its last line is inserted and ends with the patch text, without newline: perhaps the line was longer."""
+    short: bool = False
+    """The patch text ends with it, and it has fewer inserted lines than it states: they were taken out, or, if it is
+    at the end of the file, the text may be cut off before them."""
     unnumbered: bool = False
     """It is of a form without line numbers: a line that it names must be there, and what shows no place is for the
     end of the file."""
@@ -132,8 +135,8 @@ def content(lines: Sequence[ScriptLine]) -> str:
     return "".join(line.text + ("\n" if line.ending is None else line.ending) for line in lines)
 
 
-_SHORTEST = 7
-"""A shorter id says too little."""
+SHORTEST_ID = 7
+"""Digits of an id; a shorter one says too little."""
 
 
 def could_be_blob(data: bytes, blob_id: str) -> bool:
@@ -145,4 +148,4 @@ def could_be_blob(data: bytes, blob_id: str) -> bool:
 
 def is_blob(data: bytes, blob_id: str) -> bool:
     """Whether git's id of the content begins with `blob_id`; shorter than 7 digits says nothing."""
-    return len(blob_id) >= _SHORTEST and could_be_blob(data, blob_id)
+    return len(blob_id) >= SHORTEST_ID and could_be_blob(data, blob_id)

@@ -8,7 +8,7 @@ from typing import Protocol
 from app.proposals.disk.filesystem import default_mode
 from app.proposals.facts import FileStat
 from app.proposals.models import Match, Op
-from app.proposals.overlay import OverlayFile
+from app.proposals.overlay import OverlayFile, parents
 from app.proposals.patch.parts import FilePatch
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.patch.text import scan_patch
@@ -61,7 +61,7 @@ def read_patch(draft: Patchable, text: str, folder: str = "", *, whole: bool = T
         EditRefused: it is no patch that can be taken.
         UnsafePath: a part names a path that no tool may touch.
     """
-    return _deletions_first(_inside(scan_patch(text, whole=whole), folder, draft))
+    return _making_room_first(_inside(scan_patch(text, whole=whole), folder, draft))
 
 
 def apply_patch(draft: Patchable, parts: Sequence[FilePatch]) -> EditReport:
@@ -111,10 +111,21 @@ def _inside(parts: Sequence[FilePatch], folder: str, draft: Patchable) -> Sequen
     ]
 
 
-def _deletions_first(parts: Sequence[FilePatch]) -> Sequence[FilePatch]:
-    """Deletions that stand alone make room for a file where their folder was, wherever they come in the patch."""
+def _making_room_first(parts: Sequence[FilePatch]) -> Sequence[FilePatch]:
+    """The parts in an order in which a file may become a folder, and a folder a file.
+
+    Of files that are named once, deletions come first, then renames that take a file out of the way of others.
+    """
     named = Counter(path for part in parts for path in (part.path, part.old_path) if path)
-    return sorted(parts, key=lambda part: part.op is not Op.DELETE or named[part.path] > 1)
+    folders = {folder for path in named for folder in parents(path)}
+
+    def step(part: FilePatch) -> int:
+        if part.op is Op.DELETE and named[part.path] == 1:
+            return 0
+        in_the_way = part.old_path in folders or any(folder in named for folder in parents(part.old_path))
+        return 1 if part.op is Op.RENAME and named[part.old_path] == 1 and in_the_way else 2
+
+    return sorted(parts, key=step)
 
 
 def _apply_part(draft: Patchable, part: FilePatch) -> Iterable[EditReport]:

@@ -10,10 +10,18 @@ from dataclasses import replace
 from app.proposals.locate.carry_over import ScriptLine, Step, carried_over
 from app.proposals.locate.equivalence import without_trailing_space
 from app.proposals.locate.line_index import BlockPlace, TextIndex, commonness, places, stands_at
-from app.proposals.locate.matching import check_not_applied, located, tolerant_places
+from app.proposals.locate.matching import check_not_applied, like_doubt, located, tolerant_places
 from app.proposals.locate.nearest import describe_nearest
 from app.proposals.models import Match, Op, Rung
-from app.proposals.patch.hunk_places import ChosenPlace, Progress, allowed, chosen, line_above, numbered_well
+from app.proposals.patch.hunk_places import (
+    ChosenPlace,
+    Progress,
+    allowed,
+    chosen,
+    line_above,
+    numbered_well,
+    only_after,
+)
 from app.proposals.patch.parts import FilePatch, PatchHunk, content, is_blob
 from app.proposals.refusals import AlreadyApplied, EditRefused, MalformedPatch, NoMatch, OverlappingEdits
 from app.proposals.text.document import BOM, Document, encode
@@ -66,15 +74,21 @@ def _doubts(patch: FilePatch) -> tuple[Match, ...]:
 
 
 def _checked(document: Document, patch: FilePatch, data: bytes, matches: Sequence[Match]) -> tuple[Match, ...]:
-    """The matches, the last one in doubt if the patch text may break off within the last line that it inserts.
+    """The matches, the last one in doubt if the patch text may break off within its last hunk or after it.
 
-    Git's ids of both contents settle it where they are known; raises MalformedPatch if they say that it does.
+    Git's ids of both contents settle it where they are known; raises MalformedPatch if they say that its last line is
+    cut off.
     """
-    if not patch.hunks or not patch.hunks[-1].unended or is_blob(data, patch.new_blob):
+    if not patch.hunks or is_blob(data, patch.new_blob):
         return tuple(matches)
-    if is_blob(document.data, patch.old_blob) or (patch.op is Op.CREATE and patch.new_blob):
-        raise MalformedPatch(f"The patch is cut off in its last line: {patch.path} is not what it says it makes.")
-    doubt = "the patch has no newline at its end, so this line may be cut off"
+    if patch.hunks[-1].unended:
+        if is_blob(document.data, patch.old_blob) or (patch.op is Op.CREATE and patch.new_blob):
+            raise MalformedPatch(f"The patch is cut off in its last line: {patch.path} is not what it says it makes.")
+        doubt = "the patch has no newline at its end, so this line may be cut off"
+    elif is_blob(document.data, patch.old_blob) and patch.new_blob.strip("0"):
+        doubt = "the file is not what the patch's `index` line says it becomes: the patch may be cut off or edited"
+    else:
+        return tuple(matches)
     last = matches[-1] if matches else Match(rung=Rung.EXACT, line=1)
     return (*matches[:-1], doubted(last, doubt))
 
@@ -98,7 +112,7 @@ def _created(document: Document, patch: FilePatch) -> bytes:
 def _check_deletion(document: Document, patch: FilePatch) -> None:
     """Refuse a deletion that spells out another content than the file's."""
     if not patch.hunks:
-        if patch.spelled_out and document.data:
+        if patch.spelled_out and document.data and not is_blob(document.data, patch.old_blob):
             raise MalformedPatch(f"The patch deletes {patch.path} without its lines. Is the patch cut off?")
         return
     expected = [without_trailing_space(line.text) for hunk in patch.hunks for line in hunk.old_side]
@@ -155,6 +169,7 @@ class _Placer:
         choice, doubt = self._exact(hunk, block, stated)
         if choice is not None:
             place = choice.place
+            self._check_not_cut(hunk, place)
             script = _with_endings(self._index.document, hunk, place)
             if (place.start, hunk.lines) in self._placed:
                 raise MalformedPatch("It is the same as a hunk before it, at the same place.")
@@ -166,13 +181,25 @@ class _Placer:
             check_not_applied(self._index, [line.text for line in hunk.new_side])
             tolerant, doubt = allowed(self._index, hunk, tolerant_places(self._index, script, block))
             if not any(stated is not None and place.start == stated - 1 for place in tolerant):
-                tolerant = self._progress.in_order(tolerant, stated)
-            resolution = located(self._index, script, tolerant)
+                ordered = self._progress.in_order(tolerant, stated)
+                if len(ordered) < len(tolerant):
+                    doubt = "; ".join(filter(None, (doubt, only_after(tolerant))))
+                tolerant = ordered
+            resolution = located(self._index, script, tolerant, stated)
+            self._check_not_cut(hunk, tolerant[0])
             self._take(resolution.line_edits)
             match = resolution.matches[0]
         if stated is not None:
             self._progress.drift, self._progress.stated = match.line - stated, stated
         return doubted(match, doubt) if doubt else match
+
+    def _check_not_cut(self, hunk: PatchHunk, place: BlockPlace) -> None:
+        """Refuse a hunk that lacks inserted lines where they could follow: within a file, lines that stay would."""
+        if hunk.short and place.end == len(self._index.texts):
+            raise MalformedPatch(
+                "The text ends before this hunk does, by the counts in its header.",
+                "Give the whole patch, or the right counts.",
+            )
 
     def _take(self, changes: Sequence[LineEdit]) -> None:
         if not self._made.fits(changes):
@@ -193,7 +220,11 @@ class _Placer:
         if not found:
             return None, ""
         fitting, doubt = allowed(self._index, hunk, found)
-        return chosen(self._index, fitting, stated, self._progress, self._made), doubt
+        choice = chosen(self._index, fitting, stated, self._progress, self._made)
+        if len(found) == 1 and not (hunk.seek or hunk.at_end):
+            hint = None if stated is None else stated + self._progress.drift
+            doubt = like_doubt(self._index, choice.place.start, choice.place.end, hint)
+        return choice, doubt
 
     def _insert(self, hunk: PatchHunk) -> Match:
         """Place a hunk that only inserts and shows nothing of the file."""

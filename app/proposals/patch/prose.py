@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 _SIGNATURE_FOLLOWER = re.compile(r"^\d+(\.\w+)+")
+_MAIL = re.compile(r"^From [0-9a-f]{40,64} ")
 _BULLET = re.compile(r"^[-+] (?:\*\*|[^\s*])")
 _RULE = re.compile(r"^-{2,3}\s*$")
 _NEW_SECTION = re.compile(r"^(?:diff |Index: |Only in |commit |From |={7})")
@@ -41,6 +42,11 @@ def is_signature(lines: Sequence[str], at: int) -> bool:
         return False
     after = lines[at + 1] if at + 1 < len(lines) else ""
     return not after or bool(_SIGNATURE_FOLLOWER.match(after))
+
+
+def begins_mail(line: str) -> bool:
+    """Whether the line begins a mail as `git format-patch` writes it."""
+    return bool(_MAIL.match(line))
 
 
 def is_blank(line: str) -> bool:

@@ -45,7 +45,7 @@ def on_disk_already(draft: Draft, patch: ReadPatch) -> list[Change]:
 
 
 def reversed_part(part: FilePatch) -> FilePatch:
-    """The part that takes this one back."""
+    """The part that takes this one back, without the id of what it makes: a diff made with `-w` does not reach it."""
     return replace(
         part,
         path=part.old_path or part.path,
@@ -55,7 +55,7 @@ def reversed_part(part: FilePatch) -> FilePatch:
         old_mode=part.new_mode,
         new_mode=part.old_mode,
         old_blob=part.new_blob,
-        new_blob=part.old_blob,
+        new_blob="",
         spelled_out=True,
     )
 

@@ -22,7 +22,7 @@ from app.proposals.locate.carry_over import ScriptLine, Step
 from app.proposals.models import Op
 from app.proposals.patch.hunk_header import HunkHeader, read_hunk_header
 from app.proposals.patch.parts import FilePatch, PatchHunk
-from app.proposals.patch.prose import is_fence, is_list_line, skip_blank
+from app.proposals.patch.prose import begins_file, is_fence, is_list_line, skip_blank
 from app.proposals.refusals import MalformedPatch
 
 _SECTION = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$")
@@ -32,8 +32,18 @@ _OPS = {"Add": Op.CREATE, "Update": Op.EDIT, "Delete": Op.DELETE}
 
 
 def is_begin_patch(lines: Sequence[str]) -> bool:
-    """Whether the text is of this form."""
-    return any(line.strip() == _BEGIN or _SECTION.match(line) for line in lines)
+    """Whether the text is of this form, rather than a diff that only quotes it.
+
+    Inside it no line begins with `diff --git`; names and a hunk that stand above its first line make it a plain diff.
+    """
+    if any(line.startswith("diff --git ") for line in lines):
+        return False
+    for at, line in enumerate(lines):
+        if line.strip() == _BEGIN or _SECTION.match(line):
+            return True
+        if begins_file(lines, at):
+            return False
+    return False
 
 
 @dataclass

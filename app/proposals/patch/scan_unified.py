@@ -8,6 +8,7 @@ passed over, unless it is plain that a list in prose begins there.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice, takewhile
 
 from app.proposals.locate.carry_over import ScriptLine, Step
 from app.proposals.patch.hunk_header import HunkHeader, is_damaged_header, read_hunk_header
@@ -15,6 +16,7 @@ from app.proposals.patch.names import NO_FILE, header_name, named, plain_names
 from app.proposals.patch.parts import FilePatch, PatchHunk, script_line
 from app.proposals.patch.prose import (
     begins_file,
+    begins_mail,
     ends_file,
     is_blank,
     is_fence,
@@ -29,6 +31,7 @@ from app.proposals.patch.unified_part import UnifiedPart, finished_parts
 from app.proposals.refusals import MalformedPatch, UnsupportedPatch
 
 _MARKS = ("+", "-")
+_UNCLOSED = "the mail ends without its closing line (`-- `), so the patch may be cut off"
 _LIST_AFTER = "the lines after it were taken for text around the patch"
 
 
@@ -54,6 +57,10 @@ class UnifiedScanner:
         """Whether the patch stands in a block of code."""
         self._stray: int | None = None
         """A line, from 0, since the last hunk that is neither part of the patch nor plainly around it."""
+        self._in_mail = False
+        """Whether this is in a mail as `git format-patch` writes it."""
+        self._in_message = False
+        """Whether this is above the diff of such a mail."""
         self.header_pairs = 0
         """How many `---` lines with their `+++` lines were taken as headers."""
         self.prose: set[int] = set()
@@ -64,11 +71,22 @@ class UnifiedScanner:
         at = 0
         while at < len(self._lines):
             at = self._take(at)
+        part = next((part for part in reversed(self._parts) if part.hunks), None)
+        if self._in_mail and not self._whole and part:
+            part.hunks[-1] = replace(part.hunks[-1], doubt=part.hunks[-1].doubt or _UNCLOSED)
         return finished_parts(self._parts)
 
     def _take(self, at: int) -> int:
         """Take what begins at a line, return where the next thing begins."""
         line = self._lines[at]
+        if begins_mail(line):
+            self._in_mail = self._in_message = True
+        elif self._in_message and not self._begins_diff(at):
+            if line[:1] in _MARKS:
+                self.prose.add(at)
+            return at + 1
+        else:
+            self._in_message = False
         if line.startswith(("diff --cc ", "diff --combined ", "@@@ ")):
             raise UnsupportedPatch(
                 f"Line {at + 1}: this is the combined diff of a merge, which says no single change. "
@@ -83,6 +101,22 @@ class UnifiedScanner:
         elif not self._take_extended(line, at):
             self._pass_over(at)
         return at + 1
+
+    def _begins_diff(self, at: int) -> bool:
+        """Whether the message of a mail ends here; names without a numbered hunk are text, as git has it."""
+        line = self._lines[at]
+        return line.startswith(("diff --git ", "diff --cc ", "@@ -")) or (
+            begins_file(self._lines, at) and self._lines[at + 2].startswith("@@ -")
+        )
+
+    def _closes_mail(self, at: int) -> bool:
+        """Whether the line, which no hunk needs, closes a mail: above git's version, or its last `-- `."""
+        if is_signature(self._lines, at):
+            return True
+        if not self._in_mail or self._lines[at].rstrip("\r") != "-- ":
+            return False
+        later = (line.rstrip("\r") for line in islice(self._lines, at + 1, None))
+        return "-- " not in takewhile(lambda line: not begins_mail(line), later)
 
     def _begin(self, part: UnifiedPart) -> UnifiedPart:
         self._parts.append(part)
@@ -123,7 +157,11 @@ class UnifiedScanner:
         if is_fence(line):
             self._in_changes = self._in_changes and not self._fenced
             self._fenced = not self._fenced
-        elif is_new_section(line) or is_signature(self._lines, at):
+        elif self._closes_mail(at):
+            if not is_signature(self._lines, at):
+                self.prose.add(at)
+            self._in_changes, self._part, self._in_mail = False, None, False
+        elif is_new_section(line):
             self._in_changes, self._part = False, None
         elif self._in_changes and line[:1] in _MARKS:
             self._refuse_loose(at)
@@ -165,6 +203,8 @@ class UnifiedScanner:
             source_line=header_at + 1,
             unended=self._open_end and end == len(self._lines) and lines[-1:] != () and lines[-1].step is Step.INSERT,
         )
+        if not self._whole and end == len(self._lines) and len(hunk.new_side) < (header.new_count or 0):
+            hunk = replace(hunk, short=True)
         if hunk.changes:
             doubt = _LIST_AFTER if prose_end is not None else _miscounted(hunk, header) or _ending_within(hunk)
             part.hunks.append(replace(hunk, doubt=doubt or _headed_badly(line, header, lines[0].text)))
@@ -179,14 +219,14 @@ class UnifiedScanner:
         """Where the body ends by its counts, or None if they can't be right.
 
         Raises:
-            MalformedPatch: the text ends before the hunk does.
+            MalformedPatch: the text ends before the hunk does, and not only because inserted lines were taken out.
         """
         if header.old_count is None or header.new_count is None:
             return None
         old, new = header.old_count, header.new_count
         while old > 0 or new > 0:
             if at == len(self._lines):
-                if self._whole or old < 0 or new < 0:
+                if self._whole or old < 0 or new < 0 or (not old and self._ends_in_context()):
                     return None
                 raise MalformedPatch(
                     f"Line {header_at + 1}: the text ends before this hunk does, by the counts in its header "
@@ -213,10 +253,14 @@ class UnifiedScanner:
             at += 1
         return None if old < 0 or new < 0 else at
 
+    def _ends_in_context(self) -> bool:
+        """Whether the text ends in a whole line that is kept."""
+        return not self._open_end and self._lines[-1][:1] in (" ", "")
+
     def _goes_on(self, at: int) -> bool:
         """Whether the line, or the one after empty lines, looks like one more of a body."""
         at = skip_blank(self._lines, at)
-        if at == len(self._lines) or is_header_pair(self._lines, at) or is_signature(self._lines, at):
+        if at == len(self._lines) or is_header_pair(self._lines, at) or self._closes_mail(at):
             return False
         if at == len(self._lines) - 1 and (self._lines[at].startswith("--- ") or self._begins_names(at)):
             return False

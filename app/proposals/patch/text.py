@@ -104,8 +104,9 @@ def check_conservation(files: Sequence[FilePatch], lines: Sequence[str], header_
 def _marked_lines(lines: Sequence[str]) -> Iterator[str]:
     """Every line with a change mark from the first file on, without the prose between the commits of a series."""
     inside = False
+    in_sections = is_begin_patch(lines)
     for at, line in enumerate(lines):
-        if line.startswith("diff --git ") or _BEGINS.match(line) or begins_file(lines, at):
+        if line.startswith("diff --git ") or (in_sections and _BEGINS.match(line)) or begins_file(lines, at):
             inside = True
         elif line.startswith(("From ", "commit ")) or is_signature(lines, at):
             inside = False

@@ -10,12 +10,12 @@ from app.proposals.patch.names import (
     HeaderName,
     PrefixPair,
     git_header_names,
-    header_name,
     named,
     plain_names,
     prefixes_of,
+    whole_name,
 )
-from app.proposals.patch.parts import FilePatch, PatchHunk, could_be_blob
+from app.proposals.patch.parts import SHORTEST_ID, FilePatch, PatchHunk, could_be_blob
 from app.proposals.refusals import MalformedPatch, UnsupportedPatch
 
 _INDEX = re.compile(r"^index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: (\d+))?")
@@ -82,7 +82,7 @@ class UnifiedPart:
                 return True
         for words in ("rename from ", "rename to "):
             if line.startswith(words):
-                self.rename[words.strip()] = header_name(line[len(words) :])
+                self.rename[words.strip()] = whole_name(line[len(words) :])
                 return True
         if index := _INDEX.match(line):
             self.old_blob, self.new_blob = index[1], index[2]
@@ -171,6 +171,8 @@ class UnifiedPart:
         """Refuse a part whose header promises a change of content that does not follow."""
         if self.hunks:
             return
+        if op is Op.DELETE and len(self.old_blob) >= SHORTEST_ID:
+            return  # `git diff -D` leaves out what is deleted; whether the file is that is seen when it is looked at.
         content = self.new_blob if op is Op.CREATE else self.old_blob if op is Op.DELETE else ""
         promised = not could_be_blob(b"", content) if content else self.old_blob != self.new_blob
         if promised or (op is Op.MODE and new_mode is None):

@@ -147,6 +147,38 @@ def test_names_that_differ_by_case(bench: Make) -> None:
         site.service.approve(late.id)
 
 
+@pytest.mark.parametrize("renamed", [("Src/Io/Read.txt", "src/io/Read.txt"), ("Src/Io/Read.txt", "src/Io/read.txt")])
+def test_a_rename_may_change_the_case_of_several_parts_of_a_path(bench: Make, renamed: tuple[str, str]) -> None:
+    old, new = renamed
+    site = bench({old: "r\n"})
+    draft = site.service.draft("session")
+    draft.rename(old, new)
+    proposal = site.service.stage(draft, "Case")
+    site.service.approve(proposal.id)
+    assert list(site.tree()) == [new]
+    site.service.undo(proposal.id)
+    assert list(site.tree()) == [old]
+
+
+def test_a_path_that_differs_by_the_case_of_several_parts_is_taken(bench: Make) -> None:
+    site = bench({"Src/Read.txt": "r\n"})
+    with pytest.raises(EditRefused, match=r"differs from Src/Read\.txt by case only"):
+        site.service.draft("session").write("src/read.txt", "x")
+    late = site.write(**{"src/new.txt": "n\n"})
+    site.put(**{"Src/New.txt": "other"})
+    with pytest.raises(ApplyFailed, match=r"src/new\.txt and Src/New\.txt differ by case only"):
+        site.service.approve(late.id)
+
+
+def test_a_link_whose_name_differs_by_case_is_not_followed(bench: Make, tmp_path: Path) -> None:
+    site = bench({})
+    (tmp_path / "x.txt").write_text("theirs\n")
+    (site.root / "Dir").symlink_to(tmp_path)
+    proposal = site.write(**{"dir/x.txt": "ours\n"})
+    with pytest.raises(ApplyFailed, match=r"dir/x\.txt and Dir/x\.txt differ by case only"):
+        site.service.approve(proposal.id)
+
+
 def test_files_change_names_in_a_circle(bench: Make) -> None:
     site = bench({"a": "a\n", "b": "b\n", "c": "c\n"})
     draft = site.service.draft("session")

@@ -310,3 +310,12 @@ def test_how_a_file_differs_from_what_was_read_can_t_always_be_told(bench: Make)
     assert draft.unlike(now, ["0" * 64]) is None
     assert draft.unlike(draft.read("b.bin"), [before]) is None
     assert draft.unlike(draft.read("none"), [before]) is None
+
+
+def test_text_that_another_place_is_like_is_not_approved_in_bulk(bench: Make) -> None:
+    site = bench({"a.py": "if a:\n    go()\n    end()\nif b:\n        go()\n        end()\n"})
+    draft = site.service.draft("session")
+    report = draft.edit("a.py", [Replacement("    go()\n    end()\n", "    end()\n")])
+    assert "line 2: found with a doubt; the lines from line 5 differ from it in white space alone" in report.text
+    (change,) = site.service.stage(draft, "Edit").files
+    assert change.inexact

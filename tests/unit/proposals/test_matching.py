@@ -160,6 +160,42 @@ class TestExact:
             edit(SOURCE, "data = handle.read()", "data = handle.read()\ndata = data.strip()")
 
 
+class TestLikePlaces:
+    """Text that stands exactly once, while another place differs from it in white space alone."""
+
+    TWICE = "def one():\n    check()\n\n    go()\n\ndef two():\n    check()\n    go()\n\ndef three():\n\tgo()\n"
+
+    @pytest.mark.parametrize(
+        ("old", "line", "other"),
+        [
+            ("    check()\n    go()\n", 7, 2),
+            ("    check()\n\n    go()\n", 2, 7),
+            ("\tgo()\n", 11, 4),
+            ("):\n    check()\n    go()", 6, None),
+        ],
+    )
+    def test_it_is_in_doubt(self, old: str, line: int, other: int | None) -> None:
+        result, match = edit(self.TWICE, old, old.replace("go", "run"))
+        assert result == changed(self.TWICE, old, old.replace("go", "run"))
+        assert match.line == line
+        assert match.rung is (Rung.DOUBTFUL if other else Rung.EXACT)
+        assert match.note == (f"the lines from line {other} differ from it in white space alone" if other else "")
+
+    @pytest.mark.parametrize(
+        ("hint", "rung"), [(7, Rung.EXACT), (8, Rung.EXACT), (3, Rung.DOUBTFUL), (5, Rung.DOUBTFUL)]
+    )
+    def test_a_line_number_may_settle_it(self, hint: int, rung: Rung) -> None:
+        _, match = edit(self.TWICE, "    check()\n    go()\n", "    go()\n", line=hint)
+        assert (match.line, match.rung) == (7, rung)
+
+    def test_so_is_text_with_other_trailing_space(self) -> None:
+        _, match = edit(self.TWICE, "    check() \n    go()\n", "    check()\n    run()\n")
+        assert (match.line, match.rung) == (7, Rung.DOUBTFUL)
+
+    def test_blank_lines_are_like_none(self) -> None:
+        assert edit("a\n\nb\nc\n\n\nd\n", "\n\n\n", "\n\n")[1].rung is Rung.EXACT
+
+
 class TestEndings:
     def test_new_lines_are_given_the_files_endings(self) -> None:
         data, _ = apply(b"a\r\nb\r\nc\r\n", Replacement("a\nb\n", "a\nx\ny\n"))

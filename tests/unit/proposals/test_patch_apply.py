@@ -194,6 +194,20 @@ def test_a_last_line_without_newline_is_checked_by_gits_ids() -> None:
         apply_file_patch(Document(b"foo\n"), cut)
 
 
+def test_a_patch_cut_at_the_end_of_a_hunk_is_in_doubt_where_gits_ids_tell() -> None:
+    before, half, after = b"a\nb\nc\nd\n", b"a\nB\nc\nd\n", b"a\nB\nc\nD\n"
+    head = f"diff --git a/x b/x\nindex {blob(before)[:7]}..{blob(after)[:7]} 100644\n--- a/x\n+++ b/x\n"
+    first, second = "@@ -2 +2 @@\n-b\n+B\n", "@@ -4 +4 @@\n-d\n+D\n"
+    assert apply(before, head + first + second) == (
+        after,
+        (Match(rung=Rung.EXACT, line=2), Match(rung=Rung.EXACT, line=4)),
+    )
+    data, (match,) = apply(before, head + first)
+    assert (data, match.rung) == (half, Rung.DOUBTFUL)
+    assert "not what the patch's `index` line says" in match.note
+    assert apply(b"x\n" + before, head + first)[1][0].rung is Rung.EXACT
+
+
 @pytest.mark.parametrize("line", [" a", "-a"])
 def test_a_new_file_has_no_lines_but_inserted_ones(line: str) -> None:
     with pytest.raises(MalformedPatch, match="lines that are not inserted"):
@@ -327,6 +341,53 @@ def test_hunks_come_in_order() -> None:
     assert data.decode() == SOURCE.replace("B", "C")[:-2] + "2\n"
 
 
+@pytest.mark.parametrize("trailing", ["", " "])
+def test_a_place_that_only_the_order_of_the_hunks_chooses_is_in_doubt(trailing: str) -> None:
+    """The second hunk may have been meant for the first class: the hunks need not be in the file's order."""
+    second = f"         start(){trailing}\n-        return 1\n+        return 2\n"
+    data, matches = apply(SOURCE, hunk(f"-class B:\n+class C:\n@@\n{second}"))
+    assert data.decode() == SOURCE.replace("B", "C")[:-2] + "2\n"
+    assert [match.rung for match in matches] == [Rung.EXACT, Rung.DOUBTFUL]
+    assert "2 places, the only one after the hunk before" in matches[1].note
+
+
+LIKE = """\
+def first(item):
+    check(item)
+
+    store(item)
+    return True
+
+def second(item):
+    check(item)
+    store(item)
+    return True
+"""
+
+
+@pytest.mark.parametrize("body", ["     check(item)\n     store(item)\n", "     check(item) \n     store(item)\n"])
+@pytest.mark.parametrize(
+    ("header", "certain"),
+    [("@@", False), ("@@ -2,3 +2,3 @@", False), ("@@ -8,3 +8,3 @@", True), ("@@ def second(item):", True)],
+)
+def test_lines_that_others_are_like_but_for_white_space_are_in_doubt(body: str, header: str, certain: bool) -> None:
+    """The hunk may be of the first function, its blank line lost; a number or a line above tells."""
+    data, (match,) = apply(LIKE, hunk(f"{body}-    return True\n+    return False\n", header))
+    assert data.decode() == LIKE[: LIKE.rindex("True")] + "False\n"
+    if certain and " \n" not in body:
+        assert match == Match(rung=Rung.EXACT, line=8)
+    elif not certain:
+        assert match.rung is Rung.DOUBTFUL
+        assert match.note == "the lines from line 2 differ from it in white space alone"
+
+
+def test_hunks_that_name_their_places_are_exact_in_any_order() -> None:
+    one, other = (f"@@ class {name}:\n         start()\n-        return 1\n+        return {name}\n" for name in "AB")
+    data, matches = apply(SOURCE, f"--- a/x\n+++ b/x\n{other}{one}")
+    assert data.decode() == SOURCE.replace("1", "A", 1).replace("1", "B")
+    assert all(match.rung is Rung.EXACT for match in matches)
+
+
 def test_a_hunk_on_what_an_earlier_one_made() -> None:
     data, _ = apply("a\nb\nc\n", hunk("-a\n+x\n@@\n x\n-b\n+y\n"))
     assert data == b"x\ny\nc\n"
@@ -411,12 +472,12 @@ def test_gits_id_of_the_content() -> None:
 
 def test_numbers_are_trusted_where_the_id_fits() -> None:
     """An insertion without context, and a choice among equal lines, are beyond doubt then."""
-    index = "diff --git a/x b/x\nindex 257cc56..1111111 100644\n"
+    index = "diff --git a/x b/x\nindex 257cc56..3bd1f0e 100644\n"
     data, matches = apply(b"foo\n", index + hunk("+bar\n", "@@ -1,0 +2 @@"))
     assert (data, matches[0].rung) == (b"foo\nbar\n", Rung.EXACT)
     with pytest.raises(EditRefused):
         apply(b"fox\n", index + hunk("+bar\n", "@@ -1,0 +2 @@"))
     twice = b"a\nb\na\n"
-    index = f"diff --git a/x b/x\nindex {blob(twice)[:7]}..1111111 100644\n"
+    index = f"diff --git a/x b/x\nindex {blob(twice)[:7]}..{blob(twice[:4] + b'c' + twice[5:])[:7]} 100644\n"
     data, matches = apply(twice, index + hunk("-a\n+c\n", "@@ -3 +3 @@"))
     assert (data, matches[0].rung, matches[0].note) == (b"a\nb\nc\n", Rung.EXACT, "")

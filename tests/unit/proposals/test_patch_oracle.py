@@ -15,11 +15,14 @@ from app.proposals.patch.place import apply_file_patch
 from app.proposals.patch.text import scan_patch
 from app.proposals.refusals import EditRefused
 from app.proposals.text.document import Document
-from tests.unit.proposals.bench import Bench, Tree, tree
+from tests.unit.proposals.bench import Bench, Tree, numbered, tree
 
 Make = Callable[..., Bench]
 
 relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+NAMED = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "core.autocrlf=false")
 
 
 def git(folder: Path, *arguments: str, given: bytes = b"") -> tuple[bool, bytes]:
@@ -107,11 +110,156 @@ def test_a_diff_cut_anywhere_is_what_git_makes_of_it_or_refused(bench: Make, see
         ours = texts(site.tree())
         site.service.undo(proposal.id)
         to_line_end = patch[: patch.find(b"\n", cut) + 1] or patch
+        to_part_end = patch[: patch.find(b"\ndiff ", cut) + 1] or patch
         in_doubt = any(change.inexact for change in proposal.files) and not part.endswith(b"\n")
-        if not in_doubt and ours not in (applied_by_git(site.root, part), applied_by_git(site.root, to_line_end)):
+        if not in_doubt and ours not in (
+            applied_by_git(site.root, text) for text in (part, to_line_end, to_part_end)
+        ):
             wrong.append((cut, part[-60:]))
         assert texts(site.tree()) == there
     assert not wrong
+
+
+def test_a_removed_line_above_the_closing_line_of_a_mail_is_no_closing_line(bench: Make) -> None:
+    before, after = numbered(9).encode() + b"- \n", numbered(8).encode() + b"9\n"
+    site = bench()
+    patch = mails(site.root, ("", {"a.txt": before}), ("", {"a.txt": after}))
+    miscounted = patch.replace(b"-line 9\n-- \n+9\n", b"-line 9\n+9\n-- \n").replace(
+        b"@@ -6,5 +6,4 @@", b"@@ -6,4 +6,4 @@"
+    )
+    assert b"@@ -6,4 +6,4 @@" in miscounted and b"\n+9\n-- \n-- \n" in miscounted
+    proposal = site.service.stage_patch(miscounted.decode())
+    assert proposal.files[0].inexact
+    site.service.approve(proposal.id)
+    assert site.read("a.txt") == after
+
+
+def test_a_numbered_hunk_in_the_message_of_a_mail_is_refused_as_git_does(bench: Make) -> None:
+    site = bench()
+    lost = "--- a/a.txt\n+++ b/a.txt\n\n@@ -1 +1 @@\n-line 1\n+one\n"
+    patch = mails(site.root, ("", {"a.txt": b"line 1\n", "b.txt": b"b\n"}), (lost, {"b.txt": b"B\n"}))
+    assert applied_by_git(site.root, patch) is None
+    with pytest.raises(PatchRefused, match="a hunk without a file"):
+        site.service.stage_patch(patch.decode())
+
+
+EDITED = """\
+--- a/a.txt
++++ b/a.txt
+@@ -2,7 +2,8 @@
+ line 2
+ line 3
+ line 4
+-line 5
++five
++more
+ line 6
+ line 7
+ line 8
+@@ -20,7 +21,8 @@
+ line 20
+ line 21
+ line 22
+-line 23
++23
++and
+ line 24
+ line 25
+ line 26
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "edited"),
+    [
+        ("+more\n", ""),
+        ("+more\n", "+more\n+still more\n"),
+        ("-line 5\n", " line 5\n"),
+        (" line 8\n", ""),
+        ("+and\n", ""),
+        ("+23\n+and\n", ""),
+        ("+and\n", "+and\n+more\n"),
+        ("-line 23\n", " line 23\n"),
+    ],
+)
+def test_a_hunk_that_was_edited_is_what_git_recounts_it_to(bench: Make, given: str, edited: str) -> None:
+    site = bench({"a.txt": numbered(40)})
+    patch = EDITED.replace(given, edited)
+    proposal = site.service.stage_patch(patch)
+    assert proposal.files[0].inexact
+    site.service.approve(proposal.id)
+    ours = site.read("a.txt")
+    site.service.undo(proposal.id)
+    assert git(site.root, "apply", "--recount", given=patch.encode())[0]
+    assert site.read("a.txt") == ours
+
+
+@pytest.mark.parametrize("trailing", ["", " "])
+def test_at_the_end_of_a_file_a_hunk_without_its_last_lines_is_cut_off(bench: Make, trailing: str) -> None:
+    site = bench({"a.txt": numbered(3)})
+    patch = f"--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,4 @@\n-line 1\n+one\n line 2{trailing}\n line 3\n"
+    with pytest.raises(PatchRefused, match="text ends before this hunk does"):
+        site.service.stage_patch(patch)
+
+
+def mails(folder: Path, *states: tuple[str, Mapping[str, bytes]]) -> bytes:
+    """What `git format-patch` writes of a commit for each of the states but the first; `folder` is at the first then.
+
+    Each comes with the body of its message.
+    """
+    git(folder, "init", "--quiet")
+    for message, files in states:
+        for name, data in files.items():
+            (folder / name).write_bytes(data)
+        git(folder, "add", "--all")
+        git(folder, *NAMED, "commit", "--quiet", "--message", f"Change\n\n{message}")
+    made = git(folder, *NAMED, "format-patch", "--stdout", f"-{len(states) - 1}")[1]
+    git(folder, "reset", "--quiet", "--hard", f"HEAD~{len(states) - 1}")
+    return made
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mails_cut_at_the_end_of_a_hunk_are_in_doubt(bench: Make, seed: int) -> None:
+    dice = random.Random(seed)
+    before = {f"{name}.txt": b"".join(lines(dice, 60)) for name in "ab"}
+    after = {name: b"".join(changed(dice, data.splitlines(keepends=True), 3)) for name, data in before.items()}
+    site = bench()
+    patch = mails(site.root, ("", before), ("", {"a.txt": after["a.txt"]}), ("", {"b.txt": after["b.txt"]}))
+    whole = site.service.stage_patch(patch.decode())
+    assert not any(change.inexact for change in whole.files)
+    site.service.deny(whole.id)
+    for end in re.finditer(rb"(?m)^(?!\+\+\+ )[-+ ].*\n(?=@@ |diff |-- $)", patch[patch.index(b"\n@@ ") :]):
+        part = patch[: patch.index(b"\n@@ ") + end.end()]
+        assert applied_by_git(site.root, part) is not None
+        proposal = site.service.stage_patch(part.decode())
+        assert any(change.inexact for change in proposal.files), part[-80:]
+        site.service.deny(proposal.id)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "--- not a header\n+++ b\n",
+        "--- a/a.txt\n+++ b/a.txt\n",
+        "@@ quoted\n-one\n+two\n",
+        "*** Begin Patch\n*** Update File: a.txt\n@@\n-x\n+y\n*** End Patch\n",
+        "commit to it\n\n--\n2.0 is out\n",
+        "diff of two\nIndex: none\n```\n-x\n",
+    ],
+)
+@pytest.mark.parametrize("signature", ["", "GitLab", "A\n- B"])
+def test_the_message_of_a_mail_is_no_part_of_its_diff(bench: Make, message: str, signature: str) -> None:
+    before, after = b"".join(lines(random.Random(1), 30)), b"".join(lines(random.Random(2), 30))
+    site = bench()
+    patch = mails(site.root, ("", {"a.txt": before}), (message, {"a.txt": after}), ("", {"b.txt": before}))
+    if signature:
+        patch = re.sub(rb"(?m)^-- \n.*\n\n", f"-- \n{signature}\n\n".encode(), patch)
+    assert message.encode() in patch
+    proposal = site.service.stage_patch(patch.decode())
+    assert not any(change.inexact for change in proposal.files)
+    wanted = applied_by_git(site.root, patch)
+    site.service.approve(proposal.id)
+    assert texts(site.tree()) == wanted
 
 
 @relaxed
@@ -136,6 +284,25 @@ def test_hunks_in_any_order_go_where_their_numbers_say(
     except EditRefused:
         return
     assert result == after
+
+
+@relaxed
+@given(seed=st.integers(0, 10**6), context=st.sampled_from(["-U1", "-U2", "-U3"]))
+def test_hunks_without_numbers_are_right_in_any_order_or_not_called_exact(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, context: str
+) -> None:
+    dice = random.Random(seed)
+    folder = tmp_path_factory.mktemp("tree")
+    old = lines(dice, 60)
+    before, after = b"".join(old), b"".join(changed(dice, old, 8))
+    patch = real_diff(folder, {"f.txt": before}, {"f.txt": after}, context)
+    head, *hunks = re.split(rb"(?m)^(?=@@$)", re.sub(rb"(?m)^@@ .*", b"@@", re.sub(rb"(?m)^index .*\n", b"", patch)))
+    dice.shuffle(hunks)
+    try:
+        result, matches = apply_file_patch(Document(before), scan_patch(head + b"".join(hunks))[0])
+    except EditRefused:
+        return
+    assert result == after or not all(match.rung.exact for match in matches)
 
 
 @relaxed

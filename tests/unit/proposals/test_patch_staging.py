@@ -71,11 +71,11 @@ def test_what_the_disk_does_not_give_is_one_line(bench: Make) -> None:
         site.service.stage_patch("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-old\n+new\n")
 
 
-@pytest.mark.parametrize("options", [(), ("-U0",)])
+@pytest.mark.parametrize("options", [(), ("-U0",), ("-w",)])
 def test_a_diff_of_ones_own_work_is_what_is_on_disk(bench: Make, options: tuple[str, ...]) -> None:
     site = bench({"a.txt": numbered(9), "old.txt": numbered(5), "gone.txt": "gone\n", "run.sh": "run\n"})
     repository(site)
-    site.put(**{"a.txt": numbered(9, l2="two") + "line 9\n", "new.txt": "new\n"})
+    site.put(**{"a.txt": numbered(9, l2="two", l5="line  5") + "line 9\n", "new.txt": "new\n"})
     (site.root / "old.txt").rename(site.root / "moved.txt")
     (site.root / "gone.txt").unlink()
     (site.root / "run.sh").chmod(0o755)

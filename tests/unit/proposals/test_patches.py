@@ -156,6 +156,105 @@ def test_files_that_change_names_with_each_other(bench: Make) -> None:
     assert (site.read("b.txt").decode(), site.read("a.txt").decode()) == (numbered(9), "other\n" * 9)
 
 
+@pytest.mark.parametrize("made", [("diff",), ("diff", "--no-prefix"), ("show",), ("plain",)], ids=" ".join)
+def test_a_diff_that_quotes_the_other_form_is_a_diff(bench: Make, made: tuple[str, ...]) -> None:
+    quoted = "*** Begin Patch\n*** Update File: a.txt\n@@\n-x\n+y\n*** End Patch\n"
+    site = bench({"doc.md": f"one\n{quoted}two\n"})
+    repository(site)
+    site.put(**{"doc.md": f"1\n{quoted}2\n"})
+    if made[0] in ("diff", "plain"):
+        patch = git(site.root, "diff", *made[1:])
+    else:
+        git(site.root, "commit", "--quiet", "--all", "--message", f"Subject\n\n{quoted}")
+        patch = git(site.root, *made)
+        git(site.root, "reset", "--quiet", "--hard", "HEAD~1")
+    if made == ("plain",):
+        patch = patch[patch.index(b"--- ") :]
+    git(site.root, "checkout", "--quiet", ".")
+    assert b"\n *** Begin Patch\n" in patch
+    proposal = site.service.stage_patch(patch.decode())
+    assert not any(change.inexact for change in proposal.files)
+    site.service.approve(proposal.id)
+    ours = without_git(site.tree())
+    git(site.root, "checkout", "--quiet", ".")
+    git(site.root, "apply", *(["-p0"] if "--no-prefix" in made else []), given=patch)
+    assert without_git(site.tree()) == ours
+
+
+def taken_like_git(site: Bench, patch: bytes, *options: str) -> None:
+    """Assert that an approval leaves what `git apply` does, and an undo what was there."""
+    before = without_git(site.tree())
+    proposal = site.service.stage_patch(patch.decode("utf-8", "surrogateescape"))
+    site.service.approve(proposal.id)
+    ours = without_git(site.tree())
+    site.service.undo(proposal.id)
+    assert without_git(site.tree()) == before
+    git(site.root, "apply", *options, given=patch)
+    assert ours == without_git(site.tree()) != before
+
+
+@pytest.mark.parametrize("name", ["end ", " begin", "in side ", "folder/f ", 'q"uote ', "caf\u00e9 "])
+@pytest.mark.parametrize("options", [(), ("--no-prefix",), ("--no-renames",)], ids=str)
+def test_names_are_those_that_git_takes(bench: Make, name: str, options: tuple[str, ...]) -> None:
+    site = bench({name: numbered(9), f"moved {name}": numbered(20), f"gone {name}": "gone\n", f"empty {name}": ""})
+    repository(site)
+    site.put(**{name: numbered(9, l3="three"), f"new {name}": "new\n", f"bare {name}": ""})
+    (site.root / f"moved {name}").rename(site.root / "elsewhere ")
+    site.put(**{"elsewhere ": numbered(20, l9="nine")})
+    for gone in (f"gone {name}", f"empty {name}"):
+        (site.root / gone).unlink()
+    git(site.root, "add", "--all")
+    patch = git(site.root, "diff", "--cached", *options)
+    git(site.root, "reset", "--quiet", "--hard")
+    taken_like_git(site, patch, *(["-p0"] if "--no-prefix" in options else []))
+
+
+@pytest.mark.parametrize("stamp", ["\t2024-01-01 00:00:00.000000000 +0000", "\t"])
+def test_names_without_quotes_are_those_that_git_takes(bench: Make, stamp: str) -> None:
+    site = bench({"a": numbered(9), "a ": numbered(9)})
+    repository(site)
+    patch = f"--- a/a {stamp}\n+++ b/a {stamp}\n@@ -2,3 +2,3 @@\n line 2\n-line 3\n+three\n line 4\n"
+    taken_like_git(site, patch.encode())
+
+
+def test_a_tab_in_a_name_without_quotes_is_part_of_it(bench: Make) -> None:
+    site = bench({"a": numbered(9), "a\tb": numbered(9)})
+    stamp = "\t2024-01-01 00:00:00.000000000 +0000"
+    with pytest.raises(PatchRefused, match=r"'a\\tb' has control characters"):
+        site.service.stage_patch(f"--- a\tb{stamp}\n+++ a\tb{stamp}\n@@ -3 +3 @@\n-line 3\n+three\n")
+
+
+def test_a_file_that_moves_out_of_the_way_of_a_folder_does_so_first(bench: Make) -> None:
+    site = bench({"server": numbered(9), "lib/old/a": numbered(20), "lib/old/b": numbered(30)})
+    repository(site)
+    git(site.root, "mv", "server", "server_old")
+    git(site.root, "mv", "lib/old/b", "b")
+    git(site.root, "mv", "lib/old/a", "a")
+    shutil.rmtree(site.root / "lib")
+    site.put(**{"server/main.txt": "new\n", "lib": "now a file\n"})
+    git(site.root, "add", "--all")
+    patch = git(site.root, "diff", "--cached", "-M")
+    git(site.root, "reset", "--quiet", "--hard")
+    taken_like_git(site, patch)
+    assert [file.op for file in site.service.stage_patch(patch.decode()).files].count(Op.RENAME) == 3
+
+
+def test_a_deletion_without_its_lines_is_taken_where_gits_id_says_what_goes(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9), "b.txt": "b\n"})
+    repository(site)
+    (site.root / "a.txt").unlink()
+    site.put(**{"b.txt": "B\n"})
+    patch = git(site.root, "diff", "-D").decode()
+    git(site.root, "reset", "--quiet", "--hard")
+    assert "-line" not in patch
+    site.service.approve(site.service.stage_patch(patch).id)
+    assert without_git(site.tree()).keys() == {"b.txt"}
+    git(site.root, "reset", "--quiet", "--hard")
+    site.put(**{"a.txt": numbered(8)})
+    with pytest.raises(PatchRefused, match=r"deletes a\.txt without its lines"):
+        site.service.stage_patch(patch)
+
+
 def test_begin_patch_form(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     patch = (
