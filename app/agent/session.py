@@ -81,7 +81,7 @@ class Session(Decisions):
         self.spent = self.log.attach(Spending())
         self._images = self.log.attach(ImageContents(ports.content))
         self._subscribers: list[Subscriber] = []
-        self.confirmations = Confirmations(self._publish, Allowances(ports.allowed))
+        self.confirmations = Confirmations(self._publish, Allowances(ports.allowed), self.log)
         self._executor = Executor(
             log=self.log,
             service=ports.service,

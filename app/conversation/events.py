@@ -280,6 +280,21 @@ Spoken = UserMessage | Answer | ProposalDecided
 """What the user says to the model, perhaps with images."""
 
 
+class CallDenied(EventBase):
+    """What the user said when they denied something that a call asked for. Without words there is no such event."""
+
+    type: Literal["call_denied"] = "call_denied"
+    source: Literal[Source.USER] = Source.USER
+    audience: Literal[Audience.BOTH] = Audience.BOTH
+    call: str
+    """`ToolCall.uid`."""
+    asked: Literal["command", "secret", "changes", "server", "ignored"]
+    """`Confirmation.kind`."""
+    subject: str
+    """The command, the path, or the tool of a server: one line."""
+    feedback: str
+
+
 class ProposalChanged(EventBase):
     """The world moved: a pending proposal was re-based, or turned stale."""
 
@@ -388,6 +403,7 @@ Event = Annotated[
     | Intervention
     | ProposalStaged
     | ProposalDecided
+    | CallDenied
     | ProposalChanged
     | RequestSent
     | RequestFailed

@@ -47,6 +47,7 @@ class EventLog:
         self._sink = sink
         self._events: list[Event] = list(events)
         self._folds: list[Fold] = []
+        self._deferred: list[Event] = []
         self._appending = asyncio.Lock()
 
     @property
@@ -70,20 +71,29 @@ class EventLog:
         """Id of the newest event; 0 if there is none."""
         return self._events[-1].id if self._events else 0
 
+    def defer(self, event: Event) -> None:
+        """Have `event` written in front of the next batch, in the same transaction."""
+        self._deferred.append(_writable(event))
+
     async def append(self, *events: Event) -> tuple[Event, ...]:
-        """Write a batch in one go and return it as stored.
+        """Write what was deferred and a batch in one go, and return the batch as stored.
 
         Batches are written one after the other, and what another process wrote before one comes into the view before
         it: the view has the order of the store. If the store refuses, its error passes through and nothing has
         changed here.
         """
-        if not events:
+        if not events and not self._deferred:
             return ()
         batch = tuple(_writable(event) for event in events)
         async with self._appending:
-            stored = tuple(await self._sink.append(batch, self.last))
+            deferred, self._deferred = self._deferred, []
+            try:
+                stored = tuple(await self._sink.append((*deferred, *batch), self.last))
+            except Exception:
+                self._deferred[:0] = deferred
+                raise
             self.extend(stored)
-        return stored[-len(batch) :]
+        return stored[len(stored) - len(batch) :]
 
     async def catch_up(self) -> tuple[Event, ...]:
         """Take in what another process wrote; returns what is new here."""

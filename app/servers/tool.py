@@ -51,7 +51,7 @@ class ServerTool(Tool):
         question = await asyncio.to_thread(self._question, arguments.values, reach, planning=context.planning)
         answer = await context.confirm(question)
         if not answer.allowed:
-            raise Rejected("The user did not allow this call. It did not run.", answer.feedback)
+            raise Rejected("The user did not allow this call. It did not run.")
         async with server.asking:
             output = await self._call(arguments.values, context)
         if answer.unasked:

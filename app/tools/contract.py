@@ -36,17 +36,7 @@ class ToolError(Exception):
 
 
 class Rejected(Exception):
-    """The user said no; the text is the call's whole result, with the user's words."""
-
-    def __init__(self, what: str, feedback: str = "") -> None:
-        """Say no.
-
-        Args:
-            what: What did not happen, as a sentence.
-            feedback: The user's words, all lines of them.
-        """
-        self.feedback = feedback
-        super().__init__(f"{what}\nThe user says:\n{feedback}" if feedback.strip() else what)
+    """The user said no; the text is the call's whole result: what did not happen, as a sentence."""
 
 
 class ToolArguments(BaseModel):
@@ -124,7 +114,7 @@ class ConfirmationAnswer:
     form: CommandForm | ToolForm | None = None
     """What else of its kind is allowed for the span; None for the very same alone."""
     feedback: str = ""
-    """Why not, in the user's words."""
+    """Why not, in the user's words; they are recorded, and no tool gets them."""
     unasked: str = ""
     """What the user allowed before, which is why nothing was asked."""
 

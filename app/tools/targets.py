@@ -77,7 +77,7 @@ async def ask_if_secret(context: ToolContext, *paths: str) -> None:
             Confirmation("secret", f"Let the model see {path}? It looks like a secret: {reason}.", path, folder)
         )
         if not answer.allowed:
-            raise Rejected(f"The user did not let you see {path}: it looks like a secret.", answer.feedback)
+            raise Rejected(f"The user did not let you see {path}: it looks like a secret.")
 
 
 def secrets_among(workspace: Workspace, draft: DraftPort, paths: Sequence[str]) -> list[tuple[str, str]]:

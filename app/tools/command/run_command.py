@@ -76,7 +76,7 @@ class RunCommand(Tool):
         )
         answer = await context.confirm(Confirmation("command", "Run a command?", arguments.command, folder, notes))
         if not answer.allowed:
-            raise Rejected("The user did not allow this command. It did not run.", answer.feedback)
+            raise Rejected("The user did not allow this command. It did not run.")
         _check_folder(context, folder)
         in_place = probe.mode is SandboxMode.IN_PLACE
         try:

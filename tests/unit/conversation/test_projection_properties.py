@@ -16,6 +16,7 @@ from app.conversation.compaction.tokens import TokenMeter
 from app.conversation.events import (
     EVENTS,
     Answer,
+    CallDenied,
     Compacted,
     Event,
     Intervention,
@@ -52,6 +53,8 @@ def said_by_user(events: list[Event]) -> list[str]:
         match event:
             case UserMessage() | Answer():
                 said += marks(event.text)
+            case CallDenied():
+                said += marks(event.feedback)
             case ProposalDecided():
                 said += marks(event.feedback)
                 for comment in event.comments:

@@ -13,7 +13,7 @@ from app.conversation.events import Event, Intervention, InterventionKind, Reque
 from app.conversation.payload.projection import Facts, project
 from app.llm.capabilities.profile import Profile
 from app.llm.wires.registry import wire_of
-from tests.oracles.reading import VIOLATIONS, conversation, openai_faults, said
+from tests.oracles.reading import VIOLATIONS, conversation, misplaced, openai_faults, said
 from tests.unit.conversation.histories import (
     BLOCK,
     CONTENTS,
@@ -196,3 +196,14 @@ def test_opaque_blocks_go_to_the_model_and_the_wire_that_made_them(
 def test_openai_takes_what_it_gets_of_chat_completions(session: Simulation, closing: bool) -> None:
     profile = Profile(name="openai", max_tokens_field="max_completion_tokens", tool_id="max64")
     assert openai_faults(body_of(session.events, profile, replace(FACTS, closing=closing))) == []
+
+
+@pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
+@thorough
+@given(session=sessions(), profile=profiles, data=st.data())
+def test_where_the_users_words_stand_is_what_the_note_on_them_says(
+    wire: Literal["chat", "anthropic", "responses"], session: Simulation, profile: Profile, data: st.DataObject
+) -> None:
+    profile = profile.model_copy(update={"wire": wire, "mid_system": "inline"})
+    events = session.events[: data.draw(st.integers(0, len(session.events)))]
+    assert misplaced(body_of(events, profile)) == []
