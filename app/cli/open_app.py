@@ -87,12 +87,15 @@ def _report_crash(report: str, log: Path) -> None:
 
 async def _open(arguments: AppArguments, stack: AsyncExitStack) -> Opened:
     """Open the workspace; the stack closes it again."""
+    from app.cli.output import debug_file
+
     root, flags = Path(arguments.workspace or "."), dict(flags_of(arguments))
     if arguments.demo:
         root, demo = await _demo(arguments.workspace, stack)
         flags |= demo
     runtime = await asyncio.to_thread(_open_workspace, root, flags)
     stack.callback(runtime.close)
+    runtime.debug = stack.enter_context(debug_file(arguments.debug))
     return await asyncio.to_thread(_opened, runtime, arguments)
 
 

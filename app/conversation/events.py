@@ -220,7 +220,8 @@ class ProposalStaged(EventBase):
 
     type: Literal["proposal_staged"] = "proposal_staged"
     source: Literal[Source.MODEL] = Source.MODEL
-    audience: Literal[Audience.USER] = Audience.USER
+    audience: Literal[Audience.BOTH, Audience.USER] = Audience.BOTH
+    """USER in logs of earlier versions."""
     proposal: str
     summary: str
     files: tuple[FileStat, ...]
@@ -300,7 +301,8 @@ class ProposalChanged(EventBase):
 
     type: Literal["proposal_changed"] = "proposal_changed"
     source: Literal[Source.PROGRAM] = Source.PROGRAM
-    audience: Literal[Audience.USER] = Audience.USER
+    audience: Literal[Audience.BOTH, Audience.USER] = Audience.BOTH
+    """USER in logs of earlier versions."""
     proposal: str
     state: str
     reason: str = ""
@@ -348,6 +350,26 @@ class TurnEnded(EventBase):
     stopped: Literal["answer", "staged", "question", "refused", "aborted", "failed"]
     """`staged`: a proposal waits; `refused`: calls came back under a closed gate and did not run."""
     message: str = ""
+
+
+class LadderMove(EventBase):
+    """What the decision ladder decided in a turn, and on what."""
+
+    type: Literal["ladder_move"] = "ladder_move"
+    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    audience: Literal[Audience.NOBODY] = Audience.NOBODY
+    rung: str
+    """`app.agent.ladder.Rung`."""
+    move: str
+    """What comes next: `run calls`, `request`, `closing request (staged)`."""
+    facts: dict[str, str | int] = Field(default_factory=dict)
+    """`app.agent.ladder.facts_of`: nothing that was said."""
+
+    @property
+    def words(self) -> str:
+        """`last response → run calls (last calls, steps 3, step_limit 50)`."""
+        facts = ", ".join(f"{name} {value}" for name, value in self.facts.items())
+        return f"{self.rung} → {self.move} ({facts})"
 
 
 class Compacted(EventBase):
@@ -409,6 +431,7 @@ Event = Annotated[
     | RequestFailed
     | TurnStarted
     | TurnEnded
+    | LadderMove
     | Compacted
     | Pruned
     | SideQuestion

@@ -5,6 +5,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from app.conversation.event_base import Audience
 from app.conversation.events import EVENTS, Event, TurnStarted
 
 
@@ -54,6 +55,14 @@ class EventLog:
     def events(self) -> Sequence[Event]:
         """All events so far, oldest first: a live view, to be read only."""
         return self._events
+
+    def addressed(self, *, before: int | None = None) -> tuple[Event, ...]:
+        """The events that are for somebody, those with an id below `before` if that is given."""
+        return tuple(
+            event
+            for event in self._events
+            if event.audience is not Audience.NOBODY and (before is None or event.id < before)
+        )
 
     def attach(self, fold: FoldT) -> FoldT:
         """Feed `fold` all events so far, and every later one as it arrives; returns it."""
