@@ -4,6 +4,7 @@ Textual takes unknown ids and nonsense keys silently, and a key that is given to
 silently takes one of them away; a keymap that could swap approve for deny is refused as a whole instead.
 """
 
+import unicodedata
 from collections.abc import Mapping
 
 from app.actions import ACTIONS, Action, Scope
@@ -67,7 +68,7 @@ def checked(keymap: Mapping[str, str]) -> dict[str, str]:
             _check_key(action_id, key)
     for action_id in keymap:
         _check_duplicates(by_id[action_id], keymap)
-    return dict(keymap)
+    return {action_id: ",".join(_split(keys)) for action_id, keys in keymap.items()}
 
 
 def keys_of(action: Action, keymap: Mapping[str, str]) -> tuple[str, ...]:
@@ -113,6 +114,13 @@ def key_name(key: str) -> str:
     return "+".join([*(_MODIFIERS.get(modifier, modifier) for modifier in modifiers), shown])
 
 
+def spelled(key: str) -> str:
+    """A key as the configuration takes it, a sign as it is printed on the keyboard: `ctrl+p`, `)`."""
+    *modifiers, name = key.split("+") if len(key) > 1 else [key]
+    sign = None if len(name) == 1 or name in _NAMES else _character(name)
+    return "+".join([*modifiers, sign if sign and sign.isprintable() else name])
+
+
 def _character(name: str) -> str | None:
     """The character of a key's name; Textual renames a few of Unicode's names (`slash` for `solidus`)."""
     from textual.keys import REPLACED_KEYS, key_to_character
@@ -121,7 +129,17 @@ def _character(name: str) -> str | None:
 
 
 def _split(keys: str) -> tuple[str, ...]:
-    return tuple(key for key in (part.strip() for part in keys.split(",")) if key)
+    """The keys by Textual's names; a sign may be given as it is."""
+    parts = [keys.strip()] if keys.strip() == "," else [part.strip() for part in keys.split(",")]
+    return tuple(part if len(part) > 1 or part.isalnum() else _name_of(part) for part in parts if part)
+
+
+def _name_of(sign: str) -> str:
+    """What Textual calls the key of a sign."""
+    from textual.keys import KEY_NAME_REPLACEMENTS
+
+    name = unicodedata.name(sign, sign).lower().replace("-", "_").replace(" ", "_")
+    return KEY_NAME_REPLACEMENTS.get(name, name)
 
 
 def _check_key(action_id: str, key: str) -> None:
@@ -163,4 +181,4 @@ def _check_duplicates(action: Action, keymap: Mapping[str, str]) -> None:
     for other in ACTIONS:
         together = other.scope in _TOGETHER[action.scope] and other is not action
         if together and (shared := set(keys_of(action, keymap)) & set(keys_of(other, keymap))):
-            raise KeymapError(f"keys: {action.id} and {other.id} are both on {min(shared)!r}.")
+            raise KeymapError(f"keys: {action.id} and {other.id} are both on {spelled(min(shared))!r}.")

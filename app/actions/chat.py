@@ -22,11 +22,17 @@ IN_CHAT: tuple[Action, ...] = (
         "chat",
         "Hide or show what signoff tells the model.",
     ),
-    Action("writing.send", "Send", "ctrl+s,ctrl+enter", "send", "writing", "Send or save what is written.", footer=1),
-    Action("writing.close", "Close", "escape", "close", "writing", "Close the field; the draft is kept.", footer=1),
     Action(
-        "writing.newline", "New line", "shift+enter,ctrl+j", "newline", "writing", "Start a new line, as Enter does."
+        "writing.send",
+        "Send",
+        "enter,ctrl+s,ctrl+enter",
+        "send",
+        "writing",
+        "Send or save what is written.",
+        footer=1,
     ),
+    Action("writing.close", "Close", "escape", "close", "writing", "Close the field; the draft is kept.", footer=1),
+    Action("writing.newline", "New line", "shift+enter,ctrl+j", "newline", "writing", "Start a new line.", footer=3),
     Action("writing.undo", "Undo", "ctrl+underscore", "undo", "writing", "Take back what was typed last."),
     Action("composer.send", "Send", "enter", "send", "composer", "Send the message.", footer=1),
     Action(

@@ -166,7 +166,7 @@ EVERYWHERE: tuple[Action, ...] = (
         "app",
         "Propose what is changed on disk against git's index: yes keeps it, no takes it back off the disk.",
         command="worktree",
-        argument="[PATH …]",
+        argument="[--all] [PATH …]",
     ),
     Action(
         "app.from",
@@ -176,7 +176,7 @@ EVERYWHERE: tuple[Action, ...] = (
         "app",
         "Propose a commit, a branch, a range or a pull request.",
         command="from",
-        argument="REF|A..B|URL|REMOTE REF",
+        argument="[--all] REF|A..B|URL|REMOTE REF",
     ),
     Action(
         "app.compact",

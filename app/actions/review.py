@@ -64,7 +64,14 @@ IN_REVIEW: tuple[Action, ...] = (
         footer=2,
     ),
     Action("review.redo", "Redo", "U", "redo", "review", "Do again what was taken back.", footer=2),
-    Action("review.edit", "Edit", "e", "edit", "review", "Change the proposed text before approving."),
+    Action(
+        "review.edit",
+        "Edit",
+        "e",
+        "edit",
+        "review",
+        "Change the proposed text; of a stale one, resolve its conflicts.",
+    ),
     Action(
         "review.checks", "Checks' output", "C", "show_checks", "review", "Show what the checks of the proposal print."
     ),

@@ -3,15 +3,19 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from app.agent.decision_events import approval, decided, edited, redone, undone
 from app.conversation.events import Decision, ProposalDecided
 from app.images.image import Image
 from app.proposals.errors import ProposalError
 from app.proposals.facts import UNKNOWN, Circumstances, LineComment
-from app.proposals.models import Proposal
+from app.proposals.models import FileVersion, Proposal
 from app.proposals.reports import DecisionResult
 from app.proposals.service import ProposalService
+
+if TYPE_CHECKING:
+    from app.proposals.conflicts import ConflictSide
 
 
 class Decisions(ABC):
@@ -89,9 +93,17 @@ class Decisions(ABC):
         await self._record_decision(result, redone(result))
         return result
 
-    async def edit_proposal(self, proposal_id: str, path: str, text: str) -> Proposal:
+    async def edit_proposal(self, proposal_id: str, path: str, text: str, revision: int | None = None) -> Proposal:
         """Replace the proposed text of a file by the user's; the model is told as a fact."""
-        proposal = await asyncio.to_thread(self.service.replace_result, proposal_id, path, text)
+        proposal = await asyncio.to_thread(self.service.replace_result, proposal_id, path, text, revision)
+        await self._record_decision(DecisionResult(proposal), edited(proposal, path))
+        return proposal
+
+    async def resolve_conflict(
+        self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
+    ) -> Proposal:
+        """Put the user's answer to a conflict into a stale proposal; the model is told as a fact."""
+        proposal = await asyncio.to_thread(self.service.resolve, proposal_id, path, answer, seen)
         await self._record_decision(DecisionResult(proposal), edited(proposal, path))
         return proposal
 

@@ -66,6 +66,7 @@ def decided(
         images=images,
         still_pending=result.proposal.state.waiting,
         denied_in_part=result.proposal.denied_in_part,
+        stale=result.proposal.last.stale if result.proposal.last else "",
         number=result.proposal.last.number if result.proposal.last else 0,
         origin=result.proposal.origin,
         on_disk=result.proposal.on_disk,

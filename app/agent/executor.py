@@ -249,7 +249,7 @@ class Executor:
             )
             result = _result(call, Outcome.ABORTED, text, summary)
         except Rejected as rejected:
-            result = _result(call, Outcome.REJECTED, str(rejected), "denied by you")
+            result = _result(call, Outcome.REJECTED, str(rejected), rejected.summary)
         except ToolError as error:
             result = _result(call, Outcome.ERROR, str(error), _first_line(str(error)))
         except Exception as error:

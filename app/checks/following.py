@@ -137,7 +137,7 @@ class Following:
             if proposal_id not in self._followed:
                 proposal = waiting[proposal_id]
                 self._begin(proposal_id, _Followed(proposal.revision, self._chosen(proposal), checks))
-            elif (followed := self._followed[proposal_id]).is_outdated:
+            elif (followed := self._followed[proposal_id]).is_outdated and not followed.is_approved:
                 self._begin(proposal_id, followed.anew(), calm=_CALM)
 
     async def follow_disk(self, changes: AsyncIterator[None]) -> None:

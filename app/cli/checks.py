@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from app.checks.results import Outcome, Result, State
 from app.checks.running import files_for
 from app.checks.suggesting import as_tables, checks_in, missing, suggestions
-from app.cli.decisions import hunks_named
+from app.cli.chosen_hunks import hunks_named
 from app.cli.documents import CheckDocument, CheckResultLine, FindingLine, ProposalLine
 from app.cli.output import CommandError, Exit, print_error, print_json, print_line
 from app.cli.waiting import line_of

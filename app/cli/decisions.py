@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from app.agent.decision_events import approval, decided, not_recorded, redone, undone
 from app.cli.caller import caller
+from app.cli.chosen_hunks import hunks_named
 from app.cli.documents import DecisionDocument, FileLine
 from app.cli.looks import check_looked_at, look_needed, looked_at
 from app.cli.output import CommandError, Exit, exit_code, piped_text, print_error, print_json, print_line
@@ -174,40 +175,6 @@ def _check_hunks(arguments: argparse.Namespace) -> None:
 
 def _states(runtime: Runtime, proposal: Proposal) -> dict[str, ProposalState]:
     return {each.id: each.state for each in related(runtime.proposals, paths_of(proposal))}
-
-
-def hunks_named(proposal: Proposal, numbers: str | None) -> set[str] | None:
-    """The ids of the hunks that `--hunks 1,3-5` names; None for all."""
-    if numbers is None:
-        return None
-    known = {hunk.number: hunk.id for hunk in proposal.hunks}
-    chosen: set[str] = set()
-    for part in numbers.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise CommandError(f"--hunks takes numbers such as 1,3-5, not {_short(numbers)!r}.", Exit.USAGE)
-        low = _number(first)
-        high = _number(last) if dash else low
-        wanted = [number for number in known if low <= number <= high]
-        if low not in known or high not in known or low > high:
-            raise CommandError(
-                f"{proposal.id} has no hunk {_short(part.strip())}; `signoff show {proposal.id} --hunks` lists them.",
-                Exit.USAGE,
-            )
-        chosen.update(known[number] for number in wanted)
-    return chosen
-
-
-def _number(digits: str) -> int:
-    """The number; one that no hunk can have is as good as any other of the kind."""
-    return int(digits[:_MOST_DIGITS])
-
-
-_MOST_DIGITS = 12
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def _record(runtime: Runtime, result: DecisionResult, event: ProposalDecided) -> str:

@@ -3,11 +3,13 @@
 import argparse
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from app.cli.documents import CheckLine, DoctorDocument
-from app.cli.output import CommandError, Exit, print_json, print_line, print_text
+from app.cli.doors import hooks_of
+from app.cli.output import CommandError, Exit, print_error, print_json, print_line, print_text
+from app.doors.agents import AGENTS
 from app.llm.capabilities.doctor import Check, Diagnosis, examine, learned_check
 from app.llm.capabilities.profiles import ProfileError, replace_learned, resolve
 from app.llm.failures.errors import RequestError
@@ -25,44 +27,74 @@ _MARKS = {True: "✓", False: "✗", None: "?"}
 
 
 def doctor(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
-    """Examine the configured endpoint, print every finding, and keep what was learned."""
+    """Examine the configured endpoint, if there is one, and what else there is; print all, keep what was learned."""
     if arguments.hook_schema:
         from app.cli.schemas import schema_of
         from app.hooks import documents
 
         print_text(json.dumps(schema_of(documents.HookDocument, documents), indent=2) + "\n")
         return Exit.DONE
-    settings = with_picked_model(runtime)
-    if settings.names_an_endpoint and not settings.model:
-        raise CommandError(asyncio.run(_choice(runtime)), Exit.USAGE)
-    try:
-        endpoint = endpoint_of(settings, runtime.origin_of, model_from(runtime, settings))
-        overrides = settings.of_its_model.profile_overrides
-        diagnosis = asyncio.run(_examine(runtime, endpoint, overrides, quiet=arguments.json))
-    except (NotConnected, ProfileError) as error:
-        raise CommandError(str(error), Exit.USAGE) from error
-    commands = asyncio.run(_commands(runtime))
-    own = [*own_checks(runtime)]
+    found = _endpoint(runtime, quiet=arguments.json)
+    rest = [asyncio.run(_commands(runtime)), *own_checks(runtime), *_surroundings(runtime)]
+    if isinstance(found, CommandError):
+        checks = [Check("endpoint", None, "not checked"), *rest]
+        if arguments.json:
+            print_json(DoctorDocument(endpoint="", model="", ok=False, error=str(found), checks=_lines(checks)))
+        else:
+            for check in rest:
+                _print_check(check)
+        print_error(f"The endpoint was not checked. {found}")
+        return Exit(found.code)
+    endpoint, diagnosis = found
     learned = learned_check(LearnedProfiles(runtime.sessions), endpoint)
     if arguments.json:
+        checks = [rest[0], *diagnosis.checks, learned, *rest[1:]]
         print_json(
             DoctorDocument(
-                endpoint=endpoint.base_url,
-                model=endpoint.model,
-                ok=diagnosis.usable,
-                checks=[
-                    CheckLine(name=one.name, ok=one.ok, detail=one.detail)
-                    for one in (commands, *diagnosis.checks, learned, *own)
-                ],
+                endpoint=endpoint.base_url, model=endpoint.model, ok=diagnosis.usable, checks=_lines(checks)
             )
         )
     else:
-        _print_check(learned)
-        _print_check(commands)
-        for check in own:
+        for check in (learned, *rest):
             _print_check(check)
         print_line(diagnosis.summary)
     return Exit.DONE if diagnosis.usable else Exit.FAILED
+
+
+def _endpoint(runtime: Runtime, *, quiet: bool) -> tuple[Endpoint, Diagnosis] | CommandError:
+    """The endpoint and what was found out of it; or why it was not asked, and how to name one."""
+    settings = with_picked_model(runtime)
+    try:
+        if settings.names_an_endpoint and not settings.model:
+            raise CommandError(asyncio.run(_choice(runtime)), Exit.USAGE)
+        endpoint = endpoint_of(settings, runtime.origin_of, model_from(runtime, settings))
+        overrides = settings.of_its_model.profile_overrides
+        return endpoint, asyncio.run(_examine(runtime, endpoint, overrides, quiet=quiet))
+    except (NotConnected, ProfileError) as error:
+        return CommandError(str(error), Exit.USAGE)
+    except CommandError as error:
+        return error
+
+
+def _surroundings(runtime: Runtime) -> Iterator[Check]:
+    """Whether the user's checks, other agents and the configuration are set up."""
+    names = [check.name for check in runtime.settings.check]
+    held = "check" in runtime.configuration.untrusted
+    facts = [", ".join(names), "those of this workspace await /trust" if held else ""]
+    yield Check("checks", True, "; ".join(filter(None, facts)) or "none; `signoff checks suggest` proposes some")
+    hooked = [agent.title for agent in AGENTS if hooks_of(runtime, agent)]
+    yield Check("agents", True, f"hooked in: {', '.join(hooked)}" if hooked else "none hooked in; `signoff doors`")
+    configuration = runtime.configuration
+    facts = [
+        f"{runtime.places.config_file}{'' if runtime.places.config_file.exists() else ' (there is none)'}",
+        f"not in force before /trust: {', '.join(configuration.untrusted)}" if configuration.untrusted else "",
+        f"not for a workspace to set: {', '.join(configuration.ignored)}" if configuration.ignored else "",
+    ]
+    yield Check("config", not configuration.ignored, "; ".join(filter(None, facts)))
+
+
+def _lines(checks: Iterable[Check]) -> list[CheckLine]:
+    return [CheckLine(name=one.name, ok=one.ok, detail=one.detail) for one in checks]
 
 
 async def _choice(runtime: Runtime) -> str:

@@ -143,6 +143,16 @@ class IgnoredLine(Document):
         return [cls(path=each.path, written=each.written, removed=each.removed) for each in ignored]
 
 
+class LeftOutLine(Document):
+    """Hunks that a proposal does not ask for."""
+
+    hunks: int
+    why: Literal["signed", "waiting", "there"]
+    """They were approved before; they wait in another proposal; the workspace has them already."""
+    proposals: list[str]
+    """In which they were approved, or wait."""
+
+
 class ProposalLine(Document):
     """`signoff proposals --json`: a list of these."""
 
@@ -160,6 +170,8 @@ class ProposalLine(Document):
     files: list[FileRemarks]
     ignored: list[IgnoredLine]
     """What its commands have written already, besides."""
+    left_out: list[LeftOutLine]
+    """Hunks of what it was made of that it does not ask for."""
 
     @classmethod
     def of(cls, proposal: Proposal) -> "ProposalLine":
@@ -174,6 +186,7 @@ class ProposalLine(Document):
             revision=proposal.revision,
             files=[FileRemarks.of(change) for change in proposal.files],
             ignored=IgnoredLine.of(proposal.ignored),
+            left_out=[LeftOutLine(**one.model_dump()) for one in proposal.left_out],
         )
 
 
@@ -191,12 +204,24 @@ class HunkLine(Document):
     added: list[str]
 
 
+class ConflictLine(Document):
+    """A place that the proposal changes, and that is another on disk or in an older proposal; 60 lines at most."""
+
+    line: int
+    """In the file as it is there now, from 1."""
+    base: list[str]
+    disk: list[str]
+    proposed: list[str]
+
+
 class FileDetail(FileRemarks):
     """A file with its hunks."""
 
     reasons: list[str]
     """Why it deserves eyes, or is shown last, as sentences: removed tests, new calls that run code, a lock file."""
     hunks: list[HunkLine]
+    conflicts: list[ConflictLine]
+    """Of a stale proposal: the places where the file has changed, and the proposal changes it too."""
 
 
 class ProposalDetail(Document):
@@ -514,15 +539,32 @@ class DoctorDocument(Document):
     """`signoff doctor --json`."""
 
     endpoint: str
+    """Empty where none was checked."""
     model: str
     ok: bool
+    """Whether the endpoint can be used."""
+    error: str | None = None
+    """Why the endpoint was not checked, and how to name one."""
     checks: list[CheckLine]
 
 
 def _file_detail(diff: FileDiff) -> FileDetail:
     remarks = FileRemarks.of(diff.change).model_dump()
     reasons = [reason_line(reason, diff.change) for reason in diff.reasons]
-    return FileDetail(**remarks, reasons=reasons, hunks=[_hunk_line(hunk, diff) for hunk in diff.change.hunks])
+    return FileDetail(
+        **remarks,
+        reasons=reasons,
+        hunks=[_hunk_line(hunk, diff) for hunk in diff.change.hunks],
+        conflicts=[
+            ConflictLine(
+                line=conflict.line,
+                base=[_printable(line) for line in conflict.base],
+                disk=[_printable(line) for line in conflict.disk],
+                proposed=[_printable(line) for line in conflict.proposed],
+            )
+            for conflict in diff.change.conflicts
+        ],
+    )
 
 
 def _hunk_line(hunk: Hunk, diff: FileDiff) -> HunkLine:

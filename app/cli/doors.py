@@ -132,6 +132,16 @@ def _installed_hook(runtime: Runtime, agent: Agent) -> InstalledHook | None:
     return None
 
 
+def hooks_of(runtime: Runtime, agent: Agent) -> dict[str, str]:
+    """The settings of an agent that hook signoff in, by their name, each with its command."""
+    found: dict[str, str] = {}
+    for name, path in agent.settings_files(runtime.workspace.root):
+        with suppress(OSError, ValueError):
+            if hook := installed_hook(agent, read_file(path.resolve(), _LARGEST)[0].decode()):
+                found[name] = hook.command
+    return found
+
+
 def _line(runtime: Runtime, agent: Agent, version: str) -> DoorLine:
     root = runtime.workspace.root
     hooked: dict[str, str] = {}

@@ -8,7 +8,7 @@ import argparse
 from app.actions import ACTIONS
 from app.cli.documents import KeyLine
 from app.cli.output import Exit, print_json, print_line
-from app.keymap import keys_of
+from app.keymap import keys_of, spelled
 from app.runtime.workspace import Runtime
 
 
@@ -25,5 +25,5 @@ def keys(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         print_json(lines)
         return Exit.DONE
     for line in lines:
-        print_line(f"{line.id:<26} {', '.join(line.keys):<22} {line.help or line.title}")
+        print_line(f"{line.id:<26} {'  '.join(map(spelled, line.keys)):<22} {line.help or line.title}")
     return Exit.DONE

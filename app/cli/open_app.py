@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,10 @@ from app.storage.places import places
 from app.ui.start import Opened
 
 if TYPE_CHECKING:
+    from app.agent.trace import DebugFile
     from app.runtime.workspace import Runtime
     from app.storage.sessions import SessionRecord
+    from app.ui.session import LeftSession
 
 _SWITCH_INTERVAL = 0.0005
 """Seconds after which a thread that works lets another have the interpreter. A key comes in on one thread and goes
@@ -54,26 +56,31 @@ async def _run(arguments: AppArguments) -> int:
             raise app.failure
         if report := app.crash_report.getvalue():
             _report_crash(report, where.log)
-        elif app.left_waiting is not None and (arguments.workspace or not arguments.demo):
-            # The sample repository of the demo is gone by now, and its session with it.
-            _tell_the_way_back(arguments, app.left_waiting)
+        elif app.left is not None:
+            _tell_the_way_back(arguments, await asyncio.to_thread(app.left.compared, app.parts.runtime.sessions))
         return app.return_code or 0
 
 
-def _tell_the_way_back(arguments: AppArguments, waiting: int) -> None:
+def _tell_the_way_back(arguments: AppArguments, left: "LeftSession") -> None:
     """How to go on with the session that was left, and what waits meanwhile."""
     import shlex
 
     from app.cli.output import print_line
 
-    folder = f" {shlex.quote(arguments.workspace)}" if arguments.workspace else ""
-    back = f"`signoff{folder}{' --demo' if arguments.demo else ''} --continue` goes on where you were."
-    if not waiting:
-        print_line(back)
+    if arguments.demo and not arguments.workspace:
+        print_line(
+            "The demo's sample repository is removed, and this session with it; one in a folder of yours stays: "
+            "signoff FOLDER --demo"
+        )
         return
-    where = f" --workspace {shlex.quote(arguments.workspace)}" if arguments.workspace else ""
-    what = "1 proposal waits" if waiting == 1 else f"{waiting} proposals wait"
-    print_line(f"{what} for you: `signoff proposals{where}`. {back}")
+    folder = shlex.quote(arguments.workspace) if arguments.workspace else ""
+    which = "--continue" if left.is_latest else f"--session {left.id}"
+    words = " ".join(filter(None, ("signoff", folder, "--demo" if arguments.demo else "", which)))
+    waits = ""
+    if left.waiting:
+        what = "1 proposal waits" if left.waiting == 1 else f"{left.waiting} proposals wait"
+        waits = f"   ({what}: signoff proposals{f' --workspace {folder}' if folder else ''})"
+    print_line(f"To go on with this session: {words}{waits}")
 
 
 def _report_crash(report: str, log: Path) -> None:
@@ -87,15 +94,14 @@ def _report_crash(report: str, log: Path) -> None:
 
 async def _open(arguments: AppArguments, stack: AsyncExitStack) -> Opened:
     """Open the workspace; the stack closes it again."""
-    from app.cli.output import debug_file
-
     root, flags = Path(arguments.workspace or "."), dict(flags_of(arguments))
     if arguments.demo:
         root, demo = await _demo(arguments.workspace, stack)
         flags |= demo
     runtime = await asyncio.to_thread(_open_workspace, root, flags)
     stack.callback(runtime.close)
-    runtime.debug = stack.enter_context(debug_file(arguments.debug))
+    if arguments.debug is not None:
+        runtime.debug = stack.enter_context(await asyncio.to_thread(_debug_file, arguments.debug))
     return await asyncio.to_thread(_opened, runtime, arguments)
 
 
@@ -122,6 +128,12 @@ def _open_workspace(root: Path, flags: Mapping[str, Any]) -> "Runtime":
     from app.runtime.workspace import open_runtime
 
     return open_runtime(root, flags)
+
+
+def _debug_file(path: str) -> AbstractContextManager["DebugFile | None"]:
+    from app.cli.output import debug_file
+
+    return debug_file(path)
 
 
 def _opened(runtime: "Runtime", arguments: AppArguments) -> Opened:

@@ -22,10 +22,11 @@ commands:
   check ID            run your checks on a proposal, before anything is written
   checks suggest      propose checks for this workspace, from what it has
   deny ID             discard a proposal, with feedback for the model if you like
-  undo ID, redo ID    take back an approval, byte for byte, or a denial; or do it again
+  undo ID             take back an approval, byte for byte, or a denial
+  redo ID             do again what was undone
   stage [FILE]        review a diff made elsewhere (`git diff | signoff stage -`)
   stage --worktree    review what is on disk already: a yes keeps it, a no takes it back
-  stage --from REF    review a commit, a range or a pull request
+  stage --from REF    review a commit, a range or a pull request; what you signed before is left out
   push ID [REMOTE]    a proposal as a git reference, for review on another machine
   doors               other agents: where signoff is hooked in; `doors install claude`
   hook AGENT          called by another agent before each tool: its edits wait here
@@ -34,6 +35,8 @@ commands:
   search              what was said in them, by words
   export SESSION      a session as Markdown or JSON
   log                 who decided what and when: the audit trail
+  trailers ID         lines for a commit message: who assisted, what was reviewed
+  notes [COMMIT]      note on a commit what was reviewed of it
   doctor              check the endpoint: key, model, streaming, tools, gate
   keys                every action with its key
   servers             the MCP servers that there are here, and where each is written down
@@ -318,6 +321,7 @@ def _add_staging(commands: Any) -> None:
         type=_text,
         help="a commit, a branch, a range, the address of a pull request, or a remote and a reference of it",
     )
+    stage.add_argument("--all", action="store_true", help="also what you have signed before, by the record")
     push = _proposal(commands, "push", "Put a proposal on a git reference that another machine can stage.")
     push.add_argument("remote", nargs="?", metavar="REMOTE", type=_text, help="a remote or an address")
     push.add_argument("--as", dest="name", metavar="NAME", type=_name, help="as refs/signoff/NAME, not by its id")

@@ -1,10 +1,12 @@
 """`signoff show`."""
 
 import argparse
+from collections.abc import Iterator
 
 from app.cli.documents import ProposalDetail
 from app.cli.looks import looked_at, refresh
 from app.cli.output import Exit, print_json, print_line, print_text
+from app.proposals.models import Proposal, ProposalState
 from app.proposals.origin import OriginKind
 from app.proposals.remarks import all_cautions
 from app.runtime.workspace import Runtime
@@ -29,8 +31,26 @@ def show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         print_line(f"# From {visible(proposal.origin.words, keep='')}")
     for path, words in all_cautions(proposal):
         print_line(f"# {visible(f'{path}: {words}', keep='')}")
+    if proposal.state is ProposalState.STALE:
+        for line in _conflict_lines(proposal):
+            print_line(f"# {visible(line, keep='')}")
     print_text(runtime.service.as_unified_diff(proposal.id))
     return Exit.DONE
+
+
+def _conflict_lines(proposal: Proposal) -> Iterator[str]:
+    """Why a proposal is stale, with each conflict as `git merge-file --diff3` writes it."""
+    yield f"{proposal.id} is stale: {proposal.reason}"
+    for change in proposal.files:
+        for conflict in change.conflicts:
+            yield f"{change.old_path or change.path}, line {conflict.line}:"
+            yield "<<<<<<< on disk now"
+            yield from conflict.disk
+            yield "||||||| before"
+            yield from conflict.base
+            yield "======="
+            yield from conflict.proposed
+            yield ">>>>>>> proposed"
 
 
 def _list_hunks(proposal: ProposalDetail) -> None:

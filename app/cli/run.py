@@ -1,4 +1,7 @@
-"""`signoff run`: one turn without the screen. It may stage proposals and changes nothing on disk."""
+"""`signoff run`: one turn without the screen. It may stage proposals and changes nothing on disk.
+
+Kept whole: all that a turn is told by where there is no screen.
+"""
 
 import argparse
 import asyncio
@@ -62,7 +65,7 @@ from app.sandbox.mode import SandboxMode
 from app.slash_line import slash_call
 from app.storage.sessions import SessionRecord
 from app.text.safe_text import visible
-from app.tools.contract import ConfirmationAnswer
+from app.tools.contract import Confirmation, ConfirmationAnswer
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -255,6 +258,8 @@ def _print(outcome: RunDocument, *, text: bool) -> None:
         print_line(
             f"{proposal} awaits you: signoff show {proposal}, signoff approve {proposal}, signoff deny {proposal}"
         )
+    if not outcome.proposals and not outcome.question:
+        print_line("Nothing staged.")
     if outcome.error:
         print_error(outcome.error)
 
@@ -264,7 +269,7 @@ _SUBJECTS = ("path", "pattern", "command", "question")
 
 
 def _came_to(result: ToolResult) -> str:
-    if result.outcome is Outcome.OK:
+    if result.outcome in (Outcome.OK, Outcome.REJECTED):
         return result.summary
     return f"{result.outcome}: {result.summary}" if result.summary else result.outcome
 
@@ -306,7 +311,7 @@ class _Printer:
     def __init__(self, session: Session, *, quiet: bool, commands: bool, in_place: bool) -> None:
         self._session = session
         self._in_place = in_place
-        self._may = ("command", "server") if commands else ()
+        self._commands = commands
         self._quiet = quiet
         self._column = 0
         self._expected: asyncio.Handle = asyncio.get_running_loop().call_soon(lambda: None)
@@ -326,10 +331,10 @@ class _Printer:
             case PhaseChanged():
                 self._phase(update)
             case ConfirmationRequested(key=key, confirmation=asked):
-                allowed = asked.kind in self._may and (self._in_place or not asked.direct)
+                unattended = self._not_allowed(asked)
                 subject = asked.title if asked.kind in ("changes", "ignored") else asked.detail
-                self._line(f"{'$' if allowed else '! not allowed without the screen:'} {subject}")
-                self._session.confirm(key, ConfirmationAnswer(allowed=allowed))
+                self._line(f"{'! not allowed without the screen:' if unattended else '$'} {subject}")
+                self._session.confirm(key, ConfirmationAnswer(allowed=not unattended, unattended=unattended))
             case Failed(message=message):
                 self.failure = message
             case Recorded(event=event):
@@ -341,6 +346,14 @@ class _Printer:
         """End the line that is being written."""
         self._expected.cancel()
         self._line("")
+
+    def _not_allowed(self, asked: Confirmation) -> str:
+        """What would allow what a tool asks for, as a clause; empty if it is allowed."""
+        if asked.kind in ("command", "server"):
+            if not self._commands:
+                return "`--commands allow` lets it run"
+            return "`--in-place` lets it run" if asked.direct and not self._in_place else ""
+        return f"the app asks you: `signoff --session {self._session.id}`"
 
     def _phase(self, changed: PhaseChanged) -> None:
         self._expected.cancel()

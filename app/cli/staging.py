@@ -30,18 +30,18 @@ def stage(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
 
         # What stands behind another option belongs to this one all the same.
         paths = [*arguments.worktree, *arguments.file]
-        proposal, left_out = stage_worktree(runtime, paths, arguments.against or "")
+        proposal, left_out = stage_worktree(runtime, paths, arguments.against or "", everything=arguments.all)
     elif arguments.source is not None:
         from app.runtime.from_git import stage_commits
 
         words = [*arguments.source, *arguments.file]
         if len(words) > 2:
             raise CommandError("--from takes a reference, or a remote and a reference.", Exit.USAGE)
-        proposal, left_out = stage_commits(runtime, words)
+        proposal, left_out = stage_commits(runtime, words, everything=arguments.all)
     else:
         if len(arguments.file) > 1:
             raise CommandError("Give one diff; `cat` joins several.", Exit.USAGE)
-        proposal = _stage_diff(runtime, *arguments.file)
+        proposal = _stage_diff(runtime, *arguments.file, everything=arguments.all)
     for reason in left_out[:_NAMED]:
         print_error(f"Left out {reason}.")
     if len(left_out) > _NAMED:
@@ -65,12 +65,12 @@ def push(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     return Exit.DONE
 
 
-def _stage_diff(runtime: Runtime, file: str = "-") -> Proposal:
+def _stage_diff(runtime: Runtime, file: str = "-", *, everything: bool) -> Proposal:
     try:
         data = piped_bytes("or paste the diff") if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise CommandError(f"Cannot read {file}: {error.strerror}.", Exit.USAGE) from error
-    return runtime.service.stage_patch(data.decode("utf-8", "surrogateescape"))
+    return runtime.service.stage_patch(data.decode("utf-8", "surrogateescape"), everything=everything)
 
 
 def _print(proposal: Proposal, *, as_json: bool) -> None:
@@ -78,6 +78,9 @@ def _print(proposal: Proposal, *, as_json: bool) -> None:
         print_json(ProposalLine.of(proposal))
         return
     print_line(f"Staged {line_of(proposal)}")
+    for left_out in proposal.left_out:
+        hint = "; --all stages them too" if left_out.why == "signed" else ""
+        print_line(f"{left_out.words}{hint}.")
     if proposal.on_disk:
         print_line(
             f"It is on disk already: `signoff approve {proposal.id}` keeps it, `signoff deny {proposal.id}` takes it "

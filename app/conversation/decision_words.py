@@ -12,6 +12,8 @@ def decision_facts(decided: ProposalDecided) -> str:
     That the user's words follow is not among them: `SystemText.introduces` says it.
     """
     lines = [_headline(decided)]
+    if decided.stale:
+        lines.append(decided.stale)
     lines += hunk_lines(decided.hunks, on_disk=decided.on_disk)
     if decided.still_pending and decided.decision is not Decision.EDITED:
         lines.append(f"The other hunks of {decided.proposal} still await the user's decision.")

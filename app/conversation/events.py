@@ -112,7 +112,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"
     """The executor did not run it: the gate was closed, or a question stopped the turn."""
     REJECTED = "rejected"
-    """The user said no (a command that was not allowed)."""
+    """The user said no (a command that was not allowed), or nobody could be asked."""
     ABORTED = "aborted"
     """The user interrupted it."""
     INVALID = "invalid"
@@ -267,6 +267,8 @@ class ProposalDecided(EventBase):
     """What the user attached to these words."""
     still_pending: bool = False
     """Some hunks of the proposal still await a decision."""
+    stale: str = ""
+    """Why it could not be approved, with what its files held, where a stale proposal was denied."""
     denied_in_part: bool = False
     """Nothing of the proposal waits any more: some of it was approved, the rest denied, maybe one after the other."""
     on_disk: bool = False

@@ -58,6 +58,7 @@ def decision_words(proposal: Proposal, decisions: Sequence[ProposalDecided], rep
     parts = [_headline(proposal)]
     if names := [change.path for change in proposal.files if change.edited]:
         parts.append(_BY_HAND.format(names=", ".join(names)))
+    parts += [each.stale for each in decisions if each.stale and (each.number > reported or each.number == 0)]
     # The words come before the excerpts: whoever cuts a long text off cuts its end.
     said = [
         words for each in decisions if each.number > reported or each.number == 0 if (words := feedback_words(each))

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from app.images.image import Image
+from app.text.plural import plural
 
 
 class Value(BaseModel):
@@ -33,6 +34,37 @@ class HunkFact(Value):
     reason: str = ""
     excerpt: str = ""
     """For a partial decision: the file's text around the place as it is now, numbered."""
+
+
+class LeftOut(Value):
+    """Hunks that a proposal does not ask for."""
+
+    hunks: int
+    why: Literal["signed", "waiting", "there"]
+    """They were approved before; they wait in another proposal; the workspace has them already."""
+    proposals: tuple[str, ...] = ()
+    """In which they were approved, or wait."""
+
+    @property
+    def words(self) -> str:
+        """`3 hunks left out: signed in P6, P8`."""
+        return f"{plural(self.hunks, 'hunk')} left out: {self.reason}"
+
+    @property
+    def reason(self) -> str:
+        """`signed in P6, P8`."""
+        verb = {"signed": "signed in", "waiting": "waiting in", "there": "here already"}[self.why]
+        return f"{verb} {', '.join(self.proposals)}".strip()
+
+    @property
+    def sentence(self) -> str:
+        """`3 hunks were signed in P6, P8`."""
+        verb = {
+            "signed": ("was signed in", "were signed in"),
+            "waiting": ("waits in", "wait in"),
+            "there": ("is here already", "are here already"),
+        }[self.why][self.hunks > 1]
+        return f"{plural(self.hunks, 'hunk')} {verb} {', '.join(self.proposals)}".strip()
 
 
 class LineComment(Value):
@@ -116,4 +148,6 @@ class LastDecision(Value):
     comments: tuple[LineComment, ...] = ()
     images: tuple[Image, ...] = ()
     """What the user attached to these words."""
+    stale: str = ""
+    """Why it could not be approved, with what its files held, where a stale one was denied; for the model."""
     circumstances: Circumstances = UNKNOWN

@@ -12,7 +12,7 @@ from app.proposals.disk.preflight import check
 from app.proposals.disk.recovery import recover, tidied
 from app.proposals.errors import DiskFailed, NotWaiting, StaleProposal, UnknownProposal, WorkspaceBusy
 from app.proposals.models import Proposal, ProposalState
-from app.proposals.overlay import Contents
+from app.proposals.overlay import Contents, Overlay
 from app.proposals.stacking import paths_of, related, restack
 from app.proposals.states import words
 from app.proposals.store import JournalRecord, ProposalStore
@@ -115,7 +115,9 @@ class LockedProposals:
         self.restack(paths_of(proposal))
         proposal = self.get(proposal.id)
         if proposal.state is ProposalState.STALE:
-            what = "`signoff stage --worktree` again" if proposal.on_disk else "deny it, or ask for a new one"
+            what = "deny it, ask for a new one, or resolve it in the review"
+            if proposal.on_disk:
+                what = "`signoff stage --worktree` again"
             raise StaleProposal(f"{proposal.id} is stale: {proposal.reason}; {what}.")
         return proposal
 
@@ -142,6 +144,13 @@ class LockedProposals:
         if changed:
             self.save(*changed)
         return changed
+
+    def below(self, proposal: Proposal) -> Overlay:
+        """The disk as it is now, with the older proposals that wait and have to do with the files of this one."""
+        self.check_free()
+        number = int(proposal.id[1:])
+        older = [each for each in related(self.store, paths_of(proposal)) if int(each.id[1:]) < number]
+        return restack(self.filesystem, self.contents, older)[0]
 
     def settle(self, decided: Proposal) -> tuple[Proposal, ...]:
         """Re-base the others after a decision, which stands whatever happens here; those that changed."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from app.images.image import Image
 from app.proposals.attention.reason import Reason
-from app.proposals.facts import UNKNOWN, Circumstances, FileStat, LastDecision, LineComment, Value
+from app.proposals.facts import UNKNOWN, Circumstances, FileStat, LastDecision, LeftOut, LineComment, Value
 from app.proposals.origin import Origin, OriginKind
 from app.sandbox.changes import IgnoredPath, ignored_words
 from app.workspace.path_rules import trouble_elsewhere
@@ -270,6 +270,8 @@ class Proposal(Value):
     """It waits since its denial was taken back; to redo that is to deny it again."""
     last: LastDecision | None = None
     """What the user did last with it."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Hunks of what it was made of that it does not ask for."""
 
     def decided(
         self,
@@ -280,6 +282,7 @@ class Proposal(Value):
         comments: Sequence[LineComment] = (),
         circumstances: Circumstances = UNKNOWN,
         images: Sequence[Image] = (),
+        stale: str = "",
     ) -> "Proposal":
         """The proposal with what the user has done with it; the arguments are those of `LastDecision`."""
         last = LastDecision(
@@ -290,6 +293,7 @@ class Proposal(Value):
             feedback=feedback,
             comments=tuple(comments),
             images=tuple(images),
+            stale=stale,
             circumstances=circumstances,
         )
         return self.model_copy(update={"last": last})

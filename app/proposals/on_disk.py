@@ -5,19 +5,14 @@ leaves the file alone; here the result is, a denial writes, and an approval leav
 towards the result by what is approved, and the result towards the base by what is denied.
 """
 
-from collections.abc import Sequence
-
 from app.proposals.changes import decided_in_part, line_counts, next_number, op_of, recompared
-from app.proposals.disk.filesystem import version_of
 from app.proposals.disk.journal import Transition
-from app.proposals.errors import NothingStaged, NothingToUndo
+from app.proposals.errors import NothingToUndo
 from app.proposals.facts import FileStat
 from app.proposals.models import FileChange, FileVersion, HunkState, PartDecision, Proposal
 from app.proposals.outcomes import Chosen, Outcome, composed, each_file, pending_hunks, settled
 from app.proposals.overlay import Contents, same
-from app.proposals.store import ProposalStore
 from app.proposals.text.hunks import with_state
-from app.sandbox.changes import Change, Leaf
 
 
 def keep(contents: Contents, proposal: Proposal, choice: Chosen) -> Outcome:
@@ -76,38 +71,6 @@ def take_back(contents: Contents, proposal: Proposal, choice: Chosen) -> Outcome
     return each_file(proposal, choice, taken_back)
 
 
-def without_kept(store: ProposalStore, contents: Contents, changes: Sequence[Change]) -> list[Change]:
-    """The changes as far as the user has not kept them before, in a proposal that compared with the same content.
-
-    Args:
-        store: Has what was decided.
-        contents: Where the bytes are.
-        changes: From what git has to what is on disk.
-
-    Raises:
-        NothingStaged: all of it was kept.
-    """
-    paths = {change.path for change in changes}
-    kept: dict[tuple[str, str], FileVersion | None] = {}
-    for proposal in sorted((*store.decided_on(paths), *store.waiting_on(paths)), key=lambda each: int(each.id[1:])):
-        for earlier in proposal.files:
-            if earlier.on_disk and earlier.decisions and not earlier.old_path:
-                kept[earlier.path, _name(_first(earlier))] = _accepted(earlier)
-    found: list[Change] = []
-    for change in changes:
-        before = change.before
-        version = None if before is None else version_of(before.data, before.mode)
-        # Each proposal began where the one before it had come to.
-        while (key := (change.path, _name(version))) in kept:
-            version = kept.pop(key)
-            before = None if version is None else Leaf(contents.get(version), version.mode)
-        if before != change.after:
-            found.append(Change(change.path, before, change.after))
-    if changes and not found:
-        raise NothingStaged("All that is changed on disk was kept before; `signoff undo` has it wait again.")
-    return found
-
-
 def last_decision(proposal: Proposal) -> int:
     """The number of the latest decision that stands. Raises NothingToUndo."""
     latest = max((part.decision for change in proposal.files for part in change.decisions[-1:]), default=0)
@@ -153,25 +116,6 @@ def _decision(proposal: Proposal, change: FileChange, choice: Chosen, left: File
         result=change.result,
         left=left,
     )
-
-
-def _first(change: FileChange) -> FileVersion | None:
-    """What a change that was decided on was compared with before."""
-    return change.decisions[0].base
-
-
-def _accepted(change: FileChange) -> FileVersion | None:
-    """What it was compared with at first and what the user has kept of it, as far as no re-base came between."""
-    version = _first(change)
-    for part in change.decisions:
-        if not same(part.base, version):
-            break
-        version = part.left
-    return version
-
-
-def _name(version: FileVersion | None) -> str:
-    return "" if version is None else f"{version.sha256} {version.mode:o}"
 
 
 def _start(change: FileChange) -> FileVersion | None:

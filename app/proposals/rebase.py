@@ -17,6 +17,7 @@ from app.proposals.states import advance, state_of
 from app.proposals.text.document import Document, decode
 from app.proposals.text.merge import MergeResult, merge
 from app.right_of_way import giving_way
+from app.text.plural import plural
 
 _CONFLICT_LINES = 60
 """Lines of each side that a conflict keeps for display."""
@@ -45,11 +46,7 @@ def rebase(overlay: Overlay, proposal: Proposal) -> Proposal:
     changes: list[FileChange] = []
     reasons: list[str] = []
     number = next_number(proposal.files)
-    leaving = {
-        change.old_path or change.path
-        for change in proposal.files
-        if undecided(change) and (change.old_path or change.origin_result is None)
-    }
+    leaving = paths_leaving(proposal)
     for change in giving_way(proposal.files):
         if not undecided(change):
             changes.append(change)
@@ -78,6 +75,29 @@ def rebase(overlay: Overlay, proposal: Proposal) -> Proposal:
         update={"files": tuple(changes), "revision": proposal.revision + (1 if written else 0)}
     )
     return advance(moved_proposal, state_of(moved_proposal))
+
+
+def misfits(overlay: Overlay, proposal: Proposal) -> dict[str, Stuck]:
+    """The changes of a proposal that do not fit what is there now, by path; arguments as for `rebase`."""
+    if proposal.on_disk:
+        overlay = overlay.bare()
+    found: dict[str, Stuck] = {}
+    leaving = paths_leaving(proposal)
+    for change in filter(undecided, giving_way(proposal.files)):
+        try:
+            _moved(overlay, change, next_number(proposal.files), leaving)
+        except Stuck as stuck:
+            found[change.path] = stuck
+    return found
+
+
+def paths_leaving(proposal: Proposal) -> set[str]:
+    """The files that go away by the proposal."""
+    return {
+        change.old_path or change.path
+        for change in proposal.files
+        if undecided(change) and (change.old_path or change.origin_result is None)
+    }
 
 
 def _stands(overlay: Overlay, proposal: Proposal) -> bool:
@@ -132,7 +152,10 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
         target = overlay.version(change.path) if change.old_path else None
     except OSError as error:
         raise Stuck(f"{source} can't be read: {reason_of(error)}") from error
-    if change.origin_base is None:
+    if not change.old_path and same(change.origin_base, change.origin_result):
+        # The user resolved a conflict by leaving the file as it is.
+        base, result, applied = current, current, True
+    elif change.origin_base is None:
         base, result, applied = _moved_create(overlay, change, current, leaving)
     elif change.origin_result is None:
         base, result, applied = _moved_delete(change, change.origin_base, current)
@@ -265,7 +288,7 @@ def _merged(
     merged, how = merged_bytes(base, data, theirs)
     if how.conflicts:
         first = how.conflicts[0].ours_start + 1
-        more = f" and {len(how.conflicts) - 1} more places" if len(how.conflicts) > 1 else ""
+        more = f" and {plural(len(how.conflicts) - 1, 'more place')}" if len(how.conflicts) > 1 else ""
         raise Stuck(f"{source} changed at line {first}{more}, where the proposal changes it too", conflicts_of(how))
     return overlay.contents.add(merged, mode)
 

@@ -5,15 +5,15 @@ the next one telling. That makes the record tamper-evident, not tamper-proof: wh
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from app.images.image import Image
 from app.proposals.facts import UNKNOWN, Circumstances, LastDecision, LineComment, Value
 from app.proposals.models import FileVersion, Hunk, HunkState, Op, Proposal
 from app.proposals.origin import Origin
-from app.proposals.store import JournalEntry
+from app.proposals.store import JournalEntry, ProposalStore
 from app.sandbox.changes import IgnoredPath
 
 LATEST: Literal[4] = 4
@@ -33,6 +33,9 @@ class RecordedFile(Value):
     base_sha256: str = ""
     """The same contents as our own store calls them."""
     result_sha256: str = ""
+    base_mode: str = ""
+    """The permission bits before, octal, of a symbolic link with its type: `644`, `120777`; empty for no file."""
+    result_mode: str = ""
 
 
 class RecordedHunks(Value):
@@ -53,7 +56,7 @@ class Entry(Value):
 
     format: Literal[1, 2, 3, 4] = LATEST
     """Grows with every field that is added, here or in what an entry holds: 1 had no host in the origin, 2 neither
-    `ignored` nor a caller in the circumstances, 3 no tree of a check."""
+    `ignored` nor a caller in the circumstances, 3 neither a check's tree nor modes of files."""
     number: int
     """From 1, in the workspace."""
     before: str
@@ -83,6 +86,14 @@ class Entry(Value):
     def writes(self) -> bool:
         """Whether the user had it written."""
         return self.decision in ("approved", "partly_approved", "redone")
+
+
+class RecordingStore(ProposalStore, Protocol):
+    """A store that has recorded the decisions on its proposals."""
+
+    def entries_on(self, paths: Collection[str]) -> Sequence[Entry]:
+        """All that the record has of proposals of which a decision names one of the paths; oldest first."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +178,8 @@ def _files(written: Iterable[JournalEntry], blob_id: Callable[[str], str]) -> tu
     found: list[RecordedFile] = []
     for one in written:
         before, after = one.before or "", one.after or ""
-        was = {"base": blob_id(before) if before else "", "base_sha256": before}
-        became = {"result": blob_id(after) if after else "", "result_sha256": after}
+        was = _side("base", before, blob_id, one.before_mode)
+        became = _side("result", after, blob_id, one.after_mode)
         if one.op is Op.RENAME:
             found += (RecordedFile(path=one.path, **was), RecordedFile(path=one.new_path, **became))
         else:
@@ -176,18 +187,29 @@ def _files(written: Iterable[JournalEntry], blob_id: Callable[[str], str]) -> tu
     return tuple(found)
 
 
+def _side(name: str, sha256: str, blob_id: Callable[[str], str], mode: int | None) -> dict[str, str]:
+    """The fields of a recorded file for one of its two versions."""
+    if not sha256:
+        return {}
+    octal = f"{mode:o}" if mode is not None else ""
+    return {name: blob_id(sha256), f"{name}_sha256": sha256, f"{name}_mode": octal}
+
+
 def _kept(decided: Proposal, last: LastDecision, blob_id: Callable[[str], str]) -> tuple[RecordedFile, ...]:
-    """The files of which a part was kept that was on disk before: what it was compared with, and what is on disk."""
-    return tuple(
-        RecordedFile(
-            path=change.path,
-            base=blob_id(part.base.sha256) if part.base else "",
-            result=blob_id(part.result.sha256) if part.result else "",
-        )
-        for change in decided.files
-        for part in change.decisions[-1:]
-        if part.decision == last.number and last.decision in ("approved", "partly_approved")
-    )
+    """The files of which a part was kept that was on disk before: the base, and the base with that part."""
+    found: list[RecordedFile] = []
+    for change in decided.files:
+        for part in change.decisions[-1:]:
+            if part.decision != last.number or last.decision not in ("approved", "partly_approved"):
+                continue
+            base, left = part.base, part.left
+            was = _side("base", base.sha256, blob_id, base.mode) if base else {}
+            became = _side("result", left.sha256, blob_id, left.mode) if left else {}
+            if part.old_path:
+                found.append(RecordedFile(path=part.old_path, **was))
+                was = {}
+            found.append(RecordedFile(path=change.path, **was, **became))
+    return tuple(found)
 
 
 def _hunks(hunks: Iterable[Hunk]) -> RecordedHunks:

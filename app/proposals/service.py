@@ -13,23 +13,24 @@ from typing import TYPE_CHECKING
 
 from app.proposals.disk.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.disk.journal import effective
-from app.proposals.errors import ChangedSinceSeen
+from app.proposals.errors import ChangedSinceSeen, NothingStaged, ProposalError
 from app.proposals.facts import UNKNOWN, Circumstances, HunkFact, LineComment
 from app.proposals.locked import LockedProposals
-from app.proposals.models import FileDiff, Proposal, ProposalState
+from app.proposals.models import FileDiff, FileVersion, Proposal, ProposalState
 from app.proposals.origin import Origin, OriginKind
 from app.proposals.overlay import Contents, Overlay, undecided
 from app.proposals.stack_cache import StackCache
 from app.proposals.stacking import paths_of
 from app.proposals.states import advance, state_of
-from app.proposals.store import ProposalStore
 from app.right_of_way import giving_way
 from app.workspace.git import folder_in_repository
 from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
     from app.images.image import Image
+    from app.proposals.conflicts import ConflictSide, FileConflict, UnsavedText
     from app.proposals.draft import Draft
+    from app.proposals.record import RecordingStore
     from app.proposals.reports import DecisionResult
     from app.proposals.splitting import Lines, Part
     from app.proposals.trees import Trees
@@ -46,7 +47,7 @@ class ProposalService:
     def __init__(
         self,
         workspace: Workspace,
-        store: ProposalStore,
+        store: "RecordingStore",
         lock_path: Path,
         filesystem: Filesystem | None = None,
         *,
@@ -153,8 +154,12 @@ class ProposalService:
         with self._proposals.writing():
             return stage(self._proposals, self._stacks, draft, summary=summary, answers=answers)
 
-    def stage_patch(self, text: str) -> Proposal:
+    def stage_patch(self, text: str, *, everything: bool = False) -> Proposal:
         """Make a patch from elsewhere a proposal; one that was made of what is on disk is one in reverse.
+
+        Args:
+            text: The patch.
+            everything: Of what is on disk, also what was approved before.
 
         Raises:
             PatchRefused: it is no patch, or one for another tree.
@@ -169,7 +174,9 @@ class ProposalService:
             report = taken(draft, text, folder, self._disk_draft, self._store)
         except PatchOnDisk as found:
             origin = Origin(kind=OriginKind.DISK, ref="a patch")
-            return self.stage_changes(found.changes, origin, "", on_disk=True, without=found.left_out)
+            return self.stage_changes(
+                found.changes, origin, "", on_disk=True, without=found.left_out, everything=everything
+            )
         with self._proposals.writing():
             return stage(self._proposals, self._stacks, draft, without=report.left_out)
 
@@ -181,8 +188,9 @@ class ProposalService:
         *,
         on_disk: bool = False,
         without: Sequence[str] = (),
+        everything: bool = False,
     ) -> Proposal:
-        """Make changes that were found in git a proposal.
+        """Make changes that were found in git a proposal, without the hunks that were approved before.
 
         Args:
             changes: Each path as it was and as it is to be; what is there now may be another, and is merged with it.
@@ -190,36 +198,103 @@ class ProposalService:
             summary: One line.
             on_disk: What the paths are to be is on disk already, and what they were is what a denial writes.
             without: Files that were left out of a patch.
+            everything: Also what was approved before.
 
         Raises:
-            NothingStaged: they cancel out.
+            NothingStaged: they cancel out, or all of it was approved before or waits.
             UnsafePath: no tool may touch one of the paths.
         """
-        from app.proposals.on_disk import without_kept
+        from app.proposals.signed import Unsigned, left_to_stage, nothing_to_stage
         from app.proposals.staging import stage
 
         self._proposals.check_free()
         for change in changes:
             self._workspace.check_entry(change.path)
-        if on_disk:
-            changes = without_kept(self._store, self._contents, changes)
+        left = Unsigned(tuple(changes))
+        if not everything:
+            left = left_to_stage(self._store, self._contents, changes, None if on_disk else self._view())
+            if changes and not left.changes:
+                raise NothingStaged(nothing_to_stage(left.left_out))
         draft = self.draft("")
         draft.origin = origin
-        draft.take(changes)
+        draft.take(left.changes)
         with self._proposals.writing():
-            return stage(self._proposals, self._stacks, draft, summary=summary, without=without, on_disk=on_disk)
+            return stage(
+                self._proposals,
+                self._stacks,
+                draft,
+                summary=summary,
+                without=without,
+                left_out=left.left_out,
+                on_disk=on_disk,
+            )
 
-    def replace_result(self, proposal_id: str, path: str, text: str) -> Proposal:
+    def replace_result(self, proposal_id: str, path: str, text: str, revision: int | None = None) -> Proposal:
         """Put the user's text in the place of what a waiting proposal would write to a file.
 
+        Args:
+            proposal_id: A waiting one.
+            path: The file in it.
+            text: All of it.
+            revision: The one that the text was made of; None for the one that is stored.
+
         Raises:
+            StaleProposal: the files have moved on in a way that can't be merged.
+            ChangedSinceSeen: it was re-based since; the text would take back what is new in the file.
             EditRejected: the file is not text, is not in the proposal, or nothing is left of the change.
         """
         from app.proposals.editing import with_text
 
         with self._proposals.writing():
-            proposal = self._proposals.fresh(self._proposals.waiting(proposal_id))
+            proposal = self._as_seen(proposal_id, revision, "edit")
             proposal = with_text(self._contents, proposal, path, text)
+            self._proposals.save(proposal)
+            self._proposals.restack(paths_of(proposal))
+            return self.get(proposal.id)
+
+    def conflict(self, proposal_id: str, path: str = "", unsaved: "UnsavedText | None" = None) -> "FileConflict":
+        """A file of a stale proposal that does not fit what is there now.
+
+        Args:
+            proposal_id: A waiting one.
+            path: The file to prefer, if it is among them.
+            unsaved: The user's text for that file, to be merged with what is there now, whether it fits or not.
+
+        Raises:
+            ChangedSinceSeen: all of it fits.
+            EditRejected: it is nothing that can be resolved by hand; the message says why.
+        """
+        from app.proposals.conflicts import open_conflict
+
+        with self._proposals.writing():
+            overlay = self._proposals.below(self._proposals.waiting(proposal_id))
+            return open_conflict(overlay, self._proposals.waiting(proposal_id), path, unsaved)
+
+    def resolve(
+        self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
+    ) -> Proposal:
+        """Put the user's answer to a conflict in the place of what a waiting proposal would make of a file.
+
+        The file is based on what is there now from then on; the others are re-based as ever.
+
+        Args:
+            proposal_id: A waiting one.
+            path: The file in it.
+            answer: Its whole text, or the side that is taken as a whole.
+            seen: What was there when the user was shown the conflict (`FileConflict.disk`).
+
+        Returns:
+            The proposal: pending again, or stale if other files of it are in conflict.
+
+        Raises:
+            ChangedSinceSeen: something else is there now.
+            EditRejected: the text can't be written as that file is, or nothing is left of the proposal.
+        """
+        from app.proposals.conflicts import resolved
+
+        with self._proposals.writing():
+            overlay = self._proposals.below(self._proposals.waiting(proposal_id))
+            proposal = resolved(overlay, self._proposals.waiting(proposal_id), path, answer, seen)
             self._proposals.save(proposal)
             self._proposals.restack(paths_of(proposal))
             return self.get(proposal.id)
@@ -409,6 +484,17 @@ class ProposalService:
             raise ChangedSinceSeen(f"{proposal.id} has changed since it was shown; look at it again, then {verb}.")
         return proposal
 
+    def _stale_words(self, proposal: Proposal) -> str:
+        """Why a stale proposal could not be approved, for the model; what can't be read is left out."""
+        if proposal.state is not ProposalState.STALE or proposal.on_disk:
+            return ""
+        from app.proposals.conflicts import stale_words
+
+        try:
+            return stale_words(self._proposals.below(proposal), proposal)
+        except (OSError, ProposalError):
+            return f"{proposal.id} was stale and could not be approved: {proposal.reason}."
+
     def _deny(
         self,
         proposal: Proposal,
@@ -434,7 +520,8 @@ class ProposalService:
         after = advance(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
         said = "\n".join(filter(None, (proposal.feedback, feedback)))
         after = after.model_copy(update={"feedback": said})
-        after = after.decided("denied", outcome.files, choice.part, feedback, comments, circumstances, images)
+        stale = self._stale_words(proposal)
+        after = after.decided("denied", outcome.files, choice.part, feedback, comments, circumstances, images, stale)
         if outcome.transitions:
             self._proposals.carry_out("apply", proposal, after, outcome.transitions)
         else:

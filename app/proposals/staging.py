@@ -1,14 +1,15 @@
 """From a draft to a proposal that waits: one transition per path, renames recognised, hunks numbered."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from app.proposals.attention.looking import looked_through
-from app.proposals.attention.summary import described
+from app.proposals.attention.summary import described, is_of_command
 from app.proposals.changes import facts, link_notes, make_change, next_number
 from app.proposals.draft import Draft
 from app.proposals.errors import NothingStaged
+from app.proposals.facts import LeftOut
 from app.proposals.held_files import Held
 from app.proposals.locked import LockedProposals
 from app.proposals.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
@@ -24,6 +25,8 @@ from app.proposals.text.hunks import with_state
 from app.right_of_way import giving_way
 
 _SUMMARY_CHARACTERS = 200
+_COMMAND_CHARACTERS = 1_000
+"""Of the summary of what a command has changed, which is the command."""
 
 
 def stage(
@@ -34,6 +37,7 @@ def stage(
     summary: str = "",
     answers: Iterable[str] = (),
     without: Sequence[str] = (),
+    left_out: Sequence[LeftOut] = (),
     on_disk: bool = False,
 ) -> Proposal:
     """Make a draft a pending proposal, within `LockedProposals.writing`.
@@ -45,6 +49,7 @@ def stage(
         summary: One line; empty for the model's own words, or what a patch comes to.
         answers: Proposals for the first of which it stands in whose files it touches.
         without: Files that were left out of a patch.
+        left_out: Hunks that were left out, with why.
         on_disk: The draft's bases are what was there before, and what it makes of them is on disk already.
 
     Raises:
@@ -76,6 +81,7 @@ def stage(
         update={
             "origin": draft.origin,
             "ignored": tuple(draft.ignored),
+            "left_out": tuple(left_out),
             "supersedes": old.id if old else "",
             "version": old.version + 1 if old else 1,
         }
@@ -205,23 +211,27 @@ def in_its_stead(store: ProposalStore, proposal: Proposal) -> list[Proposal]:
     for each in earlier:
         if {_ends(change) for change in each.files if undecided(change)} == {_ends(one) for one in proposal.files}:
             raise NothingStaged(f"{each.id} already waits with this very change; `signoff show {each.id}` shows it.")
-    paths = paths_of(proposal)
-    return [
-        each
-        for each in earlier
-        if all(change.already_applied or change.path in paths for change in each.files if undecided(change))
-    ]
+    return [each for each in earlier if is_covered(each, paths_of(proposal))]
+
+
+def is_covered(proposal: Proposal, paths: Collection[str]) -> bool:
+    """Whether all that waits of a proposal is in these files."""
+    return all(change.already_applied or change.path in paths for change in proposal.files if undecided(change))
 
 
 def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str, summary: str) -> Proposal:
     """A pending proposal of these changes."""
-    words = " ".join((summary or (draft.summaries or [""])[0]).split()) or described(changes)
+    words = summary or (draft.summaries or [""])[0]
+    if is_of_command(words):
+        words = words[:_COMMAND_CHARACTERS]
+    else:
+        words = " ".join(words.split())[:_SUMMARY_CHARACTERS] or described(changes)[:_SUMMARY_CHARACTERS]
     return Proposal(
         id=draft.proposal_id,
         workspace=workspace,
         session=draft.session,
         created=time.time(),
-        summary=words[:_SUMMARY_CHARACTERS],
+        summary=words,
         files=changes,
     )
 

@@ -52,8 +52,8 @@ def _stage(runtime: Runtime, name: str) -> None:
 
 def _unanswered(runtime: Runtime, turn: Turn) -> Iterator[Proposal]:
     """Proposals of the same agent's session that the user has denied with words, the latest first."""
-    for name in reversed(runtime.captured.of_session(turn.agent, turn.session)):
-        earlier = runtime.proposals.proposal(name)
+    for turn_before in reversed(runtime.captured.of_session(turn.agent, turn.session)):
+        earlier = runtime.proposals.proposal(turn_before.proposal)
         if earlier and earlier.state is ProposalState.DENIED and earlier.feedback and not earlier.superseded_by:
             yield earlier
 

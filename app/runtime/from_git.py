@@ -27,13 +27,16 @@ class Pushed:
     commit: str
 
 
-def stage_worktree(runtime: Runtime, paths: Sequence[str], against: str) -> tuple[Proposal, Sequence[str]]:
-    """A proposal, in reverse, of what is changed on disk; and what was left out of it, with reasons.
+def stage_worktree(
+    runtime: Runtime, paths: Sequence[str], against: str, *, everything: bool = False
+) -> tuple[Proposal, Sequence[str]]:
+    """A proposal, in reverse, of what is changed on disk; and the files that were left out of it, with reasons.
 
     Args:
         runtime: The open workspace.
         paths: To which it is limited; none for all.
         against: A commit; empty for the index.
+        everything: Also what was approved before.
 
     Raises:
         GitFailed, NothingStaged: there is no repository, no such commit, or nothing to stage.
@@ -45,15 +48,19 @@ def stage_worktree(runtime: Runtime, paths: Sequence[str], against: str) -> tupl
         more = f" ({found.left_out[0]})" if found.left_out else ""
         raise NothingStaged(f"Nothing on disk differs from {found.against}{more}{hint}.")
     origin = Origin(kind=OriginKind.DISK, ref=found.against)
-    return runtime.service.stage_changes(found.changes, origin, "", on_disk=True), found.left_out
+    proposal = runtime.service.stage_changes(found.changes, origin, "", on_disk=True, everything=everything)
+    return proposal, found.left_out
 
 
-def stage_commits(runtime: Runtime, words: Sequence[str]) -> tuple[Proposal, Sequence[str]]:
-    """A proposal of a commit, a range or a pull request; and what was left out of it, with reasons.
+def stage_commits(
+    runtime: Runtime, words: Sequence[str], *, everything: bool = False
+) -> tuple[Proposal, Sequence[str]]:
+    """A proposal of a commit, a range or a pull request; and the files that were left out of it, with reasons.
 
     Args:
         runtime: The open workspace.
         words: A reference, a range or an address; or a remote and a reference.
+        everything: Also what was approved before.
 
     Raises:
         GitFailed: it can't be found or fetched.
@@ -65,7 +72,8 @@ def stage_commits(runtime: Runtime, words: Sequence[str]) -> tuple[Proposal, Seq
     if not found.changes:
         raise NothingStaged(f"{found.picked.name} changes nothing here.")
     origin = Origin(kind=OriginKind.REF, ref=_told(found))
-    return runtime.service.stage_changes(found.changes, origin, found.subject), found.left_out
+    proposal = runtime.service.stage_changes(found.changes, origin, found.subject, everything=everything)
+    return proposal, found.left_out
 
 
 def push_proposal(runtime: Runtime, proposal_id: str, remote: str, name: str, *, force: bool) -> Pushed:

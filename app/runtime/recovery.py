@@ -118,6 +118,7 @@ def decision_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
         images=last.images,
         still_pending=proposal.state.waiting,
         denied_in_part=proposal.denied_in_part,
+        stale=last.stale,
         number=last.number,
         origin=proposal.origin,
         on_disk=proposal.on_disk,

@@ -17,7 +17,6 @@ from app.tools.command.outcome import named, settle, staged
 from app.tools.contract import (
     Confirmation,
     GivenArguments,
-    Rejected,
     Tool,
     ToolContext,
     ToolError,
@@ -51,7 +50,7 @@ class ServerTool(Tool):
         question = await asyncio.to_thread(self._question, arguments.values, reach, planning=context.planning)
         answer = await context.confirm(question)
         if not answer.allowed:
-            raise Rejected("The user did not allow this call. It did not run.")
+            raise answer.rejection("The user did not allow this call. It did not run.", "The call did not run")
         async with server.asking:
             output = await self._call(arguments.values, context)
         if answer.unasked:

@@ -1,4 +1,4 @@
-"""Edits of other agents as their hook took them, and the turns of those agents in which it did.
+"""Edits of other agents as their hook took them, and the turns in which those agents proposed something.
 
 A hook answers before each call of an agent, so it loads nothing that stages: it puts here what the agent would have
 written, under the id that the proposal will have, and whoever looks at the workspace next makes the proposal of it.
@@ -67,9 +67,19 @@ class CapturedEdits:
         found = self._turns("proposal = ?", (proposal,))
         return found[0] if found else None
 
-    def of_session(self, agent: str, session: str) -> list[str]:
-        """The proposals of an agent's session, oldest first."""
-        return [turn.proposal for turn in self._turns("agent = ? AND session = ?", (agent, session))]
+    def of_session(self, agent: str, session: str) -> list[Turn]:
+        """The turns of an agent's session, oldest first."""
+        return self._turns("agent = ? AND session = ?", (agent, session))
+
+    def of_agent(self, agent: str) -> list[Turn]:
+        """The turns of all sessions of an agent, oldest first."""
+        return self._turns("agent = ?", (agent,))
+
+    def add(self, turn: Turn) -> None:
+        """Keep a turn whose proposal is staged already."""
+        with self._database.transaction() as connection:
+            connection.execute(_ADD, (self._workspace, *turn[:6], time.time()))
+            self._prune(connection)
 
     def capture(self, turn: Turn, files: Sequence[CapturedFile], before: Sequence[CapturedFile] = ()) -> str:
         """Keep edits for the proposal of a turn, and close the turn.
@@ -92,10 +102,7 @@ class CapturedEdits:
             if not turn.proposal or connection.execute(_TOUCHED, mine).fetchone():
                 row = connection.execute(RESERVE, (self._workspace,)).fetchone()
                 turn = turn._replace(proposal=f"P{row[0]}")
-            connection.execute(
-                "INSERT OR IGNORE INTO agent_turns VALUES (?, ?, ?, ?, ?, ?, ?, 1, 0, ?)",
-                (self._workspace, *turn[:5], turn.proposal, time.time()),
-            )
+            connection.execute(_ADD, (self._workspace, *turn[:6], time.time()))
             connection.executemany(
                 "INSERT INTO captured VALUES (?, ?, ?, ?, ?, ?, 0) ON CONFLICT (workspace, proposal, path)"
                 " DO UPDATE SET after = excluded.after, staged = 0",
@@ -174,6 +181,7 @@ RESERVE = (
     "INSERT INTO proposal_numbers VALUES (?, 1) ON CONFLICT (workspace) DO UPDATE SET last = last + 1 RETURNING last"
 )
 """The number of the next proposal of a workspace."""
+_ADD = "INSERT OR IGNORE INTO agent_turns VALUES (?, ?, ?, ?, ?, ?, ?, 1, 0, ?)"
 _CLOSED = (
     "SELECT proposal FROM agent_turns WHERE workspace = ? AND agent = ? AND session = ? AND prompt = ? AND closed = 1"
     " ORDER BY CAST(substr(proposal, 2) AS INTEGER) DESC"

@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from pydantic import ValidationError
@@ -18,6 +18,9 @@ from app.storage.captured import RESERVE
 from app.storage.database import Database
 from app.storage.errors import StorageError
 from app.storage.signals import Signal
+
+if TYPE_CHECKING:
+    from app.proposals.record import Entry
 
 FRESH_SECONDS = 86_400.0
 """Contents put less than this ago are not pruned: the proposal that needs them may be about to be written."""
@@ -90,6 +93,13 @@ class SqliteProposalStore:
         named = {"workspace": self._workspace, "paths": json.dumps([*paths]), "most": _LATEST_DECIDED}
         rows = self._database.rows(_DECIDED_ON, named)
         return [_proposal(body) for (body,) in reversed(rows)]
+
+    def entries_on(self, paths: Collection[str]) -> "list[Entry]":
+        """All that the record has of proposals of which a decision names one of the paths; oldest first."""
+        # Needed only where something is staged that was made elsewhere.
+        from app.storage.record import entries_on
+
+        return entries_on(self._database, self._workspace, paths)
 
     def recent(self) -> list[Proposal]:
         """What waits, and the newest of those on which nothing is left to decide, oldest first."""

@@ -7,7 +7,7 @@ stored: it reads row by row, so that a page which a disk or a person has damaged
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -51,6 +51,13 @@ def add_entry(connection: sqlite3.Connection, workspace: str, entry: Entry) -> N
     link = (workspace, entry.number, hashlib.sha256(body).hexdigest())
     connection.execute("INSERT INTO record (workspace, number, sha256, body) VALUES (?, ?, ?, ?)", (*link, body))
     connection.execute("INSERT OR REPLACE INTO record_ends VALUES (?, ?, ?)", link)
+
+
+def entries_on(database: Database, workspace: str, paths: Collection[str]) -> list[Entry]:
+    """The sound entries of the proposals of which a decision names one of the paths, oldest first."""
+    rows = database.rows(_ENTRIES_ON, {"workspace": workspace, "paths": json.dumps([*paths])})
+    sound = [body for body, digest in rows if hashlib.sha256(cast(bytes, body)).hexdigest() == digest]
+    return [entry for body in sound if (entry := _entry(body)) is not None]
 
 
 class RecordStore:
@@ -153,6 +160,16 @@ _ENDS = (
     "SELECT number, '' FROM record WHERE workspace = ? ORDER BY number DESC LIMIT 1",
 )
 """Where the chain ends, said twice."""
+_ENTRIES_ON = """
+    WITH known AS (
+        SELECT number, sha256, body, CAST(body AS TEXT) AS text FROM record
+        WHERE workspace = :workspace AND json_valid(CAST(body AS TEXT))
+    )
+    SELECT body, sha256 FROM known WHERE json_extract(text, '$.proposal') IN (
+        SELECT json_extract(text, '$.proposal') FROM known, json_each(text, '$.files') AS file
+        WHERE json_extract(file.value, '$.path') IN (SELECT value FROM json_each(:paths))
+    ) ORDER BY number
+"""
 
 
 def _entry(body: object) -> Entry | None:

@@ -36,7 +36,17 @@ class ToolError(Exception):
 
 
 class Rejected(Exception):
-    """The user said no; the text is the call's whole result: what did not happen, as a sentence."""
+    """The user said no, or nobody could be asked; the text is the call's whole result."""
+
+    def __init__(self, what: str, summary: str = "denied by you") -> None:
+        """Say no.
+
+        Args:
+            what: What did not happen, as a sentence.
+            summary: The same for the user, in few words.
+        """
+        self.summary = summary
+        super().__init__(what)
 
 
 class ToolArguments(BaseModel):
@@ -117,6 +127,23 @@ class ConfirmationAnswer:
     """Why not, in the user's words; they are recorded, and no tool gets them."""
     unasked: str = ""
     """What the user allowed before, which is why nothing was asked."""
+    unattended: str = ""
+    """Nobody could be asked, which is why it is not allowed: what would allow it, as a clause."""
+
+    def rejection(self, denied: str, not_done: str) -> Rejected:
+        """What a call that is not allowed raises.
+
+        Args:
+            denied: For the model: what the user did not allow, as a sentence.
+            not_done: The same where nobody could be asked, as a clause that blames nobody.
+        """
+        if not self.unattended:
+            return Rejected(denied)
+        return Rejected(
+            f"{not_done}: nobody could be asked to allow it, so this is no decision of the user's. "
+            f"{self.unattended}. Go on without it, or say in your answer what it is needed for.",
+            summary=f"not allowed: {self.unattended}",
+        )
 
 
 class DraftPort(Protocol):

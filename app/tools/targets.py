@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from app.proposals.overlay import OverlayFile
-from app.tools.contract import Confirmation, DraftPort, Rejected, ToolContext, ToolError
+from app.tools.contract import Confirmation, DraftPort, ToolContext, ToolError
 from app.workspace.paths import Workspace, WorkspaceError
 from app.workspace.secrets import secret_reason
 
@@ -77,7 +77,10 @@ async def ask_if_secret(context: ToolContext, *paths: str) -> None:
             Confirmation("secret", f"Let the model see {path}? It looks like a secret: {reason}.", path, folder)
         )
         if not answer.allowed:
-            raise Rejected(f"The user did not let you see {path}: it looks like a secret.")
+            raise answer.rejection(
+                f"The user did not let you see {path}: it looks like a secret.",
+                f"{path} looks like a secret and was not read",
+            )
 
 
 def secrets_among(workspace: Workspace, draft: DraftPort, paths: Sequence[str]) -> list[tuple[str, str]]:

@@ -1,11 +1,13 @@
 """SignoffApp: start-up, bindings, and the way from what the user does to who does it; it does no work itself.
 
+Kept whole: Textual looks for all of its handlers in this class.
+
 What this module imports is loaded before the first picture: keep it light. The rest comes later.
 """
 
 import asyncio
 import io
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,6 +16,7 @@ from rich.console import Console
 from textual import events, on
 from textual.app import SystemCommand
 from textual.binding import BindingType
+from textual.command import Provider
 from textual.driver import Driver
 from textual.message import Message
 from textual.screen import Screen
@@ -25,7 +28,7 @@ from app.ui.inbox import Inbox
 from app.ui.means import Job, Means
 from app.ui.parts import Parts
 from app.ui.problems import is_slip, told
-from app.ui.session import CurrentSession
+from app.ui.session import CurrentSession, LeftSession
 from app.ui.sides import Sides
 from app.ui.start import Opener, Startup, begun
 from app.ui.terminal import garbage_collection
@@ -48,12 +51,19 @@ class SessionUpdated(Message, bubble=False):
     """The running session has something to show, in the inbox."""
 
 
+def _palette() -> type[Provider]:
+    from app.ui.palette import PaletteCommands
+
+    return PaletteCommands
+
+
 class SignoffApp(FittedApp):
     """The app over one workspace."""
 
     TITLE = "signoff"
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
     CSS = """
     CommandPalette {
@@ -88,8 +98,8 @@ class SignoffApp(FittedApp):
         """Called when the user leaves, with what waits for an approval that is being written."""
         self.failure: Exception | None = None
         """Why the workspace could not be opened; the app has left then."""
-        self.left_waiting: int | None = None
-        """How many proposals wait, once a session was left that has something in it."""
+        self.left: LeftSession | None = None
+        """The session that was left, if it has something in it."""
         self.workbench = Workbench()
         self.current = CurrentSession()
         """Whom the user talks to."""
@@ -125,6 +135,11 @@ class SignoffApp(FittedApp):
     def settings(self) -> "Settings":
         """The settings in force."""
         return self.parts.preferences.settings
+
+    @property
+    def keymap(self) -> Mapping[str, str]:
+        """The user's own keys, by action id, as soon as they are known."""
+        return self.settings.keys if self.current.ready.is_set() else {}
 
     @property
     def current_session(self) -> "Session | None":
@@ -178,7 +193,7 @@ class SignoffApp(FittedApp):
             if self.parts.behind_review is not None:
                 await self.parts.behind_review.close()
             if (session := self.current_session) is not None and session.log.events:
-                self.left_waiting = self.workbench.tabs.waiting
+                self.left = LeftSession(session.id, self.workbench.tabs.waiting)
             await self.current.open_session.close()
         self.exit(return_code=code)
 

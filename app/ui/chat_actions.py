@@ -117,8 +117,7 @@ class Talk:
             mentions: files that the user has named in it.
         """
         try:
-            if command is None and self._session.ready.is_set() and await self._meant_for_review(text):
-                self._workbench.show_pane("approvals")
+            if command is None and self._session.ready.is_set() and self._is_meant_for_review(text):
                 return
             async with self._sending:
                 # Until the session that was asked for is open, messages wait here, in their order.
@@ -129,13 +128,15 @@ class Talk:
             self._put_first([command.typed if command else text])
             raise
 
-    async def _meant_for_review(self, text: str) -> bool:
-        """Whether it is just a key that decides there, while something waits, and is not for the model."""
-        from app.ui.stray_decisions import is_decision, is_meant
+    def _is_meant_for_review(self, text: str) -> bool:
+        """Whether it is just a key that decides there, while something waits; leads there then."""
+        from app.ui.stray_decisions import is_decision, not_sent
 
-        keys = self._keys()
-        waits = self._workbench.tabs.waiting or self._workbench.tabs.asked
-        return bool(waits) and is_decision(text, keys) and not await is_meant(text, keys, self._means.ask)
+        if not (self._workbench.tabs.waiting or self._workbench.tabs.asked) or not is_decision(text, self._keys()):
+            return False
+        self._workbench.lead_to_review("approvals")
+        self._means.tell(not_sent(text))
+        return True
 
     async def answer(self, text: str, call: str, mentions: "Sequence[Mention]" = ()) -> None:
         """The answer to the model's question; it goes back into the composer if an image cannot be sent with it."""

@@ -366,24 +366,31 @@ class CommandRunner:
         from app.runtime.from_git import stage_worktree
 
         paths = slash_commands.words(argument)
-        await self._say_staged(*await asyncio.to_thread(stage_worktree, self._runtime, paths, ""))
+        everything = "--all" in paths
+        paths = [path for path in paths if path != "--all"]
+        staging = partial(stage_worktree, self._runtime, paths, "", everything=everything)
+        await self._say_staged(*await asyncio.to_thread(staging))
 
     async def _from(self, argument: str) -> None:
         from app.runtime.from_git import stage_commits
 
         words = slash_commands.words(argument)
+        everything = "--all" in words
+        words = [word for word in words if word != "--all"]
         if len(words) not in (1, 2):
             raise BadArgument(f"Write {slash_commands.usage(COMMANDS['from'])}.")
         if len(words) == 2 or "://" in words[0]:
             self._means.tell(f"Fetching {' '.join(words)}…")
-        await self._say_staged(*await asyncio.to_thread(stage_commits, self._runtime, words))
+        staging = partial(stage_commits, self._runtime, words, everything=everything)
+        await self._say_staged(*await asyncio.to_thread(staging))
 
     async def _say_staged(self, proposal: "Proposal", left_out: Sequence[str]) -> None:
         await self._session.ready.wait()
         await self._session.open_session.notice_proposals()
         without = f" Left out: {left_out[0]}." if left_out else ""
         more = f" And {len(left_out) - 1} more." if len(left_out) > 1 else ""
-        self._means.tell(f"{proposal.id} waits for you: {proposal.summary}.{without}{more}")
+        signed = "".join(f" {one.words}." for one in proposal.left_out)
+        self._means.tell(f"{proposal.id} waits for you: {proposal.summary}.{without}{more}{signed}")
 
     async def _doctor(self, _: str) -> None:
         from app.runtime.connection import endpoint_of

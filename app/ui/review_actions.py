@@ -1,4 +1,7 @@
-"""Carries out what the user decides in the review, and says there what it came to."""
+"""Carries out what the user decides in the review, and says there what it came to.
+
+Kept whole: each message of the review has its effect here.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,8 +25,9 @@ from widgets.common.input_order import input_first
 if TYPE_CHECKING:
     from app.images.image import Image
     from app.images.mentions import Mention
+    from app.proposals.conflicts import FileConflict, UnsavedText
     from app.proposals.facts import Circumstances
-    from app.proposals.models import FileDiff
+    from app.proposals.models import FileDiff, FileVersion
     from app.proposals.reports import DecisionResult
     from app.runtime.workspace import Runtime
     from app.ui.terminal.editor import ExternalEditor
@@ -140,7 +144,10 @@ class Decisions:
             what, back = f"The rest of {name} denied; what was written stays.", "undoes that"
         else:
             what, back = f"{name} denied; nothing was written.", "reopens it"
-        said = self._fate((event,), (result,))
+        if event.go_on:
+            said = f" Why it was stale is sent.{await self.aftermath.go_on(result.proposal, asked=True)}"
+        else:
+            said = self._fate((event,), (result,))
         self._say(f"{what}{said}", passing=bool(said), back=("undo", back) if back else None)
 
     async def deny_all(self, event: messages.DenyAll) -> None:
@@ -299,23 +306,44 @@ class Decisions:
 
     async def edit(self, event: messages.Edit) -> None:
         """Let the user change the proposed text of a file, and put the result in its place."""
+        from app.proposals.conflicts import UnsavedText
+        from app.proposals.errors import ChangedSinceSeen, StaleProposal
+        from app.proposals.models import ProposalState
         from app.ui.screens.edit import EditScreen, proposed_text
 
         await self._session.opened()
-        diffs = await asyncio.to_thread(self._diffs, event.proposal_id)
+        shown = self._review.state.get(event.proposal_id)
+        if shown is not None and shown.state is ProposalState.STALE:
+            await self._resolve(event)
+            return
+        name, service = event.proposal_id, self._runtime.service
+        revision = (await asyncio.to_thread(service.get, name)).revision
+        diffs = await asyncio.to_thread(self._diffs, name)
         diff = next((one for one in diffs if one.change.path == event.path), None)
         if diff is None or diff.change.binary or diff.change.result is None:
             self._say(f"{event.path} has no text to edit.", problem=True)
             return
 
+        unsaved: list[UnsavedText] = []
+
         async def save(text: str) -> None:
-            await self._session.open_session.decisions.edit_proposal(event.proposal_id, event.path, text)
-            self._say(f"{event.path} in {event.proposal_id} is yours now; {self._key('approve')} writes it.")
+            decisions = self._session.open_session.decisions
+            try:
+                await decisions.edit_proposal(name, event.path, text, revision)
+            except (StaleProposal, ChangedSinceSeen):
+                # What can't be merged by hand is told while the text is still on the screen.
+                mine = UnsavedText(text, proposed_text(diff, before=True))
+                conflict = await asyncio.to_thread(service.conflict, name, event.path, mine)
+                if conflict.regions:
+                    unsaved.append(mine)
+                    return
+                await decisions.resolve_conflict(name, event.path, conflict.text(), conflict.disk)
+            self._say(f"{event.path} in {name} is yours now; {self._key('approve')} writes it.")
 
         text, tell = proposed_text(diff), self._means.tell
         await self._means.ask(
             EditScreen(
-                event.proposal_id,
+                name,
                 event.path,
                 text,
                 save,
@@ -325,6 +353,40 @@ class Decisions:
                 vim=self._preferences.settings.vim,
             )
         )
+        if unsaved:
+            await self._resolve(event, unsaved[0])
+
+    async def _resolve(self, event: messages.Edit, unsaved: "UnsavedText | None" = None) -> None:
+        """Let the user resolve the conflicts of a stale proposal, file after file.
+
+        Args:
+            event: which proposal, and the file to begin with.
+            unsaved: the user's text for that file, which came to be in conflict while they wrote it.
+        """
+        from app.proposals.models import ProposalState
+        from app.ui.screens.resolve import Answer, ResolveScreen
+
+        name = event.proposal_id
+        path, service = event.path, self._runtime.service
+        while True:
+            conflict = await asyncio.to_thread(service.conflict, name, path, unsaved)
+            path = conflict.path
+
+            async def save(answer: Answer, seen: "FileVersion | None", path: str = path) -> None:
+                await self._session.open_session.decisions.resolve_conflict(name, path, answer, seen)
+
+            async def again(text: "UnsavedText | None", path: str = path) -> "FileConflict":
+                return await asyncio.to_thread(service.conflict, name, path, text)
+
+            vim, tell = self._preferences.settings.vim, self._means.tell
+            screen = ResolveScreen(conflict, save, again, self._editor, tell, unsaved=unsaved, vim=vim)
+            if not await self._means.ask(screen):
+                return
+            proposal = await asyncio.to_thread(service.get, name)
+            if proposal.state is not ProposalState.STALE:
+                break
+            path, unsaved = "", None
+        self._say(f"The conflicts of {name} are resolved; {self._key('approve')} writes it.")
 
     def confirm(self, event: messages.Confirmed) -> None:
         """Answer a tool that asked."""

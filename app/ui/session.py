@@ -2,11 +2,33 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from app.agent.session import Session
     from app.runtime.open_session import OpenSession
+    from app.storage.sessions import SessionStore
+
+
+@dataclass(frozen=True, slots=True)
+class LeftSession:
+    """What is to be known of a session that was left."""
+
+    id: str
+    waiting: int
+    """How many proposals wait."""
+    is_latest: bool = True
+
+    def compared(self, sessions: "SessionStore") -> "LeftSession":
+        """The same with whether it is the latest, as far as the store tells; blocks."""
+        from app.storage.errors import StorageError
+
+        with suppress(StorageError):
+            latest = sessions.latest()
+            return replace(self, is_latest=latest is None or latest.id == self.id)
+        return self
 
 
 class CurrentSession:

@@ -1,14 +1,12 @@
 """A decision that was typed into the chat: one letter and Enter, while something waits in the review.
 
-Kept apart: the one place where typing comes near a decision.
+Kept apart: what is no message although it was sent.
 """
 
 from collections.abc import Mapping
 
 from app.actions import ACTIONS
-from app.keymap import DECISIONS, first_key, key_name, keys_of
-from app.ui.means import Ask
-from app.ui.screens.ask import AskScreen
+from app.keymap import DECISIONS, key_name, keys_of
 
 
 def is_decision(text: str, keys: Mapping[str, str]) -> bool:
@@ -18,13 +16,6 @@ def is_decision(text: str, keys: Mapping[str, str]) -> bool:
     )
 
 
-async def is_meant(text: str, keys: Mapping[str, str], ask: Ask) -> bool:
-    """Whether the user wants such a message sent nevertheless."""
-    leads_there = first_key("app.focus_approvals", keys)
-    question = (
-        f"Something waits for your decision, and “{text}” decides only in the review, where {leads_there} leads. "
-        "As a message it decides nothing, and the model goes on."
-    )
-    screen = AskScreen(f"Send “{text}” to the model?", question, "send it", "go to the review")
-    send = await ask(screen)
-    return send is True
+def not_sent(text: str) -> str:
+    """What the user is told of such a message."""
+    return f"“{text}” was not sent: as a key it decides here. To say it to the model, write a few words."

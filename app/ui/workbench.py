@@ -163,8 +163,17 @@ class Workbench(Screen[None]):
         await self._laid_out(side.review, side.review.view)
         self._bring_in(side, "#front-review")
         self.sides.share()
+        from widgets.approval.permission_bar import PermissionBar
+
+        bar = PermissionBar(side.review, self.composer, self._has_review_beside)
+        self.query_one(ChatColumn).ask(bar)
+        bar.follow()
         if self._goal is not None:
             self.show_pane(self._goal)
+
+    def _has_review_beside(self) -> bool:
+        """Whether the review is on the screen beside the chat."""
+        return self.has_class("-wide") and not self.has_class("-chat-only")
 
     async def _prepare(self, side: "ChatSide | ReviewSide", place: str, settings: "Settings", width: int) -> None:
         """Mount one side as large as it will be, under the others, all but one column of it beyond the edge.
@@ -269,6 +278,7 @@ class Workbench(Screen[None]):
         self._mark("-chat-only", on=not self._keeps_review)
         if wanted and self._review_side is None:
             self.post_message(self.ReviewWanted())
+        self.composer.note_waiting(bool(self.tabs.waiting) or self.tabs.asked)
 
     def _mark(self, name: str, *, on: bool) -> None:
         """Say with a class which sides are shown.
@@ -290,6 +300,12 @@ class Workbench(Screen[None]):
         for side in (self._chat_side, self._review_side):
             if side is not None:
                 side.apply_settings(settings)
+
+    def lead_to_review(self, pane: Pane) -> None:
+        """Bring a pane of the review to the front by Enter, after which nothing is decided for a moment."""
+        self.show_pane(pane)
+        if self._review_side is not None:
+            self.review.hold_keys("Enter led here just now. Look, then press the key again.")
 
     def set_full_screen(self, on: bool) -> None:
         """Give the review the whole screen, or part it again."""
@@ -325,6 +341,7 @@ class Workbench(Screen[None]):
         """What was covered, by a dialog or by a shell, has to be painted anew before a key decides anything there."""
         if self._review_side is not None:
             self.review.lose_picture()
+            self.query_one(ChatColumn).lose_picture()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The tab follows the focus, wherever a click or Tab has put it."""
@@ -359,6 +376,13 @@ class Workbench(Screen[None]):
     def on_chat_pane_turn_over(self) -> None:
         """What the model has said must not stay unseen behind another tab."""
         self.tabs.note_words()
+
+    @on(Composer.NothingEntered)
+    def go_to_what_waits(self) -> None:
+        """Enter where nothing is written leads to what waits; whoever was writing decides nothing there by that."""
+        if not (self.tabs.waiting or self.tabs.asked) or self._review_side is None or self.chat.asks:
+            return
+        self.lead_to_review("diff")
 
     @on(PaneTabs.Chosen)
     def follow_tab(self, event: PaneTabs.Chosen) -> None:

@@ -183,6 +183,23 @@ def test_a_proposal_of_which_a_hunk_was_denied_is_not_listed_as_applied(signoff:
     assert (workspace / "notes.txt").read_text() == "one\ntwo\nTHREE\n"
 
 
+def test_a_stale_proposal_shows_its_conflict_before_the_patch(signoff: Run, workspace: Path) -> None:
+    signoff("stage", stdin=PATCH)
+    (workspace / "notes.txt").write_text("uno\ntwo\nthree\n")
+    shown = signoff("show", "P1").stdout
+    assert shown.startswith(
+        "# P1 is stale: notes.txt changed at line 1, where the proposal changes it too\n"
+        "# notes.txt, line 1:\n"
+        "# <<<<<<< on disk now\n# uno\n# ||||||| before\n# one\n# =======\n# ONE\n# >>>>>>> proposed\n"
+        "diff --git "
+    )
+    (file,) = document(signoff("show", "P1", "--json"))["files"]
+    assert file["conflicts"] == [{"line": 1, "base": ["one"], "disk": ["uno"], "proposed": ["ONE"]}]
+    (workspace / "notes.txt").write_text("one\ntwo\nthree\n")
+    assert signoff("show", "P1").stdout.startswith("diff --git ")
+    assert document(signoff("show", "P1", "--json"))["files"][0]["conflicts"] == []
+
+
 def test_content_that_was_changed_in_the_store_is_never_written(
     signoff: Run, workspace: Path, tmp_path: Path
 ) -> None:
@@ -254,7 +271,6 @@ def test_a_patch_that_does_not_fit_is_refused_with_3(signoff: Run, workspace: Pa
         ("run", "hello"),
         ("run", ""),
         ("run", "hello", "--max-steps", "0", "--model", "m"),
-        ("doctor",),
         ("run", "x", "--continue", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"),
         ("stage", "missing.diff"),
         ("sessions", "--prune", "-1"),
@@ -632,7 +648,7 @@ def test_a_prompt_that_is_no_text_and_a_reader_that_leaves(signoff: Run, workspa
             check=False,
         )
         os.close(writing)
-        assert (done.returncode, done.stdout) == (0, b"Seen.\n")
+        assert (done.returncode, done.stdout) == (0, b"Seen.\nNothing staged.\n")
         assert server.last.messages[1]["content"] == "caf\ufffd?"
 
 
@@ -672,13 +688,34 @@ def test_pruning_says_what_went(signoff: Run) -> None:
     assert document(signoff("sessions", "--prune", "0", "--json")) == []
 
 
+def test_the_doctor_without_a_model_reports_the_rest(signoff: Run, workspace: Path) -> None:
+    (workspace / ".claude").mkdir()
+    signoff("doors", "install", "claude")
+    assert signoff("approve", "P1").returncode == 0
+    done = signoff("doctor")
+    assert done.returncode == 2
+    names = [line.split()[1] for line in done.stdout.splitlines()]
+    assert names == ["commands", "checks", "agents", "config"]
+    assert "hooked in: Claude Code" in done.stdout and "`signoff checks suggest` proposes some" in done.stdout
+    [why] = done.stderr.splitlines()
+    assert why.startswith("signoff: The endpoint was not checked. No model is set up: set OPENAI_API_KEY or")
+    done = signoff("doctor", "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["ok"], told["endpoint"]) == (2, False, "")
+    assert "set OPENAI_API_KEY" in told["error"]
+    assert {"name": "endpoint", "ok": None, "detail": "not checked"} in told["checks"]
+    assert {"commands", "checks", "agents", "config"} < {one["name"] for one in told["checks"]}
+
+
 def test_the_doctor_names_the_models_where_none_is_chosen(signoff: Run) -> None:
     with WireServer() as server:
         server.require_key("right")
         server.models = ["large", "small"]
         address = ("--base-url", server.base_url)
-        assert "has large, small: give --model" in refused(signoff("doctor", *address, OPENAI_API_KEY="right"), 2)
-        assert "does not accept the API key" in refused(signoff("doctor", *address, OPENAI_API_KEY="wrong"), 1)
+        unchosen = signoff("doctor", *address, OPENAI_API_KEY="right")
+        assert unchosen.returncode == 2 and "has large, small: give --model" in unchosen.stderr
+        unknown = signoff("doctor", *address, OPENAI_API_KEY="wrong")
+        assert unknown.returncode == 1 and "does not accept the API key" in unknown.stderr
         assert "`signoff doctor` lists" in refused(signoff("run", "hello", *address, OPENAI_API_KEY="right"), 2)
 
 
@@ -731,7 +768,8 @@ def test_the_users_overrides_are_not_kept_as_learned(signoff: Run, workspace: Pa
         database.close()
         assert "12345" not in learned and "stream_usage" not in json.loads(learned)
         config.write_text("[profile]\nno_such_field = 1\n")
-        assert "no_such_field" in refused(signoff("doctor", *words), 2)
+        done = signoff("doctor", *words)
+        assert done.returncode == 2 and "no_such_field" in done.stderr
 
 
 def test_whoever_looks_in_a_folder_of_the_workspace_is_told_where_it_waits(signoff: Run, workspace: Path) -> None:

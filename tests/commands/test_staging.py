@@ -86,6 +86,42 @@ def test_the_readmes_example_works_on_ones_own_tree(signoff: Run, workspace: Pat
     assert "It is on disk" not in signoff("stage", stdin=diff).stdout
 
 
+def test_what_was_signed_is_not_asked_for_again(signoff: Run, workspace: Path) -> None:
+    change(workspace)
+    diff = git(workspace, "diff").decode()
+    git(workspace, "checkout", "--quiet", "--", "notes.txt")
+    assert "It is on disk" not in signoff("stage", "-", stdin=diff).stdout
+    assert signoff("approve", "P1").returncode == 0
+    for words, stdin in ((("stage", "--worktree"), ""), (("stage", "-"), diff)):
+        done = signoff(*words, stdin=stdin)
+        assert done.returncode == 3
+        assert done.stderr == "signoff: Nothing to stage: all 2 hunks were signed in P1; --all stages them.\n"
+    text = (workspace / "notes.txt").read_text()
+    (workspace / "notes.txt").write_text(text.replace("\n28\n", "\nmine\n"))
+    staged = signoff("stage", "--worktree")
+    assert staged.stdout.startswith("Staged P2  pending   +1 -1") and len(staged.stdout.splitlines()) == 3
+    assert "2 hunks left out: signed in P1; --all stages them too." in staged.stdout
+    assert "twenty" not in signoff("show", "P2").stdout.replace(" twenty", "")
+    document = json.loads(signoff("stage", "--worktree", "--all", "--json").stdout)
+    assert (document["id"], document["left_out"], document["files"][0]["added"]) == ("P3", [], 3)
+    assert signoff("undo", "P1").returncode == 0
+    assert "3\n" in git(workspace, "show", ":notes.txt").decode()
+    [line] = json.loads(signoff("proposals", "--json").stdout)
+    assert line["id"] == "P3"
+
+
+def test_a_commit_is_asked_for_without_what_was_signed(signoff: Run, workspace: Path) -> None:
+    change(workspace)
+    signoff("stage", "--worktree")
+    signoff("approve", "P1", "--hunks", "1")
+    git(workspace, "checkout", "--quiet", "-b", "side")
+    git(workspace, "commit", "--quiet", "--all", "--message", "Second")
+    git(workspace, "checkout", "--quiet", "main")
+    staged = json.loads(signoff("stage", "--from", "side", "--json").stdout)
+    assert staged["left_out"] == [{"hunks": 1, "why": "signed", "proposals": ["P1"]}]
+    assert "+twenty" in signoff("show", staged["id"]).stdout and "+three" not in signoff("show", staged["id"]).stdout
+
+
 def test_a_pushed_proposal_is_staged_from_the_remote(signoff: Run, workspace: Path, tmp_path: Path) -> None:
     git(tmp_path, "clone", "--quiet", "--bare", str(workspace), "bare.git")
     git(workspace, "remote", "add", "origin", "../bare.git")

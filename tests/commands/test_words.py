@@ -5,6 +5,7 @@ import gc
 import io
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.arguments import flags_of
+from app.cli.arguments import COMMANDS, flags_of
 from app.cli.main import main
-from app.cli.parser import command_parser
+from app.cli.parser import app_parser, command_parser
 from app.cli.terminal import _VisibleText
 from tests.commands.test_commands import PATCH, Run, document, refused, signoff, workspace
 from tests.hygiene.test_imports import modules_after
@@ -26,6 +27,12 @@ from tests.wire.server import WireServer
 
 __all__ = ["signoff", "workspace"]
 EMPTY = "diff --git a/empty.txt b/empty.txt\nnew file mode 100644\n"
+
+
+def test_help_lists_every_command() -> None:
+    listed = re.findall(r"^  ([a-z]\S+)", app_parser().format_help().partition("commands:")[2], re.MULTILINE)
+    [commands] = [each for each in command_parser()._actions if each.dest == "command"]
+    assert {*listed} == {*COMMANDS} == {*(commands.choices or ())}
 
 
 @pytest.mark.parametrize(

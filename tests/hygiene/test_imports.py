@@ -284,22 +284,9 @@ def test_no_private_name_of_textual_is_used() -> None:
     assert not offenders
 
 
-LONGEST, SHORTEST = 400, 40
-"""Lines. A longer file says in its docstring why it is `Kept whole:`, a shorter one why it is `Kept apart:`."""
-
-
-def test_files_are_named_for_what_they_do_and_have_a_size_to_be_read_at_once() -> None:
+def test_files_are_named_for_what_they_do() -> None:
     drawers = {"utils", "util", "helpers", "helper", "misc", "common", "manager"}
-    modules = [path for path in python_files("app", "widgets") if path.stem not in ("__init__", "__main__")]
-    assert not [path for path in modules if path.stem in drawers]
-    out = set()
-    for path in modules:
-        text = path.read_text(encoding="utf-8")
-        length = len(text.splitlines())
-        reason = "Kept whole:" if length > LONGEST else "Kept apart:" if length < SHORTEST else ""
-        if reason and reason not in (ast.get_docstring(ast.parse(text)) or ""):
-            out.add(path.relative_to(ROOT).as_posix())
-    assert not out, "split, merge, or say why in the file"
+    assert not [path for path in python_files("app", "widgets") if path.stem in drawers]
 
 
 def test_what_agents_call_before_each_tool_loads_little(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ OPENS_OTHER_FILES = {
     "app/storage/database.py": "the database",
     "app/storage/session_lock.py": "the lock",
     "app/cli/caller.py": "/proc",
+    "app/doors/mcp/caller.py": "/proc",
     "app/launcher/deadline.py": "pipes to its own child process",
     "app/sandbox/caches.py": "its own marks, and the lock",
     "app/sandbox/sockets.py": "/proc",

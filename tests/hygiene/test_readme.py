@@ -6,12 +6,14 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from textual.binding import Binding
 
 from app.actions import ACTIONS
 from app.cli.parser import command_parser
 from app.config.settings import Settings
 from app.demo.task import read_intent
 from app.keymap import checked, key_name
+from app.ui.screens.resolve import ResolveScreen
 from app.ui.slash_commands import COMMANDS
 from app.ui.themes.first import OWN_THEMES
 
@@ -50,6 +52,7 @@ def test_its_slash_commands_are_all_there_are() -> None:
 def test_its_keys_do_something_where_it_says() -> None:
     known = {key_name(key.strip()) for action in ACTIONS for key in action.keys.split(",") if key.strip()}
     known |= {"Escape", "Up", "Down", "PageUp", "PageDown", "@", "/"}
+    known |= {key_name(binding.key) for binding in ResolveScreen.BINDINGS if isinstance(binding, Binding)}
     (table,) = re.findall(r"\| where \| key \|.*?(?=\n\n)", README, re.DOTALL)
     for row in table.splitlines()[2:]:
         for key in row.split("|")[2].replace("`", " ").replace(", ", " ").split():

@@ -11,7 +11,7 @@ import pytest
 
 from tests.forking import Forking
 from tests.servers.stage import PLAYER
-from tests.wire.bench import FILE
+from tests.wire.bench import FILE, of_role
 from tests.wire.endpoints import OBEYS
 from tests.wire.server import WireServer
 
@@ -47,6 +47,10 @@ async def test_nothing_is_called_that_nobody_allowed(processes: Forking, wire: W
     outcome, said = await run(processes, wire, tmp_path)
     assert outcome["proposals"] == []
     assert "not allowed without the screen: write" in said
+    assert "· play__write new.txt" in said.replace(f"{tmp_path / 'workspace'}/", "")
+    assert "not allowed: `--commands allow` lets it run" in said and "denied" not in said
+    [result] = of_role(wire.last, "tool")
+    assert "nobody could be asked" in result and "The user did not" not in result
 
 
 @pytest.mark.layer
@@ -55,6 +59,7 @@ async def test_one_that_writes_without_review_is_not_called_unwatched(
 ) -> None:
     _, said = await run(processes, wire, tmp_path, "--commands", "allow", more="layer = false\n")
     assert "not allowed without the screen: write" in said
+    assert "not allowed: `--in-place` lets it run" in said
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")

@@ -18,6 +18,7 @@ from app.llm.capabilities.model_list import ListedModel
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Endpoint, Payload
 from app.llm.wires.registry import SentRequest
+from app.proposals.conflicts import ConflictRegion, FileConflict, SideLabels
 from app.proposals.facts import FileStat
 from app.runtime.workspace import open_runtime
 from app.storage.sessions import SessionRecord
@@ -26,6 +27,7 @@ from app.ui.screens.ask import AskScreen
 from app.ui.screens.doctor import DoctorScreen
 from app.ui.screens.edit import EditScreen
 from app.ui.screens.models import ModelScreen
+from app.ui.screens.resolve import ResolveScreen
 from app.ui.screens.sessions import SessionScreen
 from app.ui.screens.settings import SettingsScreen
 from app.ui.screens.setup import SetupScreen
@@ -134,7 +136,7 @@ async def listed_models() -> list[ListedModel]:
     return [ListedModel(name) for name in ("gpt-oss-120b", "gpt-oss-20b", "qwen3-coder", "devstral-small")]
 
 
-async def saved(_: str) -> None:
+async def saved(*_: object) -> None:
     """Nothing is kept."""
 
 
@@ -167,6 +169,30 @@ PAYLOAD = Payload(
     "none",
 )
 
+CONFLICT = FileConflict(
+    proposal="P1",
+    path="tideline/moon.py",
+    reason="tideline/moon.py changed at line 5 and 1 more place, where the proposal changes it too",
+    disk=None,
+    disk_text=SOURCE,
+    parts=(
+        tuple(SOURCE.splitlines()[:4]),
+        ConflictRegion(
+            5,
+            ("LUNAR_DAY = timedelta(hours=24)",),
+            ("LUNAR_DAY = timedelta(hours=24, minutes=48)",),
+            ("LUNAR_DAY = timedelta(hours=24, minutes=50)",),
+        ),
+        tuple(SOURCE.splitlines()[5:11]),
+        ConflictRegion(12, (), ("    # Not for harbours.",), ("    # Since the calendar begins.", "")),
+        tuple(SOURCE.splitlines()[12:]),
+    ),
+    final_newline=True,
+    whole=False,
+    labels=SideLabels("on disk now", "before", "proposed in P1"),
+    others=1,
+)
+
 VALUES = ("theme", "max_steps", "base_url")
 KEY = SecretStr("key")
 
@@ -180,9 +206,15 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     "doctor": lambda app: DoctorScreen(app.parts.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", KEY)),
     "trust": lambda app: TrustScreen(Examined(app.parts.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))),
     "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.parts.external_editor, app.tell),
+    "resolve": lambda app: ResolveScreen(CONFLICT, saved, same_conflict, app.parts.external_editor, app.tell),
     "ask": lambda app: AskScreen("Delete this session?", "“Fix the tests” is deleted for good.", "delete", "keep"),
     "setup": lambda app: SetupScreen("No model is named yet.", app.parts.runtime.places.config_file),
 }
+
+
+async def same_conflict(_: object) -> FileConflict:
+    """Nothing has changed since."""
+    return CONFLICT
 
 
 async def nothing() -> None:
@@ -235,7 +267,7 @@ def test_a_dialog(snap_compare: Any, make: Any, command: str, theme: str, size: 
     assert snap_compare(make(theme), run_before=before, terminal_size=size)
 
 
-@pytest.mark.parametrize(("name", "theme", "size"), of_each(*SCREENS, small=("trust",)))
+@pytest.mark.parametrize(("name", "theme", "size"), of_each(*SCREENS, small=("trust", "resolve")))
 def test_a_screen(snap_compare: Any, make: Any, name: str, theme: str, size: tuple[int, int]) -> None:
     async def before(pilot: Pilot[Any]) -> None:
         app = await opened(pilot)

@@ -1,5 +1,6 @@
 """The installed command in a real terminal: what is typed, what the screen shows, what is on disk."""
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -79,6 +80,8 @@ def test_a_staged_edit_is_reviewed_approved_and_undone(demo: Terminal, temp: Pat
     demo.decide("u", lambda: changed(folder) == [])
     demo.press("ctrl+q")
     assert demo.wait_for_exit() == 0
+    told = " ".join(demo.text.split())
+    assert "sample repository is removed, and this session with it" in told and "signoff FOLDER --demo" in told
 
 
 @SIZES
@@ -209,7 +212,7 @@ def test_whoever_leaves_is_told_the_way_back_and_what_waits(tmp_path: Path, proc
         terminal.press("enter")
         terminal.wait_for("1 proposal waiting", "tool call")
         terminal.press("ctrl+q")
-        terminal.wait_for("1 proposal waits for you: `signoff proposals --workspace", "--demo --continue` goes on")
+        terminal.wait_for("To go on with this session: signoff", "--demo --continue   (1 proposal waits: signoff")
         assert f"'{folder}'" in terminal.text.replace("\n", "")
 
 
@@ -240,5 +243,21 @@ def test_where_nothing_waits_only_the_way_back_is_told(tmp_path: Path, processes
         terminal.press("enter")
         terminal.wait_for("tok")
         terminal.press("ctrl+q")
-        terminal.wait_for("`signoff code --demo --continue` goes on where you were.")
-        assert "for you:" not in terminal.text
+        terminal.wait_for("To go on with this session: signoff code --demo --continue")
+        assert terminal.wait_for_exit() == 0
+        assert "signoff proposals" not in terminal.text
+    # An older session, in which nothing was said since.
+    with running_signoff(processes, "--demo", "code", folder=tmp_path, environment=environment) as terminal:
+        terminal.wait_for("gate open", "signoff-demo")
+        terminal.press("ctrl+q")
+        assert terminal.wait_for_exit() == 0
+        assert "To go on" not in terminal.text, "there is nothing in it"
+    told = processes.run(["sessions", "--json"], folder=tmp_path / "code", environment=environment).stdout
+    [first] = [one["id"] for one in json.loads(told)]
+    done = processes.run(["run", "--demo", "hello", "--workspace", "code"], folder=tmp_path, environment=environment)
+    assert done.returncode == 0, done.stderr
+    words = ("--demo", "code", "--session", first)
+    with running_signoff(processes, *words, folder=tmp_path, environment=environment) as terminal:
+        terminal.wait_for("gate open", "hello")
+        terminal.press("ctrl+q")
+        terminal.wait_for(f"To go on with this session: signoff code --demo --session {first}")

@@ -45,22 +45,20 @@ async def test_typing_in_the_composer_never_decides(tmp_path: Path, server: Wire
         assert run.app.workbench.composer.draft == "yYnNuUx yes"
 
 
-async def test_one_decision_letter_as_a_message_asks_what_was_meant(tmp_path: Path, server: WireServer) -> None:
+async def test_one_decision_letter_is_never_sent_and_leads_to_what_waits(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)
         before = len(server.requests)
         await run.pilot.press("y", "enter")
-        await run.screen("AskScreen")
-        await run.pilot.press("n")
         await run.until(lambda: run.app.focused is run.app.workbench.review.pane.queue, "the approvals")
-        assert len(server.requests) == before
-        assert [one.state for one in run.proposals] == [ProposalState.PENDING]
-        server.say("Yes what?")
-        await run.pilot.press("f2", "y", "enter")
-        await run.screen("AskScreen")
+        await run.see("was not sent")
         await run.pilot.press("y")
-        await run.see("Yes what?")
-        assert of_role(server.last, "user")[-1] == "y"
+        assert len(server.requests) == before and run.app.workbench.composer.draft == ""
+        assert [one.state for one in run.proposals] == [ProposalState.PENDING], "the keys rest for a moment"
+        server.say("Yes what?")
+        await run.pilot.press("f2")
+        await run.say("y, why not")
+        assert of_role(server.last, "user")[-1] == "y, why not"
 
 
 async def test_y_writes_what_was_shown_and_u_takes_it_back(tmp_path: Path, server: WireServer) -> None:
@@ -184,7 +182,7 @@ async def test_what_was_approved_in_part_is_never_called_approved_or_denied(
 async def test_the_footer_says_of_a_field_what_sending_does(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)
-        for key, title in (("c", "Ctrl+S Save"), ("r", "Ctrl+S Send")):
+        for key, title in (("c", "Enter Save"), ("r", "Enter Send")):
             await run.review()
             await run.pilot.press(key)
             await run.see(title)

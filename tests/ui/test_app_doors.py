@@ -48,7 +48,7 @@ async def test_a_denial_in_the_app_reaches_the_agent_whole_and_no_other_model(
     async with with_a_waiting_call(tmp_path, server) as (run, host, name):
         first, second = WORDS.split("\n")
         await write_feedback(run, first)
-        await run.pilot.press("enter")
+        await run.pilot.press("ctrl+j")
         await run.write(second)
         await run.pilot.press("ctrl+s")
         text, failed = await asyncio.to_thread(host.called, name)

@@ -34,7 +34,7 @@ async def test_a_notice_never_covers_the_head_of_the_diff(
         await with_proposal(run)
         if full:
             await run.pilot.press("f")
-            await run.until(lambda: run.text.startswith(" P1"), "the diff on the whole screen")
+            await run.until(lambda: "greet.py:" in run.text.split("\n")[0], "the diff on the whole screen")
         heads = run.text.split("\n")[:4]
         run.app.tell("Something happened that takes a good many words to say, " * 3)
         await run.see("Something happened")
@@ -42,7 +42,7 @@ async def test_a_notice_never_covers_the_head_of_the_diff(
         keys = next(line for line in shown if "approve" in line)
         assert "y" in keys and "n" in keys
         head = next(line for line in heads if "hunk 1 of 1" in line)
-        assert head[head.index("P1") :] in "\n".join(shown[:4])
+        assert head[head.index("greet.py:") :] in "\n".join(shown[:4])
         name = next(line for line in heads if "~ greet.py" in line)
         assert name[name.index("~ greet.py") :] in "\n".join(shown[:4])
 
@@ -185,3 +185,42 @@ async def test_where_nothing_is_to_be_decided_no_key_that_decides_is_offered(
         assert "appears here." in " ".join(run.text.split()), "the words are whole"
         footer = run.text.rstrip().split("\n")[-1]
         assert "Approve" not in footer and "Deny" not in footer and "Comment" not in footer
+
+
+@pytest.mark.parametrize(("size", "least"), [((80, 24), 16), ((60, 20), 12)])
+@pytest.mark.parametrize(
+    "summary", ["Keep the moon's time", "Keep the moon's time: a lunar day is 24 h 50 min, and not 24 hours flat"]
+)
+async def test_a_small_terminal_has_room_for_the_diff_of_the_only_proposal(
+    tmp_path: Path, server: WireServer, size: tuple[int, int], least: int, summary: str
+) -> None:
+    async with running(tmp_path, server, size=size) as run:
+        text = "".join(f"line {number}\n" for number in range(80))
+        server.call("write_file", {"path": "moon.txt", "content": text, "summary": summary})
+        server.say("Staged.")
+        await run.say("Write it down")
+        await run.pilot.press("f3")
+        await run.until(lambda: run.app.workbench.review.preview.diffs, "the diff")
+        await run.see("P1 Keep the moon's", "+80 -0", "1 file", "unseen", "y  approve")
+        review = run.app.workbench.review
+        lines = run.text.split("\n")
+        of_diff = [line for line in lines if ("line " in line and " + " in line) or "moon.txt  " in line]
+        assert len(of_diff) >= least, run.text
+        assert run.text.count("Keep the moon's time") <= 1 + (len(summary) > 20), "the rest of it is above the file"
+        assert not review.pane.queue.items, "one that waits needs no list"
+        footer = lines[-1]
+        assert not any(name in footer for name in ("y Approve", "n Deny", "r Request")), (
+            "those keys stand in their row"
+        )
+
+
+async def test_the_palette_shows_the_keys_beside_the_names(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, keys={"review.ask": "Q"}) as run:
+        await run.pilot.press("ctrl+p")
+        await run.screen("CommandPalette")
+        await run.write("previous hunk")
+        await run.see("Review: Previous hunk  [")
+        for _ in range(len("previous hunk")):
+            await run.pilot.press("backspace")
+        await run.write("review: ask")
+        await run.see("Review: Ask  Q")

@@ -69,11 +69,15 @@ async def test_the_tabs_of_a_narrow_terminal(tmp_path: Path, server: WireServer)
         await run.until(lambda: run.app.focused is bench.composer.editor, "the composer")
 
 
-async def test_keys_of_the_footer_decide(tmp_path: Path, server: WireServer) -> None:
+async def test_the_keys_that_decide_are_named_once_and_a_click_on_one_decides(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)
         await run.review()
-        await click(run, "Deny", last=True)
+        keys = run.text.lower()
+        assert [keys.count(name) for name in (" approve ", " deny ", " request changes")] == [1, 1, 1], run.text
+        await click(run, "deny", last=True)
         await run.until(lambda: run.proposals[0].state is ProposalState.DENIED, "the denial")
 
 
@@ -90,7 +94,7 @@ async def test_the_status_bar_leads_to_what_it_tells_of(tmp_path: Path, server: 
         await stage(run, server)
         await click(run, "1 proposal waiting")
         await run.until(lambda: run.app.focused is run.app.workbench.review.pane.queue, "the approvals")
-        await click(run, "gate closed")
+        await click(run, "model must wait")
         await run.screen("GateScreen")
         await run.pilot.press("escape")
         await click(run, "test-model", last=True)

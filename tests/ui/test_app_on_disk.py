@@ -25,7 +25,7 @@ async def test_n_takes_back_what_is_on_disk_and_u_puts_it_back(tmp_path: Path, s
         await run.command("worktree")
         await run.see("P1 waits for you", "1 proposal waiting")
         await run.review()
-        await run.see("On disk already", "keep", "take back off the disk", "y Keep", "n Take back")
+        await run.see("on disk already", "y  keep", "n  take back off the disk")
         assert run.file == changed
         await run.pilot.press("n")
         await run.see("That removes new.py, which git does not have", "off the disk?")
@@ -45,7 +45,7 @@ async def test_n_takes_back_what_is_on_disk_and_u_puts_it_back(tmp_path: Path, s
         assert run.file == changed
         assert [one.state for one in run.proposals] == [ProposalState.APPLIED]
         await run.command("worktree")
-        await run.see("kept before")
+        await run.see("Nothing to stage", "signed in P1")
 
 
 async def test_x_takes_back_one_hunk_and_an_edit_elsewhere_is_followed(tmp_path: Path, server: WireServer) -> None:

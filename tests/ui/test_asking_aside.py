@@ -63,7 +63,9 @@ async def test_the_answer_streams_below_the_diff_and_says_what_it_took(tmp_path:
         assert asking.has_keys and asked_aside(server.last)
         assert of_role(server.last, "user")[-1] == "what calls yYnN?"
         assert run.file == FILE and [one.state for one in run.proposals] == [ProposalState.PENDING]
-        assert "gate closed" in run.text and "what calls" not in run.app.workbench.chat.transcript.entries[-1].copied
+        assert (
+            "model must wait" in run.text and "what calls" not in run.app.workbench.chat.transcript.entries[-1].copied
+        )
         await run.pilot.press("escape")
         await run.see("You asked: what calls yYnN? (q shows the answer)")
         view = run.app.workbench.review.view

@@ -96,13 +96,13 @@ async def test_a_block_that_was_moved_and_changed_says_where_it_was_and_what_cha
         (line,) = [line for line in app.text().splitlines() if "net * rate" in line and "/ 100" not in line]
         assert "»- " in line
         await pilot.press("right_square_bracket", "j", "j")
-        assert "a.py:11" in app.text() and "moved from :3" in app.text()
+        assert "a.py:11" in app.text() and "moved from line 3" in app.text()
         number = view.rows.line_of(view.cursor.number) - view.scroll_offset.y
         segments = [segment for segment in view.render_line(number) if segment.text.strip() in ("/ 100", "/", "100")]
         word = view.get_visual_style("diff--plain", "diff--moved", "diff--added-word").rich_style.bold
         assert segments and all(segment.style and segment.style.bold == word for segment in segments)
         await pilot.press("left_square_bracket", "left_square_bracket")
-        assert "moved to :9" in app.text()
+        assert "moved to line 9" in app.text()
 
 
 async def test_a_rename_with_edits_shows_the_edits() -> None:

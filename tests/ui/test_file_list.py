@@ -53,7 +53,7 @@ async def test_it_says_what_happens_to_each_file_and_which_were_looked_at() -> N
         file_diff("far.py", *(f"{'x' * 3}\n" * 100 + word for word in ("old", "new")), first=3),
     ]
     app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(80, 21)) as pilot:
+    async with app.run_test(size=(80, 19)) as pilot:
         await ready(pilot)
         first, second, third = (" ".join(line.split()) for line in listed(app))
         assert first == "›+ new.py new file +1 ✓"

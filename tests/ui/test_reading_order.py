@@ -121,8 +121,8 @@ async def test_what_is_computed_stands_apart_from_what_the_model_says() -> None:
     async with app.run_test(size=(120, 50)) as pilot:
         await opened(pilot)
         lines = [line.strip(" !▐▌█") for line in app.text().split("\n")]
-        at = lines.index("+4 -7 in 5 files, adds eval, which runs code, removes 1 test")
-        assert lines[at + 1] == "The model says: Read the tides"
+        assert "+4 -7 in 5 files, adds eval, which runs code, removes 1 test" in lines
+        assert app.text().count("Read the tides") == 1
 
 
 async def test_what_an_earlier_version_stored_is_shown_by_path() -> None:

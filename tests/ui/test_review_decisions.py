@@ -347,7 +347,7 @@ async def test_an_approval_that_would_be_refused_is_not_offered_and_its_key_says
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         if why != "stale":
-            assert "y  approve" in screen(app) and "y Approve" in screen(app)
+            assert "y  approve" in screen(app) and "y Approve" not in screen(app), "the footer has other keys"
         match why:
             case "no hunk":
                 for key in ("space", "right_square_bracket", "space"):
@@ -357,7 +357,7 @@ async def test_an_approval_that_would_be_refused_is_not_offered_and_its_key_says
         await pilot.pause()
         assert "y  approve" not in screen(app) and "o  approve" not in screen(app)
         assert "y Approve" not in screen(app) and "o Approve" not in screen(app)
-        assert ("Space Hunk" in screen(app)) is (why != "stale")
+        assert ("Space" in screen(app)) is (why != "stale")
         await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == []

@@ -50,7 +50,7 @@ async def test_words_beside_the_chips_decide_nothing() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await click_on(pilot, "approve me")
-        await click_on(pilot, "Would change")
+        await click_on(pilot, "1 file")
         assert app.posted == []
 
 
@@ -75,7 +75,7 @@ async def test_escape_leaves_a_question_and_decides_nothing() -> None:
         await pilot.press("escape")
         await pilot.pause()
         assert "Deny all 2" not in app.text()
-        assert "Waiting 1 of 2" in app.text()
+        assert "1 of 2 waiting" in app.text()
         assert app.posted == []
 
 
@@ -156,7 +156,7 @@ async def test_a_comparison_says_so_and_leads_back() -> None:
         assert "Compared  P1 → P2" in app.text() and "P1 → P2" in app.text().splitlines()[0]
         assert "approve" not in app.text().split("Compared")[1].split("●")[0]
         await click_on(pilot, " V  back to P2")
-        assert "Waiting for you" in app.text()
+        assert "P2 Change a.py" in app.text()
         assert "zwei" not in app.text()
 
 

@@ -6,6 +6,7 @@ from textual.widgets import TextArea
 from app.proposals.answers import Answer
 from app.proposals.attention.summary import result_of
 from app.proposals.facts import LineComment
+from app.proposals.models import FileDiff, HunkState, Proposal, ProposalState
 from app.proposals.origin import Origin, OriginKind
 from app.tools.command.forms import CommandForm
 from app.tools.contract import Confirmation, ConfirmationAnswer, Span
@@ -14,6 +15,7 @@ from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_decisions import BIG, posted, ready, screen, small
 from widgets.approval.notes import Words
 from widgets.approval.review import Review
+from widgets.common.input_order import JoinedKey
 
 
 def allowed(span: Span, form: CommandForm | None = None) -> ConfirmationAnswer:
@@ -33,13 +35,13 @@ async def test_where_the_words_stay_the_screen_is_not_laid_out() -> None:
         assert app.focused is not app.review.view and not laid_out
 
 
-@pytest.mark.parametrize("new_line", ["enter", "ctrl+j", "shift+enter"])
+@pytest.mark.parametrize("new_line", ["ctrl+j", "shift+enter"])
 async def test_feedback_goes_with_the_denial_whole(new_line: str) -> None:
     app = ReviewApp(small())
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("r")
-        await pilot.press(*"no", new_line, *"yes", "ctrl+s")
+        await pilot.press(*"no", new_line, *"yes", "enter")
         assert posted(app) == [Review.Deny("P1", None, Words("no\nyes"))]
         assert app.focused is app.review.view
 
@@ -65,16 +67,16 @@ async def test_a_field_names_its_keys_only_while_they_work() -> None:
         await ready(pilot)
         await pilot.press("r", *"hm")
         await pilot.pause()
-        assert "Ctrl+S send" in screen(app)
+        assert "Enter send" in screen(app)
         app.review.view.focus()
         await pilot.pause()
-        assert "hm" in screen(app) and "Ctrl+S send" not in screen(app)
+        assert "hm" in screen(app) and "Enter send" not in screen(app)
         await pilot.press("r")
         await pilot.pause()
-        assert "Ctrl+S send" in screen(app)
+        assert "Enter send" in screen(app)
 
 
-NOTES = ("What it changes waits.", f"Written at once: {', '.join(f'~/a/cache/of/{name}' for name in range(20))}.")
+NOTES = ("What it changes waits.", f"Written at once: {', '.join(f'~/a/cache/of/{name}' for name in range(30))}.")
 
 
 async def test_a_short_command_is_answered_at_once_though_its_notes_are_long() -> None:
@@ -82,7 +84,7 @@ async def test_a_short_command_is_answered_at_once_though_its_notes_are_long() -
     async with app.run_test(size=(60, 20)) as pilot:
         app.review.add_confirmation("c1", Confirmation("command", "Run", "pytest -q", ".", NOTES))
         await ready(pilot)
-        assert "cache/of/19" not in screen(app)
+        assert "cache/of/29" not in screen(app) and NOTES[0] in screen(app).split("\n▌Run")[1]
         await pilot.press("y")
         assert posted(app) == [Review.Confirmed("c1", allowed(Span.ONCE))]
 
@@ -111,7 +113,7 @@ async def test_what_is_typed_as_feedback_decides_nothing_and_escape_keeps_the_dr
     app = ReviewApp(small())
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        await pilot.press("r", "y", "n", "Y", "N", "space", "enter", "u", "escape")
+        await pilot.press("r", "y", "n", "Y", "N", "space", "ctrl+j", "u", "escape")
         assert posted(app) == []
         await app.pass_grace()
         await pilot.press("r")
@@ -203,7 +205,7 @@ async def test_the_form_goes_from_the_widest_to_the_very_command() -> None:
         app.review.add_confirmation("c1", COMMAND)
         await ready(pilot)
         await pilot.press("less_than_sign", *["greater_than_sign"] * 9)
-        assert "Or just pytest -q tests" in screen(app)
+        assert "Or just this command" in screen(app) and screen(app).count("pytest -q tests") == 1
         await pilot.press("a")
         assert posted(app) == [], "what it would allow has just changed"
         await app.pass_grace()
@@ -263,8 +265,8 @@ async def test_what_the_pane_below_says_is_not_said_twice(summary: str) -> None:
     app = ReviewApp((proposal("P1", diffs, summary), diffs))
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        assert "Would change 2 files" in screen(app) and "in 2 files" not in screen(app)
-        assert ("The model says: " in screen(app)) is (len(summary) > 40)
+        assert "2 files" in screen(app) and "in 2 files" not in screen(app)
+        assert screen(app).count(summary) == 1 and "The model says: " not in screen(app)
 
 
 async def test_what_a_command_was_is_not_said_to_be_the_models_words() -> None:
@@ -274,7 +276,9 @@ async def test_what_a_command_was_is_not_said_to_be_the_models_words() -> None:
     app = ReviewApp((value, diffs))
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        assert "Result of: sed -i s/one/1/ a.py && echo this" in screen(app) and "says" not in screen(app)
+        assert "Command: sed -i s/one/1/ a.py   &&   echo this is a rather" in screen(app) and "says" not in screen(
+            app
+        )
 
 
 async def test_the_version_before_against_this_one() -> None:
@@ -297,3 +301,91 @@ async def test_the_version_before_against_this_one() -> None:
         await app.pass_grace()
         await pilot.press("y")
         assert posted(app) == [Review.Approve("P2", 1, None)]
+
+
+async def test_enter_sends_feedback_and_words_that_follow_decide_nothing() -> None:
+    app = ReviewApp(small("P1"), small("P2", "b.py"))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("r", *"no", "enter", *"yes", "e", "x", "n")
+        assert posted(app) == [Review.Deny("P1", None, Words("no"))]
+        await pilot.pause()
+        assert "for a moment" in screen(app)
+
+
+async def test_enter_saves_a_comment_and_goes_into_the_text_where_it_came_with_other_keys() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("c", *"why?")
+        app.post_message(JoinedKey("enter", None))
+        await pilot.pause()
+        await pilot.press(*"so", "enter")
+        await pilot.pause()
+        assert [remark.text for remark in app.review.state.unsaid.remarks["P1"]] == ["why?\nso"]
+        assert app.focused is app.review.view
+        await pilot.press("y")
+        assert posted(app) == [], "who writes on decides nothing"
+
+
+async def test_after_a_part_is_approved_the_cursor_is_on_what_waits() -> None:
+    value, diffs = small_hunks()
+    app = ReviewApp((value, diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        assert app.review.view.cursor.hunk is not None and app.review.view.cursor.hunk.number == 1
+        change = value.files[0]
+        states = [HunkState.APPLIED, HunkState.PENDING, HunkState.PENDING]
+        hunks = tuple(
+            hunk.model_copy(update={"state": state}) for hunk, state in zip(change.hunks, states, strict=True)
+        )
+        now = change.model_copy(update={"hunks": hunks})
+        app.put(value.model_copy(update={"files": (now,), "revision": 2, "state": ProposalState.PARTLY_APPROVED}))
+        await pilot.pause()
+        assert app.review.view.cursor.hunk is not None and app.review.view.cursor.hunk.number == 2
+
+
+def small_hunks() -> tuple[Proposal, list[FileDiff]]:
+    """Three hunks in one file."""
+    old = "".join(f"line {number}\n" for number in range(60))
+    new = old.replace("line 5\n", "5\n").replace("line 25\n", "25\n").replace("line 45\n", "45\n")
+    diffs = [file_diff("a.py", old, new)]
+    return proposal("P1", diffs), diffs
+
+
+async def test_a_question_about_what_was_never_on_the_screen_goes_as_soon_as_it_was() -> None:
+    old = "".join(f"line {number}\n" for number in range(60))
+    diffs = [file_diff("a.py", old, old.replace("line", "row"))]
+    app = ReviewApp((proposal("P1", diffs), diffs))
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        await pilot.press("y")
+        await pilot.pause()
+        assert "never on screen" in screen(app)
+        while "never on screen" in screen(app):
+            await pilot.press("right_parenthesis")
+            await pilot.pause()
+        assert "All of it has been on the screen now" in " ".join(screen(app).split())
+        assert posted(app) == []
+        await app.pass_grace()
+        await pilot.press("y")
+        assert posted(app) == [Review.Approve("P1", 1, None)]
+
+
+async def test_a_screen_that_is_too_small_to_review_says_that_and_decides_nothing() -> None:
+    app = ReviewApp(small())
+    async with app.run_test(size=BIG) as pilot:
+        await ready(pilot)
+        for size in ((39, 20), (60, 11)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            assert "too small to review" in screen(app)
+            await app.pass_grace()
+            await pilot.press("y", "n")
+            assert posted(app) == []
+        await pilot.resize_terminal(40, 14)
+        await pilot.pause()
+        assert "too small" not in screen(app)
+        await app.pass_grace()
+        await pilot.press("n")
+        assert posted(app) == [Review.Deny("P1")]

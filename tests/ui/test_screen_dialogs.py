@@ -236,7 +236,7 @@ async def test_themes_are_tried_on_where_the_cursor_rests_and_not_at_each_letter
     async with running(tmp_path, server) as run:
         await run.command("theme")
         await run.screen("ThemeScreen")
-        await run.see("gate closed", "low = high()")
+        await run.see("model must wait", "low = high()")
         tried: list[str] = []
         run.app.theme_changed_signal.subscribe(run.app.screen, lambda theme: tried.append(theme.name))
         hand_in(run.app, "mono")

@@ -315,8 +315,8 @@ async def test_from_the_approvals_too_the_key_beside_what_is_unseen_leads_there(
         if way == "key":
             await pilot.press("right_parenthesis")
         else:
-            row, line = next((row, line) for row, line in enumerate(app.text().split("\n")) if "not seen yet" in line)
-            await pilot.click(offset=(line.index("not seen yet"), row))
+            row, line = next((row, line) for row, line in enumerate(app.text().split("\n")) if "unseen" in line)
+            await pilot.click(offset=(line.index("unseen"), row))
         await pilot.pause()
         assert unseen(app).lines < before
         assert app.review.view.has_focus, "what moves in the diff next moves there"

@@ -10,14 +10,14 @@ from widgets.common.status_bar import Status, StatusBar
 
 PARTS = {
     "The model needs your permission  F4",
-    "○ gate open",
+    "○ model may act",
     "12 proposals waiting",
     "qwen3-coder-480b-instruct high",
     "policy chain 2/3",
     "12.3k in (8.1k cached), 940 out",
     "$1.200",
     "context 63 %",
-    "3 denied in a row",
+    "3 proposals denied in a row",
     "⎇ feature/long-name",
 }
 FULL = Status(
@@ -66,7 +66,7 @@ async def test_who_is_waited_for_stands_first_with_the_key_that_answers(asks: st
         bar = app.query_one(StatusBar)
         bar.status = Status(model="m", gate_closed=True, waiting=1, asks=asks, answer_key="F2")  # type: ignore[arg-type]
         await pilot.pause()
-        assert bar.render().plain.startswith(f" The model {words}  F2  ·  ● gate closed")
+        assert bar.render().plain.startswith(f" The model {words}  F2  ·  ● model must wait")
 
 
 async def test_the_gate_is_not_said_to_be_open_before_it_is_known() -> None:
@@ -77,4 +77,4 @@ async def test_the_gate_is_not_said_to_be_open_before_it_is_known() -> None:
         assert "gate" not in bar.render().plain
         bar.status = Status(model="m", gate_closed=True, follows=True)
         assert "open in another window" in bar.render().plain
-        assert "gate closed" in bar.render().plain
+        assert "model must wait" in bar.render().plain

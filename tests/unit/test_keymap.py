@@ -1,13 +1,15 @@
 """The user's keymap: what is taken, what is refused, and how keys are named."""
 
 import contextlib
+import string
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.binding import Binding
 
 from app.actions import ACTIONS
-from app.keymap import DECISIONS, KeymapError, checked, key_name, keys_of, without_default
+from app.keymap import DECISIONS, KeymapError, checked, key_name, keys_of, spelled, without_default
 
 BY_ID = {action.id: action for action in ACTIONS}
 
@@ -15,6 +17,19 @@ BY_ID = {action.id: action for action in ACTIONS}
 def test_the_standard_keys_are_taken_as_they_are() -> None:
     assert checked({}) == {}
     assert checked({action.id: action.keys for action in ACTIONS if action.keys})
+
+
+@pytest.mark.parametrize("sign", string.punctuation)
+def test_a_sign_is_named_as_the_keyboard_has_it_and_taken_so_in_the_configuration(sign: str) -> None:
+    [key] = ["comma"] if sign == "," else [each.key for each in Binding.make_bindings([(sign, "press", "")])]
+    assert (key_name(key), spelled(key)) == (sign, sign)
+    assert keys_of(BY_ID["review.approve"], {"review.approve": sign}) == (key,)
+
+
+def test_a_sign_reaches_textual_by_its_name() -> None:
+    assert checked({"review.approve": "ctrl+y, |"}) == {"review.approve": "ctrl+y,vertical_line"}
+    with pytest.raises(KeymapError, match=r"are both on '\)'"):
+        checked({"review.approve": ")"})
 
 
 def test_a_free_key_is_taken() -> None:

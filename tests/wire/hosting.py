@@ -35,13 +35,13 @@ class Hosted:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def other(self, *words: str, stdin: str = "") -> str:
-        """Run the command in another process."""
+    async def other(self, *words: str, stdin: str = "", code: int = 0) -> str:
+        """What the command prints in another process, which ends with this exit code."""
         environment = {**os.environ, "SIGNOFF_HOME": str(self._home)}
         done = await asyncio.to_thread(
             self.processes.run, words, folder=self.root, environment=environment, stdin=stdin
         )
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == code, done.stderr
         return done.stdout
 
     def turns(self) -> int:

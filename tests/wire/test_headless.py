@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
-from tests.wire.bench import FILE, edit
+from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import STALL, Call, Reply, Turn, chunk, error, stream
 from tests.wire.server import Request, WireServer
 
@@ -70,11 +70,12 @@ def test_an_answer_that_was_cut_off_is_put_together_and_what_is_missing_is_said(
     server.script([Turn("It begins", finish="length"), Turn(" and it ends.")])
     assert main(["run", "Hi", *words]) == 0
     said = capsys.readouterr()
-    assert said.out == "It begins and it ends.\n" and "signoff:" not in said.err
+    assert said.out == "It begins and it ends.\nNothing staged.\n" and "signoff:" not in said.err
     server.script([Turn("It begins", finish="length"), Turn(" and goes on", finish="length")])
     assert main(["run", "Hi", *words]) == 0
     said = capsys.readouterr()
-    assert said.out == "It begins and goes on\n" and "signoff: The response was cut off twice." in said.err
+    assert said.out == "It begins and goes on\nNothing staged.\n"
+    assert "signoff: The response was cut off twice." in said.err
     server.script([Turn("Reading.", calls=(Call("list_files", {}),)), Turn("Three files.")])
     assert main(["run", "Hi", "--json", *words]) == 0
     document, _ = told(capsys)
@@ -127,6 +128,35 @@ def test_a_hand_back_that_failed_is_said(server: WireServer, capsys: pytest.Capt
     assert (document["stopped"], document["proposals"]) == ("staged", ["P1"])
     assert "Not today" in document["error"]
     assert document["spent"] == {"input": 100, "cached": 0, "output": 10, "cost": None}
+
+
+@pytest.mark.parametrize(
+    ("call", "summary"),
+    [
+        (("run_command", {"command": "ls"}), "· run_command ls: not allowed: `--commands allow` lets it run\n"),
+        (("read_file", {"path": ".env"}), "· read_file .env: not allowed: the app asks you: `signoff --session "),
+    ],
+    ids=["command", "secret"],
+)
+def test_what_nobody_could_be_asked_for_is_not_told_as_a_denial(
+    call: tuple[str, dict[str, Any]],
+    summary: str,
+    server: WireServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / ".env").write_text("TOKEN=1\n")
+    server.turn(calls=[call])
+    server.say("As you like.")
+    assert main(["run", "Look", "--base-url", server.base_url, "--model", "m"]) == 0
+    said = capsys.readouterr()
+    assert summary in said.err
+    assert said.out == "As you like.\nNothing staged.\n"
+    [result] = of_role(server.last, "tool")
+    assert "nobody could be asked to allow it, so this is no decision of the user's" in result
+    assert summary.partition("not allowed: ")[2].strip() in result
+    for text in (said.err, result):
+        assert "denied" not in text and "did not allow" not in text and "did not let" not in text
 
 
 def test_without_the_screen_it_is_said_what_is_waited_for(

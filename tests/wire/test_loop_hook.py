@@ -26,7 +26,7 @@ async def test_an_open_app_shows_what_a_hook_has_taken_and_its_denial_is_the_age
     agent = Agent("claude", hosted.root)
     text = FILE
     (payload,) = agent.responds(agent.writes("greet.py", f"{text}# more\n"))
-    answer = await hosted.other("hook", "claude", stdin=json.dumps(payload))
+    answer = await hosted.other("hook", "claude", stdin=json.dumps(payload), code=2)
     assert reason(agent, answer).startswith("P1 is staged")
     await hosted.until(lambda: any(isinstance(one, ProposalsChanged) and "P1" in one.ids for one in hosted.updates))
     proposal = hosted.open_session.runtime.service.get("P1")

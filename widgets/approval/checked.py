@@ -20,8 +20,8 @@ _SIGNS = {
 }
 
 
-def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) -> list[Content]:
-    """`ruff ✓ 0.2 s   tests ✗ 3 failed, 0 before`, and the keys that go with it; nothing without checks.
+def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int, *, keys: bool = True) -> list[Content]:
+    """`ruff ✓ 0.2 s   tests ✗ 3 failed, 0 before`, and the `keys` that go with it; nothing without checks.
 
     Where there is no room for all of it on a line, what is well says less, and then the keys get a line of their own.
     """
@@ -34,21 +34,21 @@ def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) -> li
         return []
     # What is wrong is never what there is no room for.
     results = sorted(checked.results, key=lambda one: (not one.red, one.outcome is None))
-    keys = []
-    if checked.going_on:
-        keys.append(chip(key, "run_checks", "end", "$foreground 40%"))
-    if checked.red:
-        keys.append(chip(key, "send_findings", "send", "$primary"))
-    if any(one.outcome is not None for one in results):
-        keys.append(chip(key, "show_checks", "log", "$foreground 40%"))
+    chips = []
+    if keys and checked.going_on:
+        chips.append(chip(key, "run_checks", "end", "$foreground 40%"))
+    if keys and checked.red:
+        chips.append(chip(key, "send_findings", "send", "$primary"))
+    if keys and any(one.outcome is not None for one in results):
+        chips.append(chip(key, "show_checks", "log", "$foreground 40%"))
     full, brief = ([_result(one, key, brief=brief) for one in results] for brief in (False, True))
     gap = Content(_GAP)
     for parts in (full, brief):
-        line = gap.join([*parts, *keys])
+        line = gap.join([*parts, *chips])
         if not width or line.cell_length <= width:
             return [line]
     line = gap.join(full)
-    return [*([line] if line.cell_length <= width else _filled(brief, width)), *([gap.join(keys)] if keys else [])]
+    return [*([line] if line.cell_length <= width else _filled(brief, width)), *([gap.join(chips)] if chips else [])]
 
 
 def _filled(parts: Sequence[Content], width: int) -> list[Content]:

@@ -34,7 +34,7 @@ class CountingKeys(ReviewPanes):
             guard: The grace period that it is subject to, if it is not that of decisions.
             writes: It only opens a field, so that it counts, too, where the text for it came in the same read.
         """
-        if not self.in_focus:
+        if not self.in_focus or self.is_too_small:
             return False
         joined = not writes and came_joined(self.app)
         why_not = self.readiness.why_not(guard or self.readiness.guard, arrival(self.app), joined=joined)

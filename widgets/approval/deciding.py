@@ -42,6 +42,8 @@ class Deciding:
         self._say = say
         self._changed = changed
         self.question: Ask | None = None
+        self._again: Callable[[], Verdict] | None = None
+        """What the key of the question means by now."""
         self._on_its_way: dict[str, Proposal] = {}
         """What was decided and has not been answered by the application yet."""
 
@@ -54,6 +56,21 @@ class Deciding:
             self.question = None
             self._say(_lapsed(changed[0], get(changed[0])))
 
+    def asks_anew(self) -> bool:
+        """Bring the question about what was never on screen up to date; whether it is another one, or gone."""
+        question = self.question
+        if question is None or self._again is None:
+            return False
+        verdict = self._again()
+        if verdict == question:
+            return False
+        if isinstance(verdict, Ask):
+            self.question = verdict
+        else:
+            self.question = None
+            self._say("All of it has been on the screen now. Press the key again to approve.")
+        return True
+
     def failed(self) -> None:
         """A decision came to nothing, and can be made again."""
         self._on_its_way.clear()
@@ -65,8 +82,9 @@ class Deciding:
         self._say(f"{proposal.id}: your decision is being carried out.")
         return True
 
-    def act(self, verdict: Verdict) -> None:
-        """Do what a key means."""
+    def act(self, verdict: Verdict, again: Callable[[], Verdict] | None = None) -> None:
+        """Do what a key means; `again` tells what it means as soon as more was on the screen."""
+        self._again = again
         match verdict:
             case Refuse(reason):
                 self._say(reason)
@@ -114,6 +132,14 @@ class Deciding:
         self._on_its_way[proposal.id] = proposal
         self._state.last_decided = proposal.id
         self._post(messages.Deny(proposal.id, None, words, _shown(proposal)))
+        self._changed()
+
+    def deny_stale(self, proposal: Proposal) -> None:
+        """Deny a stale proposal without a word; the model goes on with the reason that it is stale for."""
+        self._say("")
+        self._on_its_way[proposal.id] = proposal
+        self._state.last_decided = proposal.id
+        self._post(replace(self._denial(proposal), go_on=True))
         self._changed()
 
     def _approval(self, proposal: Proposal, *, go_on: bool = False) -> messages.Approve:

@@ -8,6 +8,7 @@ from app.proposals.models import Proposal
 from app.text.plural import plural
 from app.tools.contract import Confirmation
 from widgets.approval.notes import Remark
+from widgets.approval.verdicts import can_be_asked_anew
 from widgets.approval.wording import safe
 from widgets.diff.writing import WritingField
 
@@ -32,6 +33,8 @@ class FeedbackField(WritingField):
             context.append(Content(f"and {plural(len(remarks) - _LISTED, 'more comment')}"))
         if context:
             context.append(Content("These comments are sent along; a text of your own is optional."))
+        if can_be_asked_anew(proposal):
+            context.append(safe(f"Why it is stale is sent: {proposal.reason}. A text of your own is optional."))
         self.open(proposal.id, title, draft, context)
 
     def open_for_confirmation(self, key: str, confirmation: Confirmation, draft: str) -> None:

@@ -34,6 +34,8 @@ class Deny(Message):
     words: Words = NOTHING_SAID
     revision: int | None = None
     """The revision that was on screen, where a denial writes; else None."""
+    go_on: bool = False
+    """Whether the model goes on without a word of the user: it is told why the proposal was stale."""
 
 
 @dataclass

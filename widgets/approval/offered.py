@@ -1,5 +1,6 @@
 """Which keys of the review have something to act on at this moment; the others are shown as dead, or not at all."""
 
+from app.proposals.models import ProposalState
 from widgets.approval.state import ReviewState
 from widgets.approval.verbs import verbs
 from widgets.approval.verdicts import Ask, can_be_approved
@@ -60,6 +61,8 @@ def title_now(action: str, state: ReviewState, question: Ask | None, *, comparin
         possible = possible and (action in _DENIES or not state.chosen.part(proposal).empty)
         if not possible:
             return None
+    if action == "edit" and proposal.state is ProposalState.STALE:
+        return None if proposal.on_disk else "Resolve"
     return verbs(proposal).titles.get(action, "")
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from textual import events
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
@@ -10,13 +11,16 @@ from textual.widgets import Static
 from widgets.approval.checked import check_lines
 from widgets.approval.queue import ReviewQueue
 from widgets.approval.state import ReviewState
-from widgets.approval.wording import KeyOf, fitted, headline
+from widgets.approval.wording import ACTION, HeadlineRoom, KeyOf, actions_on, fitted, headline, shows_title
 from widgets.common.containers import Column
 
 _SHARE = 0.3
 """Of the height of the review, which the approvals take unless the user drags the line above them."""
 _MOST_ROWS = 10
 """Rows of the list."""
+_CHECKS_SHARE, _CHECKS_CELLS = 3, 24
+"""Results of checks that are well stand beside the title where they take at most this part of the width, and so many
+cells."""
 
 
 class _Words(Static):
@@ -35,7 +39,7 @@ class ApprovalPane(Column):
     DEFAULT_CSS = """
     ApprovalPane {
         height: auto;
-        min-height: 4;
+        min-height: 2;
         background: $surface;
 
         #headline {
@@ -75,6 +79,10 @@ class ApprovalPane(Column):
 
     _height_of_all = 0
     """Rows of the whole review."""
+    _dragged_to = 0
+    """Rows that the user has dragged it to, while there is a list."""
+    _height = 0
+    """Rows that it is kept at; 0 for as many as it needs."""
     _lines = 0
     """Rows above the list."""
     _drawn: Callable[[], None] = staticmethod(lambda: None)
@@ -84,6 +92,14 @@ class ApprovalPane(Column):
     """Whether what is said of a decision holds only until the model's turn is over."""
     is_of_key = False
     """Whether what is said is of a key that did nothing, to be pressed again."""
+    shows_title = True
+    """Whether the title of what waits is on these lines as a whole."""
+    named_keys: frozenset[str] = frozenset()
+    """The actions whose keys these lines name."""
+    _asked: Content | None = None
+    """The question that stands in the place of them."""
+    on_named_keys: Callable[[], None] = staticmethod(lambda: None)
+    """Called when others are named."""
 
     def compose(self) -> ComposeResult:
         yield _Words(id="question", markup=False)
@@ -96,39 +112,81 @@ class ApprovalPane(Column):
         """The list, which takes the focus."""
         return self.query_one(ReviewQueue)
 
-    def show(self, state: ReviewState, key: KeyOf, *, comparing: bool = False) -> None:
-        """Draw the state as it is now; `comparing` as for the headline."""
-        self.show_headline(state, key, comparing=comparing)
+    def show(self, state: ReviewState, key: KeyOf, *, comparing: bool = False, notes_shown: bool = True) -> None:
+        """Draw the state as it is now; `comparing` and `notes_shown` as for the headline."""
         self.queue.show(state)
+        self.show_headline(state, key, comparing=comparing, notes_shown=notes_shown)
 
-    def show_headline(self, state: ReviewState, key: KeyOf, *, comparing: bool = False) -> None:
+    def show_headline(
+        self, state: ReviewState, key: KeyOf, *, comparing: bool = False, notes_shown: bool = True
+    ) -> None:
         """Draw the lines about the current item alone."""
-        self._drawn = partial(self.show_headline, state, key, comparing=comparing)
-        lines = headline(state, key, comparing=comparing)
-        if self._says_outcome and state.proposal is not None and not state.proposal.state.waiting:
-            # What became of it has been said already.
-            lines = lines[1:] or lines
+        self._drawn = partial(self.show_headline, state, key, comparing=comparing, notes_shown=notes_shown)
         shown = self.query_one("#headline", _Words)
         width = shown.content_size.width
-        if state.proposal is not None and state.proposal.state.waiting and not comparing:
-            # Above the keys, which are the last line.
-            lines[-1:-1] = check_lines(state, state.proposal.id, key, width)
-        shown.say(Content("\n").join(fitted(line, width) if width else line for line in lines))
+        proposal = state.proposal
+        brief, checks = None, list[Content]()
+        if proposal is not None and proposal.state.waiting and not comparing:
+            brief = self._brief_checks(state, proposal.id, key, width)
+            checks = [] if brief is not None else check_lines(state, proposal.id, key, width)
+        listed = self.queue.display and state.current in self.queue.items
+        outcome_said = self._says_outcome and proposal is not None and not proposal.state.waiting
+        room = HeadlineRoom(width, listed, comparing, outcome_said, notes_shown, brief)
+        lines = headline(state, key, room)
+        waits = proposal is not None and proposal.state.waiting and not comparing
+        self.shows_title = not waits or proposal is None or shows_title(state, proposal, lines, room)
+        # Above the keys, which are the last line.
+        lines[-1:-1] = checks
+        lines = [fitted(line, width) if width else line for line in lines]
+        shown.say(Content("\n").join(lines))
         self._lines = len(lines)
         self.fit(self._height_of_all)
+        self._name_keys(actions_on([self._asked] if self._asked is not None else lines))
+
+    def _brief_checks(self, state: ReviewState, proposal: str, key: KeyOf, width: int) -> Content | None:
+        """The results of the checks if they are well, and so short that they can stand beside the title."""
+        checked = state.checks.get(proposal)
+        if checked is None or checked.why_not or checked.red or checked.going_on:
+            return None
+        if any(result.stale for result in checked.results):
+            return None
+        most = min(width // _CHECKS_SHARE, _CHECKS_CELLS)
+        lines = check_lines(state, proposal, key, most, keys=False)
+        return lines[0] if len(lines) == 1 and lines[0].cell_length <= most else None
+
+    def _name_keys(self, named: frozenset[str]) -> None:
+        if named != self.named_keys:
+            self.named_keys = named
+            self.on_named_keys()
 
     def fit(self, height: int) -> None:
         """Leave most of the review, which has so many rows in all, to the diff; what says yes and no is never cut."""
         self._height_of_all = height
-        if self.has_class("dragged"):
+        wanted = self._dragged_to if self.queue.items else 0
+        if wanted != self._height:
+            # To set it has all laid out anew.
+            self._height = wanted
+            self.styles.height = wanted or None
+            self.set_class(bool(wanted), "dragged")
+        if wanted:
             self.queue.styles.clear_rule("max_height")
             return
         rows = int(height * _SHARE) - self._lines
         self.queue.styles.max_height = max(1, min(_MOST_ROWS, rows))
 
+    def drag(self, height: int) -> None:
+        """Take so many rows from now on, whenever there is a list."""
+        self._dragged_to = height
+        self.fit(self._height_of_all)
+
     @property
     def _says_outcome(self) -> bool:
         return self.query_one("#outcome").has_class("shown")
+
+    def on_click(self, event: events.Click) -> None:
+        """Bring the keys here, unless it is a chip that is clicked."""
+        if ACTION not in event.style.meta:
+            self.screen.set_focus(self.queue)
 
     def on_resize(self) -> None:
         """Drop keys for which there is no room, or offer them again."""
@@ -147,6 +205,7 @@ class ApprovalPane(Column):
 
     def ask(self, question: Content | None) -> None:
         """Show a question in the place of everything else, or take it away."""
+        self._asked = question
         bar = self.query_one("#question", _Words)
         bar.say(question)
         self.set_class(question is not None, "-asking")

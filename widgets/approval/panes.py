@@ -1,6 +1,6 @@
 """The two review panes together: they take what the application tells, show it, and have the parts that decide.
 
-Keys and clicks are `Review`'s.
+Kept whole: each part that it tells of a change is told in one place. Keys and clicks are `Review`'s.
 """
 
 import asyncio
@@ -10,6 +10,8 @@ from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
+from textual.geometry import Size
+from textual.widgets import Static
 
 from app.actions import Action, in_scope
 from app.checks.results import Checked
@@ -28,6 +30,7 @@ from widgets.approval.pane import ApprovalPane
 from widgets.approval.preview import Preview, written_by
 from widgets.approval.queue import ReviewQueue
 from widgets.approval.readiness import GRACE_SECONDS, Readiness
+from widgets.approval.remarks import AUTHORS_WORDS
 from widgets.approval.state import ReviewState
 from widgets.approval.threads import Threads
 from widgets.approval.wording import question_line, safe
@@ -41,6 +44,8 @@ from widgets.diff.writing import WritingField
 
 _GO_HERE = next(action for action in in_scope("app") if action.id == "app.focus_approvals")
 _TAKE_BACK = frozenset({"undo", "redo"})
+_LEAST = Size(40, 12)
+"""Of the terminal, below which nothing can be reviewed."""
 _A_LITTLE = 0.05
 """Seconds by which the look of the keys may lag behind their working again."""
 
@@ -52,11 +57,20 @@ class ReviewPanes(Column):
     ReviewPanes {
         width: 1fr;
         height: 1fr;
+        layers: default notice;
+        #too-small {
+            display: none;
+            layer: notice;
+            width: 100%;
+            height: 100%;
+            content-align: center middle;
+            text-align: center;
+            background: $background;
+            color: $text-warning;
+        }
         &.-aside #headline { display: none; }
         &.-aside ApprovalPane { min-height: 2; }
         &.-full ApprovalPane { min-height: 0; }
-        &.-full ReviewQueue { display: none; }
-        &.-full Splitter { display: none; }
     }
     """
 
@@ -81,6 +95,8 @@ class ReviewPanes(Column):
         self.readiness = Readiness(clock)
         self.writing = Writing(self.state, self.feedback, self.diff_pane, self.post_message)
         self.deciding = Deciding(self.state, self.writing.take, self.post_message, self.say, self.draw)
+        self.drawn: Callable[[], None] = lambda: None
+        """Called whenever what waits is drawn anew."""
         self._had_focus = False
         self._possible: frozenset[tuple[str, str | None]] = frozenset()
         """The actions that had something to act on when it was drawn last, and what they meant."""
@@ -93,6 +109,9 @@ class ReviewPanes(Column):
         yield Splitter()
         yield self.feedback
         yield self.pane
+        yield Static(
+            f"too small to review\n{_LEAST.width}x{_LEAST.height} is the least", id="too-small", markup=False
+        )
 
     def on_mount(self) -> None:
         """Show what there is."""
@@ -101,11 +120,19 @@ class ReviewPanes(Column):
         for field in (*self.query(WritingField), self.asking):
             field.set_keys(self._keys)
         self.view.sheet.space_key = self.key_of("toggle_white_space")
+        self.pane.on_named_keys = self.refresh_bindings
         self.preview.show_current()
 
     def on_resize(self) -> None:
-        """Share the height between the panes."""
+        """Share the height between the panes; where there is hardly any, say that."""
+        self.query_one("#too-small").display = self.is_too_small
         self.pane.fit(self.size.height)
+        self.call_after_refresh(self.drawn)
+
+    @property
+    def is_too_small(self) -> bool:
+        """Whether the terminal has no room for what would be decided."""
+        return self.app.size.width < _LEAST.width or self.app.size.height < _LEAST.height
 
     # What the application tells
 
@@ -166,6 +193,16 @@ class ReviewPanes(Column):
         # What the user is writing about stays in view until it is written.
         if self.is_writing or not self.show_permission():
             self.draw()
+
+    @property
+    def keymap(self) -> Mapping[str, str]:
+        """The user's own keys, by action id."""
+        return self._keys
+
+    def shows_all_of(self, key: str) -> bool:
+        """Whether there is room for all that a tool asks, and that is shown."""
+        view = self.view
+        return self.state.current == key and 0 < view.rows.height <= view.size.height
 
     def show_permission(self) -> bool:
         """Show what a tool waits for, which has the keys then; whether that was not shown."""
@@ -293,12 +330,20 @@ class ReviewPanes(Column):
         if possible != self._possible:
             self._possible = possible
             self.refresh_bindings()
+        self.drawn()
 
     def draw_approvals(self) -> None:
         """Draw the lower pane anew."""
         question = self.deciding.question
-        self.pane.show(self.state, self._key_in_headline, comparing=self.preview.comparing)
         self.pane.ask(None if question is None else question_line(question, self.key_of))
+        # A class would have all that is inside styled again.
+        self.pane.queue.display = not self.has_class("-full")
+        notes_shown = self.view.rows.height <= self.view.size.height
+        self.pane.show(self.state, self._key_in_headline, comparing=self.preview.comparing, notes_shown=notes_shown)
+        self.query_one(Splitter).display = self.pane.queue.display and bool(self.pane.queue.items)
+        if self.preview.title_is_cut == self.pane.shows_title:
+            self.preview.title_is_cut = not self.pane.shows_title
+            self.preview.show_notes()
 
     def hold_keys(self, why: str) -> None:
         """Begin the grace period anew."""
@@ -345,6 +390,11 @@ class ReviewPanes(Column):
             return self.view.title_of("external_diff")
         return title_now(action, self.state, self.deciding.question, comparing=self.preview.comparing)
 
+    @property
+    def named_keys(self) -> frozenset[str]:
+        """The actions whose keys are named above the list now."""
+        return frozenset() if self.has_class("-aside") or self.feedback.is_open else self.pane.named_keys
+
     def key_of(self, action: str) -> str:
         """The key of an action of the review or the diff as hints show it."""
         return self._first_key(next(item for item in in_scope("review", "diff") if item.handler == action))
@@ -361,8 +411,12 @@ class ReviewPanes(Column):
         return key_name(keys_of(action, self._keys)[0])
 
     @on(CameOnScreen)
+    @on(ReviewQueue.Turned)
     def _count_unseen(self) -> None:
-        self.pane.show_headline(self.state, self._key_in_headline, comparing=self.preview.comparing)
+        if self.deciding.asks_anew():
+            self.draw()
+        else:
+            self.draw_approvals()
 
     @on(OrderWanted)
     def _turn_order(self) -> None:
@@ -375,6 +429,9 @@ class ReviewPanes(Column):
 
     @on(NoteClicked)
     def _tick(self, event: NoteClicked) -> None:
+        if event.key == AUTHORS_WORDS:
+            self.preview.turn_words()
+            return
         self.state.unsaid.answered ^= {event.key}
         self.writing.keep(event.key.partition("/")[0])
         self.preview.show_notes()
@@ -386,6 +443,4 @@ class ReviewPanes(Column):
     @on(Splitter.Dragged)
     def _drag(self, event: Splitter.Dragged) -> None:
         event.stop()
-        self.pane.add_class("dragged")
-        self.pane.fit(self.size.height)
-        self.pane.styles.height = max(4, min(self.region.bottom - event.screen_y - 1, self.size.height - 6))
+        self.pane.drag(max(4, min(self.region.bottom - event.screen_y - 1, self.size.height - 6)))

@@ -1,6 +1,7 @@
 """What of the shown item is in the diff pane, so that a key never decides on anything else."""
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from textual.content import Content
 from textual.message import Message
@@ -8,6 +9,7 @@ from textual.message import Message
 from app.proposals.attention.order import in_order
 from app.proposals.models import FileChange, FileDiff, Proposal
 from widgets.approval.checked import placed_findings
+from widgets.approval.chosen import pending_of
 from widgets.approval.messages import AnswersWanted, DiffsWanted, VersionsWanted
 from widgets.approval.remarks import placed, top_notes
 from widgets.approval.state import ReviewState
@@ -33,6 +35,13 @@ def written_by(changes: Sequence[FileChange]) -> Written:
     )
 
 
+def _decided_more(before: Proposal, now: Proposal) -> bool:
+    """Whether hunks that waited are decided now, while others wait."""
+    waited = {hunk.id for hunk in pending_of(before.hunks)}
+    waits = {hunk.id for hunk in pending_of(now.hunks)}
+    return bool(waits) and any(hunk.id in waited - waits for hunk in now.hunks)
+
+
 class Preview:
     """Has the diff pane show the current item of a review: its diff, two versions of it, or what a tool asks."""
 
@@ -44,6 +53,9 @@ class Preview:
         self._post = post
         self.comparing = False
         """Whether two versions are compared instead of showing what would be written."""
+        self.title_is_cut = False
+        """Whether the approvals have no room for all of its author's words."""
+        self._unfolds_words = False
         self.by_path = False
         """Whether the user wants the files by path, rather than what deserves eyes first."""
         self.diffs: tuple[FileDiff, ...] = ()
@@ -54,6 +66,7 @@ class Preview:
     def show_current(self) -> None:
         """Show the current item from the start."""
         self._diffs_of, self.diffs, self.comparing = None, (), False
+        self._unfolds_words = False
         proposal, confirmation = self._state.proposal, self._state.confirmation
         if confirmation is not None:
             self._view.show_text(*confirmation_notes(confirmation))
@@ -82,10 +95,12 @@ class Preview:
         state = self._state
         order = () if self.by_path else proposal.order
         self.diffs = tuple(in_order(diffs, [diff.change.path for diff in diffs], order))
-        self._diffs_of = proposal
+        before, self._diffs_of = self._diffs_of, proposal
         state.looked_at.note_bases(proposal)
         seen = state.looked_at.seen_of(proposal)
-        self._view.show(proposal, self.diffs, extra=top_notes(state, proposal), seen=seen)
+        self._view.show(proposal, self.diffs, extra=top_notes(state, proposal, self._words), seen=seen)
+        if before is not None and before.id == proposal.id and _decided_more(before, proposal):
+            self._view.go_to_waiting()
         self.want_answers()
         self.show_choice()
 
@@ -146,10 +161,21 @@ class Preview:
         if proposal is not None and (comments := self._state.unsaid.sent.get(proposal.supersedes)):
             self._post(AnswersWanted(proposal.id, comments))
 
+    @property
+    def _words(self) -> Literal["", "folded", "unfolded"]:
+        if not self.title_is_cut:
+            return ""
+        return "unfolded" if self._unfolds_words else "folded"
+
+    def turn_words(self) -> None:
+        """Show all of what the author says, or its beginning."""
+        self._unfolds_words = not self._unfolds_words
+        self.show_notes()
+
     def show_notes(self) -> None:
         """Bring the notes above the diff up to date."""
         if (proposal := self._state.proposal) is not None and self._view.proposal is not None and not self.comparing:
-            self._view.set_extra(top_notes(self._state, proposal))
+            self._view.set_extra(top_notes(self._state, proposal, self._words))
 
     @property
     def title(self) -> Content:
@@ -159,8 +185,7 @@ class Preview:
             return Content("")
         if self.comparing:
             return Content.styled(f"{proposal.supersedes} → {proposal.id}", "bold $text-warning")
-        version = f" v{proposal.version}" if proposal.version > 1 else ""
-        return Content.styled(f"{proposal.id}{version}", "bold $text-accent")
+        return Content("")
 
     @property
     def origin(self) -> Content:

@@ -61,6 +61,9 @@ class ReviewQueue(ScrollView, can_focus=True):
 
         key: str
 
+    class Turned(Message):
+        """What was decided is listed now, or not any more."""
+
     def __init__(self) -> None:
         super().__init__(id="queue")
         self._keys: tuple[str, ...] = ()
@@ -90,6 +93,9 @@ class ReviewQueue(ScrollView, can_focus=True):
         return None if self._cursor is None else self._keys[self._cursor]
 
     def _listed(self, state: ReviewState) -> tuple[str, ...]:
+        if len(state.waiting_keys) == 1 and not self._lists_decided:
+            # All that there is to say of it stands above.
+            return ()
         line = (_DECIDED,) if state.recent else ()
         decided = (one.id for one in state.recent) if self._lists_decided else ()
         return (*state.waiting_keys, *line, *decided)
@@ -111,8 +117,8 @@ class ReviewQueue(ScrollView, can_focus=True):
     def _row(self, key: str) -> Content:
         if key == _DECIDED:
             return Content.styled(f"{'▾' if self._lists_decided else '▸'} {len(self._state.recent)} decided", QUIET)
-        if (confirmation := self._state.permissions.asked.get(key)) is not None:
-            return confirmation_row(confirmation)
+        if key in self._state.permissions.asked:
+            return confirmation_row(self._state, key)
         proposal = self._state.get(key)
         return proposal_row(self._state, proposal) if proposal is not None else Content("")
 
@@ -160,9 +166,10 @@ class ReviewQueue(ScrollView, can_focus=True):
         if self._keys == (_DECIDED,):
             # There is nothing else that the key could mean.
             self._cursor = 0
-        if self._lit == _DECIDED:
+        if self._lit == _DECIDED or (not self._keys and self._state.recent):
             self._lists_decided = not self._lists_decided
             self.show(self._state)
+            self.post_message(self.Turned())
         elif self._cursor is not None:
             self.post_message(self.Picked(self._keys[self._cursor]))
 

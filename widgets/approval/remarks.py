@@ -21,8 +21,8 @@ _ANSWERS = {
 }
 """What the version that answers does at the line of a comment."""
 
-_CUT = 40
-"""Characters of a summary from which on the pane below may not have room for all of it."""
+AUTHORS_WORDS = "words"
+"""The key of the note with what the author of a proposal says of it, which unfolds."""
 
 _QUOTED_LINES = 3
 """Lines quoted above and below the one that a remark is on."""
@@ -45,17 +45,19 @@ def quoting(remark: Remark, diffs: Iterable[FileDiff]) -> Remark:
     return remark if diff is None else replace(remark, quote=quote(diff, remark))
 
 
-def top_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
+def top_notes(state: ReviewState, proposal: Proposal, words: Literal["", "folded", "unfolded"]) -> list[NoteRow]:
     """What stands above the first file: what it comes to, what its author says, what moved since it was last shown,
     and comments on the version before.
 
-    The pane below says how much would change, and the author's words as far as there is room.
+    Args:
+        state: What is known of it.
+        proposal: What is shown.
+        words: How its author's words are shown; not at all where the pane below has room for them.
     """
-    tells = bool(clauses(proposal))
-    words = said(proposal) if tells or len(proposal.summary) > _CUT else ""
-    lines = filter(None, (computed(proposal) if tells else "", words))
+    line = said(proposal) if words else ""
     notes = [
-        *(NoteRow(-1, line, "plain") for line in lines),
+        *([NoteRow(-1, computed(proposal), "plain")] if clauses(proposal) else []),
+        *([NoteRow(-1, line, words, AUTHORS_WORDS)] if words and line else []),
         *(
             NoteRow(
                 -1, f"{path}: re-based since you last saw it here. Look again at what would be written.", "warning"

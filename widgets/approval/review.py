@@ -1,6 +1,10 @@
-"""The review: the diff above, the approvals below, and the keys that decide. It posts messages, nothing else."""
+"""The review: the diff above, the approvals below, and the keys that decide. It posts messages, nothing else.
+
+Kept whole: Textual looks for all of its actions in this class.
+"""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, Literal
 
 from textual import events, on
@@ -13,7 +17,7 @@ from app.tools.contract import ConfirmationAnswer, Span
 from widgets.approval import messages
 from widgets.approval.asking_keys import AskingKeys
 from widgets.approval.offered import CHECKS, DECIDES, SHAPES
-from widgets.approval.verdicts import approve, approve_all, deny, deny_all, deny_in_words
+from widgets.approval.verdicts import approve, approve_all, can_be_asked_anew, deny, deny_all, deny_in_words
 from widgets.approval.wording import ACTION
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.messages import ComparisonWanted, HunkClicked
@@ -22,6 +26,8 @@ from widgets.diff.picking import Picked
 from widgets.diff.writing import WritingField
 
 _OF_DIFF = frozenset(action.handler for action in in_scope("diff"))
+_FIELD_CLOSED = "The field was closed just now. Press the key again."
+"""Whoever writes on although it is gone decides nothing."""
 _UNTIL_SEEN = 1.0
 """Seconds that it has to be drawn in, before a command goes on without."""
 
@@ -79,7 +85,8 @@ class Review(AskingKeys):
         proposal = self.state.proposal
         if proposal is not None and not self.deciding.is_busy(proposal):
             shown, comparing = self.preview.is_of(proposal), self.preview.comparing
-            self.deciding.act(approve(self.state, proposal, shown=shown, versions=comparing, action=action))
+            verdict = partial(approve, self.state, proposal, shown=shown, versions=comparing, action=action)
+            self.deciding.act(verdict(), verdict)
 
     def action_deny(self) -> None:
         """Deny the proposal or what is asked, or say no to the question."""
@@ -93,7 +100,8 @@ class Review(AskingKeys):
             return
         proposal = self.state.proposal
         if proposal is not None and not self.deciding.is_busy(proposal):
-            self.deciding.act(deny(self.state, proposal))
+            verdict = partial(deny, self.state, proposal)
+            self.deciding.act(verdict(), verdict)
 
     def action_approve_all(self) -> None:
         """Approve everything, after a question; from the question, what it left out, too."""
@@ -162,6 +170,17 @@ class Review(AskingKeys):
             self.say("")
             self.post_message(messages.Redo(proposal.id))
 
+    def answer_by_name(self, key: str, action: str) -> None:
+        """Answer what a tool asks, by the name of an action, where that was asked beside the chat."""
+        if key not in self.state.permissions.asked:
+            return
+        if action == "deny":
+            self._refuse(key)
+            return
+        span = Span.SESSION if action == "allow_session" else Span.ONCE
+        form = None if span is Span.ONCE else self.state.permissions.form(key)
+        self._answer(key, ConfirmationAnswer(allowed=True, span=span, form=form))
+
     def _refuse(self, key: str) -> None:
         """Do not allow what is asked, and say what the user has written about it."""
         words = self.writing.take(key)
@@ -186,7 +205,8 @@ class Review(AskingKeys):
                 "for a moment. Press the key again."
             )
             if event.character == self.key_of("undo") and self.state.recent:
-                self.say("To undo what was decided earlier or elsewhere, show it first: it stands under “decided”.")
+                leads_there = self.key_of("next_proposal")
+                self.say(f"To undo what was decided earlier or elsewhere, show it first: {leads_there} leads there.")
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Remember the chip on which a click begins."""
@@ -307,6 +327,7 @@ class Review(AskingKeys):
     def action_full_screen(self) -> None:
         """Give the review the whole screen, or give it back."""
         self.toggle_class("-full")
+        self.draw_approvals()
         self.post_message(messages.FullScreen(self.has_class("-full")))
 
     def action_more_room(self) -> None:
@@ -351,19 +372,24 @@ class Review(AskingKeys):
         if proposal is None or not proposal.state.waiting:
             self.writing.end(key)
         elif not self.state.unsaid.words(proposal):
-            self.say("Nothing was written, so nothing was sent.")
+            if not can_be_asked_anew(proposal):
+                self.say("Nothing was written, so nothing was sent.")
+            elif not self.deciding.is_busy(proposal):
+                self.deciding.deny_stale(proposal)
         elif not self.deciding.is_busy(proposal):
             self.deciding.act(deny_in_words(self.state, proposal))
 
     def _end_writing(self) -> None:
         self.pane.remove_class("-writing")
         self.screen.set_focus(self.view)
+        self.hold_keys(_FIELD_CLOSED)
         self.show_permission()
 
     @on(DiffPane.Commented)
     def _take_comment(self, event: DiffPane.Commented) -> None:
         self.writing.comment(event, self.preview.diffs)
         if event.saved:
+            self.hold_keys(_FIELD_CLOSED)
             self.preview.show_choice()
         else:
             self.preview.have_drafts(event.proposal)

@@ -17,8 +17,6 @@ class Verbs:
     """To deny and say why."""
     go_on: str
     """To approve and let the model go on."""
-    would: str
-    """Before the number of files: what a yes is about."""
     reopen: str
     """To take back a denial."""
     again: str
@@ -44,7 +42,6 @@ TO_WRITE = Verbs(
     deny="deny",
     request="request changes",
     go_on="approve and go on",
-    would="Would change",
     reopen="reopen",
     again="apply again",
     states=_STATES,
@@ -55,7 +52,6 @@ ON_DISK = Verbs(
     deny="take back off the disk",
     request="take back and say why",
     go_on="keep and go on",
-    would="On disk already:",
     reopen="put back",
     again="take back again",
     states={**_STATES, **ON_DISK_WORDS},

@@ -250,3 +250,8 @@ def change_caveats(change: FileChange) -> list[str]:
 def can_be_approved(proposal: Proposal) -> bool:
     """Whether the state allows it."""
     return proposal.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
+
+
+def can_be_asked_anew(proposal: Proposal) -> bool:
+    """Whether it is stale, so that the model can be told why without a word of the user."""
+    return proposal.state is ProposalState.STALE and not proposal.on_disk

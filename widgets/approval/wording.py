@@ -1,7 +1,11 @@
-"""The words of the approval pane: rows of the queue and the lines that say what waits and which key does what."""
+"""The words of the approval pane: rows of the queue and the lines that say what waits and which key does what.
+
+Kept whole: what one line says, another one leaves out.
+"""
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from textual.content import Content
 from textual.style import Style
@@ -9,6 +13,7 @@ from textual.style import Style
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.remarks import rung_words
 from app.text.plural import plural
+from app.tools.command.forms import CommandForm
 from app.tools.contract import Confirmation
 from app.tools.tool_form import ToolForm
 from widgets.approval.permissions import widths
@@ -38,6 +43,8 @@ QUIET = "$foreground 60%"
 _ANEW = "ask for a new version"
 _GAP = "   "
 """Between two keys, and nowhere else."""
+_LEAST_TITLE = 16
+"""Cells of a title below which the facts behind it go to a line of their own."""
 
 ACTION = "review_action"
 """Under this name the style of a chip carries the action of the review that a click on it stands for."""
@@ -54,6 +61,17 @@ def state_glyph(proposal: Proposal) -> tuple[str, str]:
 def safe(text: str, style: str = "") -> Content:
     """Untrusted text as one line of content."""
     return Content.styled(display(" ".join(text.split())).text, style)
+
+
+def title_of(proposal: Proposal, style: str = "") -> Content:
+    """The summary on one line; the white space of a command is kept, its line ends are shown as signs."""
+    return Content.styled(display(proposal.summary.strip() or "Edit").text, style)
+
+
+def actions_on(lines: Sequence[Content]) -> frozenset[str]:
+    """The actions whose chips are on these lines."""
+    styles = (span.style for line in lines for span in line.spans)
+    return frozenset(style.meta[ACTION] for style in styles if isinstance(style, Style) and ACTION in style.meta)
 
 
 def chip(key: KeyOf, action: str, words: str, style: str = "$primary") -> Content:
@@ -79,16 +97,17 @@ def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
         (numbers := counts(*shown)),
         " " * max(2, _COUNT_CELLS - numbers.cell_length),
     )
-    facts = [*details(state, proposal), safe(proposal.summary or "Edit", quiet), file_names(proposal).stylize(QUIET)]
+    facts = [*details(state, proposal), title_of(proposal, quiet), file_names(proposal).stylize(QUIET)]
     return head + Content("  ").join(facts)
 
 
-def details(state: ReviewState, proposal: Proposal) -> list[Content]:
-    """State, version, and everything special."""
+def details(state: ReviewState, proposal: Proposal, *, reason: bool = True) -> list[Content]:
+    """State, version, and everything special; the `reason` of its state where it isn't given elsewhere."""
     facts: list[Content] = []
     if proposal.origin.label in state.origins.told_apart:
         facts.append(safe(proposal.origin.label, "$text-accent"))
-    if proposal.state is not ProposalState.PENDING:
+    said_below = proposal.state is ProposalState.STALE and not reason
+    if proposal.state is not ProposalState.PENDING and not said_below:
         facts.append(Content.styled(state_words(proposal), state_glyph(proposal)[1]))
     if proposal.supersedes:
         facts.append(Content(f"v{proposal.version} of {proposal.supersedes}"))
@@ -109,7 +128,7 @@ def details(state: ReviewState, proposal: Proposal) -> list[Content]:
         facts.append(Content.styled("repeats a denied edit", "$text-warning"))
     if remarks := state.unsaid.remarks.get(proposal.id):
         facts.append(Content.styled(plural(len(remarks), "comment"), "$text-accent"))
-    if proposal.reason:
+    if reason and proposal.reason:
         facts.append(safe(proposal.reason))
     return [fact.stylize_before(QUIET) for fact in facts]
 
@@ -121,17 +140,18 @@ def file_names(proposal: Proposal, most: int = 3) -> Content:
     return Content.assemble(safe(", ".join(names)), f" and {more} more" if more else "")
 
 
-def confirmation_row(confirmation: Confirmation) -> Content:
-    """One line of the queue for something that asks first."""
+def confirmation_row(state: ReviewState, key: str) -> Content:
+    """One line of the queue for something that asks first; what is shown whole above the list is not on it."""
+    confirmation = state.permissions.asked[key]
     glyph = "$" if confirmation.kind == "command" else "?"
-    return Content.assemble(
-        (f"{glyph} ", "bold $text-warning"), safe(confirmation.title, "bold"), "  ", safe(_asked(confirmation), QUIET)
-    )
+    row = Content.assemble((f"{glyph} ", "bold $text-warning"), safe(confirmation.title, "bold"))
+    return row if key == state.current else Content.assemble(row, "  ", (_asked(confirmation), QUIET))
 
 
 def _asked(confirmation: Confirmation) -> str:
     """What is asked, where there is room for a line; of a server's tool the arguments are in the large pane."""
-    return confirmation.detail.partition("\n")[0] if confirmation.kind == "server" else confirmation.detail
+    detail = confirmation.detail
+    return display(detail.partition("\n")[0] if confirmation.kind == "server" else detail).text
 
 
 def fitted(line: Content, width: int) -> Content:
@@ -141,63 +161,108 @@ def fitted(line: Content, width: int) -> Content:
     return line
 
 
-def headline(state: ReviewState, key: KeyOf, *, comparing: bool = False) -> list[Content]:
-    """What is waiting, what would change, and which key says yes and which says no.
+@dataclass(frozen=True, slots=True)
+class HeadlineRoom:
+    """What the lines about the current item have to fit into, and what other lines say already."""
 
-    `comparing` says that the diff shows two versions against each other, on which nothing can be decided.
-    """
-    if confirmation := state.confirmation:
-        return _confirmation_lines(state, confirmation, key)
+    width: int = 0
+    """Cells; 0 as long as it isn't known."""
+    listed: bool = False
+    """Whether the list shows the title."""
+    comparing: bool = False
+    """Whether the diff shows two versions against each other, on which nothing can be decided."""
+    outcome_said: bool = False
+    """Whether a line says already what became of a decided proposal."""
+    notes_shown: bool = True
+    """Whether all that is to be said of what a tool asks is on the screen already."""
+    checks: Content | None = None
+    """The results of its checks, if they are well and short."""
+
+
+def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content], room: HeadlineRoom) -> bool:
+    """Whether all of a proposal's summary is on the lines above the list, or else in its row there."""
+    if not room.width:
+        return True
+    if not room.listed:
+        return any(title_of(proposal).plain in line.plain for line in lines)
+    names = file_names(proposal).cell_length + 2
+    return proposal_row(state, proposal).cell_length - names <= room.width
+
+
+def headline(state: ReviewState, key: KeyOf, room: HeadlineRoom = HeadlineRoom()) -> list[Content]:
+    """What is waiting, what would change, and which key says yes and which says no."""
     proposal = state.proposal
+    if confirmation := state.confirmation:
+        return _confirmation_lines(state, confirmation, key, room)
     if proposal is None:
         return [_nothing(state)]
-    if comparing:
+    if room.comparing:
         return _comparing_lines(proposal, key)
     if proposal.state.waiting:
-        return _waiting_lines(state, proposal, key)
-    return _decided_lines(state, proposal, key)
+        return _waiting_lines(state, proposal, key, room)
+    lines = _decided_lines(state, proposal, key, room)
+    # What became of it has been said already.
+    return lines[1:] or lines if room.outcome_said else lines
 
 
-def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[Content]:
-    part = state.chosen.part(proposal)
-    position, total = state.queue_position(proposal.id), state.waiting_count
-    first = Content.assemble(
-        (f"Waiting {position} of {total}  " if total > 1 else "Waiting for you  ", QUIET),
-        (f"{proposal.id}  ", "bold $text-accent"),
-        safe(proposal.summary or "Edit", "bold"),
-    )
-    if only := state.origins.only:
-        alone = f"only {only}: {state.origins.left_out} more"
-        first = Content(_GAP).join([first, chip(key, "next_origin", alone, "$warning")])
-    if not can_be_approved(proposal):
-        second = Content.assemble(
-            ("Stale: ", "bold $text-warning"), safe(proposal.reason or "the files changed on disk")
+def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoom) -> list[Content]:
+    facts = _facts(state, proposal, key, room)
+    if room.listed:
+        place = f"{state.queue_position(proposal.id)} of {state.waiting_count} waiting"
+        lines = _filled(
+            [Content.assemble((f"{proposal.id}  ", "bold $text-accent"), (place, QUIET)), *facts], room.width
         )
-    elif part.empty:
-        second = Content.styled("No hunk is chosen: nothing would change.", "$text-warning")
     else:
-        second = _would_change(state, proposal, key)
-    return [first, second, _permission_chip(state, key) if state.permission_first else _keys(state, proposal, key)]
+        lines = _title_line(proposal, facts, room.width)
+    if not can_be_approved(proposal):
+        why = safe(proposal.reason or "the files changed on disk")
+        lines.append(Content.assemble(("Stale: ", "bold $text-warning"), why))
+    elif state.chosen.part(proposal).empty:
+        lines.append(Content.styled("No hunk is chosen: nothing would change.", "$text-warning"))
+    keys = _permission_chip(state, key, room) if state.permission_first else _keys(state, proposal, key)
+    return [*lines, keys]
 
 
-def _would_change(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
+def _title_line(proposal: Proposal, facts: Sequence[Content], width: int) -> list[Content]:
+    """`P1 Keep the moon's time  +4 -3  2 files`: the title gets what the facts leave, or a line of its own."""
+    name = Content.styled(f"{proposal.id} ", "bold $text-accent")
+    title, rest = title_of(proposal, "bold"), Content("  ").join(facts)
+    left = width - name.cell_length - rest.cell_length - 2
+    if not width or left >= min(_LEAST_TITLE, title.cell_length):
+        shown = title.truncate(left, ellipsis=True) if width else title
+        return [Content("  ").join([name + shown, rest])]
+    return [name + title.truncate(width - name.cell_length, ellipsis=True), *_filled(facts, width)]
+
+
+def _filled(parts: Sequence[Content], width: int) -> list[Content]:
+    """As many on each line as there is room for."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        line = Content("  ").join([lines[-1], part])
+        if not width or line.cell_length <= width:
+            lines[-1] = line
+        else:
+            lines.append(part)
+    return lines
+
+
+def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoom) -> list[Content]:
+    """What would change, what is special about it, and what of it is unseen; the rest stands in the list."""
     part = state.chosen.part(proposal)
-    line = Content.assemble(
-        f"{verbs(proposal).would} ",
-        (plural(part.files, "file"), "bold"),
-        "  ",
-        counts(part.added, part.removed),
-        (f"  {len(part.hunks)} of {part.total} hunks" if not part.all else "", "$text-warning"),
-    )
-    if unseen := state.unseen(proposal):
-        what = (
-            f"{unseen.lines:,} of {plural(unseen.of, 'line')}" if unseen.lines else plural(len(unseen.paths), "file")
-        )
-        line = Content(_GAP).join([line, chip(key, "next_unseen", f"{what} not seen yet", "$foreground 40%")])
+    facts = [] if room.listed else [*details(state, proposal, reason=False), counts(part.added, part.removed)]
+    if proposal.on_disk:
+        facts.append(Content("on disk already"))
+    facts.append(Content.styled(plural(part.files, "file"), QUIET))
+    if room.checks is not None:
+        facts.append(room.checks)
+    if can_be_approved(proposal) and (unseen := state.unseen(proposal)):
+        what = f"{unseen.lines:,}" if unseen.lines else plural(len(unseen.paths), "file")
+        facts.append(chip(key, "next_unseen", f"{what} unseen", "$foreground 40%"))
     if proposal.supersedes:
-        since = chip(key, "toggle_versions", f"changes since {proposal.supersedes}", "$foreground 40%")
-        line = Content(_GAP).join([line, since])
-    return line
+        facts.append(chip(key, "toggle_versions", f"changes since {proposal.supersedes}", "$foreground 40%"))
+    if only := state.origins.only:
+        facts.append(chip(key, "next_origin", f"only {only}: {state.origins.left_out} more", "$warning"))
+    return facts
 
 
 def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
@@ -206,7 +271,9 @@ def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
     verb = verbs(proposal)
     deny = ("deny", f"{verb.deny}{_with_words(state, proposal, None)}", "$error")
     if not can_be_approved(proposal):
-        return Content() if proposal.on_disk else _chips(key, deny, ("request_changes", _ANEW, "$primary"))
+        if proposal.on_disk:
+            return Content()
+        return _chips(key, ("edit", "resolve", "$success"), deny, ("request_changes", _ANEW, "$primary"))
     request = ("request_changes", verb.request, "$primary")
     toggle = ("toggle_hunk", "hunk in/out", "$foreground 40%")
     if part.empty:
@@ -238,7 +305,7 @@ def _comparing_lines(proposal: Proposal, key: KeyOf) -> list[Content]:
         Content.assemble(
             ("Compared  ", QUIET),
             (f"{proposal.supersedes} → {proposal.id}  ", "bold $text-warning"),
-            safe(proposal.summary or "Edit", "bold"),
+            title_of(proposal, "bold"),
         ),
         Content.styled("What changed from the one to the other; neither is on disk.", QUIET)
         if proposal.state.waiting
@@ -247,25 +314,25 @@ def _comparing_lines(proposal: Proposal, key: KeyOf) -> list[Content]:
     ]
 
 
-def _permission_chip(state: ReviewState, key: KeyOf) -> Content:
+def _permission_chip(state: ReviewState, key: KeyOf, room: HeadlineRoom) -> Content:
     """That a tool waits for an answer, which has the keys until then."""
     first = next(iter(state.permissions.asked.values()))
     return Content.assemble(
         ("! ", "bold $text-warning"),
-        ("First, your permission is needed: ", "$text-warning"),
-        safe(first.detail),
+        ("First, your permission is needed", "$text-warning"),
+        "" if room.listed else ": ",
+        "" if room.listed else _asked(first),
         "  ",
         chip(key, "approve", "show", "$warning"),
     )
 
 
-def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf) -> list[Content]:
+def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoom) -> list[Content]:
     glyph, colour = state_glyph(proposal)
-    first = Content.assemble(
-        (f"{glyph} {proposal.id} {state_words(proposal)}  ", f"bold {colour}"), safe(proposal.summary or "Edit")
-    )
+    title = Content("") if room.listed else title_of(proposal)
+    first = Content.assemble((f"{glyph} {proposal.id} {state_words(proposal)}  ", f"bold {colour}"), title)
     if state.permission_first:
-        return [first, _permission_chip(state, key)]
+        return [first, _permission_chip(state, key, room)]
     words = verbs(proposal)
     back = {
         ProposalState.APPLIED: ("undo", "undo"),
@@ -285,27 +352,25 @@ def _nothing(state: ReviewState) -> Content:
     return Content.styled("Nothing waits for you.", QUIET)
 
 
-def _confirmation_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf) -> list[Content]:
-    others = state.waiting_count - 1
+def _confirmation_lines(
+    state: ReviewState, confirmation: Confirmation, key: KeyOf, room: HeadlineRoom
+) -> list[Content]:
+    """The keys that answer, and how far a lasting yes would go; what is asked stands in the large pane."""
     yes = {"changes": "stage all", "ignored": "write it"}.get(confirmation.kind, "")
     return [
-        Content.assemble(safe(confirmation.title, "bold"), (f"  {others} more waiting" if others else "", QUIET)),
-        Content.assemble(
-            safe(_asked(confirmation), "bold $text-warning"),
-            ("" if confirmation.kind == "server" else f"  in {folder_words(confirmation)}", QUIET),
-        ),
-        *[safe(note, QUIET) for note in confirmation.notes[:1]],
+        *([] if room.listed else [safe(confirmation.title, "bold")]),
+        *[safe(note, QUIET) for note in confirmation.notes[:1] if not room.notes_shown],
         _chips(
             key,
             ("approve", yes or "allow once", "$success"),
             ("deny", "throw away" if yes else "deny", "$error"),
             ("request_changes", f"{'throw away' if yes else 'deny'} and say why", "$primary"),
         ),
-        *_lasting_lines(state, confirmation, key),
+        *_lasting_lines(state, confirmation, key, room.width),
     ]
 
 
-def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf) -> list[Content]:
+def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf, width: int) -> list[Content]:
     """What a yes can be made to cover beyond this one time."""
     if confirmation.kind in ("changes", "ignored"):
         return []
@@ -314,16 +379,23 @@ def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf) -
         lines = [_chips(key, ("allow_session", "just this for the whole session", "$success"))]
         return [*lines, Content.styled(f"Not to be allowed by its form: {reason}.", QUIET)] if reason else lines
     chips = [("allow_session", "this session", "$success"), ("allow_project", "always here", "$success")]
-    if isinstance(form, ToolForm):
-        this = Content.styled("Or this tool, whatever its arguments: ", QUIET)
-        return [Content.assemble(this, safe(form.tool, "bold $text-warning")), _chips(key, *chips)]
-    if len(widths(confirmation).forms) > 1:
+    if isinstance(form, CommandForm) and len(widths(confirmation).forms) > 1:
         chips += [("wider", "more", "$primary"), ("narrower", "less", "$primary")]
-    which = "Or all that begins with " if form.open else "Or just "
-    return [
-        Content.assemble((which, QUIET), safe(shlex.join(form.words), "bold $text-warning")),
-        _chips(key, *chips),
-    ]
+    parts = [Content.assemble(("Or ", QUIET), covered(confirmation, form)), _chips(key, *chips)]
+    line = Content(_GAP).join(parts)
+    return [line] if not width or line.cell_length <= width else parts
+
+
+def covered(confirmation: Confirmation, form: CommandForm | ToolForm) -> Content:
+    """What a lasting yes of a form covers: `all that begins with python3 -m`."""
+    if isinstance(form, ToolForm):
+        this = Content.styled("this tool, whatever its arguments: ", QUIET)
+        return Content.assemble(this, safe(form.tool, "bold $text-warning"))
+    words = shlex.join(form.words)
+    if words == confirmation.detail:
+        return Content.styled("all that begins with these words" if form.open else "just this command", QUIET)
+    which = "all that begins with " if form.open else "just "
+    return Content.assemble((which, QUIET), safe(words, "bold $text-warning"))
 
 
 def _chips(key: KeyOf, *chips: tuple[str, str, str]) -> Content:
@@ -355,7 +427,7 @@ def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
     """The whole of what is asked, for the large pane, and how many rows of it have to be read.
 
     Those are the ones down to the end of a command: what follows is the same for every command, and the first of it
-    stands beside the keys.
+    stands beside the keys where there is no room for all of it.
     """
     where = "" if confirmation.kind == "server" else f" {folder_words(confirmation)}"
     asked = [

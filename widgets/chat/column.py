@@ -4,12 +4,25 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
+from textual.widget import Widget
 
 from widgets.chat.composer import Composer
 from widgets.common.containers import Column
 
 if TYPE_CHECKING:
     from widgets.chat.pane import ChatPane
+
+
+class AsksHere(Widget):
+    """A question above the composer, whose keys answer it while nothing is written."""
+
+    def written(self) -> None:
+        """There is other text in the composer."""
+        raise NotImplementedError
+
+    def lose_picture(self) -> None:
+        """Let no key answer before all of it was painted anew."""
+        raise NotImplementedError
 
 
 class ChatColumn(Column):
@@ -30,6 +43,7 @@ class ChatColumn(Column):
         super().__init__()
         self.composer = composer
         self._pane = pane
+        self._bar: AsksHere | None = None
 
     def compose(self) -> ComposeResult:
         """The chat, or what keeps its place, and the composer below."""
@@ -66,8 +80,20 @@ class ChatColumn(Column):
     @on(Composer.DraftChanged)
     def let_typing_go_first(self) -> None:
         """The message goes on to the app."""
+        if self._bar is not None:
+            self._bar.written()
         if self._pane is not None:
             self._pane.let_typing_go_first()
+
+    def ask(self, bar: AsksHere) -> None:
+        """Put what is asked above the composer."""
+        self._bar = bar
+        self.mount(bar, before=self.composer)
+
+    def lose_picture(self) -> None:
+        """What is asked was covered."""
+        if self._bar is not None:
+            self._bar.lose_picture()
 
     @on(Composer.PageWanted)
     def page_transcript(self, event: Composer.PageWanted) -> None:

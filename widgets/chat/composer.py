@@ -36,6 +36,7 @@ _NOTHING_FOUND = "history · nothing found, Esc leaves"
 _MOST_FOUND = 50
 
 PLACEHOLDER = "Ask for a change, or / for commands, @ for files"
+_WAITING_PLACEHOLDER = "Enter goes to the review, or ask for a change"
 
 
 class Composer(Column):
@@ -72,6 +73,9 @@ class Composer(Column):
         text: str
         mentions: tuple[Mention, ...] = ()
         """Files that the user has named in it, outside of folded pastes."""
+
+    class NothingEntered(Message):
+        """Enter was pressed while nothing was written, apart from other keys."""
 
     @dataclass
     class CommandEntered(Message):
@@ -152,6 +156,9 @@ class Composer(Column):
         self._searching_history = False
         self.steer_elsewhere: Callable[[str], bool] | None = None
         """Takes keys of an empty composer before anything else (the options of a question)."""
+        self._placeholder = PLACEHOLDER
+        self._waits = False
+        """Whether something waits in the review."""
         self.dropped = Dropped()
         self.editor = Editor(self._steer, self.dropped.named)
         self.popup = Popup()
@@ -197,7 +204,15 @@ class Composer(Column):
 
     def set_placeholder(self, text: str) -> None:
         """What an empty composer says: the next action."""
-        self.editor.placeholder = Content(text)
+        self._placeholder = text
+        waits = self._waits and text == PLACEHOLDER
+        self.editor.placeholder = Content(_WAITING_PLACEHOLDER if waits else text)
+
+    def note_waiting(self, waits: bool) -> None:
+        """Whether something waits in the review, where Enter leads while nothing is written."""
+        if waits != self._waits:
+            self._waits = waits
+            self.set_placeholder(self._placeholder)
 
     def set_queue(self, texts: Sequence[str]) -> None:
         """Show the messages that wait for the turn to end."""
@@ -246,8 +261,9 @@ class Composer(Column):
             return
         text = self.draft.strip()
         if not text:
-            if self.steer_elsewhere is not None:
-                self.steer_elsewhere("enter")
+            taken = self.steer_elsewhere is not None and self.steer_elsewhere("enter")
+            if not taken and self.editor.is_quiet:
+                self.post_message(self.NothingEntered())
             return
         if self._commands and (called := slash_call(text)):
             name, argument = called

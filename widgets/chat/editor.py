@@ -1,5 +1,6 @@
 """The text field of the composer: pastes that behave as one character, and keys that others may take first."""
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -9,10 +10,13 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Location
 
 from widgets.chat.pastes import Draft, Pastes, is_big
-from widgets.common.input_order import JoinedKey
+from widgets.common.input_order import JoinedKey, arrival
 
 if TYPE_CHECKING:
     from widgets.common.vim_keys import VimKeys
+
+QUIET_SECONDS = 1.0
+"""For how long no key has come when one is taken for something else than writing."""
 
 _STEERED = frozenset({"tab", "escape"})
 """Keys that the list above the composer takes while it is open, besides those that are actions of the text area."""
@@ -53,6 +57,12 @@ class Editor(TextArea):
         self._last_cursor: Location = (0, 0)
         self.vim: VimKeys | None = None
         """Vim's keys, where the user wants them."""
+        self.before_key: Callable[[events.Key], bool] = lambda event: False
+        """Sees each key first, and says whether it has dealt with it."""
+        self.is_quiet = True
+        """Whether the key that came last was alone: no other before it for a while, none in the same read."""
+        self._key_at = -math.inf
+        """When it came."""
 
     @property
     def draft(self) -> Draft:
@@ -79,7 +89,13 @@ class Editor(TextArea):
         A key that is left to Textual goes up to the app before its binding is looked for, and waits on the way for
         what the chat has to lay out.
         """
-        key = event.key
+        key, now = event.key, arrival(self.app)
+        self.is_quiet = now - self._key_at >= QUIET_SECONDS and not isinstance(event, JoinedKey)
+        self._key_at = now
+        if self.before_key(event):
+            event.stop()
+            event.prevent_default()
+            return
         # A digit that came with other characters begins a text.
         chooses = key.isdigit() and not self.text and not isinstance(event, JoinedKey)
         steers = key in _STEERED or chooses

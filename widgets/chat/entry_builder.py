@@ -1,4 +1,7 @@
-"""Events and updates to transcript entries. A live session and one read from its log come out alike."""
+"""Events and updates to transcript entries. A live session and one read from its log come out alike.
+
+Kept whole: an event may change what any earlier one has shown.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -37,6 +40,8 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.spent import Spent
+from app.proposals.attention.summary import is_of_command
+from app.proposals.origin import OriginKind
 from app.todos import Todo
 from widgets.chat.entries.base import Change, Drop, Entry, Put
 from widgets.chat.entries.program import CompactionEntry, InterventionEntry, NoticeEntry, TurnEndEntry
@@ -59,6 +64,10 @@ _DECIDED = {
 }
 
 
+_EDITS = frozenset({"edit_file", "write_file", "delete_file", "rename_file", "apply_patch"})
+"""The tools whose whole result is what they stage."""
+
+
 class EntryBuilder:
     """The state between two events. Keys of entries are the same for every way that the same session is folded."""
 
@@ -79,6 +88,8 @@ class EntryBuilder:
         self._tools: dict[str, ToolEntry] = {}
         self._questions: dict[str, QuestionEntry] = {}
         self._proposals: dict[str, ProposalEntry] = {}
+        self.folded: dict[str, str] = {}
+        """Keys of the edits that stand on a card now, with the key of that."""
         self._asking: set[str] = set()
         self.todos: Sequence[Todo] = ()
         """The model's to-do list."""
@@ -299,11 +310,23 @@ class EntryBuilder:
     def _proposal(self, event: ProposalStaged | ProposalDecided | ProposalChanged, key: str) -> list[Change]:
         match event:
             case ProposalStaged():
-                card = ProposalEntry(key, event.proposal, event.summary, event.files, supersedes=event.supersedes)
+                of_command = event.origin is not None and event.origin.kind is OriginKind.COMMAND
+                card = ProposalEntry(
+                    key,
+                    event.proposal,
+                    event.summary,
+                    event.files,
+                    supersedes=event.supersedes,
+                    is_command=of_command and is_of_command(event.summary),
+                )
                 self._proposals[event.proposal] = card
                 former = self._proposals.get(event.supersedes)
                 replaced = former is not None and former.state in ("pending", "stale")
-                return [*(self._set_card(event.supersedes, "superseded", "") if replaced else ()), Put(card)]
+                return [
+                    *(self._set_card(event.supersedes, "superseded", "") if replaced else ()),
+                    *self._fold_edits(event.calls, key),
+                    Put(card),
+                ]
             case ProposalChanged():
                 return self._set_card(event.proposal, event.state, event.reason)
             case ProposalDecided():
@@ -329,6 +352,18 @@ class EntryBuilder:
                         )
                     ),
                 ]
+
+    def _fold_edits(self, calls: Sequence[str], card: str) -> list[Change]:
+        """Take the edits of a step away: their files stand on its card."""
+        changes: list[Change] = []
+        for call in calls:
+            entry = self._tools.get(call)
+            if entry is not None and entry.name in _EDITS and entry.status == "staged":
+                del self._tools[call]
+                self.folded[entry.key] = card
+                changes.append(Drop(entry.key))
+        # From the last to the first: of many, none has to be moved up before it goes.
+        return changes[::-1]
 
     def _set_card(self, proposal: str, state: str, reason: str) -> list[Change]:
         card = self._proposals.get(proposal)
@@ -357,12 +392,12 @@ class EntryBuilder:
 
 def key_of(log: Iterable[Event], event_id: int) -> str:
     """The key of the entry that a log's event is shown by; empty for one that is not shown."""
-    builder = EntryBuilder()
+    builder, found = EntryBuilder(), ""
     for event in log:
         changes = builder.event(event)
         if event.id == event_id:
-            return next((change.entry.key for change in reversed(changes) if isinstance(change, Put)), "")
-    return ""
+            found = next((change.entry.key for change in reversed(changes) if isinstance(change, Put)), "")
+    return builder.folded.get(found, found)
 
 
 def _told(event: Event, key: str) -> list[Entry]:

@@ -108,6 +108,11 @@ class ChatPane(Column):
         yield self.question_bar
 
     @property
+    def asks(self) -> bool:
+        """Whether the model waits for the answer to a question."""
+        return self._entry_builder.open_question is not None
+
+    @property
     def is_flushing(self) -> bool:
         """Whether there is more to show, in a moment."""
         return self._flush_due is not None or self._filling is not None

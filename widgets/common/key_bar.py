@@ -3,7 +3,7 @@
 Where it is too narrow for all of them, it leaves out the ones that matter least, and never cuts one in two.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from textual.reactive import reactive
@@ -25,6 +25,16 @@ class Retitles(Protocol):
 
     def title_of(self, action: str) -> str | None:
         """What an action means now; empty if it means what it is called, None if it is not to be offered."""
+        ...
+
+
+@runtime_checkable
+class NamesKeys(Protocol):
+    """A widget that names some keys on lines of its own, where they are not to be repeated."""
+
+    @property
+    def named_keys(self) -> Collection[str]:
+        """The handlers of the actions whose keys are named now."""
         ...
 
 
@@ -50,7 +60,9 @@ class KeyBar(HintLine):
     def _follow(self, screen: Screen[object]) -> None:
         # Behind a dialog the keys are the dialog's; the line is dimmed then, and stays as it was.
         if self.app.screen is screen:
-            self.hints = shown_keys(list(screen.active_bindings.values()))
+            above = screen.focused.ancestors_with_self if screen.focused is not None else ()
+            named = {action for node in above if isinstance(node, NamesKeys) for action in node.named_keys}
+            self.hints = shown_keys(list(screen.active_bindings.values()), named)
 
     def places(self, width: int) -> Sequence[Placed]:
         """The pane's keys from the left, the app's from the right."""
@@ -68,13 +80,22 @@ class KeyBar(HintLine):
         return placed
 
 
-def shown_keys(active: "Sequence[ActiveBinding]") -> tuple[tuple[KeyHint, int, bool], ...]:
-    """The keys to name, in the order of the registry; what is in no registry belongs to the focused widget."""
+def shown_keys(
+    active: "Sequence[ActiveBinding]", named: Collection[str] = ()
+) -> tuple[tuple[KeyHint, int, bool], ...]:
+    """The keys to name, in the order of the registry; what is in no registry belongs to the focused widget.
+
+    Args:
+        active: The bindings in force.
+        named: Handlers of actions whose keys stand elsewhere on the screen.
+    """
     found: dict[str, tuple[tuple[bool, int], KeyHint, int, bool]] = {}
     for position, (node, binding, enabled, _tooltip) in enumerate(active):
         if not binding.show or binding.action in found:
             continue
         order, action = _ACTIONS.get(binding.id or "", (position - len(active), None))
+        if action is not None and action.handler in named:
+            continue
         everywhere = action is not None and action.scope == "app"
         title = node.title_of(binding.action) if isinstance(node, Retitles) else ""
         if title is None:

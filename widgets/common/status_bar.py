@@ -9,6 +9,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from app.conversation.spent import Spent
+from app.text.plural import plural
 from app.text.safe_text import visible
 from widgets.common.figures import dollars, thousands, tokens
 from widgets.common.key_hints import MAIN_BUTTON
@@ -112,7 +113,8 @@ class StatusBar(Widget):
         if status.follows:
             parts.append(Part(9, Content.styled("open in another window", "bold $text-warning")))
         if status.gate_closed is not None:
-            gate = ("● gate closed", "bold $text-warning") if status.gate_closed else ("○ gate open", "$text-success")
+            open_now, closed = ("○ model may act", "$text-success"), ("● model must wait", "bold $text-warning")
+            gate = closed if status.gate_closed else open_now
             parts.append(Part(8, self._leading_to("app.command('gate')", Content.styled(*gate))))
         if status.plan:
             parts.append(Part(8, self._leading_to("app.command('plan')", Content.styled("plan", "bold $accent"))))
@@ -147,7 +149,9 @@ class StatusBar(Widget):
         elif status.context_tokens:
             figures.append((2, Content.styled(f"context {thousands(status.context_tokens)}", _QUIET)))
         if status.denials:
-            figures.append((6, Content.styled(f"{status.denials} denied in a row", "$text-warning")))
+            in_row = " in a row" if status.denials > 1 else ""
+            denied = f"{plural(status.denials, 'proposal')} denied{in_row}"
+            figures.append((6, Content.styled(denied, "$text-warning")))
         if status.branch:
             figures.append((4, Content(f"⎇ {visible(status.branch)}")))
         return figures

@@ -50,6 +50,11 @@ class VimKeys:
         """What the user has to know of the mode."""
         return self._told
 
+    @property
+    def inserts(self) -> bool:
+        """Whether letters are text."""
+        return self._vim.mode is Mode.INSERT
+
     def reset(self) -> None:
         """Another text: ready to insert."""
         self._vim.reset()

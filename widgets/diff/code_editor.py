@@ -4,6 +4,7 @@ Textual colours its editor by compiled grammars, which are a dependency of their
 coloured by Pygments in stretches of some fifty lines, so neither opening nor typing costs more in a longer file.
 """
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
@@ -26,6 +27,12 @@ STRETCH = 50
 LEAD = 60
 """Lines above them that the lexer is shown, so that it knows when it begins inside of a string."""
 _KEPT = 60
+
+_SEPARATOR = re.compile("\r(?!\n)|[\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""What Textual's editor takes for the end of a line, and no file does."""
+_GLYPHS = {"\r": "␍", "\v": "␋", "\f": "␌", "\x1c": "␜", "\x1d": "␝", "\x1e": "␞"}
+_PRIVATE = range(0xE000, 0xF900)
+"""Characters that stand for nothing (Unicode, private use area)."""
 
 
 class CodeEditor(TextArea):
@@ -62,12 +69,27 @@ class CodeEditor(TextArea):
 
     def __init__(self, text: str, path: str) -> None:
         """`path` tells the language."""
-        super().__init__(text, show_line_numbers=True, tab_behavior="indent", soft_wrap=False)
+        self._glyphs = _glyphs_for(text)
+        shown = text.translate(self._glyphs)
+        super().__init__(shown, show_line_numbers=True, tab_behavior="indent", soft_wrap=False)
         self._path = path
         self._lexed: OrderedDict[tuple[int, tuple[str, ...]], list[tuple[Stretch, ...]]] = OrderedDict()
         """By the lines that the lexer was shown, so that only what was touched is coloured again."""
         self._colours: dict[str, Style] = {}
         self._vim: VimKeys | None = None
+
+    @property
+    def source(self) -> str:
+        """The text with the separators for which `text` has glyphs."""
+        text = self.text
+        for separator, glyph in self._glyphs.items():
+            text = text.replace(glyph, chr(separator))
+        return text
+
+    @source.setter
+    def source(self, text: str) -> None:
+        self._glyphs = _glyphs_for(text)
+        self.text = text.translate(self._glyphs)
 
     def use_vim(self, tell: Callable[[str], None]) -> None:
         """Have vim's keys from now on; `tell` takes the mode."""
@@ -79,7 +101,7 @@ class CodeEditor(TextArea):
     @property
     def mode(self) -> str:
         """What the user has to know of the mode of vim's keys."""
-        return self._vim.told if self._vim is not None else ""
+        return self._vim.told if self._vim is not None and not self.read_only else ""
 
     def take_escape(self) -> bool:
         """Whether vim's keys had a use for Escape."""
@@ -87,7 +109,7 @@ class CodeEditor(TextArea):
 
     def on_key(self, event: events.Key) -> None:
         """Vim's keys come first."""
-        if self._vim is not None and event.key != "escape" and self._vim.take(event):
+        if self._vim is not None and not self.read_only and event.key != "escape" and self._vim.take(event):
             event.stop()
             event.prevent_default()
 
@@ -137,3 +159,12 @@ class CodeEditor(TextArea):
             found = self.get_component_rich_style(kind.replace("diff--", "code--"))
             style = self._colours[kind] = Style(color=found.color, bold=found.bold, italic=found.italic)
         return style
+
+
+def _glyphs_for(text: str) -> dict[int, str]:
+    """A character for each separator in a text that the text does not have itself."""
+    found: dict[int, str] = {}
+    for separator in sorted(set(_SEPARATOR.findall(text))):
+        candidates = (_GLYPHS.get(separator, "␤"), *map(chr, _PRIVATE))
+        found[ord(separator)] = next(each for each in candidates if each not in text and each not in found.values())
+    return found

@@ -40,9 +40,9 @@ def wrap_words(text: str, width: int) -> list[str]:
     width = max(2, width)
     lines: list[str] = []
     for line in text.split("\n"):
-        current = ""
+        current: str | None = None
         for word in display(line).text.split(" "):
-            candidate = f"{current} {word}" if current else word
+            candidate = word if current is None else f"{current} {word}"
             if cell_len(candidate) <= width:
                 current = candidate
                 continue
@@ -50,7 +50,7 @@ def wrap_words(text: str, width: int) -> list[str]:
                 lines.append(current)
             *full, current = chop_cells(word, width) or [""]
             lines += full
-        lines.append(current)
+        lines.append(current or "")
     return lines
 
 

@@ -10,8 +10,8 @@ from app.proposals.remarks import cautions_of, facts_of
 from widgets.diff.rows import NoteRow
 
 _MOST_WARNINGS = 5
-_OWN = (OriginKind.MODEL, OriginKind.PATCH)
-"""Origins of which all is said beside the id already."""
+_OWN = (OriginKind.MODEL, OriginKind.PATCH, OriginKind.COMMAND)
+"""Origins of which the line above the diff and the summary say enough."""
 
 _SAID_BELOW = (ReasonKind.DELETED, ReasonKind.INEXACT, ReasonKind.MODE)
 """Reasons of which a caution says more."""

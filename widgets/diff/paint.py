@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.selection import Selection
 from textual.strip import Strip
@@ -22,6 +22,8 @@ _NOTES = {
     "plain": (" ", "diff--plain"),
     "done": ("☑", "diff--done"),
     "open": ("☐", "diff--note"),
+    "folded": ("▸", "diff--plain"),
+    "unfolded": ("▾", "diff--plain"),
 }
 """A sign and a colour for each kind of note."""
 
@@ -128,6 +130,10 @@ class Painter:
         lines = wrap_words(row.text, self.scene.room)
         indent = " " if row.file < 0 else "   "
         text = lines[part] if part < len(lines) else ""
+        if row.level in ("folded", "unfolded") and len(lines) == 1:
+            glyph = " "
+        elif row.level == "folded":
+            text = set_cell_size(" ".join(lines[:2]), self.scene.room - 1).rstrip() + "…"
         return self._full([(f"{indent}{' ' if part else glyph} {text}", classes)], classes)
 
     def _comment(self, row: CommentRow, part: int, over: tuple[str, ...]) -> Strip:

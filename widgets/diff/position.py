@@ -67,10 +67,14 @@ class PositionBar(Widget):
             total = len(hunks) if view.rows.complete else sum(len(diff.change.hunks) for diff in view.diffs)
             place, hunk = max(1, bisect_right(hunks, view.cursor.number)), view.cursor.hunk
             # Files may stand in another order than that by which their hunks are numbered, and named everywhere else.
-            named = f" (#{hunk.number:,})" if hunk is not None and hunk.number != place else ""
-            parts.append(Part(4, Content(f"hunk {place:,} of {total:,}{named}")))
+            differs = hunk is not None and hunk.number != place
+            named = f"hunk {hunk.number:,}, " if hunk is not None and differs else "hunk "
+            from_top = " from the top" if differs else ""
+            parts.append(Part(4, Content(f"{named}{place:,} of {total:,}{from_top}")))
         missing, of = view.on_screen.unseen.count(min(view.cursor.file, len(view.diffs) - 1))
-        if missing and diff.change.hunks and view.sheet.scene.undecided and not view.sheet.versions:
+        # Of a single file the approvals say it.
+        several = len(view.diffs) > 1
+        if several and missing and diff.change.hunks and view.sheet.scene.undecided and not view.sheet.versions:
             parts.append(Part(6, Content.styled(f"{missing:,} of {of:,} unseen", "$text-warning")))
         if isinstance(row, LineRow) and (moved := _moved(view, row)):
             parts.append(Part(5, Content(moved)))
@@ -90,8 +94,8 @@ def _moved(view: DiffSurface, row: LineRow) -> str:
     other = view.sheet.scene.marks.moved.get(line) if row.hunk is not None else None
     if other is None:
         return ""
-    path = display(view.diffs[other.file].change.path).text if other.file != line.file else ""
-    return f"moved {'from' if line.side == 'new' else 'to'} {path}:{other.line + 1}"
+    path = f"{display(view.diffs[other.file].change.path).text} " if other.file != line.file else ""
+    return f"moved {'from' if line.side == 'new' else 'to'} {path}line {other.line + 1}"
 
 
 def _spaces(view: DiffSurface) -> str:

@@ -110,9 +110,10 @@ class NoteRow(NamedTuple):
     file: int
     """-1 for the whole change."""
     text: str
-    level: Literal["note", "warning", "error", "plain", "done", "open"]
+    level: Literal["note", "warning", "error", "plain", "done", "open", "folded", "unfolded"]
+    """Of what is `folded` the beginning is shown, on one terminal line."""
     key: str = ""
-    """What a click or Enter on it toggles, for a note that can be ticked off."""
+    """What a click or Enter on it toggles, for a note that can be ticked off or unfolded."""
 
 
 class SpaceRow(NamedTuple):

@@ -150,6 +150,8 @@ class Scene:
                     [("new", row.new)] if row.new is not None and not self.split else row.lines
                 )
                 return max(1, *(self._wrapped(row, side, number) for side, number in drawn))
+            case NoteRow(level="folded"):
+                return 1
             case NoteRow() | CommentRow():
                 return len(wrap_words(row.text, self.room))
             case _:

@@ -15,7 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from app.proposals.models import FileDiff, Proposal
+from app.proposals.models import FileDiff, HunkState, Proposal
 from widgets.common.text_colours import selection_style
 from widgets.diff.arrange import Comment
 from widgets.diff.background import Background
@@ -158,6 +158,21 @@ class DiffSurface(ScrollView):
             self._goes_to_hunk = False
             self.cursor.number = self.sheet.first_hunk()
 
+    def go_to_waiting(self) -> None:
+        """Put the cursor on the next hunk that waits, unless it is on one; from the end on to the first."""
+        hunk = self.cursor.hunk
+        if hunk is not None and hunk.state is HunkState.PENDING:
+            return
+        places = [
+            (file, number)
+            for file, diff in enumerate(self.diffs)
+            for number, one in enumerate(diff.change.hunks)
+            if one.state is HunkState.PENDING
+        ]
+        rows = [row for place in places if (row := self.rows.row_of_hunk(*place)) is not None]
+        if rows:
+            self.cursor.go_to(next((row for row in rows if row > self.cursor.number), rows[0]))
+
     def set_left_out(self, hunks: frozenset[str]) -> None:
         """Say which hunks an approval would not write."""
         self.sheet.scene.left_out = hunks
@@ -172,8 +187,11 @@ class DiffSurface(ScrollView):
 
     def set_extra(self, notes: Sequence[NoteRow]) -> None:
         """Replace the notes above the first file."""
+        at_top = not self.scroll_offset.y
         self.sheet.notes = tuple(notes)
         self.relayout()
+        if at_top and self.cursor.number < self.room:
+            self.scroll_to(y=0, animate=False, immediate=True)
 
     def set_split(self, split: bool | None) -> None:
         """Stand side by side or not, whatever the width; None goes by the width."""

@@ -14,6 +14,7 @@ from textual.widgets import Static, TextArea
 
 from app.actions import bindings, in_scope
 from app.keymap import keys_of
+from widgets.common.input_order import JoinedKey
 from widgets.common.key_hints import KeyHint, KeyHints
 
 Pasted = Callable[[str], Awaitable[str]]
@@ -45,6 +46,16 @@ class WritingArea(TextArea):
         """What a key means here, if that is not what its action is called."""
         return self._send_title if action == "send" else ""
 
+    async def on_key(self, event: events.Key) -> None:
+        """Enter sends, before the text takes it; one that came in one read with other keys is a part of the text."""
+        if event.key != "enter" or isinstance(event, JoinedKey):
+            return
+        bound = self.screen.active_bindings.get(event.key)
+        if bound is not None and bound.node is self:
+            event.stop()
+            event.prevent_default()
+            await self.app.run_action(bound.binding.action, bound.node)
+
     async def on_paste(self, event: events.Paste) -> None:
         """What is typed while it is found out what was pasted comes after it."""
         event.prevent_default()
@@ -58,7 +69,7 @@ class WritingArea(TextArea):
         self.post_message(self.SendPressed())
 
     def action_newline(self) -> None:
-        """Start a new line also by the key that does so in the composer."""
+        """Start a new line."""
         start, end = self.selection
         self.replace("\n", start, end, maintain_selection_offset=False)
 
@@ -159,7 +170,7 @@ class WritingField(Vertical):
         self.query_one(KeyHints).refresh(layout=True)
 
     def _hints(self, keys: Mapping[str, str]) -> tuple[KeyHint, ...]:
-        words = {"send": self._verb, "close": "close, the draft is kept"}
+        words = {"send": self._verb, "newline": "new line", "close": "close, the draft is kept"}
         return tuple(
             KeyHint(keys_of(action, keys)[0], words[action.handler])
             for action in in_scope("writing")

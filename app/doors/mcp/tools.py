@@ -6,7 +6,7 @@ answer to that call, and the next one tries again.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from app.doors.decision_words import proposal_report
 from app.doors.mcp.arguments import EditArguments, PatchArguments, StatusArguments
 from app.doors.mcp.caller import McpCaller
 from app.doors.mcp.drafting import draft_files, draft_patch
-from app.doors.mcp.gate import Gate
+from app.doors.mcp.gate import refusal
 from app.doors.mcp.resulting import resulting_text
 from app.doors.mcp.server import Running
 from app.proposals.draft import Draft
@@ -29,6 +29,7 @@ from app.proposals.origin import Origin, OriginKind
 from app.proposals.reports import EditReport
 from app.runtime.recovery import put_right
 from app.runtime.workspace import Runtime, open_runtime
+from app.storage.captured import Turn
 from app.storage.errors import StorageError
 from app.tools.contract import ToolError, escape_surrogates
 from app.tools.schemas import parse_arguments
@@ -47,6 +48,10 @@ _NOT_YET = (
 _TOO_MANY = (
     "Refused, and nothing of this call was staged: {count} proposals of agents await the user's decision, the most "
     "that there may be. End your turn now, and ask the user to decide on some of them."
+)
+_FIRST_READ = (
+    "Nothing of this call was staged: the user has decided on what you proposed before, in words that you have not "
+    "read yet. Read them, and propose again what still makes sense."
 )
 _NO_REASON = "The user gave no reason. End your turn now, and ask what the change should be."
 
@@ -75,11 +80,6 @@ class ProposalTools:
         self._runtime: Runtime | None = None
         self._opening = threading.Lock()
         self._staging = threading.Lock()
-        self._gate = Gate()
-        self._own: list[str] = []
-        """The proposals of this agent, oldest first."""
-        self._reported: dict[str, int] = {}
-        """Of each, the number of the last decision that the agent has read."""
 
     def call(self, name: str, arguments: dict[str, object], caller: McpCaller, running: Running) -> tuple[str, bool]:
         """Run a tool to its end; the text for the model, and whether the call failed. Raises nothing."""
@@ -106,15 +106,15 @@ class ProposalTools:
             case "propose_edit":
                 edit = parse_arguments(name, EditArguments, given)
                 return self._propose(
-                    lambda runtime, draft: draft_files(runtime, draft, edit.files, self._own), edit, caller, running
+                    lambda runtime, draft, own: draft_files(runtime, draft, edit.files, own), edit, caller, running
                 )
             case "propose_patch":
                 patch = parse_arguments(name, PatchArguments, given)
                 return self._propose(
-                    lambda runtime, draft: draft_patch(runtime, draft, patch.patch), patch, caller, running
+                    lambda runtime, draft, own: draft_patch(runtime, draft, patch.patch), patch, caller, running
                 )
             case _:
-                return self._status(parse_arguments(name, StatusArguments, given), running)
+                return self._status(parse_arguments(name, StatusArguments, given), caller, running)
 
     def _open(self) -> Runtime:
         with self._opening:
@@ -130,7 +130,7 @@ class ProposalTools:
 
     def _propose(
         self,
-        fill: Callable[[Runtime, Draft], str],
+        fill: Callable[[Runtime, Draft, Collection[str]], str],
         arguments: EditArguments | PatchArguments,
         caller: McpCaller,
         running: Running,
@@ -139,34 +139,57 @@ class ProposalTools:
         with self._staging:
             if running.cancelled:
                 return _Answer("Nothing was staged: the call was cancelled.", failed=True)
-            if last := self._gate.proposal:
-                status = waiting.decision_status(runtime.database, runtime.name, last)
-                if refusal := self._gate.refusal(caller, arguments.on_top_of or "", status):
-                    return _Answer(refusal, failed=True)
+            turns = runtime.captured.of_session(caller.agent, caller.session)
+            if turns:
+                if words := self._unread_words(runtime, turns, running):
+                    return _Answer(words, failed=True)
+                status = waiting.decision_status(runtime.database, runtime.name, turns[-1].proposal)
+                if no := refusal(turns[-1], caller, arguments.on_top_of or "", status):
+                    return _Answer(no, failed=True)
             count = sum(each.origin.kind is OriginKind.AGENT for each in runtime.service.waiting())
             if count >= MOST_WAITING:
                 return _Answer(_TOO_MANY.format(count=count), failed=True)
-            proposal, notes = self._stage(runtime, fill, arguments.summary or "", caller)
-            self._gate.shut(proposal.id, caller)
-            self._own.append(proposal.id)
+            own = [turn.proposal for turn in turns]
+            proposal, notes = self._stage(runtime, fill, arguments.summary or "", caller, own)
+            runtime.captured.add(
+                Turn(caller.agent, caller.session, caller.turn, model=caller.model, proposal=proposal.id)
+            )
         seconds = self._wait_seconds if arguments.wait_seconds is None else arguments.wait_seconds
         report = EditReport(tuple(change.stat for change in proposal.files), notes, "")
         staged = f"{staged_text(proposal.id, report)}\n{_not_yet(runtime, proposal.id)}"
         return self._decision(runtime, proposal.id, seconds, running, staged) if seconds else _Answer(staged)
 
+    def _unread_words(self, runtime: Runtime, turns: Sequence[Turn], running: Running) -> str:
+        """Report the decisions with words of the user that the agent has not read; empty if there are none."""
+        unread = [
+            turn.proposal
+            for turn in turns
+            if waiting.decision_status(runtime.database, runtime.name, turn.proposal, turn.told).has_feedback
+        ]
+        if not unread:
+            return ""
+        return "\n\n".join((_FIRST_READ, *(self._tell(runtime, name, running) for name in unread)))
+
     def _decision(self, runtime: Runtime, name: str, seconds: float, running: Running, staged: str) -> _Answer:
         """Wait for the user's decision on the staged proposal; `staged` if there is none in time."""
         try:
-            status = self._await(runtime, name, seconds, running)
+            status = self._await(runtime, name, 0, seconds, running)
         except (StorageError, OSError) as error:
             return _Answer(f"{staged}\nThe decision could not be waited for: {error}")
         if status.decided:
-            return _Answer(self._tell(runtime, name))
+            return _Answer(self._tell(runtime, name, running))
         # In part, and without a word: what of it is written has to be known.
-        return _Answer(f"{self._tell(runtime, name)}\n\n{_not_yet(runtime, name)}" if status.decisions else staged)
+        return _Answer(
+            f"{self._tell(runtime, name, running)}\n\n{_not_yet(runtime, name)}" if status.decisions else staged
+        )
 
     def _stage(
-        self, runtime: Runtime, fill: Callable[[Runtime, Draft], str], summary: str, caller: McpCaller
+        self,
+        runtime: Runtime,
+        fill: Callable[[Runtime, Draft, Collection[str]], str],
+        summary: str,
+        caller: McpCaller,
+        own: Sequence[str],
     ) -> tuple[Proposal, str]:
         draft = runtime.service.draft("")
         draft.origin = Origin(
@@ -176,22 +199,23 @@ class ProposalTools:
             session=caller.session,
             prompt=caller.turn,
         )
-        notes = fill(runtime, draft)
-        return runtime.service.stage(draft, " ".join(summary.split()), self._unanswered(runtime)), notes
+        notes = fill(runtime, draft, own)
+        return runtime.service.stage(draft, " ".join(summary.split()), self._unanswered(runtime, own)), notes
 
-    def _unanswered(self, runtime: Runtime) -> tuple[str, ...]:
+    def _unanswered(self, runtime: Runtime, own: Sequence[str]) -> tuple[str, ...]:
         """The agent's proposals that were denied with feedback that a new proposal may answer, latest first."""
         feedback = Feedback()
-        for name in self._own:
+        for name in own:
             if not runtime.service.get(name).superseded_by:
                 for record in runtime.sessions.decisions(name):
                     feedback.apply(record.decided)
         return feedback.unanswered
 
-    def _await(self, runtime: Runtime, name: str, seconds: float, running: Running) -> waiting.DecisionStatus:
-        """Wait for a decision and send the host progress messages meanwhile."""
+    def _await(
+        self, runtime: Runtime, name: str, reported: int, seconds: float, running: Running
+    ) -> waiting.DecisionStatus:
+        """Wait for a decision after the `reported` one, and send the host progress messages meanwhile."""
         began = time.monotonic()
-        reported = self._reported.get(name, 0)
         while True:
             waited = time.monotonic() - began
             running.progress(round(waited, 3), seconds, f"{name} waits for the user's decision in signoff")
@@ -208,29 +232,40 @@ class ProposalTools:
             if status.decided or running.stop.is_set() or time.monotonic() - began >= seconds:
                 return status
 
-    def _tell(self, runtime: Runtime, name: str) -> str:
+    def _tell(self, runtime: Runtime, name: str, running: Running) -> str:
         """Describe the decisions on a proposal, with all of the user's words."""
-        text, self._reported[name] = proposal_report(runtime, name)
+        text, number = proposal_report(runtime, name)
+        turn = runtime.captured.of_proposal(name)
+        if turn is not None and number > turn.told and not running.cancelled:
+            runtime.captured.tell(name, number)
         if waiting.decision_status(runtime.database, runtime.name, name).denied_without_feedback:
             text = f"{text}\n\n{_NO_REASON}"
-        elif advice := repeated_denials(self._denials_in_row(runtime), asks_by_tool=False):
+        elif advice := repeated_denials(self._denials_in_row(runtime, turn), asks_by_tool=False):
             text = f"{text}\n\n{advice.text}"
         return text
 
-    def _denials_in_row(self, runtime: Runtime) -> int:
-        states = (runtime.service.get(name).state for name in reversed(self._own))
+    def _denials_in_row(self, runtime: Runtime, turn: Turn | None) -> int:
+        turns = runtime.captured.of_session(turn.agent, turn.session) if turn is not None else []
+        states = (runtime.service.get(each.proposal).state for each in reversed(turns))
         return len([*takewhile(lambda state: state is ProposalState.DENIED, states)])
 
-    def _status(self, arguments: StatusArguments, running: Running) -> _Answer:
+    def _status(self, arguments: StatusArguments, caller: McpCaller, running: Running) -> _Answer:
         runtime = self._open()
-        wanted = arguments.proposal or self._gate.proposal
+        wanted = arguments.proposal
         if not wanted:
-            raise ToolError("You have proposed nothing yet. Give the id of a proposal as `proposal`, such as P7.")
+            # Some agents take a session up again under another id.
+            captured = runtime.captured
+            turns = captured.of_session(caller.agent, caller.session) or captured.of_agent(caller.agent)
+            if not turns:
+                raise ToolError("You have proposed nothing yet. Give the id of a proposal as `proposal`, such as P7.")
+            wanted = turns[-1].proposal
         name = runtime.service.get(wanted).id
-        status = waiting.decision_status(runtime.database, runtime.name, name, self._reported.get(name, 0))
+        turn = runtime.captured.of_proposal(name)
+        reported = turn.told if turn is not None else 0
+        status = waiting.decision_status(runtime.database, runtime.name, name, reported)
         if arguments.wait_seconds and not status.decided:
-            status = self._await(runtime, name, arguments.wait_seconds, running)
-        parts = [self._tell(runtime, name), resulting_text(runtime, runtime.service.get(name))]
+            status = self._await(runtime, name, reported, arguments.wait_seconds, running)
+        parts = [self._tell(runtime, name, running), resulting_text(runtime, runtime.service.get(name))]
         if not status.decided:
             parts.append(_not_yet(runtime, name))
         return _Answer("\n\n".join(filter(None, parts)))

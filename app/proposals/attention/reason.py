@@ -89,7 +89,7 @@ def clause(kind: ReasonKind, names: Sequence[str], count: int, files: int = 1) -
         ReasonKind.SKIPPED: f"skips {plural(count, 'test')}",
         ReasonKind.GUARDS: f"removes {plural(count, 'line')} that {'raises' if count == 1 else 'raise'}",
         ReasonKind.ASSERTS: f"removes {plural(count, 'assert')}",
-        ReasonKind.OPERATORS: f"turns an operator in {plural(count, 'line')}",
+        ReasonKind.OPERATORS: f"changes an operator in {plural(count, 'line')}",
         ReasonKind.MODE: f"makes {what} {named}",
         ReasonKind.AUTOMATION: f"touches {named}",
         ReasonKind.UNLOCKED: f"changes {named} but not what it locks",

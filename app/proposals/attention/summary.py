@@ -1,5 +1,6 @@
 """What a proposal comes to in one line that is computed, apart from what its author says of it."""
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 
 from app.proposals.attention.reason import Reason, ReasonKind, clause
@@ -13,7 +14,12 @@ _SPEAKERS = {
     OriginKind.AGENT: "The agent",
     OriginKind.REF: "The commit",
 }
-_RESULT_OF = "Result of: "
+_COMMAND = "Command: "
+_OF_COMMANDS = (_COMMAND, "Result of: ")
+"""What the summary of a command's result begins with; the second is of earlier versions."""
+_LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_LINE_END = " ⏎ "
+"""Stands for the end of a line of a command, where all of it has to be on one line."""
 _IN_LINES = 4
 """Lines that a reason names."""
 
@@ -26,13 +32,18 @@ def described(changes: Sequence[FileChange]) -> str:
 
 
 def result_of(command: str) -> str:
-    """The summary of what a command has changed, where the model says nothing of it."""
-    return f"{_RESULT_OF}{' '.join(command.split())}"
+    """The summary of what a command has changed, where the model says nothing of it; its white space is kept."""
+    return f"{_COMMAND}{_LINE_ENDS.sub(_LINE_END, command.strip())}"
+
+
+def is_of_command(summary: str) -> bool:
+    """Whether a summary is a command as it was run, in which white space counts."""
+    return summary.startswith(_OF_COMMANDS) and not _LINE_ENDS.search(summary)
 
 
 def said(proposal: Proposal) -> str:
     """What the author of a proposal says of it, and who that is; empty if the summary is no one's words."""
-    if proposal.origin.kind is OriginKind.COMMAND and proposal.summary.startswith(_RESULT_OF):
+    if proposal.origin.kind is OriginKind.COMMAND and is_of_command(proposal.summary):
         return proposal.summary
     if proposal.origin.kind not in _SPEAKERS or proposal.summary in ("", described(proposal.files)):
         return ""

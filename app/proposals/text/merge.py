@@ -24,6 +24,8 @@ class MergeConflict(Generic[Line]):
     """First line of the region in ours, from 0."""
     theirs_start: int
     """First line of the region in theirs, from 0."""
+    merged_start: int
+    """First line of the region in the merged lines, from 0."""
     base: tuple[Line, ...]
     ours: tuple[Line, ...]
     theirs: tuple[Line, ...]
@@ -70,7 +72,13 @@ def merge(
         if conflict:
             conflicts.append(
                 MergeConflict(
-                    start, our_start, their_start, tuple(base[start:end]), tuple(our_lines), tuple(their_lines)
+                    base_start=start,
+                    ours_start=our_start,
+                    theirs_start=their_start,
+                    merged_start=len(merged),
+                    base=tuple(base[start:end]),
+                    ours=tuple(our_lines),
+                    theirs=tuple(their_lines),
                 )
             )
         merged += our_lines if our_part and not (conflict and favour_theirs) else their_lines

@@ -55,7 +55,8 @@ async def settle(
         size = f"{len(found.touched):,} changed files ({size_words(found.size)})"
         answer = await context.confirm(_question(found, size, command))
         if not answer.allowed:
-            notes.append(f"[the user had {size} thrown away; nothing was staged]")
+            who = "nobody could be asked to stage them, so" if answer.unattended else "the user had"
+            notes.append(f"[{who} {size} thrown away; nothing was staged]")
             notes.append(named("not kept", found.left_out))
             return _told(output, notes, f"{size} thrown away"), []
     changes, left_out = await asyncio.to_thread(_read, run, found)

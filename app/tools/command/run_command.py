@@ -16,7 +16,7 @@ from app.sandbox.process import Ended, StartFailed
 from app.tools.command.outcome import settle, staged
 from app.tools.command.output import HeadAndTail, LiveOutput, PlainText
 from app.tools.command.wording import IN_PLACE_TOLD, doctor_words, failure_notes, permission_notes
-from app.tools.contract import Confirmation, Rejected, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
+from app.tools.contract import Confirmation, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.targets import explained, locate
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class RunCommand(Tool):
         )
         answer = await context.confirm(Confirmation("command", "Run a command?", arguments.command, folder, notes))
         if not answer.allowed:
-            raise Rejected("The user did not allow this command. It did not run.")
+            raise answer.rejection("The user did not allow this command. It did not run.", "The command did not run")
         _check_folder(context, folder)
         in_place = probe.mode is SandboxMode.IN_PLACE
         try:

@@ -29,9 +29,10 @@ class Editing(Protocol):
         ...
 
 
-def proposed_text(diff: "FileDiff") -> str:
-    """What an approval would write, as text."""
-    return "\n".join(diff.new) + ("\n" if diff.new and diff.new_final_newline else "")
+def proposed_text(diff: "FileDiff", *, before: bool = False) -> str:
+    """What an approval would write, as text; or what there was `before`."""
+    lines, ends = (diff.old, diff.old_final_newline) if before else (diff.new, diff.new_final_newline)
+    return "\n".join(lines) + ("\n" if lines and ends else "")
 
 
 class EditScreen(Dialog[bool]):
@@ -103,7 +104,11 @@ class EditScreen(Dialog[bool]):
             yield Static(
                 Content(visible(f"This text holds {found}.", keep="")), id="edit-warning", classes="text warning"
             )
-        yield CodeEditor(self._text, self._path)
+        yield self.make_editor()
+
+    def make_editor(self) -> CodeEditor:
+        """The editor with the text."""
+        return CodeEditor(self._text, self._path)
 
     def on_mount(self) -> None:
         """The cursor goes to the line that the user was looking at."""
@@ -118,15 +123,18 @@ class EditScreen(Dialog[bool]):
     @on(CodeEditor.SelectionChanged)
     def _tell_place(self) -> None:
         """Where the cursor is, and whether there is anything to save."""
-        row, column = self.query_one(CodeEditor).cursor_location
         mode = self.query_one(CodeEditor).mode
-        changed = "changed, not saved · " if self.changed else ""
-        self.say(f"{f'{mode} · ' if mode else ''}{changed}line {row + 1}, column {column + 1}")
+        self.say(f"{f'{mode} · ' if mode else ''}{self.place_words()}")
+
+    def place_words(self) -> str:
+        """The words for the frame, after the mode of vim's keys."""
+        row, column = self.query_one(CodeEditor).cursor_location
+        return f"{'changed, not saved · ' if self.changed else ''}line {row + 1}, column {column + 1}"
 
     @property
     def changed(self) -> bool:
         """Whether the text is another than the proposed one."""
-        return self.query_one(CodeEditor).text != self._text
+        return self.query_one(CodeEditor).source != self._text
 
     @work(group="save", exclusive=True, exit_on_error=False, description="save an edit")
     async def action_save(self) -> None:
@@ -138,7 +146,7 @@ class EditScreen(Dialog[bool]):
             self.dismiss(False)
             return
         try:
-            await self._save(self.query_one(CodeEditor).text)
+            await self._save(self.query_one(CodeEditor).source)
         except (ProposalError, StorageError) as error:
             self._tell(str(error), problem=True)
             return
@@ -147,14 +155,18 @@ class EditScreen(Dialog[bool]):
     @work(group="external", exclusive=True, exit_on_error=False, description="external editor")
     async def action_external(self) -> None:
         """Go on in the user's own editor."""
+        await self.edit_outside()
+
+    async def edit_outside(self) -> None:
+        """Have the text edited in the user's own editor, and take it back."""
         area = self.query_one(CodeEditor)
         try:
-            text = await self._editor.edit(area.text, name=self._path)
+            text = await self._editor.edit(area.source, name=self._path)
         except EditorFailed as error:
             self._tell(str(error), problem=True)
             return
-        if text != area.text:
-            area.text = text
+        if text != area.source:
+            area.source = text
 
     def action_leave(self) -> None:
         """Leave; ask if something would be lost. Where vim's keys have a use for Escape, that comes first."""

@@ -87,7 +87,7 @@ _SIGNATURE = (STANDARD, "signoff-light")
 
 _SAMPLE = Content("\n").join(
     [
-        Content.assemble(("● gate closed", "bold $text-warning"), "  ", ("1 waiting", "bold $text-accent")),
+        Content.assemble(("● model must wait", "bold $text-warning"), "  ", ("1 waiting", "bold $text-accent")),
         Content.assemble(
             (" - ", "$diff-removed-color"), ("low = high()  ", "$foreground on $diff-removed-background")
         ),

@@ -169,7 +169,7 @@ def facts(request: SentRequest, body: dict[str, Any]) -> Content:
         Content(plural(len(payload.tools), "tool")),
     ]
     if payload.tool_choice is None:
-        parts.append(Content.styled("gate open: tools may be called", "$text-success"))
+        parts.append(Content.styled("The model may call tools", "$text-success"))
     else:
         text = f'closing request: tool_choice "{payload.tool_choice}"'
         parts.append(Content.styled(visible(text, keep=""), "bold $text-warning"))

@@ -143,7 +143,7 @@ def test_what_is_old_goes_once_it_is_staged(runtime: Runtime) -> None:
     assert runtime.captured.to_stage() == [first, second], "what nobody has looked at stays"
     stage_captured(runtime)
     capture(runtime, b"line 25\n", b"25\n", prompt="3")
-    assert runtime.captured.of_session("claude", "s") == [second, "P3"]
+    assert [turn.proposal for turn in runtime.captured.of_session("claude", "s")] == [second, "P3"]
     assert runtime.captured.files(first) == []
     assert [each.id for each in runtime.service.waiting()] == [first, second]
 

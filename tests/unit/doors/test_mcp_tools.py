@@ -135,7 +135,7 @@ def test_the_session_of_claude_is_in_the_environment() -> None:
     assert [(each.agent, each.session) for each in found] == [("claude", "s7"), ("zed", "")]
     stateless = {"io.modelcontextprotocol/clientInfo": {"name": "gemini-cli-mcp-client"}}
     assert caller_of({}, stateless, environment).agent == "gemini"
-    assert caller_of({"name": 7}, {"x-codex-turn-metadata": [1]}, {}) == McpCaller()
+    assert caller_of({"name": 7}, {"x-codex-turn-metadata": [1]}, {}, lambda: "") == McpCaller()
 
 
 def test_where_it_comes_from_is_kept(root: Path) -> None:
@@ -295,6 +295,8 @@ def test_agents_pile_up_no_more_proposals_than_a_person_looks_through(
     assert failed and "2 proposals of agents await the user's decision" in text
     assert [each.id for each in user.service.waiting()] == ["P1", "P2"]
     assert signoff(root, "deny", "P1", "-m", "No.") == 0
+    text, failed = host.call("propose_edit", turns[3], files=[edits[3]])
+    assert failed and "No." in text
     assert not host.call("propose_edit", turns[3], files=[edits[3]])[1]
 
 
@@ -373,7 +375,10 @@ def test_of_four_attempts_one_is_staged_until_the_user_decides(host: Host, root:
     assert all("Refused, and nothing of this call was staged" in text for text, _ in answers[1:])
     assert only(user).id == "P1" and contents(root) == {"a.txt": TEXT.encode()}
     assert signoff(root, "deny", "P1", "-m", TWO_LINES) == 0
-    assert host.edit("a.txt", "line 3\n", "goodbye\n")[1] is False
+    text, failed = host.edit("a.txt", "line 3\n", "goodbye\n")
+    assert failed and TWO_LINES in text, "the words come first"
+    text, failed = host.edit("a.txt", "line 3\n", "goodbye\n")
+    assert not failed and TWO_LINES not in text, "and once"
     _, second = user.service.all()
     assert (second.supersedes, second.version) == ("P1", 2), "it answers the feedback"
 
@@ -386,6 +391,39 @@ def test_a_new_turn_opens_the_gate_where_the_agent_tells_its_turns(host: Host) -
     assert host.edit("a.txt", "line 7\n", "x\n", meta=later)[1] is True
 
 
+def test_the_gate_and_the_words_of_a_denial_outlive_the_process(host: Host, root: Path, user: Runtime) -> None:
+    host.edit("a.txt", "line 3\n", "x\n")
+    host.server.end()
+    again, other = Host(root), Host(root)
+    again.greet()
+    other.greet("another-agent")
+    assert "P1 waits for the user's decision" in again.call("proposal_status")[0]
+    text, failed = again.edit("a.txt", "line 5\n", "y\n")
+    assert failed and "P1, which you proposed before, awaits the user's decision" in text
+    assert other.call("proposal_status")[1], "it has proposed nothing"
+    assert signoff(root, "deny", "P1", "-m", TWO_LINES) == 0
+    again.server.end()
+    once_more = Host(root)
+    once_more.greet()
+    text, failed = once_more.edit("a.txt", "line 5\n", "y\n")
+    assert failed and TWO_LINES in text and only(user).id == "P1"
+    text, failed = once_more.edit("a.txt", "line 5\n", "y\n")
+    assert not failed and TWO_LINES not in text
+    for each in (other, once_more):
+        each.server.end()
+
+
+def test_a_session_that_goes_on_under_another_id_hears_of_its_proposal(host: Host) -> None:
+    host.edit("a.txt", "line 3\n", "x\n", meta={"x-codex-turn-metadata": {"session_id": "s1"}})
+    later = {"x-codex-turn-metadata": {"session_id": "s2"}}
+    assert "P1 waits for the user's decision" in host.call("proposal_status", meta=later)[0]
+
+
+@pytest.mark.parametrize(("client", "agent"), [("mcp", "kimi"), ("", "kimi"), ("cursor", "cursor")])
+def test_a_host_that_does_not_name_itself_is_called_by_its_program(client: str, agent: str) -> None:
+    assert caller_of({"name": client}, {}, {}, lambda: "kimi").agent == agent
+
+
 def test_a_plain_denial_ends_the_turn(host: Host, root: Path) -> None:
     host.edit("a.txt", "line 3\n", "x\n", meta=CODEX)
     assert signoff(root, "deny", "P1") == 0
@@ -396,6 +434,7 @@ def test_a_plain_denial_ends_the_turn(host: Host, root: Path) -> None:
     later = {"x-codex-turn-metadata": {"turn_id": "t2"}}
     assert host.edit("a.txt", "line 3\n", "y\n", meta=later)[1] is False
     assert signoff(root, "deny", "P2", "-m", TWO_LINES) == 0
+    host.call("proposal_status")
     assert host.edit("a.txt", "line 3\n", "z\n", meta=later)[1] is False, "words are to be acted on at once"
 
 

@@ -274,3 +274,8 @@ def test_a_stale_one_asks_for_another(runtime: Runtime, proposal: Proposal) -> N
     assert wait(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60).state == "stale"
     text = proposal_report(runtime, proposal.id)[0]
     assert text.startswith("P1 is stale and can't be approved: ") and "propose the change anew" in text
+    record_decision(runtime, decided(runtime.service.deny(proposal.id), Decision.DENIED))
+    text = proposal_report(runtime, proposal.id)[0]
+    assert text.startswith("P1 is denied") and "P1 was stale and could not be approved: a.txt changed" in text
+    assert "a.txt reads there now:" in text and "\t5?" in text
+    assert "The user says" not in text

@@ -80,7 +80,7 @@ def test_nothing_that_a_repository_asks_for_is_run(opened: Open, root: Path, tmp
     runtime = opened(root)
     proposal, left_out = stage_worktree(runtime, [], "")
     assert proposal.files and left_out
-    stage_worktree(runtime, ["a.txt"], "HEAD")
+    stage_worktree(runtime, ["a.txt"], "HEAD", everything=True)
     for work in (
         lambda: stage_commits(runtime, ["HEAD"]),
         lambda: stage_commits(runtime, ["origin", "main"]),

@@ -6,8 +6,8 @@ from pathlib import Path
 from app.proposals.disk.filesystem import Filesystem
 from app.proposals.locate.matching import Replacement
 from app.proposals.models import Proposal
+from app.proposals.record import RecordingStore
 from app.proposals.service import ProposalService
-from app.proposals.store import ProposalStore
 from app.workspace.paths import Workspace
 from tests.unit.proposals.memory_store import MemoryStore
 
@@ -22,7 +22,7 @@ class Bench:
         self,
         folder: Path,
         files: Mapping[str, bytes | str] | None = None,
-        store: ProposalStore | None = None,
+        store: RecordingStore | None = None,
         filesystem: Filesystem | None = None,
     ) -> None:
         self.folder = folder

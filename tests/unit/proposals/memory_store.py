@@ -4,8 +4,9 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from app.proposals.models import Proposal
+from app.proposals.record import Entry, Link, blob_id, entry_of
 from app.proposals.stacking import paths_of
-from app.proposals.store import JournalRecord
+from app.proposals.store import JournalEntry, JournalRecord
 
 
 class MemoryStore:
@@ -20,6 +21,7 @@ class MemoryStore:
         self._proposals: dict[str, str] = {}
         self._blobs: dict[str, bytes] = {}
         self._journal: list[str] = []
+        self._record: list[Entry] = []
 
     def next_proposal_id(self) -> str:
         self._number += 1
@@ -28,7 +30,24 @@ class MemoryStore:
     def save_proposal(self, *proposals: Proposal) -> None:
         self.before_write("save_proposal")
         self._writes += 1
-        self._proposals |= {proposal.id: proposal.model_dump_json() for proposal in proposals}
+        for proposal in proposals:
+            self._keep(proposal)
+
+    def _keep(self, proposal: Proposal, written: Sequence[JournalEntry] = ()) -> None:
+        before = MemoryStore.proposal(self, proposal.id)
+        self._proposals[proposal.id] = proposal.model_dump_json()
+        known = before.last.number if before and before.last else 0
+        if before and proposal.last and proposal.last.number > known:
+            after = Link(len(self._record), "")
+            entry = entry_of(before, proposal, proposal.last, written, self._git_id, who="", after=after, time=0)
+            self._record.append(entry)
+
+    def _git_id(self, name: str) -> str:
+        return blob_id(self._blobs[name])
+
+    def entries_on(self, paths: Collection[str]) -> Sequence[Entry]:
+        named = {entry.proposal for entry in self._record if any(file.path in paths for file in entry.files)}
+        return [entry for entry in self._record if entry.proposal in named]
 
     def generation(self) -> tuple[int, ...]:
         return (self._writes,)
@@ -90,7 +109,7 @@ class MemoryStore:
         self._writes += 1
         self._journal[record.id - 1] = record.model_dump_json()
         if proposal:
-            self._proposals[proposal.id] = proposal.model_dump_json()
+            self._keep(proposal, record.entries if record.state == "done" else ())
 
     def journal(self, *, proposal: str = "", state: str = "", limit: int = 0) -> Sequence[JournalRecord]:
         records = [JournalRecord.model_validate_json(body) for body in reversed(self._journal)]

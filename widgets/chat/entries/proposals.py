@@ -9,7 +9,19 @@ from app.proposals.facts import FileStat, HunkFact, LineComment
 from app.text.plural import plural
 from widgets.chat.entries.base import USER_BAR, Entry, Gutter
 from widgets.chat.entries.images import image_line
-from widgets.chat.lines import MUTED, TEXT, Face, Line, Span, shorten_path, visible, width_of, wrap, wrap_text
+from widgets.chat.lines import (
+    MUTED,
+    TEXT,
+    Face,
+    Line,
+    Span,
+    fitting,
+    shorten_path,
+    visible,
+    width_of,
+    wrap,
+    wrap_text,
+)
 
 LONGEST_FILES = 8
 """Files listed on a proposal's card."""
@@ -77,17 +89,25 @@ class ProposalEntry(Entry):
     """`app.proposals.models.ProposalState`, as far as the session's events tell, or `denied_in_part`."""
     reason: str = ""
     supersedes: str = ""
+    is_command: bool = False
+    """Whether the summary is a command, which is cut to one line here and stands whole in the review."""
 
     def rows(self, width: int, opened: bool) -> list[Line]:
         """Id, summary, files with their numbers, state, and how to get to the review."""
         head: list[Span] = [(visible(self.proposal), Face("card-id", bold=True)), ("  ", TEXT)]
-        head.append((visible(" ".join(self.summary.split())), Face("text", bold=True)))
-        indent: Span = (" " * (width_of(self.proposal) + 2), TEXT)
-        lines = wrap(head, width, (), (indent,), fill="card")
-        files = self.files if len(self.files) <= LONGEST_FILES + 1 else self.files[:LONGEST_FILES]
+        if self.is_command:
+            tail = f" · {plural(len(self.files), 'file')}"
+            command = _cut(visible(self.summary), width - width_of(self.proposal) - 2 - width_of(tail))
+            lines = [Line((*head, (command, Face("text", bold=True)), (tail, MUTED)), fill="card")]
+        else:
+            head.append((visible(" ".join(self.summary.split())), Face("text", bold=True)))
+            indent: Span = (" " * (width_of(self.proposal) + 2), TEXT)
+            lines = wrap(head, width, (), (indent,), fill="card")
+        listed = () if self.is_command else self.files
+        files = listed if len(listed) <= LONGEST_FILES + 1 else listed[:LONGEST_FILES]
         lines.extend(_file_line(stat, width, "card") for stat in files)
-        if len(files) < len(self.files):
-            lines.append(Line(((f"… {len(self.files) - len(files)} more files", MUTED),), fill="card"))
+        if len(files) < len(listed):
+            lines.append(Line(((f"… {len(listed) - len(files)} more files", MUTED),), fill="card"))
         face = _STATE_FACES.get(self.state, MUTED)
         status: list[Span] = [(_STATE_WORDS.get(self.state, visible(self.state)), face)]
         if self.supersedes:
@@ -106,7 +126,7 @@ class ProposalEntry(Entry):
 
     def expected_height(self, width: int) -> int:
         """A row for each file that is listed."""
-        return 2 + min(len(self.files), LONGEST_FILES + 1)
+        return 2 + (0 if self.is_command else min(len(self.files), LONGEST_FILES + 1))
 
     @property
     def copied(self) -> str:
@@ -184,6 +204,13 @@ class DecisionEntry(Entry):
     def copied(self) -> str:
         """The feedback, or what it is about."""
         return self.feedback or self.proposal
+
+
+def _cut(text: str, width: int) -> str:
+    """The beginning of a text in which white space counts, an ellipsis where something was left out."""
+    if width_of(text) <= width:
+        return text
+    return f"{text[: fitting(text, 0, max(0, width - 1))]}…"
 
 
 def _the_rest(count: int) -> str:

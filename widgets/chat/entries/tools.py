@@ -92,7 +92,9 @@ class ToolEntry(Entry):
 
     def _head(self, width: int) -> Line:
         verb = VERBS.get(self.name, visible(self.name) or "Tool")
-        target = " ".join(visible(self.target).split())
+        # What is asked stands whole above the composer or in the review.
+        target = "a command" if self.status == "asking" and self.name == "run_command" else visible(self.target)
+        target = " ".join(target.split())
         facts = [f" · {fact}" for fact in self._facts(width, width - width_of(f"{verb} {target}")) if fact]
         tail = "".join(facts)
         room = width - width_of(verb) - 1 - width_of(tail)

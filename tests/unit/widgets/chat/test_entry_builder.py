@@ -43,13 +43,15 @@ from app.conversation.events import (
 )
 from app.conversation.spent import Spent
 from app.llm.types import Usage
+from app.proposals.attention.summary import result_of
 from app.proposals.facts import FileStat
+from app.proposals.origin import Origin, OriginKind
 from widgets.chat.entries.base import Change, Drop, Entry, Put
 from widgets.chat.entries.program import NoticeEntry, TurnEndEntry
 from widgets.chat.entries.proposals import DecisionEntry, ProposalEntry
 from widgets.chat.entries.tools import ToolEntry
 from widgets.chat.entries.words import AnswerEntry, QuestionEntry, ReasoningEntry, UserEntry
-from widgets.chat.entry_builder import EntryBuilder
+from widgets.chat.entry_builder import EntryBuilder, key_of
 
 STAT = FileStat(path="a.py", op="edit", added=3, removed=1)
 
@@ -324,3 +326,30 @@ def test_a_failure_is_told_once_where_it_happened() -> None:
 @pytest.mark.parametrize(("stopped", "shown_rows"), [("answer", 0), ("staged", 0), ("aborted", 1), ("failed", 1)])
 def test_an_end_of_which_there_is_nothing_to_say_takes_no_row(stopped: Any, shown_rows: int) -> None:
     assert len(reopened([TurnEnded(id=1, stopped=stopped)])) == shown_rows
+
+
+def test_the_edits_of_a_step_stand_on_its_card_alone() -> None:
+    names = {"1": "edit_file", "2": "edit_file", "3": "run_command"}
+    calls = [ToolCall(uid=uid, name=name, arguments={}) for uid, name in names.items()]
+    log: list[Event] = [
+        AssistantMessage(id=1, text="", calls=tuple(calls)),
+        ToolResult(id=2, call="1", outcome=Outcome.STAGED, text="staged", proposal="P1"),
+        ToolResult(id=3, call="2", outcome=Outcome.ERROR, text="matched nothing"),
+        ToolResult(id=4, call="3", outcome=Outcome.STAGED, text="it printed this", proposal="P1"),
+        ProposalStaged(id=5, proposal="P1", summary="s", files=(STAT,), calls=("1", "3")),
+    ]
+    entries = shown(EntryBuilder().events(log))
+    assert [entry.key for entry in entries if isinstance(entry, ToolEntry)] == ["tool2", "tool3"]
+    assert key_of(log, 2) == key_of(log, 5), "who looks for the edit is led to the card"
+
+
+def test_the_card_of_a_command_has_one_line_for_it_in_which_white_space_is_kept() -> None:
+    summary = result_of("sed -i 's/    /  /' a.py\necho done")
+    origin = Origin(kind=OriginKind.COMMAND)
+    event = ProposalStaged(id=1, proposal="P1", summary=summary, files=(STAT, STAT), calls=(), origin=origin)
+    (card,) = shown(EntryBuilder().event(event))
+    whole, cut = "P1  Command: sed -i 's/    /  /' a.py ⏎ echo done · 2 files", "P1  Command: sed -i 's/  … · 2 files"
+    for width, words in ((80, whole), (36, cut)):
+        head, *rest = (line.text for line in card.rows(width, opened=False))
+        assert head == words and len(head) <= width
+        assert rest[0].startswith("waits for you"), "the files stand in the review"

@@ -1,0 +1,248 @@
+"""What a tool waits for is answered in the empty composer, and never by somebody who writes there."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from app.conversation.events import Outcome, ToolResult
+from tests.ui.running_app import Running, running
+from tests.wire.bench import edit, of_role
+from tests.wire.server import WireServer
+from widgets.approval import permission_bar, readiness
+from widgets.approval.permission_bar import PermissionBar
+from widgets.chat import editor
+from widgets.common.input_order import JoinedKey
+
+NARROW, WIDE = (80, 24), (120, 40)
+COMMAND = "echo from-the-tool"
+NEVER = 3600.0
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a key waits for takes no time, unless a test says so."""
+    monkeypatch.setattr(editor, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(PermissionBar, "alone_seconds", 0.0)
+
+
+@asynccontextmanager
+async def asked(
+    folder: Path, server: WireServer, size: tuple[int, int] = NARROW, command: str = COMMAND
+) -> AsyncIterator[Running]:
+    """A running app in which a command waits for an answer, and the keys could answer it."""
+    async with running(folder, server, size=size) as run:
+        server.call("run_command", {"command": command})
+        server.say("The end.")
+        run.app.workbench.composer.draft = "run it"
+        await run.pilot.press("enter")
+        await run.see("A tool needs your permission", "Run a command?")
+        yield run
+
+
+def bar_of(run: Running) -> PermissionBar:
+    return run.app.workbench.query_one(PermissionBar)
+
+
+async def ready(run: Running) -> None:
+    """Wait until a key could answer."""
+
+    def can_answer() -> bool:
+        assert run.text, "what is looked at is painted"
+        seen = run.app.workbench.review.readiness.picture.had(time.monotonic()) or run.app.size == NARROW
+        return bar_of(run).guard.open and bar_of(run).sight.had(time.monotonic()) and seen
+
+    await run.until(can_answer, "the picture of the question")
+
+
+def outcomes(run: Running) -> list[Outcome]:
+    return [event.outcome for event in run.app.session().log.events if isinstance(event, ToolResult)]
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+@pytest.mark.parametrize(("key", "outcome"), [("y", Outcome.OK), ("a", Outcome.OK), ("n", Outcome.REJECTED)])
+async def test_a_key_that_stands_alone_answers(
+    tmp_path: Path, server: WireServer, size: tuple[int, int], key: str, outcome: Outcome
+) -> None:
+    async with asked(tmp_path, server, size) as run:
+        assert run.text.count(COMMAND) == 1, "it stands once on the screen"
+        await ready(run)
+        await run.pilot.press(key)
+        await run.see("The end.")
+        assert outcomes(run) == [outcome]
+        assert run.app.workbench.composer.draft == "" and "needs your permission" not in run.text
+        assert of_role(server.last, "user") == ["run it"], "the key was no message"
+
+
+async def test_for_the_session_it_is_not_asked_again(tmp_path: Path, server: WireServer) -> None:
+    async with asked(tmp_path, server) as run:
+        await ready(run)
+        await run.pilot.press("a")
+        await run.see("The end.")
+        server.call("run_command", {"command": COMMAND})
+        server.say("Once more.")
+        await run.say("again")
+        assert outcomes(run) == [Outcome.OK, Outcome.OK]
+
+
+@pytest.mark.parametrize("text", ["yes please", "no, wait", "all of it"])
+async def test_a_key_that_others_follow_is_the_beginning_of_a_message(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(PermissionBar, "alone_seconds", NEVER)
+    async with asked(tmp_path, server) as run:
+        await ready(run)
+        await run.write(text[0])
+        await run.see("unless another key follows")
+        await run.write(text[1:])
+        monkeypatch.setattr(PermissionBar, "alone_seconds", 0.0)
+        await run.pilot.press("backspace")
+        await run.painted()
+        assert run.app.workbench.composer.draft == text[:-1] and outcomes(run) == []
+        assert "Keys answer while nothing is written here" in " ".join(run.text.replace("▌", "").split())
+
+
+@pytest.mark.parametrize("after", ["backspace", "escape", "left"])
+async def test_any_key_takes_an_answer_back_before_it_counts(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, after: str
+) -> None:
+    monkeypatch.setattr(PermissionBar, "alone_seconds", NEVER)
+    async with asked(tmp_path, server) as run:
+        await ready(run)
+        await run.pilot.press("y", after)
+        assert "unless another key follows" not in run.text
+        assert outcomes(run) in ([], [Outcome.ABORTED])
+
+
+async def test_enter_behind_the_key_sends_nothing(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PermissionBar, "alone_seconds", NEVER)
+    async with asked(tmp_path, server) as run:
+        await ready(run)
+        await run.pilot.press("y", "enter", "enter")
+        assert run.app.workbench.composer.draft == "y" and not run.app.session().queue
+        bar_of(run)._decide()
+        await run.see("The end.")
+        assert outcomes(run) == [Outcome.OK] and of_role(server.last, "user") == ["run it"]
+
+
+async def test_keys_that_came_in_one_read_decide_nothing(tmp_path: Path, server: WireServer) -> None:
+    async with asked(tmp_path, server) as run:
+        await ready(run)
+        for key in "y", "n":
+            run.app.post_message(JoinedKey(key, key))
+        await run.see("Several keys came at once")
+        assert run.app.workbench.composer.draft == "yn" and outcomes(run) == []
+
+
+async def test_a_key_within_half_a_second_of_the_question_is_text(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "GRACE_SECONDS", NEVER)
+    async with asked(tmp_path, server) as run:
+        await run.pilot.press("y")
+        await run.see("changed just now")
+        assert run.app.workbench.composer.draft == "y" and outcomes(run) == []
+
+
+async def test_a_key_that_came_before_the_question_was_painted_is_text(tmp_path: Path, server: WireServer) -> None:
+    async with asked(tmp_path, server) as run:
+        await ready(run)
+        bar = bar_of(run)
+        bar.render_lines = lambda crop: super(PermissionBar, bar).render_lines(crop)  # type: ignore[method-assign]
+        bar.lose_picture()
+        await run.pilot.press("y")
+        await run.see("before this was on the screen")
+        assert run.app.workbench.composer.draft == "y" and outcomes(run) == []
+
+
+async def test_who_was_writing_just_before_decides_nothing(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asked(tmp_path, server) as run:
+        await ready(run)
+        monkeypatch.setattr(editor, "QUIET_SECONDS", NEVER)
+        await run.pilot.press("h", "backspace", "y")
+        await run.see("You were writing just before it")
+        assert run.app.workbench.composer.draft == "y" and outcomes(run) == []
+
+
+async def test_behind_other_text_and_in_vims_normal_mode_it_is_no_answer(tmp_path: Path, server: WireServer) -> None:
+    async with asked(tmp_path, server) as run:
+        await ready(run)
+        composer = run.app.workbench.composer
+        composer.draft = "hm"
+        await run.pilot.press("y", "n", "a")
+        assert composer.draft == "hmyna"
+        composer.draft = ""
+        composer.set_vim(True)
+        await run.pilot.press("escape", "y", "n", "a")
+        await run.painted()
+        assert composer.draft == "" and outcomes(run) == []
+        await run.pilot.press("y")
+        await run.see("The end.")
+        assert outcomes(run) == [Outcome.OK], "letters are text again, and this one stands alone"
+
+
+async def test_of_a_command_that_has_no_room_only_the_review_takes_a_yes(tmp_path: Path, server: WireServer) -> None:
+    command = "\n".join(f"echo {number}" for number in range(30))
+    async with asked(tmp_path, server, command=command) as run:
+        await ready(run)
+        await run.see("F4 shows it, and takes a yes", "more lines")
+        await run.pilot.press("y")
+        await run.see("Not all of it has room here")
+        assert run.app.workbench.composer.draft == "y" and outcomes(run) == []
+        await run.pilot.press("backspace")
+        await run.pilot.press("n")
+        await run.see("The end.")
+        assert outcomes(run) == [Outcome.REJECTED]
+
+
+async def test_enter_where_nothing_is_written_leads_to_what_waits(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        composer = run.app.workbench.composer
+        await run.pilot.press("enter")
+        assert run.app.focused is composer.editor, "nothing waits"
+        server.call(*edit())
+        server.say("Have a look.")
+        await run.say("change it")
+        await run.see("waits for you · Enter or click to review", "Enter goes to the review")
+        await run.pilot.press("enter")
+        await run.until(lambda: run.app.focused is run.app.workbench.review.view, "the review")
+        await run.pilot.press("y")
+        assert run.proposals[0].state.waiting, "whoever pressed Enter twice and writes on decides nothing"
+
+
+async def test_enter_right_behind_what_was_written_leads_nowhere(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(editor, "QUIET_SECONDS", NEVER)
+    async with running(tmp_path, server) as run:
+        server.call(*edit())
+        server.say("Have a look.")
+        await run.say("change it")
+        await run.pilot.press("enter")
+        assert run.app.focused is run.app.workbench.composer.editor
+
+
+def test_the_pause_behind_a_key_is_longer_than_between_two_that_are_typed() -> None:
+    assert permission_bar.ALONE_SECONDS >= 0.5
+
+
+async def test_a_commands_proposal_is_called_by_the_command_with_its_white_space(
+    tmp_path: Path, server: WireServer
+) -> None:
+    command = "sed -i \"s/'Hello '/'Hello    '/\" greet.py"
+    async with asked(tmp_path, server, WIDE, command) as run:
+        await ready(run)
+        await run.pilot.press("y")
+        await run.see("The end.", "P1")
+        await run.settled()
+        assert run.proposals[0].summary == f"Command: {command}"
+        await run.see("P1  Command: sed -i", "'Hello    '", "· 1 file")
+        await run.pilot.press("f3")
+        await run.until(lambda: run.app.workbench.review.preview.diffs, "the diff")
+        assert "Result of" not in run.text

@@ -1,0 +1,315 @@
+"""A stale proposal in the whole app: resolved by hand, or sent back with the reason that is known."""
+
+from pathlib import Path
+
+import pytest
+
+from app.proposals.models import ProposalState
+from tests.ui.running_app import Running, running
+from tests.wire.bench import FILE, edit, of_role
+from tests.wire.replies import Turn
+from tests.wire.server import WireServer
+from widgets.diff.conflict_editor import ConflictEditor
+
+PROPOSED = FILE.replace("'Hello '", "'Hi '")
+MINE = FILE.replace("'Hello '", "'Moin '")
+"""What somebody made of the line that the proposal changes."""
+LONG = "".join(f"{'def greet' if at in (2, 30) else 'line'} {at}\n" for at in range(40))
+
+
+async def stage(run: Running, server: WireServer, *edits: tuple[str, str]) -> None:
+    """Have the model propose."""
+    if edits:
+        pairs = [{"old": old, "new": new} for old, new in edits]
+        server.call("edit_file", {"path": "greet.py", "edits": pairs})
+    else:
+        server.call(*edit())
+    server.say("Have a look.")
+    await run.say("change it")
+    await run.see("P1")
+
+
+async def put(run: Running, text: str, name: str = "greet.py") -> None:
+    """Change a file as the user's editor does, and let signoff see it."""
+    (run.runtime.workspace.root / name).write_text(text)
+    await run.app.session().disk_changed({name})
+
+
+def state_of(run: Running) -> ProposalState:
+    """Where P1 stands."""
+    return run.proposals[0].state
+
+
+async def make_stale(run: Running, server: WireServer) -> None:
+    await stage(run, server)
+    await put(run, MINE)
+    await run.see("Stale")
+    await run.review()
+
+
+async def open_conflict(run: Running) -> ConflictEditor:
+    await run.pilot.press("e")
+    await run.screen("ResolveScreen")
+    return run.app.screen.query_one(ConflictEditor)
+
+
+async def test_a_stale_one_is_resolved_in_place_and_then_written(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await make_stale(run, server)
+        await run.see("e  resolve")
+        await open_conflict(run)
+        await run.see("<<<<<<< on disk now", "||||||| before", "======= proposed in P1", ">>>>>>> proposed in P1")
+        await run.pilot.press("p")
+        await run.told("no conflict left, not saved yet")
+        await run.pilot.press("ctrl+s")
+        await run.screen("Workbench")
+        await run.see("The conflicts of P1 are resolved; y writes it.", "changed by you")
+        assert run.file == MINE, "nothing is written before the approval"
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: run.file == PROPOSED, "the proposed text on disk")
+        server.always(Turn("I see."))
+        await run.pilot.press("f2")
+        await run.say("go on")
+        assert any("by hand" in said for said in of_role(server.last, "system")), "the model is told"
+
+
+@pytest.mark.parametrize(("key", "line"), [("d", "'Moin '"), ("b", "'Moin ' + name\n    return 'Hi '")])
+async def test_keys_take_the_sides_and_u_takes_a_choice_back(
+    tmp_path: Path, server: WireServer, key: str, line: str
+) -> None:
+    async with running(tmp_path, server) as run:
+        await make_stale(run, server)
+        area = await open_conflict(run)
+        await run.pilot.press(key)
+        assert area.source == FILE.replace("'Hello '", line)
+        await run.pilot.press("u")
+        assert "<<<<<<<" in area.source and len(area.blocks) == 1
+        await run.pilot.press("escape")
+        await run.screen("Workbench")
+
+
+async def test_letters_write_only_while_the_user_edits_by_hand(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await make_stale(run, server)
+        area = await open_conflict(run)
+        shown = area.source
+        await run.pilot.press("x", "y", "enter")
+        assert area.source == shown
+        await run.pilot.press("p", "e")
+        await run.told("editing by hand")
+        await run.pilot.press("ctrl+home", "p", "d", "b", "escape")
+        assert area.source.startswith("pdbdef greet")
+        await run.screen("ResolveScreen")
+        await run.pilot.press("ctrl+s")
+        await run.screen("Workbench")
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: run.file.startswith("pdbdef greet"), "the text by hand on disk")
+
+
+async def test_what_is_still_open_is_not_saved(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        (run.runtime.workspace.root / "greet.py").write_text(LONG)
+        await stage(run, server, ("def greet 2", "def hail 2"), ("def greet 30", "def hail 30"))
+        await put(run, LONG.replace("greet", "welcome"))
+        await run.see("Stale")
+        await run.review()
+        area = await open_conflict(run)
+        await run.told("conflict 1 of 2 open")
+        first = area.cursor_location
+        await run.pilot.press("right_square_bracket")
+        await run.told("conflict 2 of 2 open")
+        await run.pilot.press("left_square_bracket")
+        assert area.cursor_location == first
+        await run.pilot.press("right_square_bracket", "p", "ctrl+s")
+        await run.see("Not saved: 1 conflict still open.")
+        assert state_of(run) is ProposalState.STALE
+        await run.pilot.press("e", "ctrl+home")
+        row = area.blocks[0].proposed
+        area.move_cursor((row, 0))
+        await run.pilot.press("ctrl+shift+k", "escape", "ctrl+s")
+        await run.see("is still a marker of a conflict")
+        assert state_of(run) is ProposalState.STALE
+        area.source = LONG.replace("greet 2", "hail 2").replace("greet 30", "hail 30")
+        await run.pilot.press("ctrl+s")
+        await run.screen("Workbench")
+        assert state_of(run) is ProposalState.PENDING
+
+
+async def test_a_file_that_changes_again_keeps_the_text_of_the_user(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await make_stale(run, server)
+        area = await open_conflict(run)
+        await run.pilot.press("b")
+        await put(run, MINE.replace("name", "who"))
+        await run.pilot.press("ctrl+s")
+        await run.see("has changed again since you began", "<<<<<<< on disk now", "when you began", "your text")
+        await run.pilot.press("p")
+        assert area.source == FILE.replace("'Hello '", "'Moin ' + name\n    return 'Hi '")
+        await run.pilot.press("ctrl+s")
+        await run.screen("Workbench")
+        assert state_of(run) is ProposalState.PENDING
+
+
+async def test_an_edit_that_turns_stale_is_resolved_with_what_was_written(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        await run.review()
+        await run.pilot.press("e")
+        await run.screen("EditScreen")
+        await run.pilot.press("ctrl+home")
+        await run.write("# mine")
+        await run.pilot.press("enter")
+        await put(run, MINE)
+        await run.pilot.press("ctrl+s")
+        await run.screen("ResolveScreen")
+        await run.see("# mine", "your text", "'Moin '")
+        await run.pilot.press("p", "ctrl+s")
+        await run.screen("Workbench")
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: run.file == f"# mine\n{PROPOSED}", "the user's text on disk")
+
+
+async def test_an_edit_takes_nothing_back_that_came_to_be_on_disk_meanwhile(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        (run.runtime.workspace.root / "greet.py").write_text(LONG)
+        await stage(run, server, ("def greet 2", "def hail 2"))
+        await run.review()
+        await run.pilot.press("e")
+        await run.screen("EditScreen")
+        await run.pilot.press("ctrl+end")
+        await run.write("end")
+        later = LONG.replace("line 20\n", "twenty\n")
+        await put(run, later)
+        await run.pilot.press("ctrl+s")
+        await run.screen("Workbench")
+        await run.see("is yours now")
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: "end" in run.file, "the edit on disk")
+        assert run.file == later.replace("greet 2", "hail 2") + "end"
+
+
+async def test_several_files_are_resolved_one_after_the_other(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        root = run.runtime.workspace.root
+        (root / "b.txt").write_text("b\n")
+        server.turn(calls=[edit(), ("edit_file", {"path": "b.txt", "edits": [{"old": "b", "new": "B"}]})])
+        server.say("Have a look.")
+        await run.say("change it")
+        await run.see("P1")
+        (root / "b.txt").unlink()
+        await put(run, MINE)
+        await run.see("Stale")
+        await run.review()
+        await open_conflict(run)
+        await run.see("1 more file")
+        titles = []
+        for _ in range(2):
+            titles.append(str(run.app.screen.query_one("#dialog").border_title).strip())
+            await run.pilot.press("p", "ctrl+s")
+            await run.until(lambda: titles[-1] not in run.text, "the next one")
+        assert sorted(titles) == ["Resolve P1 · b.txt", "Resolve P1 · greet.py"]
+        await run.screen("Workbench")
+        assert state_of(run) is ProposalState.PENDING
+        assert not (root / "b.txt").exists()
+
+
+async def test_a_whole_file_is_taken_from_one_side(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await stage(run, server)
+        (run.runtime.workspace.root / "greet.py").unlink()
+        await run.app.session().disk_changed({"greet.py"})
+        await run.see("greet.py is gone")
+        await run.review()
+        await open_conflict(run)
+        await run.see("on disk now: no file")
+        await run.pilot.press("ctrl+s")
+        await run.see("Not saved: take one side first.")
+        await run.pilot.press("e")
+        await run.told("take one side; once saved, it can be edited")
+        await run.pilot.press("p", "ctrl+s")
+        await run.screen("Workbench")
+        await run.review()
+        await run.pilot.press("y")
+        await run.until((run.runtime.workspace.root / "greet.py").exists, "the file")
+
+
+async def test_leaving_with_a_choice_asks_first(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await make_stale(run, server)
+        await open_conflict(run)
+        await run.pilot.press("p", "escape")
+        await run.screen("AskScreen")
+        await run.pilot.press("y")
+        await run.screen("Workbench")
+        assert state_of(run) is ProposalState.STALE
+
+
+async def test_vims_keys_write_once_the_user_edits(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, vim=True) as run:
+        await make_stale(run, server)
+        area = await open_conflict(run)
+        await run.pilot.press("p", "e")
+        await run.told("NORMAL")
+        await run.pilot.press("g", "g", "d", "d", "escape")
+        assert area.source.startswith("    return 'Hi '")
+        await run.told("no conflict left")
+
+
+async def test_r_without_words_sends_why_it_is_stale_as_the_programs_words(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        await make_stale(run, server)
+        before = len(server.requests)
+        server.call(*edit("'Moin '", "'Hi '"))
+        server.say("Anew.")
+        await run.pilot.press("r")
+        await run.see("Why it is stale is sent")
+        await run.pilot.press("ctrl+s")
+        await run.until(lambda: len(run.proposals) == 2, "the new proposal")
+        assert state_of(run) is ProposalState.DENIED
+        asked = server.requests[before]
+        told = "\n".join(of_role(asked, "system"))
+        assert "P1 was stale and could not be approved: greet.py changed at line 2" in told
+        assert "2\t    return 'Moin ' + name" in told
+        assert of_role(asked, "user") == ["change it"], "no word is put into the user's mouth"
+        assert run.proposals[0].feedback == ""
+
+
+async def test_words_of_the_user_go_with_the_reason(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await make_stale(run, server)
+        before = len(server.requests)
+        server.say("I see.")
+        await run.pilot.press("r")
+        await run.write("Keep mine")
+        await run.pilot.press("ctrl+s")
+        await run.until(lambda: len(server.requests) > before, "the request")
+        asked = server.requests[before]
+        assert "P1 was stale and could not be approved" in "\n".join(of_role(asked, "system"))
+        assert of_role(asked, "user") == ["change it", "Keep mine"]
+        await run.settled()
+
+
+async def test_a_form_feed_survives_an_edit(tmp_path: Path, server: WireServer) -> None:
+    text = "one\f\ntwo\u2028\nthree\x85\n"
+    async with running(tmp_path, server) as run:
+        (run.runtime.workspace.root / "greet.py").write_text(text)
+        await stage(run, server, ("two", "2"))
+        await run.review()
+        await run.pilot.press("e")
+        await run.screen("EditScreen")
+        await run.pilot.press("ctrl+end")
+        await run.write("end")
+        await run.pilot.press("ctrl+s")
+        await run.screen("Workbench")
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: "end" in run.file, "the edit on disk")
+        assert run.file == text.replace("two", "2") + "end"

@@ -1,0 +1,550 @@
+"""Conflicts that the user resolves: what they are shown, what becomes of the proposal, and that the disk waits."""
+
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.proposals.conflicts import ConflictSide, FileConflict, UnsavedText
+from app.proposals.errors import ChangedSinceSeen, EditRejected, StaleProposal
+from app.proposals.models import Op, Proposal, ProposalState
+from app.proposals.origin import Origin, OriginKind
+from app.proposals.text.document import Document
+from app.runtime.recovery import decision_event
+from app.sandbox.changes import Change, Leaf, link_mode
+from tests.examples import at_most
+from tests.unit.proposals.bench import Bench, numbered
+
+Make = Callable[..., Bench]
+DISK, PROPOSED, BOTH = ConflictSide.DISK, ConflictSide.PROPOSED, ConflictSide.BOTH
+ORIGIN = Origin(kind=OriginKind.REF, ref="side")
+
+
+def resolve(site: Bench, conflict: FileConflict, *choices: ConflictSide) -> Proposal:
+    """Save a choice for each region."""
+    return site.service.resolve(conflict.proposal, conflict.path, conflict.text(choices), conflict.disk)
+
+
+def stage(site: Bench, **changes: tuple[Leaf | None, Leaf | None]) -> Proposal:
+    """Stage paths as they were and as they are to be."""
+    found = [Change(path, before, after) for path, (before, after) in changes.items()]
+    return site.service.stage_changes(found, ORIGIN, "From elsewhere")
+
+
+def leaf(content: str | bytes, mode: int = 0o644) -> Leaf:
+    return Leaf(content.encode() if isinstance(content, str) else content, mode)
+
+
+# The regions
+
+
+@st.composite
+def edited(draw: st.DrawFn, base: list[str]) -> list[str]:
+    lines = list(base)
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(0, len(lines)))
+        new = st.integers(0, 5).map(str)
+        lines[at : at + draw(st.integers(0, 2))] = draw(st.lists(new, max_size=2))
+    return lines
+
+
+@st.composite
+def triples(draw: st.DrawFn) -> tuple[list[str], list[str], list[str]]:
+    """A base and what two sides made of it, with at least one line that both changed."""
+    above, below = (draw(st.lists(st.integers(0, 5).map(str), max_size=12)) for _ in range(2))
+    disk = [*draw(edited(above)), "disk", *draw(edited(below))]
+    proposed = [*draw(edited(above)), "proposed", *draw(edited(below))]
+    return [*above, "base", *below], disk, proposed
+
+
+def text_of(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=at_most(60))
+@given(triples())
+def test_regions_and_whole_sides_are_those_of_git(triple: tuple[list[str], list[str], list[str]]) -> None:
+    base, disk, proposed = triple
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        site = Bench(folder, {"a.txt": text_of(base)})
+        stage(site, **{"a.txt": (leaf(text_of(base)), leaf(text_of(proposed)))})
+        site.put(**{"a.txt": text_of(disk)})
+        conflict = site.service.conflict("P1")
+        for side, lines in (("base", base), ("disk", disk), ("proposed", proposed)):
+            (folder / side).write_text(text_of(lines))
+
+        def git(*options: str) -> str:
+            labels = ("-L", "on disk now", "-L", "before", "-L", "proposed in P1")
+            command = ("git", "merge-file", "-p", *options, *labels, "disk", "base", "proposed")
+            return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
+
+        count = len(conflict.regions)
+        assert conflict.text() == git("--diff3")
+        assert conflict.text([DISK] * count) == git("--ours")
+        assert conflict.text([PROPOSED] * count) == git("--theirs")
+        assert [block.region.disk for block in conflict.open_blocks(conflict.text())] == [
+            region.disk for region in conflict.regions
+        ]
+
+
+Style = tuple[str, bytes, bool]
+"""Line ending, byte order mark, whether it ends in a newline."""
+STYLES = st.tuples(st.sampled_from(["\n", "\r\n"]), st.sampled_from([b"", b"\xef\xbb\xbf"]), st.booleans())
+
+
+def spelled(lines: list[str], style: Style) -> bytes:
+    ending, mark, closed = style
+    return mark + (ending.join(lines) + (ending if closed else "")).encode()
+
+
+def merged(base: object, ours: object, theirs: object) -> object:
+    return theirs if base == ours else ours
+
+
+@settings(max_examples=at_most(60), deadline=None)
+@given(triples(), STYLES, STYLES, STYLES, st.data())
+def test_what_is_approved_is_the_text_that_was_saved_and_nothing_changes_before(
+    triple: tuple[list[str], list[str], list[str]], base: Style, ours: Style, theirs: Style, data: st.DataObject
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        before = spelled(triple[0], base)
+        site = Bench(Path(name), {"a.txt": before, "b.txt": "b\n"})
+        wanted = leaf(spelled(triple[2], theirs))
+        stage(site, **{"a.txt": (leaf(before), wanted), "b.txt": (leaf("b\n"), leaf("c\n"))})
+        site.put(**{"a.txt": spelled(triple[1], ours)})
+        found = site.tree()
+        conflict = site.service.conflict("P1")
+        choices = [data.draw(st.sampled_from([DISK, PROPOSED, BOTH])) for _ in conflict.regions]
+        text = conflict.text(choices)
+        saved = site.service.resolve("P1", "a.txt", text, conflict.disk)
+        assert saved.state is ProposalState.PENDING and saved.reason == ""
+        assert [change.edited for change in saved.files] == [True, False]
+        assert site.service.resolve("P1", "a.txt", text, conflict.disk) == saved, "twice is once"
+        assert site.tree() == found
+        site.service.approve("P1", revision=saved.revision)
+        written = Document(site.read("a.txt"))
+        assert written.text == text
+        assert site.read("b.txt") == b"c\n"
+        assert not written.mixed_eol
+        if len(written.lines) > 1:
+            assert written.eol == merged(base[0], ours[0], theirs[0])
+        assert written.mark == merged(base[1], ours[1], theirs[1])
+        site.service.undo("P1")
+        assert site.tree() == found
+
+
+# The proposal
+
+
+def test_a_resolved_one_waits_again_on_what_is_on_disk(bench: Make) -> None:
+    site = bench({"a.txt": numbered(20)})
+    proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 10\n", "ten\n"))
+    site.put(**{"a.txt": numbered(20, l10="mine", l18="also mine")})
+    conflict = site.service.conflict("P1")
+    assert conflict.reason == "a.txt changed at line 10, where the proposal changes it too"
+    (region,) = conflict.regions
+    assert (region.line, region.base, region.disk, region.proposed) == (10, ("line 10",), ("mine",), ("ten",))
+    saved = resolve(site, conflict, BOTH)
+    assert saved.state is ProposalState.PENDING
+    assert saved.revision > proposal.revision
+    (change,) = saved.files
+    assert (change.edited, change.rebased, change.conflicts, change.added) == (True, False, (), 2)
+    assert site.service.refresh() == []
+    site.service.approve("P1", revision=saved.revision)
+    assert site.read("a.txt").decode() == numbered(20, l3="three", l10="mine\nten", l18="also mine")
+
+
+def test_it_is_rebased_like_any_other_once_it_is_resolved(bench: Make) -> None:
+    site = bench({"a.txt": numbered(20)})
+    site.edit("a.txt", ("line 10\n", "ten\n"))
+    site.put(**{"a.txt": numbered(20, l10="mine")})
+    resolve(site, site.service.conflict("P1"), PROPOSED)
+    site.put(**{"a.txt": numbered(20, l10="mine", l1="first")})
+    (moved,) = site.service.refresh()
+    assert moved.files[0].rebased
+    site.put(**{"a.txt": numbered(20, l10="another")})
+    (stale,) = site.service.refresh()
+    assert stale.state is ProposalState.STALE
+    (region,) = site.service.conflict("P1").regions
+    assert (region.base, region.disk, region.proposed) == (("mine",), ("another",), ("ten",))
+
+
+def test_what_it_is_based_on_is_kept_for_the_next_start(bench: Make) -> None:
+    site = bench({"a.txt": "a\n"})
+    site.edit("a.txt", ("a", "b"))
+    site.put(**{"a.txt": "c\n"})
+    resolve(site, site.service.conflict("P1"), PROPOSED)
+    site.put(**{"a.txt": "d\n"})
+    site.reopened().refresh()
+    (region,) = site.service.conflict("P1").regions
+    assert (region.base, region.disk, region.proposed) == (("c",), ("d",), ("b",))
+
+
+def test_several_files_come_one_after_the_other_and_the_others_are_rebased(bench: Make) -> None:
+    site = bench({"a.txt": "a\n", "b.txt": "b\n", "c.txt": numbered(9)})
+    site.write(**{"a.txt": "A\n", "b.txt": "B\n", "c.txt": numbered(9, l2="two")})
+    site.put(**{"a.txt": "1\n", "b.txt": "2\n", "c.txt": numbered(9, l8="eight")})
+    first = site.service.conflict("P1", "b.txt")
+    assert (first.path, first.others) == ("b.txt", 1)
+    saved = resolve(site, first, PROPOSED)
+    assert saved.state is ProposalState.STALE and saved.reason.startswith("a.txt ")
+    second = site.service.conflict("P1", "c.txt")
+    assert (second.path, second.others) == ("a.txt", 0)
+    saved = resolve(site, second, DISK)
+    assert [(change.path, change.edited, change.rebased) for change in saved.files] == [
+        ("a.txt", True, False),
+        ("b.txt", True, False),
+        ("c.txt", False, True),
+    ]
+    site.service.approve("P1", revision=saved.revision)
+    assert site.read("a.txt") == b"1\n" and site.read("b.txt") == b"B\n"
+    assert site.read("c.txt").decode() == numbered(9, l2="two", l8="eight")
+    with pytest.raises(ChangedSinceSeen, match="fits again"):
+        site.edit("a.txt", ("1", "2"))
+        site.service.conflict("P2")
+
+
+def test_what_stood_on_a_denied_one_is_resolved_against_the_disk(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9)})
+    site.edit("a.txt", ("line 2\n", "two\n"))
+    site.edit("a.txt", ("two\n", "the second\n"))
+    site.service.deny("P1")
+    conflict = site.service.conflict("P2")
+    assert conflict.labels.disk == "on disk now"
+    saved = resolve(site, conflict, PROPOSED)
+    assert saved.state is ProposalState.PENDING and saved.files[0].stacked_on == ()
+    site.service.approve("P2", revision=saved.revision)
+    assert site.read("a.txt").decode() == numbered(9, l2="the second")
+
+
+def test_what_conflicts_with_one_that_still_waits_says_so_and_stacks_on_it(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9)})
+    site.edit("a.txt", ("line 2\n", "two\n"))
+    site.edit("a.txt", ("two\n", "the second\n"))
+    site.service.replace_result("P1", "a.txt", numbered(9, l2="zwei"))
+    conflict = site.service.conflict("P2")
+    assert conflict.labels.disk == "with P1, still pending"
+    assert conflict.regions[0].disk == ("zwei",)
+    saved = resolve(site, conflict, BOTH)
+    assert saved.files[0].stacked_on == ("P1",)
+    site.service.approve("P1")
+    site.service.approve("P2", revision=saved.revision)
+    assert site.read("a.txt").decode() == numbered(9, l2="zwei\nthe second")
+
+
+def test_what_was_written_of_it_stays_written_and_can_be_undone(bench: Make) -> None:
+    site = bench({"a.txt": numbered(30)})
+    site.edit("a.txt", ("line 3\n", "three\n"), ("line 20\n", "twenty\n"))
+    site.service.approve("P1", ["1"])
+    site.put(**{"a.txt": numbered(30, l3="three", l20="mine")})
+    saved = resolve(site, site.service.conflict("P1"), PROPOSED)
+    assert saved.state is ProposalState.PARTLY_APPROVED
+    site.service.approve("P1", revision=saved.revision)
+    assert site.read("a.txt").decode() == numbered(30, l3="three", l20="twenty")
+    site.service.undo("P1")
+    assert site.read("a.txt").decode() == numbered(30, l20="mine")
+
+
+def test_a_file_that_changes_again_is_told_and_the_text_is_merged_with_it(bench: Make) -> None:
+    site = bench({"a.txt": numbered(20)})
+    site.edit("a.txt", ("line 10\n", "ten\n"))
+    site.put(**{"a.txt": numbered(20, l10="mine")})
+    conflict = site.service.conflict("P1")
+    text = conflict.text([BOTH]).replace("line 15", "by hand")
+    site.put(**{"a.txt": numbered(20, l10="mine", l2="later")})
+    with pytest.raises(ChangedSinceSeen, match=r"a\.txt has changed again since you began; nothing was saved"):
+        site.service.resolve("P1", "a.txt", text, conflict.disk)
+    again = site.service.conflict("P1", "a.txt", UnsavedText(text, conflict.disk_text))
+    assert again.regions == ()
+    assert again.text() == numbered(20, l2="later", l10="mine\nten", l15="by hand")
+    site.put(**{"a.txt": numbered(20, l10="mine", l15="theirs")})
+    again = site.service.conflict("P1", "a.txt", UnsavedText(text, conflict.disk_text))
+    (region,) = again.regions
+    assert (region.base, region.disk, region.proposed) == (("line 15",), ("theirs",), ("by hand",))
+    assert (again.labels.base, again.labels.proposed) == ("when you began", "your text")
+    saved = resolve(site, again, PROPOSED)
+    site.service.approve("P1", revision=saved.revision)
+    assert site.read("a.txt").decode() == numbered(20, l10="mine\nten", l15="by hand")
+
+
+def test_a_text_whose_file_went_meanwhile_is_kept_to_make_it_anew(bench: Make) -> None:
+    site = bench({"a.txt": "a\n"})
+    site.edit("a.txt", ("a", "b"))
+    site.put(**{"a.txt": "c\n"})
+    conflict = site.service.conflict("P1")
+    (site.root / "a.txt").unlink()
+    again = site.service.conflict("P1", "a.txt", UnsavedText("my text\n", conflict.disk_text))
+    assert again.whole and again.regions[0].proposed == ("my text",)
+    saved = site.service.resolve("P1", "a.txt", "my text\n", again.disk)
+    assert saved.files[0].op is Op.CREATE
+    site.service.approve("P1", revision=saved.revision)
+    assert site.read("a.txt") == b"my text\n"
+
+
+def test_nothing_left_is_a_denial_which_saving_is_not(bench: Make) -> None:
+    site = bench({"a.txt": "a\n"})
+    site.edit("a.txt", ("a", "b"))
+    site.put(**{"a.txt": "c\n"})
+    site.service.refresh()
+    conflict = site.service.conflict("P1")
+    with pytest.raises(EditRejected, match=r"leaves a\.txt as it is, and nothing of P1 is left; deny it"):
+        resolve(site, conflict, DISK)
+    assert site.service.get("P1").state is ProposalState.STALE
+
+
+def test_markers_in_a_file_are_no_conflicts(bench: Make) -> None:
+    shown = "<<<<<<< on disk now\n||||||| before\n=======\n>>>>>>> proposed in P1\n"
+    site = bench({"a.txt": f"{shown}x\n{shown}"})
+    site.edit("a.txt", ("x", "y"))
+    site.put(**{"a.txt": f"{shown}z\n{shown}"})
+    conflict = site.service.conflict("P1")
+    assert len(conflict.open_blocks(conflict.text())) == 1
+    assert conflict.text([PROPOSED]) == f"{shown}y\n{shown}"
+    assert conflict.stray_marker(conflict.text()) >= 0
+    assert conflict.stray_marker(conflict.text([PROPOSED])) == -1
+
+
+def test_a_marker_that_was_left_half_is_found(bench: Make) -> None:
+    site = bench({"a.txt": "a\n"})
+    site.edit("a.txt", ("a", "b"))
+    site.put(**{"a.txt": "c\n"})
+    conflict = site.service.conflict("P1")
+    text = conflict.text().replace("=======\n", "")
+    assert conflict.open_blocks(text) == []
+    assert conflict.stray_marker(text) == 0
+
+
+# Kinds of files
+
+
+def test_a_file_that_is_gone_is_made_anew_or_left(bench: Make) -> None:
+    site = bench({"a.txt": "a\n", "b.txt": "b\n"})
+    site.write(**{"a.txt": "A\n", "b.txt": "B\n"})
+    (site.root / "a.txt").unlink()
+    conflict = site.service.conflict("P1")
+    assert conflict.whole and conflict.disk is None and conflict.labels.disk == "on disk now: no file"
+    left = site.service.resolve("P1", "a.txt", DISK, None)
+    assert left.state is ProposalState.PENDING
+    assert [change.already_applied for change in left.files] == [True, False]
+    assert "a.txt" not in site.service.as_unified_diff("P1")
+    site.service.approve("P1", revision=left.revision)
+    assert site.tree().keys() == {"b.txt"}
+    site.service.undo("P1")
+    assert site.read("b.txt") == b"b\n"
+
+
+def test_the_proposed_text_of_a_file_that_is_gone_makes_it(bench: Make) -> None:
+    site = bench({"a.txt": "a\n"})
+    (site.root / "a.txt").chmod(0o755)
+    site.edit("a.txt", ("a", "b"))
+    (site.root / "a.txt").unlink()
+    site.service.conflict("P1")
+    saved = site.service.resolve("P1", "a.txt", PROPOSED, None)
+    assert saved.files[0].op is Op.CREATE
+    site.service.approve("P1", revision=saved.revision)
+    assert site.tree() == {"a.txt": (b"b\n", 0o755)}
+
+
+def test_what_was_left_as_it_is_follows_the_disk(bench: Make) -> None:
+    site = bench({"a.txt": "a\n", "b.txt": "b\n"})
+    site.write(**{"a.txt": "A\n", "b.txt": "B\n"})
+    (site.root / "a.txt").unlink()
+    site.service.resolve("P1", "a.txt", DISK, None)
+    site.put(**{"a.txt": "back\n"})
+    site.service.refresh()
+    waiting = site.service.get("P1")
+    assert waiting.state is ProposalState.PENDING
+    site.service.approve("P1", revision=waiting.revision)
+    assert (site.read("a.txt"), site.read("b.txt")) == (b"back\n", b"B\n")
+
+
+@pytest.mark.parametrize("side", [DISK, PROPOSED])
+def test_a_deletion_of_a_file_that_changed(bench: Make, side: ConflictSide) -> None:
+    site = bench({"a.txt": "a\n", "b.txt": "b\n"})
+    site.write(**{"a.txt": None, "b.txt": "B\n"})
+    site.put(**{"a.txt": "changed\n"})
+    conflict = site.service.conflict("P1")
+    assert conflict.whole and conflict.labels.proposed == "proposed in P1: no file"
+    saved = site.service.resolve("P1", "a.txt", side, conflict.disk)
+    site.service.approve("P1", revision=saved.revision)
+    assert ("a.txt" in site.tree()) is (side is DISK)
+    site.service.undo("P1")
+    assert site.read("a.txt") == b"changed\n"
+
+
+def test_a_file_that_both_made_conflicts_where_it_differs(bench: Make) -> None:
+    site = bench({})
+    stage(site, **{"run.sh": (None, leaf("#!/bin/sh\necho one\nexit\n", 0o755))})
+    site.put(**{"run.sh": "#!/bin/sh\necho two\nexit\n"})
+    (site.root / "run.sh").chmod(0o644)
+    conflict = site.service.conflict("P1")
+    (region,) = conflict.regions
+    assert (region.base, region.disk, region.proposed) == ((), ("echo two",), ("echo one",))
+    saved = resolve(site, conflict, PROPOSED)
+    assert saved.files[0].op is Op.EDIT
+    site.service.approve("P1", revision=saved.revision)
+    assert site.tree() == {"run.sh": (b"#!/bin/sh\necho one\nexit\n", 0o755)}
+
+
+def test_a_mode_that_only_one_side_changed_is_kept(bench: Make) -> None:
+    site = bench({"a.sh": "a\n"})
+    site.edit("a.sh", ("a", "b"))
+    site.put(**{"a.sh": "c\n"})
+    (site.root / "a.sh").chmod(0o755)
+    saved = resolve(site, site.service.conflict("P1"), PROPOSED)
+    site.service.approve("P1", revision=saved.revision)
+    assert site.tree() == {"a.sh": (b"b\n", 0o755)}
+
+
+@pytest.mark.parametrize("side", [DISK, PROPOSED])
+def test_a_binary_file_is_taken_from_one_side(bench: Make, side: ConflictSide) -> None:
+    site = bench({"a.bin": b"\0a", "b.txt": "b\n"})
+    stage(site, **{"a.bin": (leaf(b"\0a"), leaf(b"\0b")), "b.txt": (leaf("b\n"), leaf("B\n"))})
+    site.put(**{"a.bin": b"\0c"})
+    conflict = site.service.conflict("P1")
+    assert conflict.whole and conflict.regions[0].disk == () == conflict.regions[0].proposed
+    with pytest.raises(EditRejected, match="as a whole"):
+        site.service.resolve("P1", "a.bin", BOTH, conflict.disk)
+    saved = site.service.resolve("P1", "a.bin", side, conflict.disk)
+    site.service.approve("P1", revision=saved.revision)
+    assert site.read("a.bin") == (b"\0c" if side is DISK else b"\0b")
+    assert site.read("b.txt") == b"B\n"
+
+
+def test_a_symbolic_link_is_taken_from_one_side(bench: Make) -> None:
+    site = bench({"a.txt": "a\n"})
+    stage(site, **{"a.txt": (leaf("a\n"), leaf("b\n"))})
+    (site.root / "a.txt").unlink()
+    (site.root / "a.txt").symlink_to("b.txt")
+    conflict = site.service.conflict("P1")
+    assert conflict.whole and conflict.labels.disk == "on disk now: a symbolic link to b.txt"
+    saved = site.service.resolve("P1", "a.txt", PROPOSED, conflict.disk)
+    site.service.approve("P1", revision=saved.revision)
+    assert not (site.root / "a.txt").is_symlink() and site.read("a.txt") == b"b\n"
+
+
+def test_a_link_that_is_proposed_takes_the_place_of_a_changed_file(bench: Make) -> None:
+    site = bench({"a.txt": "a\n", "b.txt": "b\n"})
+    stage(site, **{"a.txt": (leaf("a\n"), Leaf(b"b.txt", link_mode()))})
+    site.put(**{"a.txt": "c\n"})
+    conflict = site.service.conflict("P1")
+    saved = site.service.resolve("P1", "a.txt", PROPOSED, conflict.disk)
+    site.service.approve("P1", revision=saved.revision)
+    assert (site.root / "a.txt").readlink() == Path("b.txt")
+
+
+def test_a_moved_file_is_merged_in_its_new_place(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9)})
+    draft = site.service.draft("session")
+    draft.rename("a.txt", "b.txt")
+    draft.write("b.txt", numbered(9, l5="five"))
+    site.service.stage(draft, "Move")
+    site.put(**{"a.txt": numbered(9, l5="mine")})
+    conflict = site.service.conflict("P1")
+    assert conflict.path == "b.txt" and conflict.regions[0].disk == ("mine",)
+    saved = resolve(site, conflict, BOTH)
+    assert saved.files[0].op is Op.RENAME
+    site.service.approve("P1", revision=saved.revision)
+    assert site.tree().keys() == {"b.txt"}
+    assert site.read("b.txt").decode() == numbered(9, l5="mine\nfive")
+
+
+def test_a_file_that_somebody_else_moved_there_is_merged_with(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9)})
+    draft = site.service.draft("session")
+    draft.rename("a.txt", "b.txt")
+    draft.write("b.txt", numbered(9, l5="five"))
+    site.service.stage(draft, "Move")
+    (site.root / "a.txt").rename(site.root / "b.txt")
+    site.put(**{"b.txt": numbered(9, l5="mine", l1="first")})
+    conflict = site.service.conflict("P1")
+    saved = resolve(site, conflict, PROPOSED)
+    assert (saved.files[0].op, saved.files[0].old_path) == (Op.EDIT, "")
+    site.service.approve("P1", revision=saved.revision)
+    assert site.read("b.txt").decode() == numbered(9, l1="first", l5="five")
+
+
+def test_what_can_not_be_merged_by_hand_says_what_to_do(bench: Make) -> None:
+    site = bench({"a.txt": "a\n"})
+    draft = site.service.draft("session")
+    draft.rename("a.txt", "b.txt")
+    site.service.stage(draft, "Move")
+    site.write(**{"new.txt": "x\n"})
+    site.put(**{"b.txt": "here\n"})
+    (site.root / "new.txt").mkdir()
+    (site.root / "new.txt/inside").write_text("x")
+    with pytest.raises(EditRejected, match=r"b\.txt exists now, so a\.txt can't be moved there; move one away"):
+        site.service.conflict("P1")
+    with pytest.raises(EditRejected, match=r"new\.txt can't be made: new\.txt is a folder; move that away"):
+        site.service.conflict("P2")
+
+
+def test_what_is_on_disk_already_is_edited_there(bench: Make) -> None:
+    site = bench({"a.txt": "new\n"})
+    change = Change("a.txt", leaf("old\n"), leaf("new\n"))
+    site.service.stage_changes([change], Origin(kind=OriginKind.DISK), "On disk", on_disk=True)
+    with pytest.raises(EditRejected, match="edit the file itself"):
+        site.service.conflict("P1", "a.txt", UnsavedText("mine\n", "new\n"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "latin-1"])
+def test_other_encodings_stay(bench: Make, encoding: str) -> None:
+    def spell(middle: str) -> bytes:
+        text = numbered(3, l2=middle).replace("line 1", "grün")
+        return (b"\xff\xfe" if encoding == "utf-16-le" else b"") + text.encode(encoding)
+
+    site = bench({"a.txt": spell("line 2")})
+    stage(site, **{"a.txt": (leaf(spell("line 2")), leaf(spell("two")))})
+    site.put(**{"a.txt": spell("mine")})
+    saved = resolve(site, site.service.conflict("P1"), BOTH)
+    site.service.approve("P1", revision=saved.revision)
+    assert site.read("a.txt") == spell("mine\ntwo")
+
+
+def test_the_command_for_it_is_named_where_a_stale_one_is_refused(bench: Make) -> None:
+    site = bench({"a.txt": "a\n"})
+    site.edit("a.txt", ("a", "b"))
+    site.put(**{"a.txt": "c\n"})
+    with pytest.raises(StaleProposal, match="or resolve it in the review"):
+        site.service.approve("P1")
+
+
+# What a denial tells
+
+
+def test_a_denial_of_a_stale_one_keeps_why_and_what_is_there_now(bench: Make) -> None:
+    site = bench({"a.txt": numbered(20), "b.txt": "b\n"})
+    site.write(**{"a.txt": numbered(20, l10="ten"), "b.txt": "B\n"})
+    site.put(**{"a.txt": numbered(20, l10="mine")})
+    site.service.refresh()
+    denied = site.service.deny("P1").proposal
+    last = denied.last
+    assert last is not None
+    assert decision_event(denied, last).stale == last.stale, "also where it is recorded after a crash"
+    assert last.stale.splitlines() == [
+        "P1 was stale and could not be approved: a.txt changed at line 10, where the proposal changes it too.",
+        "  a.txt reads there now:",
+        "    8\tline 8",
+        "    9\tline 9",
+        "    10\tmine",
+        "    11\tline 11",
+        "    12\tline 12",
+    ]
+    site.edit("b.txt", ("b", "c"))
+    last = site.service.deny("P2").proposal.last
+    assert last is not None and last.stale == ""
+
+
+def test_a_denial_quotes_no_file_that_looks_like_a_secret(bench: Make) -> None:
+    site = bench({".env": "TOKEN=1\n"})
+    stage(site, **{".env": (leaf("TOKEN=1\n"), leaf("TOKEN=2\n"))})
+    site.put(**{".env": "TOKEN=very-secret\n"})
+    site.service.refresh()
+    last = site.service.deny("P1").proposal.last
+    assert last is not None
+    assert ".env changed at line 1" in last.stale and "very-secret" not in last.stale

@@ -1,0 +1,392 @@
+"""What was signed is not asked for again: `stage --worktree` and what leads to it, against the record."""
+
+import tempfile
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.proposals.errors import NothingStaged, NothingToUndo, UndoConflict
+from app.proposals.models import FileVersion, HunkState, Proposal
+from app.proposals.origin import Origin, OriginKind
+from app.proposals.text.hunks import in_force
+from app.sandbox.changes import Change, Leaf, link_mode
+from tests.unit.proposals.bench import Bench, numbered
+from tests.unit.proposals.memory_store import MemoryStore
+
+Make = Callable[..., Bench]
+Hunk = tuple[tuple[str, ...], tuple[str, ...]]
+
+DISK = Origin(kind=OriginKind.DISK, ref="the index")
+
+
+def leaf(site: Bench, path: str) -> Leaf | None:
+    place = site.root / path
+    if place.is_symlink():
+        return Leaf(str(place.readlink()).encode(), link_mode())
+    return Leaf(place.read_bytes(), place.stat().st_mode & 0o7777) if place.exists() else None
+
+
+def stage(site: Bench, *, everything: bool = False, **git: str | None) -> Proposal:
+    """What is on disk, against what git has of these files."""
+    changes = []
+    for name, text in git.items():
+        before = None if text is None else Leaf(text.encode(), 0o644)
+        if before != (after := leaf(site, name)):
+            changes.append(Change(name, before, after))
+    return site.service.stage_changes(changes, DISK, "", on_disk=True, everything=everything)
+
+
+def hunks(site: Bench, proposal: Proposal, numbers: Collection[str] | None = None) -> list[Hunk]:
+    """The removed and added lines of each hunk that waits."""
+    found: list[Hunk] = []
+    for change in proposal.files:
+        old, new = lines(site, change.base), lines(site, change.result)
+        found += [
+            (
+                tuple(old[hunk.old_start : hunk.old_start + hunk.old_count]),
+                tuple(new[hunk.new_start : hunk.new_start + hunk.new_count]),
+            )
+            for hunk in change.hunks
+            if hunk.state is HunkState.PENDING and in_force(hunk)
+            if numbers is None or str(hunk.number) in numbers
+        ]
+    return found
+
+
+def lines(site: Bench, version: FileVersion | None) -> list[str]:
+    return site.store.blob(version.sha256).decode().split("\n")[:-1] if version else []
+
+
+BEFORE = numbered(30)
+
+
+def test_only_what_was_not_signed_is_asked_for(bench: Make) -> None:
+    site = bench({"a": BEFORE})
+    site.service.approve(site.edit("a", ("line 3\n", "three\n"), ("line 15\n", "fifteen\n")).id)
+    site.service.approve(site.edit("a", ("line 20\n", "twenty\n")).id, None)
+    with pytest.raises(NothingStaged, match="all 3 hunks were signed in P1, P2; --all stages them"):
+        stage(site, a=BEFORE)
+    site.put(a=site.read("a").decode().replace("line 28\n", "mine\n"))
+    proposal = stage(site, a=BEFORE)
+    assert hunks(site, proposal) == [(("line 28",), ("mine",))]
+    assert [one.words for one in proposal.left_out] == ["3 hunks left out: signed in P1, P2"]
+    every = stage(site, everything=True, a=BEFORE)
+    assert (len(hunks(site, every)), every.left_out) == (4, ())
+
+
+def test_an_approval_of_a_part_signs_that_part(bench: Make) -> None:
+    site = bench({"a": BEFORE})
+    proposal = site.edit("a", ("line 3\n", "three\n"), ("line 15\n", "fifteen\n"))
+    site.service.approve(proposal.id, ["1"])
+    site.service.deny(proposal.id)
+    site.put(a=site.read("a").decode().replace("line 15\n", "fifteen\n"))
+    assert hunks(site, stage(site, a=BEFORE)) == [(("line 15",), ("fifteen",))]
+
+
+def test_what_was_undone_is_no_longer_signed(bench: Make) -> None:
+    site = bench({"a": BEFORE})
+    first = site.edit("a", ("line 3\n", "three\n")).id
+    site.service.approve(first)
+    second = site.edit("a", ("line 15\n", "fifteen\n")).id
+    site.service.approve(second)
+    site.service.undo(first)
+    site.put(a=site.read("a").decode().replace("line 3\n", "three\n"))
+    assert hunks(site, stage(site, a=BEFORE)) == [(("line 3",), ("three",))]
+    site.service.deny(site.service.waiting()[0].id)
+    site.service.redo(first)
+    with pytest.raises(NothingStaged, match=f"all 2 hunks were signed in {first}, {second}"):
+        stage(site, a=BEFORE)
+
+
+def test_what_was_kept_and_undone_is_asked_for_again(bench: Make) -> None:
+    site = bench({"a": numbered(30, l3="three", l15="fifteen")})
+    first = stage(site, a=BEFORE).id
+    site.service.approve(first, ["1"])
+    site.service.approve(first)
+    site.service.undo(first)
+    (again,) = [each for each in site.service.waiting() if each.id == first]
+    assert hunks(site, again) == [(("line 15",), ("fifteen",))]
+    site.put(b="new\n")
+    later = stage(site, a=BEFORE, b=None)
+    assert hunks(site, later) == [(("line 15",), ("fifteen",)), ((), ("new",))]
+    assert [one.words for one in later.left_out] == [f"1 hunk left out: signed in {first}"]
+
+
+def test_what_was_signed_and_changed_again_is_asked_for_from_what_was_signed(bench: Make) -> None:
+    site = bench({"a": BEFORE})
+    site.service.approve(site.edit("a", ("line 3\n", "three\n")).id)
+    site.put(a=numbered(30, l3="THREE", l4="four"))
+    assert hunks(site, stage(site, a=BEFORE)) == [(("three", "line 4"), ("THREE", "four"))]
+    site.put(a=numbered(30, l20="twenty"))
+    assert hunks(site, stage(site, a=BEFORE)) == [(("line 20",), ("twenty",))], "what git has again is no change"
+
+
+def test_what_the_user_changed_before_and_between_is_asked_for_alone(bench: Make) -> None:
+    """No approval began with what git has, and one is about lines that the user had changed."""
+    site = bench({"a": numbered(30, l28="mine")})
+    site.service.approve(site.edit("a", ("line 3\n", "three\n")).id)
+    site.put(a=numbered(30, l3="THREE", l28="mine"))
+    site.service.approve(site.edit("a", ("THREE\n", "drei\n")).id)
+    assert hunks(site, stage(site, a=BEFORE)) == [(("line 28",), ("mine",))]
+
+
+def test_what_is_signed_next_to_what_the_user_wrote_is_not_asked_for_with_it(bench: Make) -> None:
+    site = bench({"a": BEFORE.replace("line 8\n", "line 8\nmine 1\nmine 2\n")})
+    site.service.approve(site.edit("a", ("mine 2\n", "model\n")).id)
+    assert hunks(site, stage(site, a=BEFORE)) == [((), ("mine 1",))]
+    site.service.deny(site.service.waiting()[0].id)
+    site.put(a=BEFORE.replace("line 8\n", "line 8\nmine 1\nmodel\n"))
+    site.service.approve(site.edit("a", ("line 7\nline 8\nmine 1\n", "")).id)
+    with pytest.raises(NothingStaged, match="signed in P1, P3"):
+        stage(site, a=BEFORE)
+
+
+def test_lines_of_git_that_the_user_removed_are_not_signed_away_by_what_stands_there_later(bench: Make) -> None:
+    site = bench({"a": BEFORE})
+    site.put(a=BEFORE.replace("line 3\nline 4\n", "mine\n"))
+    site.service.approve(site.edit("a", ("mine\n", "model\n")).id)
+    assert hunks(site, stage(site, a=BEFORE)) == [(("line 3", "line 4"), ("model",))]
+
+
+def test_lines_put_in_where_the_user_took_some_out_stay_signed(bench: Make) -> None:
+    site = bench({"a": BEFORE.replace("line 5\n", "")})
+    site.service.approve(site.edit("a", ("line 4\n", "line 4\nnew\n")).id)
+    assert hunks(site, stage(site, a=BEFORE)) == [(("line 5",), ())]
+
+
+def test_what_was_signed_before_what_git_has_is_no_longer(bench: Make) -> None:
+    """It was committed, and a later commit took it back."""
+    site = bench({"a": BEFORE})
+    site.service.approve(site.edit("a", ("line 3\n", "three\n")).id)
+    reverted = numbered(30, l20="twenty")
+    site.put(a=reverted)
+    site.service.approve(site.edit("a", ("line 15\n", "fifteen\n")).id)
+    site.put(a=numbered(30, l3="three", l15="fifteen", l20="twenty"))
+    assert hunks(site, stage(site, a=reverted)) == [(("line 3",), ("three",))]
+
+
+def test_a_part_that_was_committed_leaves_the_rest_signed(bench: Make) -> None:
+    site = bench({"a": BEFORE})
+    site.service.approve(site.edit("a", ("line 3\n", "three\n"), ("line 15\n", "fifteen\n")).id)
+    with pytest.raises(NothingStaged, match="1 hunk was signed in P1"):
+        stage(site, a=numbered(30, l3="three"))
+
+
+def test_new_deleted_renamed_and_binary_files_modes_and_links(bench: Make) -> None:
+    site = bench({"gone": "g\n", "old": BEFORE, "tool": "t\n", "bin": b"\0\1"})
+    draft = site.service.draft("session")
+    draft.write("new", "new\n")
+    draft.delete("gone")
+    draft.rename("old", "moved")
+    site.service.approve(site.service.stage(draft, "Several").id)
+    (site.root / "tool").chmod(0o755)
+    (site.root / "link").symlink_to("new")
+    site.put(bin=b"\0\2")
+    git: dict[str, Any] = {
+        "gone": "g\n",
+        "old": BEFORE,
+        "moved": None,
+        "new": None,
+        "tool": "t\n",
+        "bin": "\0\1",
+        "link": None,
+    }
+    proposal = stage(site, **git)
+    assert [change.path for change in proposal.files] == ["bin", "link", "tool"]
+    assert [one.words for one in proposal.left_out] == ["4 hunks left out: signed in P1"]
+    site.service.approve(proposal.id)
+    with pytest.raises(NothingStaged, match="all 7 hunks were signed in P1, P2"):
+        stage(site, **git)
+    (site.root / "new").chmod(0o755)
+    site.put(moved=numbered(30, l3="three"))
+    after = stage(site, **git)
+    assert [(change.path, change.op) for change in after.files] == [("moved", "edit"), ("new", "mode")]
+
+
+def test_what_waits_in_another_proposal_is_not_staged_twice(bench: Make) -> None:
+    site = bench({"a": numbered(30, l3="three"), "b": "b\n"})
+    first = stage(site, a=BEFORE, b=None)
+    with pytest.raises(NothingStaged, match="1 hunk waits in P1; `signoff show P1` shows it"):
+        stage(site, a=BEFORE)
+    site.put(a=numbered(30, l3="three", l20="twenty"))
+    second = stage(site, a=BEFORE)
+    assert hunks(site, second) == [(("line 20",), ("twenty",))]
+    assert [one.words for one in second.left_out] == [f"1 hunk left out: waiting in {first.id}"]
+    site.service.deny(first.id, ["1"])
+    assert site.read("a").decode() == numbered(30, l20="twenty")
+    site.service.deny(second.id)
+    assert site.read("a").decode() == BEFORE
+
+
+def test_a_commit_is_asked_for_without_what_is_here_signed_or_waiting(bench: Make) -> None:
+    site = bench({"a": BEFORE})
+    signed = site.edit("a", ("line 3\n", "three\n")).id
+    site.service.approve(signed)
+    site.put(a=numbered(30, l9="nine"))
+    waits = site.edit("a", ("line 15\n", "fifteen\n")).id
+    commit = numbered(30, l3="three", l9="nine", l15="fifteen", l24="new")
+    change = Change("a", Leaf(BEFORE.encode(), 0o644), Leaf(commit.encode(), 0o644))
+    proposal = site.service.stage_changes([change], Origin(kind=OriginKind.REF, ref="x"), "A commit")
+    assert hunks(site, proposal) == [(("line 24",), ("new",))]
+    assert [(one.hunks, one.why, one.proposals) for one in proposal.left_out] == [
+        (1, "signed", (signed,)),
+        (1, "there", ()),
+        (1, "waiting", (waits,)),
+    ]
+
+
+def test_contents_that_are_no_longer_kept_are_asked_for(bench: Make) -> None:
+    store = MemoryStore()
+    site = bench({"a": BEFORE}, store=store)
+    site.service.approve(site.edit("a", ("line 3\n", "three\n")).id)
+    store.lose_blobs()
+    site.reopened()
+    assert len(hunks(site, stage(site, a=BEFORE))) == 1
+
+
+@dataclass
+class Lines:
+    """By decision the lines that it has approved, each of which comes up once in all of an example."""
+
+    added: dict[str, set[str]] = field(default_factory=dict)
+    removed: dict[str, set[str]] = field(default_factory=dict)
+
+    def sign(self, name: str, approved: Sequence[Hunk]) -> None:
+        for old, new in approved:
+            self.removed.setdefault(name, set()).update(old)
+            self.added.setdefault(name, set()).update(new)
+
+    def take_back(self, name: str) -> None:
+        self.added.pop(name, None)
+        self.removed.pop(name, None)
+
+    def is_signed(self, hunk: Hunk) -> bool:
+        return self.unsigned_removals(hunk[0]) == self.unsigned_additions(hunk[1]) == set()
+
+    def unsigned_additions(self, found: Sequence[str]) -> set[str]:
+        return set(found).difference(*self.added.values())
+
+    def unsigned_removals(self, found: Sequence[str]) -> set[str]:
+        return set(found).difference(*self.removed.values())
+
+
+class Play:
+    """A file that the user edits by hand, that a model proposes to edit, and that is committed now and then."""
+
+    def __init__(self, site: Bench) -> None:
+        self.site = site
+        self.git = [f"g{number}" for number in range(12)]
+        self.lines = Lines()
+        self.number = 0
+        self.approved: list[str] = []
+        self.write(self.git)
+
+    @property
+    def disk(self) -> list[str]:
+        return self.site.read("a").decode().split("\n")[:-1]
+
+    def write(self, found: Sequence[str]) -> None:
+        self.site.put(a="".join(f"{line}\n" for line in found))
+
+    def edited(self, start: int, count: int, added: int) -> list[str]:
+        """What is on disk with some lines replaced by new ones."""
+        found = self.disk
+        start = min(start, len(found))
+        new = [f"n{self.number + at}" for at in range(added)]
+        self.number += added
+        return [*found[:start], *new, *found[start + count :]] or ["last"]
+
+    def step(self, kind: str, start: int, count: int, added: int) -> None:
+        service = self.site.service
+        match kind:
+            case "by hand":
+                self.write(self.edited(start, count, added))
+            case "approve" | "approve a part" | "deny":
+                new = self.edited(start, count, added)
+                new = [*new[:1], f"n{self.number}", *new[1:]]
+                self.number += 1
+                proposal = self.site.write(a="".join(f"{line}\n" for line in new))
+                wanted = {"1"} if kind == "approve a part" else None
+                if kind == "deny":
+                    service.deny(proposal.id)
+                    return
+                self.lines.sign(proposal.id, hunks(self.site, proposal, wanted))
+                service.approve(proposal.id, wanted)
+                if service.get(proposal.id).state.waiting:
+                    service.deny(proposal.id)
+                self.approved.append(proposal.id)
+            case "undo" if self.approved:
+                name = self.approved[start % len(self.approved)]
+                if service.get(name).on_disk:
+                    # What was kept after it would wait beside it.
+                    name = self.approved[-1]
+                try:
+                    if service.get(name).on_disk and service.get(name).denied_in_part:
+                        service.undo(name)
+                    service.undo(name)
+                except (UndoConflict, NothingToUndo):
+                    return
+                self.approved.remove(name)
+                self.lines.take_back(name)
+                if service.get(name).state.waiting and not service.get(name).on_disk:
+                    service.deny(name)
+            case "commit":
+                self.git = self.disk
+            case "check out":
+                self.write(self.git)
+            case "keep" | "keep a part":
+                self.keep(None if kind == "keep" else {"1"})
+
+    def staged(self) -> Proposal | None:
+        """What is asked for: a new proposal, or one that waits with all of it."""
+        try:
+            return stage(self.site, a="".join(f"{line}\n" for line in self.git))
+        except NothingStaged as nothing:
+            waiting = self.site.service.waiting()
+            return next((each for each in waiting if f"{each.id} already waits" in str(nothing)), None)
+
+    def keep(self, wanted: set[str] | None) -> None:
+        if (self.git == self.disk) or (proposal := self.staged()) is None:
+            return
+        self.lines.sign(proposal.id, hunks(self.site, proposal, wanted))
+        self.site.service.approve(proposal.id, wanted)
+        if self.site.service.get(proposal.id).state.waiting and wanted:
+            self.site.service.deny(proposal.id)
+        self.approved.append(proposal.id)
+
+    def check(self) -> None:
+        disk, git = self.disk, self.git
+        proposal = self.staged() if disk != git else None
+        asked = hunks(self.site, proposal) if proposal else []
+        assert self.lines.unsigned_additions([line for line in disk if line not in git]) <= {
+            line for _, new in asked for line in new
+        }
+        assert self.lines.unsigned_removals([line for line in git if line not in disk]) <= {
+            line for old, _ in asked for line in old
+        }
+        assert not [hunk for hunk in asked if self.lines.is_signed(hunk)]
+        if proposal:
+            self.site.service.approve(proposal.id)
+            assert self.disk == disk
+            assert self.staged() is None, "all of it is signed now"
+
+
+KINDS = ["by hand", "approve", "approve a part", "deny", "undo", "commit", "check out", "keep", "keep a part"]
+steps = st.lists(
+    st.tuples(st.sampled_from(KINDS), st.integers(0, 14), st.integers(0, 3), st.integers(0, 2)), max_size=8
+)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(plan=steps)
+def test_all_that_is_unsigned_is_asked_for_and_nothing_that_is_signed(plan: list[tuple[str, int, int, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        play = Play(Bench(Path(folder), {}))
+        for step in plan:
+            play.step(*step)
+        play.check()

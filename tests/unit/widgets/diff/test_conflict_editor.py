@@ -1,0 +1,60 @@
+"""The editor of conflicts: what its keys leave is the text that the choices amount to."""
+
+from random import Random
+
+from textual.app import App, ComposeResult
+
+from app.proposals.conflicts import ConflictRegion, ConflictSide, FileConflict, SideLabels
+from tests.examples import at_most
+from widgets.diff.conflict_editor import ConflictEditor
+
+SIDES = list(ConflictSide)
+
+
+def some_conflict(random: Random) -> FileConflict:
+    """A few regions, some of them empty on a side, with lines around them or none, and odd characters."""
+
+    def lines(least: int = 0) -> tuple[str, ...]:
+        return tuple(random.choice(["x", "", "a\fb", "\tc", "=======", "é"]) for _ in range(random.randint(least, 2)))
+
+    parts: list[tuple[str, ...] | ConflictRegion] = []
+    for _ in range(random.randint(1, 3)):
+        parts += [lines(1)] * random.randint(0, 1)
+        parts.append(ConflictRegion(1, lines(), lines(), lines()))
+    parts += [lines(1)] * random.randint(0, 1)
+    labels = SideLabels("on disk now", "before", "proposed in P1")
+    return FileConflict("P1", "a.py", "", None, "", tuple(parts), random.random() < 0.4, False, labels, 0)
+
+
+class EditorApp(App[None]):
+    def __init__(self, conflict: FileConflict) -> None:
+        super().__init__()
+        self.conflict = conflict
+
+    def compose(self) -> ComposeResult:
+        yield ConflictEditor(self.conflict)
+
+
+async def test_the_choices_leave_the_text_that_they_amount_to_and_can_be_taken_back() -> None:
+    app = EditorApp(some_conflict(Random(0)))
+    async with app.run_test(size=(60, 20)) as pilot:
+        editor = app.query_one(ConflictEditor)
+        for seed in range(at_most(200)):
+            random = Random(seed)
+            conflict = some_conflict(random)
+            editor.show_conflict(conflict)
+            editor.move_cursor((0, 0))
+            assert editor.source == conflict.text(), seed
+            choices = [random.choice(SIDES) for _ in conflict.regions]
+            for done, side in enumerate(choices, 1):
+                assert editor.choose(side)
+                left: list[ConflictSide | None] = [None] * (len(choices) - done)
+                assert len(editor.blocks) == len(left), seed
+                found, wanted = editor.source, conflict.text([*choices[:done], *left])
+                # Where no newline ends the file, an empty last line may need one of its own.
+                assert found == wanted or (not conflict.final_newline and f"{found}\n" == wanted), seed
+            assert not editor.choose(ConflictSide.DISK)
+            await pilot.pause()
+            for _ in choices:
+                editor.undo()
+            assert editor.source == conflict.text(), seed
