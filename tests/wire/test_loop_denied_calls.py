@@ -9,7 +9,7 @@ import pytest
 
 from app.agent.updates import ConfirmationRequested, Update
 from app.conversation.events import CallDenied, Compacted, Event, Outcome, Pruned, ToolResult
-from app.tools.contract import ConfirmationAnswer
+from app.tools.contract import Confirmation, ConfirmationAnswer
 from tests.oracles.reading import misplaced
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit
@@ -148,6 +148,14 @@ async def test_they_are_kept_when_escape_follows_at_once(server: WireServer, on:
     server.say("I see.")
     await on.say("Go on")
     assert heard(server.last, WORDS.strip()) == ["user"]
+
+
+async def test_they_are_on_disk_before_the_tool_goes_on(server: WireServer, on: Bench) -> None:
+    deny(on, "ignored", WORDS)
+    await on.session.confirmations.ask("c1.0", Confirmation("ignored", "Write?", "$ make\nbuild/", "."))
+    (kept,) = on.runtime.sessions.events(on.session.id)
+    assert isinstance(kept, CallDenied)
+    assert (kept.call, kept.asked, kept.subject, kept.feedback) == ("c1.0", "ignored", "make", WORDS)
 
 
 async def test_a_log_of_before_gives_what_it_gave(server: WireServer, on: Bench) -> None:
