@@ -1,6 +1,7 @@
 """The log of a session in memory: append-only, and changed only after the store has taken the events."""
 
 import asyncio
+import time
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -81,8 +82,8 @@ class EventLog:
         return self._events[-1].id if self._events else 0
 
     def defer(self, event: Event) -> None:
-        """Have `event` written in front of the next batch, in the same transaction."""
-        self._deferred.append(_writable(event))
+        """Have `event` written in front of the next batch, in the same transaction, with the time that it is now."""
+        self._deferred.append(_writable(event).model_copy(update={"time": time.time()}))
 
     async def append(self, *events: Event) -> tuple[Event, ...]:
         """Write what was deferred and a batch in one go, and return the batch as stored.

@@ -2,6 +2,7 @@
 say what happened in it."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import pytest
 
 from app.agent.trace import DebugFile
+from app.agent.updates import ConfirmationRequested, Update
 from app.conversation.events import LadderMove, RequestSent, ToolResult
 from app.conversation.payload.projection import project
+from app.tools.contract import ConfirmationAnswer
 from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.driving import FAST
 from tests.wire.replies import Call, Turn, error
@@ -42,6 +45,24 @@ async def test_each_move_of_a_turn_is_in_the_log_in_its_place(server: WireServer
         assert kinds[:5] == ["ladder_move", "request_sent", "ladder_move", "tool_result", "ladder_move"]
         facts = [one.facts for one in on.events if isinstance(one, LadderMove)][2]
         assert facts == {"last": "results", "steps": 1, "step_limit": 50, "finish_reason": "tool_calls", "repeats": 1}
+
+
+async def test_a_move_has_the_time_at_which_it_was_decided(server: WireServer, tmp_path: Path) -> None:
+    """Not that of the write, for which a command waits until the user has allowed it."""
+    async with bench(server, tmp_path) as on:
+        asked: list[float] = []
+
+        def answer(update: Update) -> None:
+            if isinstance(update, ConfirmationRequested):
+                asked.append(time.time())
+                on.session.confirm(update.key, ConfirmationAnswer(allowed=False))
+
+        on.session.subscribe(answer)
+        server.turn(calls=[("run_command", {"command": "true"})])
+        server.say("Done.")
+        await on.say("Run it")
+        kept = [one for one in on.runtime.sessions.events(on.session.id) if isinstance(one, LadderMove)]
+        assert kept[1].move == "run calls" and kept[1].time <= asked[0] <= kept[2].time
 
 
 async def test_a_trace_costs_no_write_and_no_second_projection(

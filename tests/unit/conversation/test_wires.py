@@ -237,7 +237,7 @@ def test_the_notes_on_several_words_say_on_anthropic_in_which_order_they_are() -
         ProposalDecided(proposal=f"P{number}", decision=Decision.DENIED, feedback=f"no {number}", id=number)
         for number in (1, 2)
     ]
-    first = [UserMessage(text="go", id=1), AssistantMessage(text="done", id=2)]
+    first: list[Event] = [UserMessage(text="go", id=1), AssistantMessage(text="done", id=2)]
     one, two = (body_of([*first, *denied[:count]], Profile(wire="anthropic"))["messages"] for count in (1, 2))
     assert [message["role"] for message in two] == ["user", "assistant", "user", "system"]
     assert "in the order of these notes" in two[-1]["content"] and "in the order" not in one[-1]["content"]
