@@ -29,6 +29,40 @@ class FileNow:
     """The lines of it that the model does not know, as far as that could be found out."""
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a turn has come, for the notes on its having no end."""
+
+    step: int = 0
+    """Requests made in the turn."""
+    step_limit: int = 0
+    repeated: str = ""
+    """The call that the turn made most often."""
+    times: int = 0
+    fruitless_steps: int = 0
+    """The latest steps in a row of which no call succeeded."""
+    effect: str = ""
+    """The last call that was the first of its like to succeed; empty if none did."""
+    effect_step: int = 0
+
+    @property
+    def words(self) -> str:
+        """`Step 12 of 50. Called 4 times: …. The last step that brought anything new was step 7: ….`"""
+        parts = [f"Step {self.step} of {self.step_limit}."]
+        if self.times > 1:
+            parts.append(f"Called {self.times} times in this turn: {self.repeated}.")
+        if self.fruitless_steps > 1:
+            parts.append(f"No call of the last {self.fruitless_steps} steps succeeded.")
+        if self.effect:
+            parts.append(f"The last step that brought anything new was step {self.effect_step}: {self.effect}.")
+        else:
+            parts.append("No step of this turn has brought anything new.")
+        return " ".join(parts)
+
+
+_BEGINNING = Progress()
+
+
 def staged(proposals: Sequence[str], paths: Iterable[str]) -> Intervention:
     """The instruction of the closing request: an edit is staged, hand control back.
 
@@ -45,30 +79,36 @@ def staged(proposals: Sequence[str], paths: Iterable[str]) -> Intervention:
     )
 
 
-def closing(kind: InterventionKind, proposals: Sequence[str] = (), paths: Iterable[str] = ()) -> Intervention:
+def closing(
+    kind: InterventionKind,
+    proposals: Sequence[str] = (),
+    paths: Iterable[str] = (),
+    progress: Progress = _BEGINNING,
+) -> Intervention:
     """The instruction of a closing request, whatever its cause."""
     match kind:
         case InterventionKind.STEP_LIMIT:
             return _instruction(
                 kind,
-                "The step limit of this turn is reached. Do not call tools. Hand control back to the user: say what "
-                "is done, what is left, and how you would go on.",
+                f"The step limit of this turn is reached. {progress.words} Do not call tools. Hand control back to "
+                "the user: say what is done, what is left, and how you would go on.",
             )
         case InterventionKind.NO_PROGRESS:
             return _instruction(
                 kind,
-                "This turn makes no progress: the same calls repeat, or none has any effect. Do not call tools. Hand "
-                "control back to the user: say what you tried, what stands in the way, and what you need.",
+                f"This turn makes no progress. {progress.words} Do not call tools. Hand control back to the user: "
+                "say what you tried, what stands in the way, and what you need.",
             )
     return staged(proposals, paths)
 
 
-def nudge(kind: InterventionKind, *, calls: bool = False) -> Intervention:
+def nudge(kind: InterventionKind, *, calls: bool = False, progress: Progress = _BEGINNING) -> Intervention:
     """A word about the last response, for the next request only.
 
     Args:
         kind: `EMPTY_RESPONSE`, `TRUNCATED` or `NO_PROGRESS`.
         calls: for `TRUNCATED`, whether tool calls were cut off.
+        progress: for `NO_PROGRESS`, of the turn.
     """
     match kind:
         case InterventionKind.EMPTY_RESPONSE:
@@ -88,8 +128,8 @@ def nudge(kind: InterventionKind, *, calls: bool = False) -> Intervention:
             )
         case _:
             text = (
-                "You repeat calls that change nothing. The results above are all there is: use them, try another "
-                "way, or ask the user."
+                f"This turn makes no progress. {progress.words} The results above are all there is: use them, try "
+                "another way, or ask the user."
             )
     return _instruction(kind, text)
 

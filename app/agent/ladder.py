@@ -113,31 +113,60 @@ class Request:
 Action = Stop | WaitForUser | ClosingRequest | Compact | RunCalls | Request
 
 
-def decide(state: LadderState) -> Action:
+class Rung(StrEnum):
+    """What has decided."""
+
+    USER_STOP = "user stop"
+    OPEN_QUESTION = "open question"
+    CLOSING_REQUEST = "closing request"
+    """It was made: whatever came of it, the turn ends."""
+    CLOSED_GATE = "closed gate"
+    FULL_CONTEXT = "full context"
+    FAILED_REQUEST = "failed request"
+    LAST_RESPONSE = "last response"
+    """Its finish reason and shape, or that the user has the model go on."""
+    STEP_LIMIT = "step limit"
+    NO_PROGRESS = "no progress"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What happens next, and the rung that decided it."""
+
+    rung: Rung
+    action: Action
+
+
+def decide(state: LadderState) -> Move:
     """The next move."""
-    if (action := _control_flow(state)) is not None:
-        return action
+    if (move := _control_flow(state)) is not None:
+        return move
     if state.failure == "context_full" or state.last is Last.NO_ROOM:
-        if state.compacted:
-            said = state.failure_message.removesuffix(f" {COMPACT}")
-            return Stop("failed", f"{_NO_HELP} {said}" if said else _STILL_FULL)
-        return Compact()
-    action = _after_failure(state) if state.failure else _by_shape(state)
-    if isinstance(action, Request):
-        return _request(state, action)
-    return action
+        return Move(Rung.FULL_CONTEXT, _no_room(state))
+    if state.failure:
+        move = Move(Rung.FAILED_REQUEST, _after_failure(state))
+    else:
+        move = Move(Rung.LAST_RESPONSE, _by_shape(state))
+    return _request(state, move, move.action) if isinstance(move.action, Request) else move
 
 
-def _control_flow(state: LadderState) -> Action | None:
+def _control_flow(state: LadderState) -> Move | None:
     if state.aborted:
-        return Stop("aborted")
+        return Move(Rung.USER_STOP, Stop("aborted"))
     if state.question_open:
-        return WaitForUser()
+        return Move(Rung.OPEN_QUESTION, WaitForUser())
     if state.closing_sent:
-        return _after_closing(state)
+        return Move(Rung.CLOSING_REQUEST, _after_closing(state))
     if state.gate_closed:
-        return ClosingRequest(InterventionKind.STAGED)
+        return Move(Rung.CLOSED_GATE, ClosingRequest(InterventionKind.STAGED))
     return None
+
+
+def _no_room(state: LadderState) -> Action:
+    if not state.compacted:
+        return Compact()
+    said = state.failure_message.removesuffix(f" {COMPACT}")
+    return Stop("failed", f"{_NO_HELP} {said}" if said else _STILL_FULL)
 
 
 def _after_closing(state: LadderState) -> Stop:
@@ -179,19 +208,19 @@ def _by_shape(state: LadderState) -> Action:
     return action
 
 
-def _request(state: LadderState, request: Request) -> Action:
+def _request(state: LadderState, move: Move, request: Request) -> Move:
     """Whether the model may be asked once more, and whether there is room to."""
     if state.steps >= state.step_limit:
-        return ClosingRequest(InterventionKind.STEP_LIMIT)
+        return Move(Rung.STEP_LIMIT, ClosingRequest(InterventionKind.STEP_LIMIT))
     if state.last is Last.RESULTS and request.nudge is None:
         stuck = max(state.repeats - NO_PROGRESS_REPEATS, state.fruitless_steps - NO_PROGRESS_FRUITLESS_STEPS)
         if stuck >= NO_PROGRESS_PATIENCE:
-            return ClosingRequest(InterventionKind.NO_PROGRESS)
+            return Move(Rung.NO_PROGRESS, ClosingRequest(InterventionKind.NO_PROGRESS))
         if stuck >= 0 and state.no_progress_nudges < NUDGES:
-            request = Request(InterventionKind.NO_PROGRESS)
+            move = Move(Rung.NO_PROGRESS, Request(InterventionKind.NO_PROGRESS))
     if state.room_needed and not state.compacted:
-        return Compact()
-    return request
+        return Move(Rung.FULL_CONTEXT, Compact())
+    return move
 
 
 _NO_HELP = "Making room did not help; start a new session."

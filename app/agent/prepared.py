@@ -1,4 +1,4 @@
-"""The payload of one request, made once for each profile that it is tried with.
+"""What a request is made of, and its payload, made once for each profile that it is tried with.
 
 Of a long history that takes half a second, in which nothing else on the event loop would move: it is asked for on a
 thread, by the turn that records what it sends as by the client that sends it.
@@ -6,9 +6,13 @@ thread, by the turn that records what it sends as by the client that sends it.
 
 from collections.abc import Callable
 
+from app.agent.image_contents import ImageContents
+from app.agent.ports import ModelPort
+from app.conversation.payload.projection import Facts
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Payload
 from app.llm.wires.registry import SentRequest
+from app.tools.registry import ToolSet
 
 
 class PreparedRequest:
@@ -38,3 +42,20 @@ class PreparedRequest:
         payload = self.payload(profile)
         self._sent(SentRequest(self._model, profile, payload))
         return payload
+
+
+async def facts_of(
+    model: ModelPort, system_prompt: str, tools: ToolSet, images: ImageContents, *, closing: bool = False
+) -> Facts:
+    """What every request of a session depends on besides its log and the profile."""
+    contents = await images.load(model.profile)
+    endpoint = model.endpoint
+    return Facts(
+        system_prompt,
+        tools.schemas,
+        closing,
+        endpoint.base_url,
+        endpoint.model,
+        endpoint.wishes,
+        images=contents,
+    )

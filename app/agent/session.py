@@ -29,9 +29,10 @@ from app.agent.image_contents import ImageContents, unseen
 from app.agent.interrupt import Interrupter
 from app.agent.measures import Spending
 from app.agent.ports import ModelPort, Ports
+from app.agent.prepared import facts_of
 from app.agent.publisher import Publisher, Subscriber
 from app.agent.side_questions import SideQuestions
-from app.agent.turn import Turn, TurnSettings, facts_of
+from app.agent.turn import Turn, TurnSettings
 from app.agent.turns import Turns
 from app.agent.updates import (
     Failed,
@@ -81,7 +82,7 @@ class Session(Decisions):
         self.spent = self.log.attach(Spending())
         self._images = self.log.attach(ImageContents(ports.content))
         self._subscribers: list[Subscriber] = []
-        self.confirmations = Confirmations(self._publish, Allowances(ports.allowed))
+        self.confirmations = Confirmations(self._publish, Allowances(ports.allowed), self.log)
         self._executor = Executor(
             log=self.log,
             service=ports.service,
@@ -107,7 +108,7 @@ class Session(Decisions):
             self.log,
             session_id,
             lambda: self.ports,
-            lambda: facts_of(self.ports.model, self.settings, self.ports.tools, self._images),
+            lambda: facts_of(self.ports.model, self.settings.system_prompt, self.ports.tools, self._images),
             self._unfinished,
             self._publish,
             self._keep_request,

@@ -29,7 +29,8 @@ from app.agent.ladder import (
     decide,
 )
 from app.agent.ports import ModelPort
-from app.agent.prepared import PreparedRequest
+from app.agent.prepared import PreparedRequest, facts_of
+from app.agent.trace import traced
 from app.agent.turn_state import TurnState, ladder_state
 from app.agent.updates import (
     CallStreamed,
@@ -158,7 +159,10 @@ class Turn:
         """Do what the ladder says until it says stop."""
         await self._renew_tools()
         while True:
-            match decide(self._ladder_state()):
+            state = self._ladder_state()
+            move = decide(state)
+            self._log.defer(traced(state, move))
+            match move.action:
                 case Stop(stopped=stopped, message=message):
                     await self._end(stopped, message)
                     return
@@ -173,7 +177,8 @@ class Turn:
                     await self._run_calls()
                 case Request(nudge=kind):
                     if kind is not None:
-                        await self._log.append(interventions.nudge(kind, calls=self._state.last is Last.CUT_CALLS))
+                        cut = self._state.last is Last.CUT_CALLS
+                        await self._log.append(interventions.nudge(kind, calls=cut, progress=self._progress))
                     await self._request(closing=False)
 
     async def _renew_tools(self) -> None:
@@ -190,6 +195,10 @@ class Turn:
         """Make room in the context because the user asked for it."""
         if not await self._make_room(by_hand=True) and not self._interrupter.stopped:
             await self._log.append(Notice(text="There is nothing to compact: the context is small already."))
+
+    @property
+    def _progress(self) -> interventions.Progress:
+        return self._state.progress(self._settings().max_steps)
 
     def _ladder_state(self) -> LadderState:
         return ladder_state(
@@ -218,7 +227,8 @@ class Turn:
 
     async def _close(self, kind: InterventionKind) -> None:
         """The closing request: no tool is allowed in it, and nothing that comes back is run."""
-        await self._log.append(interventions.closing(kind, self._gate.staged, self._gate.paths))
+        gate = self._gate
+        await self._log.append(interventions.closing(kind, gate.staged, gate.paths, self._progress))
         await self._request(closing=True)
         if calls := self._state.unfinished_calls:
             await self._executor.refuse(calls)
@@ -233,7 +243,7 @@ class Turn:
         return False
 
     async def _facts(self, *, closing: bool) -> Facts:
-        return await facts_of(self._model, self._settings(), self._tools, self._images, closing=closing)
+        return await facts_of(self._model, self._settings().system_prompt, self._tools, self._images, closing=closing)
 
     async def _request(self, *, closing: bool) -> None:
         """One request and the record of what came of it."""
@@ -274,14 +284,14 @@ class Turn:
     async def _sent_request(self, *, closing: bool) -> PreparedRequest:
         """The next request, recorded as sent; it says all that the log has before that record."""
         facts = await self._facts(closing=closing)
-        events = tuple(self._log.events)
+        events = self._log.addressed()
         request = PreparedRequest(lambda profile: project(events, profile, facts), facts.model, self._sent)
         payload = await asyncio.to_thread(request.payload, self._model.profile)
         record = RequestSent(
             closing=closing, messages=len(payload.messages), estimated_tokens=self._context.tokens(payload)
         )
         (sent,) = await self._log.append(record)
-        before = tuple(event for event in self._log.events if event.id < sent.id)
+        before = self._log.addressed(before=sent.id)
         if len(before) > len(events):
             # The user has decided, here or in another process, while the record was written.
             request = PreparedRequest(lambda profile: project(before, profile, facts), facts.model, self._sent)
@@ -381,20 +391,3 @@ class Turn:
     async def _record(self, message: AssistantMessage | None, received: _Received, *more: Event) -> None:
         await self._log.append(*received.records, *((message,) if message else ()), *more)
         self._room_made = self._room_made and message is None
-
-
-async def facts_of(
-    model: ModelPort, settings: TurnSettings, tools: ToolSet, images: ImageContents, *, closing: bool = False
-) -> Facts:
-    """What every request of a session depends on besides its log and the profile."""
-    contents = await images.load(model.profile)
-    endpoint = model.endpoint
-    return Facts(
-        settings.system_prompt,
-        tools.schemas,
-        closing,
-        endpoint.base_url,
-        endpoint.model,
-        endpoint.wishes,
-        images=contents,
-    )

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from app.agent.gate import Gate
+from app.agent.interventions import Progress
 from app.agent.ladder import LadderState, Last
 from app.conversation.events import (
     Answer,
@@ -28,6 +29,8 @@ from app.conversation.events import (
 )
 
 _FRUITLESS = frozenset({Outcome.ERROR, Outcome.INVALID, Outcome.REFUSED, Outcome.REJECTED, Outcome.ABORTED})
+_LONGEST_CALL = 160
+"""Characters of a call as the model is reminded of it."""
 _CUT_REASONS = frozenset({"length", "model_context_window_exceeded"})
 
 
@@ -69,6 +72,10 @@ class TurnState:
         """Room was made since the last good response."""
         self.repeats = 0
         """How often the most repeated call of the last step was made in this turn, since an edit was staged."""
+        self._repeated = ""
+        """That call."""
+        self._effect = (0, "")
+        """The last step that brought anything new, and by which call."""
         self.fruitless_steps = 0
         """Steps in a row in which no call achieved anything."""
         self.nudges: Counter[InterventionKind] = Counter()
@@ -77,6 +84,9 @@ class TurnState:
         self._open_calls: set[str] = set()
         self._fruitful = False
         self._made: Counter[str] = Counter()
+        self._signatures: dict[str, str] = {}
+        """Those of the last response's calls, by their uids."""
+        self._succeeded: set[str] = set()
 
     @property
     def question(self) -> Question | None:
@@ -89,6 +99,19 @@ class TurnState:
         if self.last_message is None:
             return ()
         return tuple(call for call in self.last_message.calls if call.uid in self._open_calls)
+
+    def progress(self, step_limit: int) -> Progress:
+        """What the model is told of the turn when it has no end."""
+        step, effect = self._effect
+        return Progress(
+            self.steps,
+            step_limit,
+            _shortened(self._repeated),
+            self.repeats,
+            self.fruitless_steps,
+            _shortened(effect),
+            step,
+        )
 
     def apply(self, event: Event) -> None:
         """Take in the next event."""
@@ -152,17 +175,20 @@ class TurnState:
         if self.last in (Last.CALLS, Last.TEXT):
             self.nudges.pop(InterventionKind.TRUNCATED, None)
             self.nudges.pop(InterventionKind.EMPTY_RESPONSE, None)
-        self.repeats = 0
-        for call in message.calls:
-            signature = _signature(call.name, call.arguments)
-            self._made[signature] += 1
-            self.repeats = max(self.repeats, self._made[signature])
+        self._signatures = {call.uid: _signature(call.name, call.arguments) for call in message.calls}
+        self._made.update(self._signatures.values())
+        self._repeated = max(self._signatures.values(), key=self._made.__getitem__, default="")
+        self.repeats = self._made[self._repeated]
 
     def _finished(self, call: str, *, fruitful: bool) -> None:
         if call not in self._open_calls:
             return
         self._open_calls.discard(call)
         self._fruitful = self._fruitful or fruitful
+        signature = self._signatures.get(call, "")
+        if fruitful and signature not in self._succeeded:
+            self._succeeded.add(signature)
+            self._effect = (self.steps, signature)
         if not self._open_calls:
             if self.last is Last.CALLS:
                 self.last = Last.RESULTS
@@ -208,6 +234,10 @@ def ladder_state(
         empty_nudges=turn.nudges[InterventionKind.EMPTY_RESPONSE],
         truncated_nudges=turn.nudges[InterventionKind.TRUNCATED],
     )
+
+
+def _shortened(signature: str) -> str:
+    return signature if len(signature) <= _LONGEST_CALL else f"{signature[:_LONGEST_CALL]}…"
 
 
 def _signature(name: str, arguments: Mapping[str, object] | None) -> str:

@@ -46,6 +46,7 @@ class AppArguments(NamedTuple):
     gate: str | None = None
     theme: str | None = None
     demo: bool = False
+    debug: str | None = None
 
 
 def flags_of(arguments: object) -> Mapping[str, Any]:

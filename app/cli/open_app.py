@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from app.storage.places import places
 from app.ui.start import Opened
 
 if TYPE_CHECKING:
+    from app.agent.trace import DebugFile
     from app.runtime.workspace import Runtime
     from app.storage.sessions import SessionRecord
     from app.ui.session import LeftSession
@@ -99,6 +100,8 @@ async def _open(arguments: AppArguments, stack: AsyncExitStack) -> Opened:
         flags |= demo
     runtime = await asyncio.to_thread(_open_workspace, root, flags)
     stack.callback(runtime.close)
+    if arguments.debug is not None:
+        runtime.debug = stack.enter_context(await asyncio.to_thread(_debug_file, arguments.debug))
     return await asyncio.to_thread(_opened, runtime, arguments)
 
 
@@ -125,6 +128,12 @@ def _open_workspace(root: Path, flags: Mapping[str, Any]) -> "Runtime":
     from app.runtime.workspace import open_runtime
 
     return open_runtime(root, flags)
+
+
+def _debug_file(path: str) -> AbstractContextManager["DebugFile | None"]:
+    from app.cli.output import debug_file
+
+    return debug_file(path)
 
 
 def _opened(runtime: "Runtime", arguments: AppArguments) -> Opened:

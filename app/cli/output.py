@@ -15,6 +15,8 @@ from app.text.safe_text import visible
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from app.agent.trace import DebugFile
+
 
 class Exit(IntEnum):
     """Exit codes; scripts rely on them."""
@@ -55,6 +57,24 @@ def exit_code(error: Exception) -> int | None:
             return Exit.FAILED
         case _:
             return None
+
+
+@contextmanager
+def debug_file(path: str | None) -> "Iterator[DebugFile | None]":
+    """What `--debug` writes to, closed at the end, if it is given; raises CommandError."""
+    if path is None:
+        yield None
+        return
+    from app.agent.trace import DebugFile
+
+    try:
+        opened = DebugFile(Path(path))
+    except OSError as error:
+        raise CommandError(f"--debug {path}: it can't be written: {error.strerror or error}.", Exit.USAGE) from error
+    try:
+        yield opened
+    finally:
+        opened.close()
 
 
 def check_folder(workspace: str, *, narrow: bool = False) -> None:

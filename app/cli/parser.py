@@ -92,7 +92,7 @@ def app_parser() -> argparse.ArgumentParser:
 
 def add_app_options(parser: argparse.ArgumentParser) -> None:
     """The options of the app itself."""
-    _add_resume(parser)
+    _add_session(parser)
     _add_model(parser)
     parser.add_argument("--theme", metavar="T", type=_text, help="theme of the app; /theme lists them")
     parser.add_argument("--demo", action="store_true", help="sample repository and demo model: no key, no network")
@@ -130,7 +130,7 @@ def command_parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--quiet", action="store_true", help="nothing on standard error while it works")
     run.add_argument("--demo", action="store_true", help="use the demo model, in this workspace")
-    _add_resume(run)
+    _add_session(run)
     _add_model(run)
 
     proposals = _command(commands, "proposals", "List the proposals that wait for your decision.")
@@ -368,10 +368,16 @@ def _text(argument: str) -> str:
     return argument
 
 
-def _add_resume(parser: argparse.ArgumentParser) -> None:
+def _add_session(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--continue", dest="resume", action="store_true", help="go on with the latest session")
     which.add_argument("--session", metavar="ID", type=_text, help="go on with this session")
+    parser.add_argument(
+        "--debug",
+        metavar="FILE",
+        type=_text,
+        help="append to FILE what signoff decides and how long requests take, as JSON lines, without what is said",
+    )
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:

@@ -29,7 +29,16 @@ from app.agent.updates import (
 from app.cli.arguments import flags_of
 from app.cli.documents import RunDocument, SpentLine
 from app.cli.images import named_images
-from app.cli.output import CommandError, Exit, check_folder, piped_text, print_error, print_json, print_line
+from app.cli.output import (
+    CommandError,
+    Exit,
+    check_folder,
+    debug_file,
+    piped_text,
+    print_error,
+    print_json,
+    print_line,
+)
 from app.conversation.events import (
     AssistantMessage,
     Event,
@@ -76,7 +85,8 @@ async def _run(prompt: str, arguments: argparse.Namespace) -> int:
         runtime.hooked.tell = print_error
         try:
             put_right(runtime, print_error)
-            return await _turn(runtime, prompt, arguments)
+            with debug_file(arguments.debug) as runtime.debug:
+                return await _turn(runtime, prompt, arguments)
         finally:
             runtime.close()
 

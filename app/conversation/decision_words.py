@@ -2,21 +2,27 @@
 
 from collections.abc import Iterable, Sequence
 
-from app.conversation.events import Decision, ProposalDecided
+from app.conversation.events import CallDenied, Decision, ProposalDecided
 from app.proposals.facts import FileStat, HunkFact, LineComment
 
 
 def decision_facts(decided: ProposalDecided) -> str:
-    """The facts of a decision, for a system message: which proposal, files and hunks, and what is on disk now."""
+    """The facts of a decision, for a system message: which proposal, files and hunks, and what is on disk now.
+
+    That the user's words follow is not among them: `SystemText.introduces` says it.
+    """
     lines = [_headline(decided)]
     if decided.stale:
         lines.append(decided.stale)
     lines += hunk_lines(decided.hunks, on_disk=decided.on_disk)
     if decided.still_pending and decided.decision is not Decision.EDITED:
         lines.append(f"The other hunks of {decided.proposal} still await the user's decision.")
-    if decided.feedback.strip() or decided.comments:
-        lines.append("The user's own words on it follow as the user's message.")
     return "\n".join(lines)
+
+
+def denial_facts(denied: CallDenied) -> str:
+    """The fact of a denied call, for a system message before the user's words on it."""
+    return _CALLS_DENIED[denied.asked].format(subject=denied.subject)
 
 
 def feedback_words(decided: ProposalDecided) -> str:
@@ -41,6 +47,13 @@ _HEADLINES = {
     Decision.REOPENED: "The user took back the denial of proposal {id}. It awaits the user's decision again, and "
     "nothing of it is on disk",
     Decision.EDITED: "The user changed the proposed text of {id} by hand. It awaits approval in the new form",
+}
+_CALLS_DENIED = {
+    "command": "The user did not allow the command `{subject}`. It did not run.",
+    "server": "The user did not allow the call of {subject}. It did not run.",
+    "secret": "The user did not let you see {subject}.",
+    "changes": "The user had the changes of `{subject}` thrown away. Nothing was staged.",
+    "ignored": "The user had what `{subject}` wrote of what git ignores thrown away.",
 }
 _HUNKS_DENIED = "The user denied hunks of proposal {id}. They were not written"
 _HUNKS_REOPENED = "The user took back the denial of hunks of proposal {id}. They await the user's decision again"

@@ -15,11 +15,13 @@ class Source(StrEnum):
 
 
 class Audience(StrEnum):
-    """Who gets to know it."""
+    """Who gets to know it: only a text that is for both goes into payloads."""
 
-    MODEL = "model"
     USER = "user"
     BOTH = "both"
+    """The user and the model."""
+    NOBODY = "nobody"
+    """It is in the log for whoever looks there: no payload and no transcript has it."""
 
 
 class Record(BaseModel):

@@ -220,7 +220,8 @@ class ProposalStaged(EventBase):
 
     type: Literal["proposal_staged"] = "proposal_staged"
     source: Literal[Source.MODEL] = Source.MODEL
-    audience: Literal[Audience.USER] = Audience.USER
+    audience: Literal[Audience.BOTH, Audience.USER] = Audience.BOTH
+    """USER in logs of earlier versions."""
     proposal: str
     summary: str
     files: tuple[FileStat, ...]
@@ -282,12 +283,28 @@ Spoken = UserMessage | Answer | ProposalDecided
 """What the user says to the model, perhaps with images."""
 
 
+class CallDenied(EventBase):
+    """What the user said when they denied something that a call asked for. Without words there is no such event."""
+
+    type: Literal["call_denied"] = "call_denied"
+    source: Literal[Source.USER] = Source.USER
+    audience: Literal[Audience.BOTH] = Audience.BOTH
+    call: str
+    """`ToolCall.uid`."""
+    asked: Literal["command", "secret", "changes", "server", "ignored"]
+    """`Confirmation.kind`."""
+    subject: str
+    """The command, the path, or the tool of a server: one line."""
+    feedback: str
+
+
 class ProposalChanged(EventBase):
     """The world moved: a pending proposal was re-based, or turned stale."""
 
     type: Literal["proposal_changed"] = "proposal_changed"
     source: Literal[Source.PROGRAM] = Source.PROGRAM
-    audience: Literal[Audience.USER] = Audience.USER
+    audience: Literal[Audience.BOTH, Audience.USER] = Audience.BOTH
+    """USER in logs of earlier versions."""
     proposal: str
     state: str
     reason: str = ""
@@ -335,6 +352,26 @@ class TurnEnded(EventBase):
     stopped: Literal["answer", "staged", "question", "refused", "aborted", "failed"]
     """`staged`: a proposal waits; `refused`: calls came back under a closed gate and did not run."""
     message: str = ""
+
+
+class LadderMove(EventBase):
+    """What the decision ladder decided in a turn, and on what."""
+
+    type: Literal["ladder_move"] = "ladder_move"
+    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    audience: Literal[Audience.NOBODY] = Audience.NOBODY
+    rung: str
+    """`app.agent.ladder.Rung`."""
+    move: str
+    """What comes next: `run calls`, `request`, `closing request (staged)`."""
+    facts: dict[str, str | int] = Field(default_factory=dict)
+    """`app.agent.ladder.facts_of`: nothing that was said."""
+
+    @property
+    def words(self) -> str:
+        """`last response → run calls (last calls, steps 3, step_limit 50)`."""
+        facts = ", ".join(f"{name} {value}" for name, value in self.facts.items())
+        return f"{self.rung} → {self.move} ({facts})"
 
 
 class Compacted(EventBase):
@@ -390,11 +427,13 @@ Event = Annotated[
     | Intervention
     | ProposalStaged
     | ProposalDecided
+    | CallDenied
     | ProposalChanged
     | RequestSent
     | RequestFailed
     | TurnStarted
     | TurnEnded
+    | LadderMove
     | Compacted
     | Pruned
     | SideQuestion

@@ -1,10 +1,12 @@
 """The log of a session in memory: append-only, and changed only after the store has taken the events."""
 
 import asyncio
+import time
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from app.conversation.event_base import Audience
 from app.conversation.events import EVENTS, Event, TurnStarted
 
 
@@ -47,12 +49,21 @@ class EventLog:
         self._sink = sink
         self._events: list[Event] = list(events)
         self._folds: list[Fold] = []
+        self._deferred: list[Event] = []
         self._appending = asyncio.Lock()
 
     @property
     def events(self) -> Sequence[Event]:
         """All events so far, oldest first: a live view, to be read only."""
         return self._events
+
+    def addressed(self, *, before: int | None = None) -> tuple[Event, ...]:
+        """The events that are for somebody, those with an id below `before` if that is given."""
+        return tuple(
+            event
+            for event in self._events
+            if event.audience is not Audience.NOBODY and (before is None or event.id < before)
+        )
 
     def attach(self, fold: FoldT) -> FoldT:
         """Feed `fold` all events so far, and every later one as it arrives; returns it."""
@@ -70,20 +81,29 @@ class EventLog:
         """Id of the newest event; 0 if there is none."""
         return self._events[-1].id if self._events else 0
 
+    def defer(self, event: Event) -> None:
+        """Have `event` written in front of the next batch, in the same transaction, with the time that it is now."""
+        self._deferred.append(_writable(event).model_copy(update={"time": time.time()}))
+
     async def append(self, *events: Event) -> tuple[Event, ...]:
-        """Write a batch in one go and return it as stored.
+        """Write what was deferred and a batch in one go, and return the batch as stored.
 
         Batches are written one after the other, and what another process wrote before one comes into the view before
         it: the view has the order of the store. If the store refuses, its error passes through and nothing has
         changed here.
         """
-        if not events:
+        if not events and not self._deferred:
             return ()
         batch = tuple(_writable(event) for event in events)
         async with self._appending:
-            stored = tuple(await self._sink.append(batch, self.last))
+            deferred, self._deferred = self._deferred, []
+            try:
+                stored = tuple(await self._sink.append((*deferred, *batch), self.last))
+            except Exception:
+                self._deferred[:0] = deferred
+                raise
             self.extend(stored)
-        return stored[-len(batch) :]
+        return stored[len(stored) - len(batch) :]
 
     async def catch_up(self) -> tuple[Event, ...]:
         """Take in what another process wrote; returns what is new here."""

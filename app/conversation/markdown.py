@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from app.conversation.decision_words import decision_facts, feedback_words
+from app.conversation.decision_words import decision_facts, denial_facts, feedback_words
 from app.conversation.events import (
     Answer,
     AssistantMessage,
+    CallDenied,
     Compacted,
     Event,
     Intervention,
@@ -61,12 +62,8 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
             return f"{came_to}{_images(event.images)}"
         case ProposalStaged():
             return _staged(event, diffs.get(event.proposal, ""), when)
-        case ProposalDecided():
-            words = feedback_words(event)
-            said = f"\n\n{quoted(words)}" if words else ""
-            return f"## You decided on {event.proposal}: {event.decision.replace('_', ' ')}, {when}\n\n" + (
-                f"{decision_facts(event)}{said}{_images(event.images)}"
-            )
+        case ProposalDecided() | CallDenied():
+            return _decided(event, when)
         case Intervention():
             return f"> {event.way} ({event.kind.replace('_', ' ')}): {' '.join(event.text.split())}"
         case _:
@@ -100,6 +97,15 @@ def _rare(event: Event, when: str) -> str:
             return "\n\n".join(filter(None, (head, event.text, event.note and f"> {event.note}")))
         case _:
             return ""
+
+
+def _decided(event: ProposalDecided | CallDenied, when: str) -> str:
+    if isinstance(event, CallDenied):
+        return f"## You denied a call, {when}\n\n{denial_facts(event)}\n\n{quoted(event.feedback)}"
+    words = feedback_words(event)
+    said = f"\n\n{quoted(words)}" if words else ""
+    head = f"## You decided on {event.proposal}: {event.decision.replace('_', ' ')}, {when}"
+    return f"{head}\n\n{decision_facts(event)}{said}{_images(event.images)}"
 
 
 def _staged(event: ProposalStaged, diff: str, when: str) -> str:

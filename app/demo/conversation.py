@@ -96,6 +96,10 @@ def read_history(messages: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
         match message["role"]:
             case "system" | "developer":
                 notes.append(text)
+            case "user" if turns[-1].calls and notes and _NOTES["call_denied"].search(notes[-1]):
+                # Said of a call, while the turn goes on.
+                turns[-1].calls[-1].result += f"\n\n{text}"
+                notes.clear()
             case "user":
                 turn = _with_notes(turns, notes, by_user=True)
                 turn.text = "\n\n".join(filter(None, (turn.text, text)))

@@ -190,7 +190,10 @@ def open_session(
         allowed=runtime.allowed_commands if attended else None,
         asked=runtime.sessions.side_questions,
     )
-    return Session(record.id, ports, turn_settings(runtime, settings, record, tell), events)
+    session = Session(record.id, ports, turn_settings(runtime, settings, record, tell), events)
+    if runtime.debug is not None:
+        session.subscribe(runtime.debug)
+    return session
 
 
 def committer(runtime: Runtime, settings: Settings) -> Callable[[Proposal], str] | None:

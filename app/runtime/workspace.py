@@ -17,6 +17,7 @@ from app.workspace import trust
 from app.workspace.paths import Workspace, WorkspaceError
 
 if TYPE_CHECKING:
+    from app.agent.trace import DebugFile
     from app.checks.runner import CheckRunner
     from app.config.hook_table import Hook
     from app.config.settings import Configuration, Settings
@@ -51,6 +52,8 @@ class Runtime:
     """Tells hooks of what is written to the stores."""
     skills: "Skills | None" = None
     """Those that the session that was opened last has been told of."""
+    debug: "DebugFile | None" = None
+    """Follows each session that is opened."""
     _configuration: "Configuration | None" = None
     _sessions: "SessionStore | None" = None
     _proposals: "SqliteProposalStore | None" = None

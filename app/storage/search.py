@@ -116,6 +116,8 @@ def _said(kind: str, body: Mapping[str, Any]) -> Iterator[tuple[FoundKind, str]]
     match kind:
         case "user_message" | "answer":
             yield "you", body["text"]
+        case "call_denied":
+            yield "you", body["feedback"]
         case "assistant_message" if body["state"] != "discarded" and body["text"].strip():
             yield "model", body["text"]
         case "question":
@@ -162,7 +164,7 @@ _TABLE = """
 """
 _TYPES = (
     "type IN ('user_message', 'answer', 'assistant_message', 'question', 'proposal_staged', 'proposal_decided',"
-    " 'tool_result', 'side_question', 'side_answer')"
+    " 'tool_result', 'call_denied', 'side_question', 'side_answer')"
 )
 _BODY = """
     CASE type WHEN 'tool_result' THEN json_object('reads', json(json_extract(body, '$.reads'))) ELSE body END

@@ -188,7 +188,7 @@ class SessionStore:
             )
             for original in events:
                 event = _pointing(original, new_ids) if copied else original
-                at = event.time if copied and event.time else now
+                at = event.time or now
                 numbered = _insert_event(connection, session_id, event, at)
                 stored.append(numbered)
                 new_ids[original.id] = numbered.id
@@ -226,9 +226,11 @@ class SessionStore:
         return found
 
     def last_events(self, session_id: str, count: int) -> list[Event]:
-        """The newest `count` events of a session, in order."""
+        """The newest `count` events of a session that are for somebody, in order."""
         rows = self._database.rows(
-            "SELECT id, time, type, body FROM events WHERE session = ? ORDER BY id DESC LIMIT ?", (session_id, count)
+            "SELECT id, time, type, body FROM events WHERE session = ? AND type != 'ladder_move'"
+            " ORDER BY id DESC LIMIT ?",
+            (session_id, count),
         )
         return self._read(session_id, rows[::-1])
 

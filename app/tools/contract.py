@@ -36,19 +36,17 @@ class ToolError(Exception):
 
 
 class Rejected(Exception):
-    """The user said no, or nobody could be asked; the text is the call's whole result, with the user's words."""
+    """The user said no, or nobody could be asked; the text is the call's whole result."""
 
-    def __init__(self, what: str, feedback: str = "", summary: str = "denied by you") -> None:
+    def __init__(self, what: str, summary: str = "denied by you") -> None:
         """Say no.
 
         Args:
             what: What did not happen, as a sentence.
-            feedback: The user's words, all lines of them.
             summary: The same for the user, in few words.
         """
-        self.feedback = feedback
         self.summary = summary
-        super().__init__(f"{what}\nThe user says:\n{feedback}" if feedback.strip() else what)
+        super().__init__(what)
 
 
 class ToolArguments(BaseModel):
@@ -126,7 +124,7 @@ class ConfirmationAnswer:
     form: CommandForm | ToolForm | None = None
     """What else of its kind is allowed for the span; None for the very same alone."""
     feedback: str = ""
-    """Why not, in the user's words."""
+    """Why not, in the user's words; they are recorded, and no tool gets them."""
     unasked: str = ""
     """What the user allowed before, which is why nothing was asked."""
     unattended: str = ""
@@ -140,7 +138,7 @@ class ConfirmationAnswer:
             not_done: The same where nobody could be asked, as a clause that blames nobody.
         """
         if not self.unattended:
-            return Rejected(denied, self.feedback)
+            return Rejected(denied)
         return Rejected(
             f"{not_done}: nobody could be asked to allow it, so this is no decision of the user's. "
             f"{self.unattended}. Go on without it, or say in your answer what it is needed for.",

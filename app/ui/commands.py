@@ -411,12 +411,12 @@ class CommandRunner:
         await self._means.ask(SkillsScreen(await asyncio.to_thread(skills_of, self._runtime), told))
 
     async def _wire(self, _: str) -> None:
-        from app.ui.screens.wire import WireScreen
+        from app.ui.screens.wire import WireScreen, moves_of_last_turn
 
         session = self._session.get()
         if session.last_request is None:
             raise BadArgument("No request has gone out since this session was opened.")
-        await self._means.ask(WireScreen(session.last_request))
+        await self._means.ask(WireScreen(session.last_request, moves_of_last_turn(session.log.events)))
 
 
 def _free_name(wanted: Path) -> Path:

@@ -392,7 +392,7 @@ class Decisions:
         """Answer a tool that asked."""
         self.aftermath.begins()
         self._session.get().confirm(event.key, event.answer)
-        # The answer is the result of a call, which is text on every wire.
+        # Words on a call go out as text alone.
         self._tell_of_names(event.mentions, "The model")
 
     def _tell_of_names(self, mentions: "Sequence[Mention]", who: str) -> None:

@@ -352,6 +352,8 @@ def test_a_turn_in_a_pipe(signoff: Run, workspace: Path) -> None:
             assert expected in record
         exported = document(signoff("export", "latest", "--format", "json"))
         assert exported[0]["type"] == "turn_started"
+        decided = [one for one in exported if one["type"] == "ladder_move"]
+        assert decided[0]["rung"] == "last response" and decided[0]["audience"] == "nobody"
         assert [line["id"] for line in document(signoff("sessions", "--json"))] == [turn["session"]]
         found = document(signoff("search", "not", "so", "loud", "--json"))
         assert [(line["session"], line["kind"], line["text"]) for line in found] == [

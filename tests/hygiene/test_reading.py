@@ -5,6 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OPENS_OTHER_FILES = {
+    "app/agent/trace.py": "the file of --debug",
     "app/cli/main.py": "the null device",
     "app/cli/mcp.py": "the null device",
     "app/cli/terminal.py": "the null device",

@@ -1,6 +1,7 @@
 """Who says what in a request, whatever wire it is on."""
 
 import base64
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -52,6 +53,21 @@ def said(body: Mapping[str, Any]) -> list[tuple[str, str]]:
             elif part["type"] in ("text", "input_text"):
                 texts.append((message["role"], part["text"]))
     return [("system" if role == "developer" else role, text) for role, text in texts]
+
+
+def misplaced(body: Mapping[str, Any]) -> list[str]:
+    """The notes that say of the user's words that they follow, or stand before, where they don't; by the roles."""
+    texts = [(role, text) for role, text in said(body) if role != "tool" and not _BETWEEN.fullmatch(text)]
+    found = []
+    for before, (role, text), after in zip([("", ""), *texts], texts, [*texts[1:], ("", "")], strict=False):
+        follow, precede = "words on it follow" in text, "message before this" in text
+        if role == "system" and ((follow and after[0] != "user") or (precede and before[0] != "user")):
+            found.append(text)
+    return found
+
+
+_BETWEEN = re.compile(r"\([^()]*\)")
+"""What stands for the model's turn between two of the user's."""
 
 
 def images(body: Mapping[str, Any]) -> list[tuple[str, bytes]]:

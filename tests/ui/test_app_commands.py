@@ -187,6 +187,9 @@ async def test_the_wire_view_shows_the_last_request_exactly(tmp_path: Path, serv
         await run.pilot.press("s", "s")
         await run.see("P1")
         await run.pilot.press("c")
+        await run.pilot.press("d")
+        await run.see("Decisions of the last turn")
+        await run.see("closed gate → closing request: staged")
         assert server.last.closing and server.last.wire == wire
         assert json.loads(run.app.clipboard) == server.last.body
 

@@ -191,3 +191,19 @@ def test_the_second_ctrl_c_quits_without_an_outcome(
     except KeyboardInterrupt:
         pytest.fail("it would end with a traceback")
     assert (code, capsys.readouterr().out) == (128 + signal.SIGINT, "")
+
+
+def test_debug_appends_what_was_decided_and_no_word_that_was_said(
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.always(Turn("An answer."))
+    words = ("run", "A question", "--json", "--base-url", server.base_url, "--model", "m")
+    for _ in range(2):
+        assert main([*words, "--debug", str(tmp_path / "debug.jsonl")]) == 0
+        told(capsys)
+    text = (tmp_path / "debug.jsonl").read_text()
+    kinds = [json.loads(line)["type"] for line in text.splitlines()]
+    assert kinds.count("turn_started") == 2 and kinds.count("ladder_move") == 4
+    assert "question" not in text and "answer." not in text
+    assert main([*words, "--debug", str(tmp_path)]) == 2
+    assert "--debug" in told(capsys)[0]["error"]

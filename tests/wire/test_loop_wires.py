@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import AssistantMessage, Outcome, ToolResult
-from tests.oracles.reading import VIOLATIONS, conversation
+from tests.oracles.reading import VIOLATIONS, conversation, misplaced
 from tests.unit.conversation.test_wires import without_breakpoints
 from tests.wire.bench import FILE, Bench, bench, edit
 from tests.wire.driving import FAST
@@ -80,6 +80,7 @@ async def test_feedback_goes_out_whole_and_once_as_the_users_own(server: WireSer
     assert [role for role, text in said if feedback in text] == ["user"]
     assert sum(text.count("Say it in French") for _, text in said) == 1
     assert any(role == "system" and "P1" in text and "denied" in text for role, text in said)
+    assert misplaced(server.last.body) == []
     assert not server.last.closing
 
 

@@ -21,6 +21,7 @@ from app.agent.updates import Update as SessionUpdate
 from app.conversation.events import (
     Answer,
     AssistantMessage,
+    CallDenied,
     Compacted,
     Decision,
     Event,
@@ -407,6 +408,8 @@ def _told(event: Event, key: str) -> list[Entry]:
             return [CommandEntry(key, command.typed, expansion=text, wished=wished, images=images)]
         case UserMessage(text=text, images=images):
             return [UserEntry(key, text, images=images)]
+        case CallDenied(feedback=feedback):
+            return [UserEntry(key, feedback)]
         case Intervention(kind=kind, text=text):
             return [InterventionEntry(key, kind, text, event.way)]
         case Compacted(summary=summary, tokens_before=before, tokens_after=after):

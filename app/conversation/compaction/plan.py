@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from app.conversation.compaction.cuts import compaction_marks
 from app.conversation.compaction.tokens import MESSAGE_TOKENS, text_tokens
-from app.conversation.decision_words import decision_facts, feedback_words
+from app.conversation.decision_words import decision_facts, denial_facts, feedback_words
 from app.conversation.events import (
     Answer,
     AssistantMessage,
+    CallDenied,
     Event,
     Intervention,
     ProposalDecided,
@@ -206,6 +207,8 @@ def event_tokens(event: Event) -> int:
             text = event.text
         case ProposalDecided():
             text = decision_facts(event) + feedback_words(event)
+        case CallDenied():
+            text = denial_facts(event) + event.feedback
     images = images_tokens(event)
     return text_tokens(text) + MESSAGE_TOKENS + images if text or images else 0
 

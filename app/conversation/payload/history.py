@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.conversation.compaction.cuts import compaction_marks
-from app.conversation.decision_words import decision_facts, feedback_words
+from app.conversation.decision_words import decision_facts, denial_facts, feedback_words
 from app.conversation.events import (
     Answer,
     AssistantMessage,
+    CallDenied,
     Event,
     Intervention,
     InterventionKind,
@@ -47,6 +48,8 @@ class Words:
     """The images are left out to save room."""
     attachments: tuple[Attachment, ...] = ()
     """Those of the images that go out."""
+    mid_turn: bool = False
+    """Said while the calls of a response ran."""
 
 
 @dataclass(slots=True)
@@ -55,6 +58,8 @@ class Note:
 
     text: str
     applies: bool = True
+    introduces: bool = False
+    """The user's own words on it are the next item."""
 
 
 @dataclass(slots=True)
@@ -156,8 +161,11 @@ class _Reader:
             case Intervention():
                 self._intervention(event)
             case ProposalDecided():
-                self._add(Note(decision_facts(event)))
-                self._words(feedback_words(event), event)
+                words = feedback_words(event)
+                self._add(Note(decision_facts(event), introduces=bool(words)))
+                self._words(words, event)
+            case CallDenied():
+                self._denied(event)
             case TurnStarted() | TurnEnded() | RequestSent():
                 self._boundary(event)
 
@@ -188,6 +196,14 @@ class _Reader:
                 self._kept.append(KeptWords(text))
         elif text.strip() or event.images:
             self._add(Words(text, event.images, event.id in self._marks.pruned_images))
+
+    def _denied(self, denied: CallDenied) -> None:
+        """What the user said of a call; its result says that it was denied."""
+        if self._covered:
+            self._kept.append(KeptWords(denied.feedback, f"(denied: {denied.subject})"))
+        else:
+            self._add(Note(denial_facts(denied), introduces=True))
+            self._add(Words(denied.feedback, mid_turn=True))
 
     def _assistant(self, message: AssistantMessage) -> None:
         if message.state == "discarded":

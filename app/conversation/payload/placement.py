@@ -5,7 +5,6 @@ call has its result, and the program's notes never look like the user's words: w
 at a place, a note goes to the first system message or into a marked block.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.conversation.payload.history import History, Note, Omission, Response, Words
@@ -13,11 +12,21 @@ from app.conversation.payload.missing_results import CallRecord
 from app.conversation.payload.wire_arguments import arguments_text, replace_surrogates
 from app.conversation.payload.wire_ids import wire_name
 from app.llm.capabilities.profile import Profile
-from app.llm.wires.items import Attachment, CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
+from app.llm.wires.items import (
+    Attachment,
+    CallWithResult,
+    Echo,
+    Item,
+    ModelTurn,
+    SystemText,
+    UserText,
+)
 from app.llm.wires.marking import NO_BEGINNING, tagged
 
 BRIDGE = "(Written by signoff: the turn stopped here.)"
 """Stands between a tool result and the user's next words, where a template allows only the model there."""
+MID_TURN_BRIDGE = "(Written by signoff: the user says something here.)"
+"""The same where the turn goes on: the user has said something of a call."""
 NOTES_HEADING = "Notes from the program, oldest first; each was given in the course of the conversation:"
 
 
@@ -45,10 +54,10 @@ def place(history: History, system_prompt: str, profile: Profile, endpoint: str,
             case Response():
                 writer.response(item)
             case Words():
-                writer.words(item.text, item.attachments)
+                writer.words(item)
             case Note():
                 if item.applies:
-                    writer.note(item.text)
+                    writer.note(item.text, introduces=item.introduces)
             case Omission():
                 writer.gap(item.text)
     for text in history.tail:
@@ -87,36 +96,37 @@ class _Writer:
         first = SystemText(replace_surrogates(system_prompt), tuple(replace_surrogates(text) for text in folded))
         return [first, *self._written]
 
-    def note(self, text: str) -> None:
-        """Something the program tells the model at this point."""
+    def note(self, text: str, *, introduces: bool = False) -> None:
+        """Something the program tells the model at this point; `introduces` as in `Note`."""
         if not text.strip():
             return
+        told = SystemText(replace_surrogates(text), introduces=introduces)
         if self._profile.mid_system == "inline":
             self._close_user()
-            self._written.append(SystemText(replace_surrogates(text)))
+            self._written.append(told)
         else:
-            self._waiting.append(text)
+            self._waiting.append(told.whole())
 
     def gap(self, text: str) -> None:
         """Something was left out here."""
         self._gap = text
 
-    def words(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
+    def words(self, said: Words) -> None:
         """Something the user said, and images with it."""
         if self._gap and self._last_role == "user":
             self._assistant_text(self._gap)
         self._gap = ""
         if self._last_role == "tool" and self._profile.bridge_tool_user:
-            self._assistant_text(BRIDGE)
+            self._assistant_text(MID_TURN_BRIDGE if said.mid_turn else BRIDGE)
         if self._profile.mid_system == "fold_first":
             self._folded += self._waiting
             self._waiting.clear()
         draft = self._open_user(merge=self._profile.merge_users)
         draft.notes += self._waiting
         self._waiting.clear()
-        draft.attachments += attachments
-        if text.strip():
-            draft.words.append(text)
+        draft.attachments += said.attachments
+        if said.text.strip():
+            draft.words.append(said.text)
 
     def response(self, response: Response) -> None:
         """A response of the model, and the results of its calls."""

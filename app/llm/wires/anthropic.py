@@ -8,6 +8,7 @@ so what the program says waits for the next such place. Where the user has said 
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -22,6 +23,9 @@ from app.llm.wires.wire import Decoder, Written, tool_fields
 VERSION = "2023-06-01"
 """Of the protocol; `anthropic-version` says it in every request."""
 NOTHING_SAID = "The user wrote nothing here."
+WORDS_BEFORE = "The user's own words on it are in the user's message before this."
+"""In the place of `WORDS_FOLLOW`: no message of the user may come after one of the system."""
+_IN_ORDER = "The user's message has the words in the order of these notes."
 _LIMITS = ((r"claude-3-5-", 8_192), (r"claude-3-(?!7)|claude-2|claude-instant", 4_096))
 """Most tokens of a response, by model; others take `_LIMIT`."""
 _LIMIT = 32_000
@@ -53,10 +57,7 @@ class AnthropicWire:
                 case SystemText():
                     writer.system(item)
                 case UserText():
-                    for image in item.attachments:
-                        writer.user(_image(image), cacheable=item.spoken)
-                    if item.text or not item.attachments:
-                        writer.user({"type": "text", "text": item.text}, cacheable=item.spoken)
+                    writer.words(item)
                 case ModelTurn():
                     writer.model(item)
         return writer.written()
@@ -99,18 +100,28 @@ class _Writer:
         self._profile = profile
         self._head: list[dict[str, Any]] = []
         self._messages: list[dict[str, Any]] = []
-        self._held: list[str] = []
+        self._held: list[SystemText] = []
         """What the program says, until a place for it comes."""
+        self._followed = 0
+        """So many of those are followed by words of the user, which will stand before them."""
         self._cacheable: dict[int, dict[str, Any]] = {}
         """By message, the last block in the user's name that will be the same in the next request."""
 
     def system(self, item: SystemText) -> None:
         """The program speaks: apart, as long as nobody has spoken, else as soon as it may."""
         if self._messages:
-            self._held += [item.text, *item.folded]
+            self._held.append(item)
             return
-        folded = "\n\n".join(item.folded)
-        self._head += [{"type": "text", "text": text} for text in (item.text, folded) if text.strip()]
+        text, folded = replace(item, folded=()).whole(), "\n\n".join(item.folded)
+        self._head += [{"type": "text", "text": text} for text in (text, folded) if text.strip()]
+
+    def words(self, item: UserText) -> None:
+        """What the user says, or a marked note."""
+        for image in item.attachments:
+            self.user(_image(image), cacheable=item.spoken)
+        if item.text or not item.attachments:
+            self.user({"type": "text", "text": item.text}, cacheable=item.spoken)
+        self._followed = len(self._held)
 
     def user(self, block: dict[str, Any], *, cacheable: bool) -> None:
         """One more block in the user's name."""
@@ -154,8 +165,15 @@ class _Writer:
             return
         if self._role != "user":
             self._stand_in(NOTHING_SAID)
-        self._messages.append({"role": "system", "content": "\n\n".join(self._held)})
+        told = [
+            f"{one.text}\n{WORDS_BEFORE}" if one.introduces and number < self._followed else one.whole()
+            for number, one in enumerate(self._held)
+        ]
+        if sum(one.introduces for one in self._held[: self._followed]) > 1:
+            told.append(_IN_ORDER)
+        self._messages.append({"role": "system", "content": "\n\n".join(told)})
         self._held.clear()
+        self._followed = 0
 
     def _stand_in(self, note: str) -> None:
         self.user({"type": "text", "text": tagged(note)}, cacheable=False)

@@ -13,6 +13,9 @@ OPAQUE_BLOCKS = "opaque_blocks"
 first call, and so on."""
 
 
+WORDS_FOLLOW = "The user's own words on it follow as the user's message."
+
+
 @dataclass(frozen=True, slots=True)
 class SystemText:
     """Something the program tells the model."""
@@ -20,10 +23,13 @@ class SystemText:
     text: str
     folded: tuple[str, ...] = ()
     """Notes that belong in mid-conversation, where the endpoint takes no system message but the first."""
+    introduces: bool = False
+    """The next item is what the user said on it; `text` leaves that to the wire, which knows where they stand."""
 
     def whole(self) -> str:
-        """All of it as one text."""
-        return "\n\n".join([part for part in (self.text,) if part] + list(self.folded))
+        """All of it as one text, for a wire that keeps the order of the items."""
+        text = f"{self.text}\n{WORDS_FOLLOW}" if self.introduces else self.text
+        return "\n\n".join([part for part in (text,) if part] + list(self.folded))
 
 
 IMAGE_PARTS = frozenset({"image_url", "image", "input_image"})

@@ -56,7 +56,7 @@ async def settle(
         answer = await context.confirm(_question(found, size, command))
         if not answer.allowed:
             who = "nobody could be asked to stage them, so" if answer.unattended else "the user had"
-            notes.append(f"[{who} {size} thrown away; nothing was staged]\n{answer.feedback}".rstrip())
+            notes.append(f"[{who} {size} thrown away; nothing was staged]")
             notes.append(named("not kept", found.left_out))
             return _told(output, notes, f"{size} thrown away"), []
     changes, left_out = await asyncio.to_thread(_read, run, found)
@@ -72,7 +72,7 @@ async def _write_through(
         words = [each.words for each in held]
         answer = await context.confirm(_ignored_question(words, command))
         if not answer.allowed:
-            return [f"{_line(HELD, words)}\n{answer.feedback}".rstrip()], f"{HELD}: {listed(words)}"
+            return [_line(HELD, words)], f"{HELD}: {listed(words)}"
     report = await run.write_through(paths)
     context.draft.ignored.extend(report.written)
     notes = [_line(WRITTEN, [each.words for each in report.written])]

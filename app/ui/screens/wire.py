@@ -1,7 +1,9 @@
-"""The wire view: what the last request said, exactly, with the program's own words easy to find."""
+"""The wire view: what the last request said, exactly, the program's own words easy to find, and why it went out."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import takewhile
 from typing import Any, ClassVar
 
 from textual import work
@@ -10,6 +12,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from app.conversation.events import Event, LadderMove, TurnStarted
 from app.images.image import bytes_text
 from app.llm.wires.registry import SentRequest
 from app.text.plural import plural
@@ -25,12 +28,14 @@ class WireScreen(Dialog[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "next_system", "Next system message"),
         Binding("t", "tools", "Tools"),
+        Binding("d", "decisions", "Decisions"),
         Binding("c", "copy", "Copy"),
     ]
     HEADING = "Wire · the last request"
     KEYS = (
         KeyHint("s", "next system message"),
         KeyHint("t", "tools"),
+        KeyHint("d", "why it was sent"),
         KeyHint("c", "copy all"),
         KeyHint("g,G", "top, end"),
         KeyHint("escape", "close"),
@@ -42,9 +47,10 @@ class WireScreen(Dialog[None]):
     }
     """
 
-    def __init__(self, request: SentRequest) -> None:
-        """The request to show."""
+    def __init__(self, request: SentRequest, moves: Sequence[LadderMove] = ()) -> None:
+        """The request to show, and what the ladder decided in its turn."""
         super().__init__(classes="-large")
+        self._moves = moves
         self._body = arranged(request.body())
         self._facts = facts(request, self._body)
 
@@ -61,7 +67,7 @@ class WireScreen(Dialog[None]):
     async def _show(self) -> None:
         import asyncio
 
-        lines = await asyncio.to_thread(lines_of, self._body)
+        lines = [*await asyncio.to_thread(lines_of, self._body), *decision_lines(self._moves)]
         view = self.query_one(TextView)
         view.set_lines(lines)
         view.focus()
@@ -78,14 +84,38 @@ class WireScreen(Dialog[None]):
 
     def action_tools(self) -> None:
         """Go to the tools."""
+        self._go_to_heading(0)
+
+    def action_decisions(self) -> None:
+        """Go to what was decided in the turn."""
+        self._go_to_heading(-1)
+
+    def _go_to_heading(self, which: int) -> None:
         view = self.query_one(TextView)
-        for line in view.marked_lines("heading"):
-            view.go_to_line(line)
+        if marked := view.marked_lines("heading"):
+            view.go_to_line(marked[which])
 
     def action_copy(self) -> None:
         """All of it as JSON."""
         self.app.copy_to_clipboard(dumped(self._body))
         self.notify("Copied.", timeout=2)
+
+
+def moves_of_last_turn(events: Sequence[Event]) -> list[LadderMove]:
+    """What the ladder decided in the last turn, in order."""
+    newest_first = takewhile(lambda event: not isinstance(event, TurnStarted), reversed(events))
+    return [event for event in newest_first if isinstance(event, LadderMove)][::-1]
+
+
+def decision_lines(moves: Sequence[LadderMove]) -> list[Line]:
+    """A heading, and a line for each: when, which rung, what came next, and on what facts."""
+    if not moves:
+        return []
+    lines = [Line((("", ""),)), Line((("Decisions of the last turn", "key"),), "heading")]
+    for move in moves:
+        when = datetime.fromtimestamp(move.time).strftime("%H:%M:%S")
+        lines.append(Line(((f"{when}  ", "quiet"), (visible(move.words, keep=""), "string"))))
+    return lines
 
 
 _SPOKEN = ("messages", "input")

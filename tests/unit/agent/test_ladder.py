@@ -151,7 +151,7 @@ TABLE: list[tuple[str, LadderState, Action]] = [
 
 @pytest.mark.parametrize(("given_state", "action"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
 def test_each_rung(given_state: LadderState, action: Action) -> None:
-    assert decide(given_state) == action
+    assert decide(given_state).action == action
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_each_rung(given_state: LadderState, action: Action) -> None:
     ],
 )
 def test_where_it_stops_and_says_why(given_state: LadderState, stopped: str) -> None:
-    action = decide(given_state)
+    action = decide(given_state).action
     assert isinstance(action, Stop)
     assert action.stopped == stopped
     if stopped != "failed" or not given_state.failure:
@@ -182,25 +182,25 @@ def test_where_it_stops_and_says_why(given_state: LadderState, stopped: str) -> 
     [("length", "Raise the output limit"), (None, "the connection ended it"), ("error", "the connection ended it")],
 )
 def test_what_is_said_of_a_response_that_was_cut_twice_is_what_cut_it(finish: str | None, words: str) -> None:
-    action = decide(state(last=Last.CUT_TEXT, truncated_nudges=1, finish_reason=finish))
+    action = decide(state(last=Last.CUT_TEXT, truncated_nudges=1, finish_reason=finish)).action
     assert isinstance(action, Stop) and words in action.message
 
 
 def test_an_open_question_stops_and_waits_whatever_came_last() -> None:
     for finish, failure, last, compacted in product(FINISH_REASONS, FAILURES, Last, (True, False)):
         asking = state(question_open=True, finish_reason=finish, failure=failure, last=last, compacted=compacted)
-        assert decide(asking) == WaitForUser(), asking
+        assert decide(asking).action == WaitForUser(), asking
 
 
 @given(states)
 def test_an_open_question_always_ends_the_turn(given_state: LadderState) -> None:
     expected = Stop("aborted") if given_state.aborted else WaitForUser()
-    assert decide(replace(given_state, question_open=True)) == expected
+    assert decide(replace(given_state, question_open=True)).action == expected
 
 
 @given(states)
 def test_no_tool_runs_and_no_open_request_is_made_while_the_gate_is_closed(given_state: LadderState) -> None:
-    action = decide(replace(given_state, gate_closed=True))
+    action = decide(replace(given_state, gate_closed=True)).action
     assert not isinstance(action, RunCalls | Request | Compact)
     if given_state.closing_sent:
         assert isinstance(action, Stop | WaitForUser)
@@ -208,12 +208,12 @@ def test_no_tool_runs_and_no_open_request_is_made_while_the_gate_is_closed(given
 
 @given(states)
 def test_after_a_closing_request_control_is_always_with_the_user(given_state: LadderState) -> None:
-    assert isinstance(decide(replace(given_state, closing_sent=True)), Stop | WaitForUser)
+    assert isinstance(decide(replace(given_state, closing_sent=True)).action, Stop | WaitForUser)
 
 
 @given(states)
 def test_cut_calls_never_run(given_state: LadderState) -> None:
-    assert decide(replace(given_state, last=Last.CUT_CALLS)) != RunCalls()
+    assert decide(replace(given_state, last=Last.CUT_CALLS)).action != RunCalls()
 
 
 @given(states, st.sampled_from(FINISH_REASONS))
@@ -247,7 +247,7 @@ class Driver:
         self.add(UserMessage(text="go"))
         for _ in range(10 * self._step_limit + 50):
             state = ladder_state(self.turn, self.gate, step_limit=self._step_limit, compaction_tried=self._room_made)
-            match decide(state):
+            match decide(state).action:
                 case (Stop() | WaitForUser()) as end:
                     self.add(TurnEnded(stopped=end.stopped if isinstance(end, Stop) else "question"))
                     return end

@@ -39,7 +39,7 @@ def done(uid: str, outcome: Outcome = Outcome.OK) -> ToolResult:
     return ToolResult(call=uid, outcome=outcome, text="x")
 
 
-def step(number: int, outcome: Outcome = Outcome.OK, **arguments: int) -> tuple[Event, ...]:
+def step(number: int, outcome: Outcome = Outcome.OK, **arguments: int | str) -> tuple[Event, ...]:
     call = ToolCall(uid=f"c{number}.0", name="read_file", arguments=arguments)
     return (RequestSent(), AssistantMessage(calls=(call,)), done(call.uid, outcome))
 
@@ -114,6 +114,18 @@ def test_steps_without_effect_are_counted_in_a_row() -> None:
     failing = (*step(1, Outcome.ERROR), *step(2, Outcome.INVALID))
     assert after(*failing).fruitless_steps == 2
     assert after(*failing, *step(3)).fruitless_steps == 0
+
+
+def test_what_is_told_of_a_turn_without_progress_is_what_happened_in_it() -> None:
+    turn = after(*step(1, a=1), *step(2, b="x" * 500), *step(3, a=1), *step(4, Outcome.ERROR, a=1))
+    told = turn.progress(50)
+    assert (told.step, told.step_limit, told.times, told.fruitless_steps) == (4, 50, 3, 1)
+    assert told.repeated == 'read_file {"a": 1}'
+    assert told.effect_step == 2 and told.effect.startswith('read_file {"b": "xxx') and len(told.effect) < 200
+    assert "Step 4 of 50." in told.words and 'Called 3 times in this turn: read_file {"a": 1}.' in told.words
+    assert "was step 2: read_file" in told.words
+    turn.apply(START)
+    assert turn.progress(50).effect == ""
 
 
 def test_a_result_that_comes_twice_counts_once() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from app.conversation.events import (
     Answer,
     AssistantMessage,
+    CallDenied,
     Compacted,
     Decision,
     Event,
@@ -330,6 +331,9 @@ class Simulation:
                 self.add(ToolStarted(call=call.uid))
                 if self.chance(10):
                     return "aborted", None
+            if self.chance(12):
+                asked = one_of(self.draw, ["command", "secret", "changes", "server", "ignored"])
+                self.add(CallDenied(call=call.uid, asked=asked, subject="{x}", feedback=self.marks.text("U")))
             outcome = one_of(self.draw, [Outcome.OK, Outcome.OK, Outcome.STAGED, Outcome.ERROR])
             self.add(ToolResult(call=call.uid, outcome=outcome, text=self.marks.text("T", may_be_empty=True)))
             if outcome is Outcome.STAGED:

@@ -75,6 +75,23 @@ async def test_nothing_changes_if_the_store_refuses() -> None:
     assert seen.ids == [1]
 
 
+async def test_what_is_deferred_goes_in_front_of_the_next_batch_also_after_a_refusal() -> None:
+    store = Store()
+    log = EventLog(store)
+    log.defer(said("a"))
+    store.refuse = True
+    with pytest.raises(OSError, match="disk full"):
+        await log.append(said("b"))
+    store.refuse = False
+    log.defer(said("c"))
+    assert [event.id for event in await log.append(said("d"))] == [3]
+    log.defer(said("e"))
+    assert await log.append() == ()
+    assert await log.append() == ()
+    assert [event.text for event in store.kept if isinstance(event, UserMessage)] == ["a", "c", "d", "e"]
+    assert list(log.events) == store.kept
+
+
 async def test_batches_written_at_once_stay_whole_and_in_the_order_of_the_store() -> None:
     store = Store()
     log = EventLog(store)

@@ -8,6 +8,7 @@ import pytest
 from app.conversation.events import (
     EVENTS,
     AssistantMessage,
+    CallDenied,
     Event,
     Intervention,
     InterventionKind,
@@ -28,6 +29,13 @@ def test_what_the_program_says_is_told_with_its_source_and_its_audience() -> Non
     record = markdown_record("Title", "model", EVENTS_OF_THE_PROGRAM, {})
     assert "> signoff → model (fact): P1 was undone." in record
     assert "> signoff → you: The profile was corrected." in record
+
+
+def test_what_the_user_said_of_a_denied_call_is_quoted_as_the_users() -> None:
+    denied = CallDenied(call="c1.0", asked="command", subject="make", feedback="Not now.\nUse ninja.")
+    record = markdown_record("Title", "model", [denied], {})
+    assert "## You denied a call" in record and "`make`. It did not run." in record
+    assert "> Not now.\n> Use ninja." in record
 
 
 @pytest.mark.parametrize(

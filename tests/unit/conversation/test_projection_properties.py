@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -13,14 +14,18 @@ from app.agent.gate import Gate, GatePolicy
 from app.agent.turn_state import TurnState
 from app.conversation.compaction.plan import Budget, plan
 from app.conversation.compaction.tokens import TokenMeter
+from app.conversation.event_base import Audience
 from app.conversation.events import (
     EVENTS,
     Answer,
+    CallDenied,
     Compacted,
     Event,
     Intervention,
+    LadderMove,
     ProposalDecided,
     Pruned,
+    Question,
     RequestSent,
     UserMessage,
 )
@@ -52,6 +57,8 @@ def said_by_user(events: list[Event]) -> list[str]:
         match event:
             case UserMessage() | Answer():
                 said += marks(event.text)
+            case CallDenied():
+                said += marks(event.feedback)
             case ProposalDecided():
                 said += marks(event.feedback)
                 for comment in event.comments:
@@ -195,15 +202,49 @@ def test_no_sequence_of_side_questions_changes_anything_that_is_computed_from_a_
         events += data.draw(st.sampled_from([[], [asked], [asked, answer.model_copy(update={"id": event.id})]]))
         events.append(event)
     assert project(events, profile, FACTS) == project(session.events, profile, FACTS)
+    assert_the_same_is_computed(events, session.events, data)
+
+
+@thorough
+@given(sessions(), profiles, st.sampled_from(["chat", "anthropic", "responses"]), st.data())
+def test_only_what_is_for_the_user_and_the_model_goes_out(
+    session: Simulation, profile: Profile, wire: Any, data: st.DataObject
+) -> None:
+    """No text of an event with another audience is in a payload; an event for nobody changes nothing at all."""
+    events: list[Event] = []
+    for event in session.events:
+        events.append(_with_marks_for(event))
+        if data.draw(st.integers(0, 3)) == 0:
+            # Ids are odd, so that there is one between two events.
+            events.append(LadderMove(rung="⟪P900⟫", move="⟪P901⟫", facts={"⟪P902⟫": 3}, id=event.id + 1))
+    profile = profile.model_copy(update={"wire": wire})
+    kept: list[Event] = [event for event in events if event.audience is not Audience.NOBODY]
+    payload = project(events, profile, FACTS)
+    assert payload == project(kept, profile, FACTS)
+    sent = json.dumps([payload.messages, payload.system], ensure_ascii=False)
+    assert not any(int(mark[1:]) >= 900 for mark in marks(sent))
+    assert_the_same_is_computed(events, kept, data)
+
+
+def _with_marks_for(event: Event) -> Event:
+    """The event with marks in all its texts, but for names and ids, if it is not for the model."""
+    if event.audience is Audience.BOTH or isinstance(event, Question):
+        # The text of a question is that of the call, which is the model's.
+        return event
+    texts = {"text", "message", "summary", "reason", "state", "note"} & set(type(event).model_fields)
+    return event.model_copy(update=dict.fromkeys(texts, "⟪P903⟫"))
+
+
+def assert_the_same_is_computed(events: Sequence[Event], fewer: Sequence[Event], data: st.DataObject) -> None:
     for fold in (TokenMeter, lambda: ContextUse(TokenMeter()), TurnState, lambda: Gate(GatePolicy()), Feedback):
         with_them, without = fold(), fold()
         for event in events:
             with_them.apply(event)
-        for event in session.events:
+        for event in fewer:
             without.apply(event)
         assert _held(with_them) == _held(without)
     budget = Budget(used=2_000, target=data.draw(st.integers(0, 2_000)), window=2_000)
-    step, plain = plan(events, budget), plan(session.events, budget)
+    step, plain = plan(events, budget), plan(fewer, budget)
     assert type(step) is type(plain)
     if step is not None and plain is not None:
         assert step.saved == plain.saved

@@ -9,11 +9,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.conversation.events import Event, Intervention, InterventionKind, RequestSent
+from app.conversation.events import (
+    AssistantMessage,
+    Compacted,
+    Decision,
+    Event,
+    Intervention,
+    InterventionKind,
+    ProposalDecided,
+    RequestSent,
+    UserMessage,
+)
 from app.conversation.payload.projection import Facts, project
 from app.llm.capabilities.profile import Profile
 from app.llm.wires.registry import wire_of
-from tests.oracles.reading import VIOLATIONS, conversation, openai_faults, said
+from tests.oracles.reading import VIOLATIONS, conversation, misplaced, openai_faults, said
 from tests.unit.conversation.histories import (
     BLOCK,
     CONTENTS,
@@ -196,3 +206,38 @@ def test_opaque_blocks_go_to_the_model_and_the_wire_that_made_them(
 def test_openai_takes_what_it_gets_of_chat_completions(session: Simulation, closing: bool) -> None:
     profile = Profile(name="openai", max_tokens_field="max_completion_tokens", tool_id="max64")
     assert openai_faults(body_of(session.events, profile, replace(FACTS, closing=closing))) == []
+
+
+@pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
+@thorough
+@given(session=sessions(), profile=profiles, data=st.data())
+def test_where_the_users_words_stand_is_what_the_note_on_them_says(
+    wire: Literal["chat", "anthropic", "responses"], session: Simulation, profile: Profile, data: st.DataObject
+) -> None:
+    profile = profile.model_copy(update={"wire": wire, "mid_system": "inline"})
+    events = session.events[: data.draw(st.integers(0, len(session.events)))]
+    assert misplaced(body_of(events, profile)) == []
+
+
+def test_words_that_a_gap_parts_from_their_note_follow_it_on_anthropic_too() -> None:
+    """After what was left out, a turn of the model stands between: there the note comes first."""
+    events: list[Event] = [
+        UserMessage(text="old", id=1),
+        Compacted(upto=1, summary="s", method="summary", id=2),
+        ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback="no", id=3),
+    ]
+    spoken = said(body_of(events, Profile(wire="anthropic")))
+    note = next(text for role, text in spoken if role == "system" and "P1" in text)
+    assert "words on it follow" in note and spoken.index(("system", note)) < spoken.index(("user", "no"))
+    assert [role for role, _ in spoken[-4:]] == ["user", "system", "assistant", "user"]
+
+
+def test_the_notes_on_several_words_say_on_anthropic_in_which_order_they_are() -> None:
+    denied = [
+        ProposalDecided(proposal=f"P{number}", decision=Decision.DENIED, feedback=f"no {number}", id=number)
+        for number in (1, 2)
+    ]
+    first: list[Event] = [UserMessage(text="go", id=1), AssistantMessage(text="done", id=2)]
+    one, two = (body_of([*first, *denied[:count]], Profile(wire="anthropic"))["messages"] for count in (1, 2))
+    assert [message["role"] for message in two] == ["user", "assistant", "user", "system"]
+    assert "in the order of these notes" in two[-1]["content"] and "in the order" not in one[-1]["content"]

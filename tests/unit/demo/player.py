@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from app.agent.interventions import staged
-from app.conversation.decision_words import decision_facts
-from app.conversation.events import Decision, ProposalDecided
+from app.conversation.decision_words import decision_facts, denial_facts
+from app.conversation.events import CallDenied, Decision, ProposalDecided
+from app.llm.wires.items import SystemText
 from app.proposals.facts import FileStat
 from app.proposals.locate.matching import Replacement
 from app.proposals.refusals import EditRefused
@@ -150,6 +151,7 @@ class Player:
         self.proposals = 0
         self.draft = MemoryDraft(folder, "P1")
         self.allow_commands = True
+        self._denied: list[CallDenied] = []
 
     @property
     def staged(self) -> dict[str, str | None]:
@@ -194,6 +196,10 @@ class Player:
         for number, call in enumerate(response.calls):
             result = await self.result(call["function"]["name"], response.arguments(number))
             self.messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
+        for denied in self._denied:
+            self._note(denial_facts(denied), introduces=True)
+            self.messages.append({"role": "user", "content": denied.feedback})
+        self._denied.clear()
 
     async def result(self, name: str, arguments: dict[str, Any]) -> str:
         """What the tool `name` answers."""
@@ -209,7 +215,13 @@ class Player:
 
     async def confirm(self, confirmation: Confirmation) -> ConfirmationAnswer:
         """The user's word on a command."""
-        return ConfirmationAnswer(self.allow_commands, feedback="" if self.allow_commands else "Not now.")
+        if not self.allow_commands:
+            denied = CallDenied(call="", asked="command", subject=confirmation.detail, feedback="Not now.")
+            self._denied.append(denied)
+        return ConfirmationAnswer(self.allow_commands)
+
+    def _note(self, text: str, *, introduces: bool) -> None:
+        self.messages.append({"role": "system", "content": SystemText(text, introduces=introduces).whole()})
 
     async def close_gate(self) -> Response:
         """The closing request: the same tools, none to be called, and the note at the end of this request alone."""
@@ -247,5 +259,5 @@ class Player:
     def _decided(self, decision: Decision, feedback: str = "") -> None:
         files = tuple(FileStat(path=path, op="edit", added=1, removed=1) for path in self.staged)
         event = ProposalDecided(proposal=f"P{self.proposals}", decision=decision, files=files, feedback=feedback)
-        self.messages.append({"role": "system", "content": decision_facts(event)})
+        self._note(decision_facts(event), introduces=bool(feedback))
         self.draft = MemoryDraft(self.folder, f"P{self.proposals + 1}")

@@ -13,6 +13,7 @@ from app.conversation.events import Decision, ProposalDecided
 from app.demo.completion import Completion
 from app.demo.model import respond
 from app.demo.words import MODEL_ID
+from app.llm.wires.items import SystemText
 from tests.unit.tools.memory_draft import nowhere
 from tests.wire import strict
 
@@ -44,9 +45,9 @@ NOTES = st.sampled_from(
         staged(["P1"], ["x.py"]).text,
         INSTRUCTION,
         *(
-            decision_facts(ProposalDecided(proposal="P1", decision=decision, feedback=feedback))
+            SystemText(decision_facts(ProposalDecided(proposal="P1", decision=decision)), introduces=spoken).whole()
             for decision in Decision
-            for feedback in ("", "no")
+            for spoken in (False, True)
         ),
     ]
 )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.conversation.events import (
     AssistantMessage,
+    CallDenied,
     Decision,
     Event,
     Outcome,
@@ -98,6 +99,11 @@ def test_all_that_was_said_proposed_and_read_is_found(bench: Bench, kind: str) -
     (found,) = bench.search.find(words)
     assert (found.kind, found.session, found.title) == (kind, session, "something else altogether")
     assert found.event == bench.store.events(session)[-1].id
+
+
+def test_what_was_said_of_a_denied_call_is_found_as_the_users(bench: Bench) -> None:
+    bench.say(CallDenied(call="c1.0", asked="command", subject="rm -rf build", feedback="mind the cache"))
+    assert bench.found("cache") == [("you", "mind the cache")]
 
 
 def test_what_a_tool_printed_and_what_was_thrown_away_is_not_found(bench: Bench) -> None:

@@ -163,7 +163,7 @@ async def test_a_secret_is_shown_only_after_a_yes(bench: Bench, path: str, conte
     with pytest.raises(Rejected) as raised:
         await bench.call("read_file", path=path)
     assert "hunter2" not in str(raised.value)
-    assert str(raised.value).endswith("The user says:\nuse the sample\nin docs")
+    assert "use the sample" not in str(raised.value), "the user's words are recorded as such, beside the result"
     [asked] = bench.asked
     assert (asked.kind, asked.detail) == ("secret", path)
     bench.answer = ConfirmationAnswer(True)

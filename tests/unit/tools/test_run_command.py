@@ -42,9 +42,7 @@ async def test_shows_exactly_what_would_run_and_where(bench: Bench) -> None:
         await bench.call("run_command", command="echo a && touch ../ran", folder="./sub/")
     [asked] = bench.asked
     assert (asked.kind, asked.detail, asked.folder) == ("command", "echo a && touch ../ran", "sub")
-    assert str(raised.value) == (
-        "The user did not allow this command. It did not run.\nThe user says:\nnot now;\nuse make"
-    )
+    assert str(raised.value) == "The user did not allow this command. It did not run."
     assert not (bench.workspace.root / "ran").exists()
 
 

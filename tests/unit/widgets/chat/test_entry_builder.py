@@ -20,6 +20,7 @@ from app.agent.updates import (
 from app.conversation.events import (
     Answer,
     AssistantMessage,
+    CallDenied,
     Compacted,
     Decision,
     Event,
@@ -154,9 +155,11 @@ def test_program_and_user_are_never_mistaken_for_each_other() -> None:
             UserMessage(id=1, text="from the user"),
             Intervention(id=2, kind=InterventionKind.PENDING, text="from signoff"),
             Notice(id=3, text="for the user"),
+            CallDenied(id=4, call="c1.0", asked="command", subject="make", feedback="not now"),
         ]
     )
-    assert [type(entry).__name__ for entry in entries] == ["UserEntry", "InterventionEntry", "NoticeEntry"]
+    kinds = ["UserEntry", "InterventionEntry", "NoticeEntry", "UserEntry"]
+    assert [type(entry).__name__ for entry in entries] == kinds
 
 
 def test_what_signoff_told_the_model_is_one_line_until_it_is_opened() -> None:

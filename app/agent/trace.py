@@ -1,0 +1,119 @@
+"""A trace of what the program decides in a turn, and how long its requests take; nothing of it was said by anyone.
+
+The moves of the ladder are in the log. `--debug FILE` writes them as JSON lines, between the events around them.
+"""
+
+import json
+import time
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from app.agent.ladder import ClosingRequest, Compact, LadderState, Move, Request, RunCalls, Stop, WaitForUser
+from app.agent.updates import Phase, PhaseChanged, Recorded, Update
+from app.conversation.events import (
+    AssistantMessage,
+    Compacted,
+    Event,
+    LadderMove,
+    Pruned,
+    RequestFailed,
+    RequestSent,
+    ToolResult,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
+
+_LONGEST = 40
+"""Characters of a finish reason, which a server chooses, or of a tool's name, which a model does."""
+
+
+def traced(state: LadderState, move: Move) -> LadderMove:
+    """The record of a move. It goes to disk with what comes of the move, so it costs no write."""
+    match move.action:
+        case Stop(stopped=stopped):
+            what = f"stop: {stopped}"
+        case WaitForUser():
+            what = "wait for the user"
+        case ClosingRequest(kind=kind):
+            what = f"closing request: {kind}"
+        case Compact():
+            what = "make room"
+        case RunCalls():
+            what = "run calls"
+        case Request(nudge=nudge):
+            what = f"request: {nudge}" if nudge else "request"
+    given = {field.name: getattr(state, field.name) for field in fields(state) if field.name != "failure_message"}
+    facts = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in given.items() if value}
+    return LadderMove(rung=move.rung, move=what, facts=facts)
+
+
+class DebugFile:
+    """A subscriber of sessions that appends to a file, a JSON object a line."""
+
+    def __init__(self, path: Path) -> None:
+        """Open it; raises OSError."""
+        self._file = path.open("a", encoding="utf-8", buffering=1)
+        self._names: dict[str, str] = {}
+        """Tools by the uids of their calls."""
+        self._sent = 0.0
+        self._streaming = False
+
+    def __call__(self, update: Update) -> None:
+        """Write what is to be known of an update."""
+        match update:
+            case Recorded(event=RequestSent()):
+                self._sent, self._streaming = time.monotonic(), False
+            case PhaseChanged(phase=Phase.STREAMING) if not self._streaming:
+                self._streaming = True
+                self._write("first_piece", time.time(), {"after": round(time.monotonic() - self._sent, 3)})
+            case PhaseChanged(phase=Phase.RETRYING, until=until):
+                self._write("retry", time.time(), {"in": round(max(0.0, until - time.monotonic()), 3)})
+        if isinstance(update, Recorded) and (facts := self._facts(update.event)) is not None:
+            self._write(update.event.type, update.event.time, facts)
+
+    def close(self) -> None:
+        """Write what is left."""
+        with suppress(OSError):
+            self._file.close()
+
+    def _facts(self, event: Event) -> dict[str, Any] | None:
+        """What there is to know of an event without what was said; None for one that is left out."""
+        match event:
+            case LadderMove():
+                return {"rung": event.rung, "move": event.move, "facts": event.facts}
+            case AssistantMessage():
+                self._names = {call.uid: call.name[:_LONGEST] for call in event.calls}
+                return {
+                    "state": event.state,
+                    "finish_reason": (event.finish_reason or "")[:_LONGEST],
+                    "calls": list(self._names.values()),
+                    "duration": round(event.duration, 3),
+                    "usage": event.usage and event.usage.model_dump(exclude_defaults=True),
+                }
+            case ToolStarted(call=call):
+                return {"call": call, "tool": self._names.get(call, "")}
+            case ToolResult(call=call):
+                timing = {"duration": round(event.duration, 3), "waited": round(event.waited, 3)}
+                return {"call": call, "tool": self._names.get(call, ""), "outcome": event.outcome, **timing}
+        if (names := _KEPT.get(type(event))) is None:
+            return None
+        return {name: getattr(event, name) for name in names}
+
+    def _write(self, kind: str, at: float, facts: dict[str, Any]) -> None:
+        # A disk that is full is no reason to stop.
+        with suppress(OSError, ValueError):
+            self._file.write(json.dumps({"time": round(at, 3), "type": kind, **facts}) + "\n")
+
+
+_KEPT: dict[type[Event], tuple[str, ...]] = {
+    RequestSent: ("closing", "messages", "estimated_tokens"),
+    RequestFailed: ("kind",),
+    TurnStarted: ("cause",),
+    TurnEnded: ("stopped",),
+    Compacted: ("method", "tokens_before", "tokens_after"),
+    Pruned: ("tokens_before", "tokens_after"),
+}
+"""Of other events, the fields that are written."""

@@ -1,0 +1,171 @@
+"""What the program decides is in the log, in `--debug`'s file and in no request; the notes on a turn without an end
+say what happened in it."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.agent.trace import DebugFile
+from app.agent.updates import ConfirmationRequested, Update
+from app.conversation.events import LadderMove, RequestSent, ToolResult
+from app.conversation.payload.projection import project
+from app.tools.contract import ConfirmationAnswer
+from tests.wire.bench import Bench, bench, edit, of_role
+from tests.wire.driving import FAST
+from tests.wire.replies import Call, Turn, error
+from tests.wire.server import WireServer
+from tests.wire.vendors import NOT_THERE
+
+READ = ("read_file", {"path": "greet.py"})
+
+
+def moves(on: Bench) -> list[tuple[str, str]]:
+    return [(one.rung, one.move) for one in on.events if isinstance(one, LadderMove)]
+
+
+async def test_each_move_of_a_turn_is_in_the_log_in_its_place(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        server.turn(calls=[READ])
+        server.turn(calls=[edit()])
+        server.say("Have a look.")
+        await on.say("Be less formal")
+        assert moves(on) == [
+            ("last response", "request"),
+            ("last response", "run calls"),
+            ("last response", "request"),
+            ("last response", "run calls"),
+            ("closed gate", "closing request: staged"),
+            ("closing request", "stop: staged"),
+        ]
+        kinds = [one.type for one in on.events if isinstance(one, LadderMove | RequestSent | ToolResult)]
+        assert kinds[:5] == ["ladder_move", "request_sent", "ladder_move", "tool_result", "ladder_move"]
+        facts = [one.facts for one in on.events if isinstance(one, LadderMove)][2]
+        assert facts == {"last": "results", "steps": 1, "step_limit": 50, "finish_reason": "tool_calls", "repeats": 1}
+
+
+async def test_a_move_has_the_time_at_which_it_was_decided(server: WireServer, tmp_path: Path) -> None:
+    """Not that of the write, for which a command waits until the user has allowed it."""
+    async with bench(server, tmp_path) as on:
+        asked: list[float] = []
+
+        def answer(update: Update) -> None:
+            if isinstance(update, ConfirmationRequested):
+                asked.append(time.time())
+                on.session.confirm(update.key, ConfirmationAnswer(allowed=False))
+
+        on.session.subscribe(answer)
+        server.turn(calls=[("run_command", {"command": "true"})])
+        server.say("Done.")
+        await on.say("Run it")
+        kept = [one for one in on.runtime.sessions.events(on.session.id) if isinstance(one, LadderMove)]
+        assert kept[1].move == "run calls" and kept[1].time <= asked[0] <= kept[2].time
+
+
+async def test_a_trace_costs_no_write_and_no_second_projection(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench(server, tmp_path) as on:
+        written: list[list[str]] = []
+        append = on.session.log._sink.append
+
+        async def watched(events: Any, after: int) -> Any:
+            written.append([event.type for event in events])
+            return await append(events, after)
+
+        made: list[Any] = []
+
+        def counted(*given: Any) -> Any:
+            made.append(given)
+            return project(*given)
+
+        monkeypatch.setattr(on.session.log._sink, "append", watched)
+        monkeypatch.setattr("app.agent.turn.project", counted)
+        server.turn(calls=[READ])
+        server.say("It greets.")
+        await on.say("What does it do?")
+        assert len(moves(on)) == 4
+        assert not [batch for batch in written if set(batch) == {"ladder_move"}]
+        assert len(made) == len(server.requests) == 2
+
+
+@pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
+async def test_no_request_has_anything_of_it(server: WireServer, tmp_path: Path, wire: str) -> None:
+    server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}
+    async with bench(server, tmp_path, wire=wire, retry=FAST) as on:
+        server.turn(calls=[READ])
+        server.say("It greets.")
+        await on.say("What does it do?")
+        server.say("Yes.")
+        await on.say("Sure?")
+        assert moves(on)
+        body = json.dumps(server.last.body)
+        assert "ladder" not in body and "last response" not in body and "run calls" not in body
+
+
+async def test_the_debug_file_tells_what_when_and_how_long_and_nothing_that_was_said(
+    server: WireServer, tmp_path: Path
+) -> None:
+    async with bench(server, tmp_path, retry=FAST) as on:
+        debug = DebugFile(tmp_path / "debug.jsonl")
+        on.session.subscribe(debug)
+        server.script(
+            [
+                error(429, "Quota of SECRETPLAN exceeded, slow down"),
+                Turn("SECRETANSWER", calls=(Call(*READ),), reasoning="SECRETTHOUGHT"),
+                Turn("SECRETEND"),
+            ]
+        )
+        await on.say("SECRETQUESTION about SECRETFILE")
+        debug.close()
+        text = (tmp_path / "debug.jsonl").read_text()
+        lines = [json.loads(line) for line in text.splitlines()]
+        assert "SECRET" not in text and "greet" not in text and "Hello" not in text
+        kinds = [line["type"] for line in lines]
+        assert {"ladder_move", "request_sent", "retry", "first_piece", "assistant_message", "tool_result"} <= {*kinds}
+        assert kinds[0] == "turn_started" and kinds[-1] == "turn_ended"
+        answered = next(line for line in lines if line["type"] == "assistant_message")
+        assert answered["calls"] == ["read_file"] and answered["duration"] >= 0
+        assert next(line for line in lines if line["type"] == "retry")["in"] >= 0
+        assert all(line["time"] > 1_000_000_000 for line in lines)
+
+
+@pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
+async def test_a_turn_that_repeats_a_call_is_told_which_one_and_how_often(
+    server: WireServer, tmp_path: Path, wire: str
+) -> None:
+    server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}
+    async with bench(server, tmp_path, wire=wire, retry=FAST) as on:
+        server.turn(calls=[("list_files", {})])
+        for _ in range(5):
+            server.turn(calls=[READ])
+        server.say("I am stuck.")
+        await on.say("Look")
+        (nudge,) = [text for text in of_role(server.requests[4], "system") if "makes no progress" in text]
+        assert "Step 4 of 50." in nudge
+        assert 'Called 3 times in this turn: read_file {"path": "greet.py"}.' in nudge
+        assert "was step 2: read_file" in nudge
+        assert server.last.closing
+        closing = server.last.said[-1][1]
+        assert "Step 6 of 50." in closing and "Called 5 times" in closing
+        on.check()
+
+
+@pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
+async def test_at_the_step_limit_it_is_told_how_far_it_came(server: WireServer, tmp_path: Path, wire: str) -> None:
+    server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}
+    async with bench(server, tmp_path, wire=wire, retry=FAST) as on:
+        on.session.settings = replace(on.session.settings, max_steps=3)
+        server.turn(calls=[READ])
+        server.turn(calls=[("read_file", {"path": "none.py"})])
+        server.turn(calls=[("read_file", {"path": "nothing.py"})])
+        server.say("That is all.")
+        await on.say("Look")
+        closing = server.last.said[-1][1]
+        assert server.last.closing and "step limit" in closing and "Step 3 of 3." in closing
+        assert 'The last step that brought anything new was step 1: read_file {"path": "greet.py"}.' in closing
+        assert "No call of the last 2 steps succeeded." in closing
+        on.check()
