@@ -353,6 +353,8 @@ class DecisionLine(Document):
     """The session that proposed it; empty where none did."""
     feedback: str
     """The user's words."""
+    words_lost: bool
+    """Words were said, and those that are kept are not the same: `signoff log --verify` names the difference."""
     files: list[str]
     """The paths that it was about."""
     origin: OriginLine | None
@@ -410,13 +412,17 @@ class MovedLine(Document):
 
 
 class VerifiedDocument(Document):
-    """`signoff log --verify --json`; with anything in `broken` the exit code is 3."""
+    """`signoff log --verify --json`; with anything in `broken`, `differences` or `unknown` the exit code is 3."""
 
     entries: int
     """Decisions in the record, broken ones included."""
     head: str
     """SHA-256 of the last entry: noted elsewhere, it shows a record that was written anew."""
     broken: list[BrokenLine]
+    differences: list[str]
+    """What the app, doors or exports say of decisions otherwise than the record: a sentence each."""
+    unknown: list[str]
+    """Commits whose trailers name a review, where the record is empty: ids, the newest first, 20 at most."""
     files: int
     """Files that decisions have written."""
     changed_since: list[MovedLine]
