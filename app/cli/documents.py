@@ -316,6 +316,30 @@ class SessionLine(Document):
     pinned: bool
 
 
+class RepairLine(Document):
+    """What was put right in a history from elsewhere, or left out."""
+
+    what: str
+    count: int
+
+
+class ImportDocument(Document):
+    """`signoff import FILE --json`."""
+
+    session: str
+    """What `signoff --session` takes."""
+    title: str
+    program: str
+    """Claude Code, Codex, OpenAI messages or Anthropic messages."""
+    messages: int
+    """The user's."""
+    responses: int
+    """The model's."""
+    results: int
+    """Of tool calls."""
+    repairs: list[RepairLine]
+
+
 class FoundLine(Document):
     """`signoff search --json`: a list of these, the newest first."""
 

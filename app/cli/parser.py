@@ -226,6 +226,8 @@ def _add_export(commands: Any) -> None:
         help="Markdown (default), JSON, or a page of a review",
     )
     export.add_argument("--images", metavar="FOLDER", help="write the images that you sent there, under their hashes")
+    read = _command(commands, "import", "Make a session of what Claude Code, Codex or a list of messages holds.")
+    read.add_argument("file", metavar="FILE", help="a .jsonl of Claude Code or Codex, or JSON in OpenAI's form")
 
 
 def _add_doctor(commands: Any) -> None:
