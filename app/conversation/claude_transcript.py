@@ -49,7 +49,8 @@ def claude_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -
     responses: dict[str, dict[str, Any]] = {}
     for line in _last_branch(lines, repairs):
         message = line.get("message")
-        if not isinstance(message, dict):
+        # Lines of other types hold requests once more, as they were sent.
+        if not isinstance(message, dict) or line.get("type", message.get("role")) != message.get("role"):
             continue
         if any(line.get(mark) is True for mark in _BY_THE_PROGRAM):
             repairs[_LEFT_OUT] += 1

@@ -33,7 +33,7 @@ def is_codex(lines: Sequence[Mapping[str, Any]]) -> bool:
 
 def codex_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> list[dict[str, Any]]:
     """The messages of a rollout; `repairs` is that of `import_messages`."""
-    typed = {text_of(item.get("message")).strip() for kind, item in _items(lines) if kind == "user_message"}
+    typed = {text.strip() for kind, item in _items(lines) if (text := _typed(kind, item))}
     messages: list[dict[str, Any]] = []
     for kind, item in _items(lines):
         if kind == "thread_rolled_back":
@@ -57,6 +57,14 @@ def _items(lines: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, Mapping[st
             yield item.get("type"), item
 
 
+def _typed(kind: Any, event: Mapping[str, Any]) -> str:
+    """What the user typed, if the event says that; two ways, by release."""
+    item = event.get("item")
+    if kind == "item_completed" and isinstance(item, dict) and item.get("type") == "UserMessage":
+        return text_of(item.get("content"))
+    return text_of(event.get("message")) if kind == "user_message" else ""
+
+
 def _add_message(
     messages: list[dict[str, Any]], item: Mapping[str, Any], typed: set[str], repairs: Counter[str]
 ) -> None:
@@ -67,12 +75,19 @@ def _add_message(
             response = _new_response(messages)
         response["content"] = "\n\n".join(filter(None, (response["content"], text)))
         return
-    words = text.strip()
-    is_of_program = bool(_PROGRAM_TEXT.match(words)) or bool(typed and words not in typed and _TAG.match(words))
-    if item.get("role") != "user" or (is_of_program and words not in typed):
+    if item.get("role") != "user":
         repairs[_LEFT_OUT] += 1
-    else:
-        messages.append({"role": "user", "content": text})
+        return
+    content = item.get("content")
+    parts = [text_of([part]) for part in content] if isinstance(content, list) else [text]
+    said = [part for part in parts if part.strip() and not _is_of_program(part.strip(), typed)]
+    repairs[_LEFT_OUT] += len(said) < len(parts)
+    if said:
+        messages.append({"role": "user", "content": "\n".join(said)})
+
+
+def _is_of_program(text: str, typed: set[str]) -> bool:
+    return text not in typed and bool(_PROGRAM_TEXT.match(text) or (typed and _TAG.match(text)))
 
 
 def _response(messages: list[dict[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ or missing call ids. No text of the user is lost.
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -28,9 +27,6 @@ _USER_ROLES = frozenset({"user", "human"})
 _MODEL_ROLES = frozenset({"assistant", "model", "ai"})
 _SYSTEM_ROLES = frozenset({"system", "developer"})
 _RESULT_ROLES = frozenset({"tool", "function"})
-_NAME = re.compile(r"[^A-Za-z0-9_.-]")
-"""What no endpoint takes in the name of a tool."""
-_LONGEST_NAME = 64
 _READ_FIELDS = frozenset({"role", "content", "tool_calls", "function_call", "reasoning_content", "name", "refusal"})
 
 
@@ -168,7 +164,7 @@ def _call(raw: Mapping[str, Any], uid: str) -> ToolCall:
     return ToolCall(
         uid=uid,
         wire_id=raw["id"] if isinstance(raw.get("id"), str) else "",
-        name=_NAME.sub("_", function["name"])[:_LONGEST_NAME] if isinstance(function.get("name"), str) else "",
+        name=function["name"] if isinstance(function.get("name"), str) else "",
         arguments=arguments,
         raw_arguments=raw_arguments,
         invalid=invalid,

@@ -34,8 +34,6 @@ _DEEPEST = 32
 """Levels of a JSON document; deeper ones are replaced by their absence."""
 _MOST_VALUES = 5_000_000
 """JSON values in all lines."""
-_LARGEST_NUMBER = 1 << 53
-"""Of any larger whole number some JSON parsers make another one."""
 _READ = ("role", "content", "tool_calls", "function_call", "reasoning_content", "name", "refusal", "tool_call_id")
 _UNKNOWN = (
     "is no transcript that signoff reads: a session of Claude Code or a rollout of Codex (JSONL), or JSON with a "
@@ -157,7 +155,7 @@ class _File:
         return self._plain(value, 0)
 
     def _plain(self, value: Any, depth: int) -> Any:
-        """The value with no half surrogates, no numbers beyond a double's, and no deeper levels than are kept."""
+        """The value with no half surrogates, no infinite numbers, and no deeper levels than are kept."""
         self._left -= 1
         if self._left < 0:
             raise TranscriptError(f"{self._path} holds more than {_MOST_VALUES:,} JSON values.")
@@ -166,23 +164,14 @@ class _File:
                 return replace_surrogates(value)
             case float():
                 return value if math.isfinite(value) else str(value)
-            case bool() | None:
+            case int() | None:
                 return value
-            case int():
-                return value if abs(value) <= _LARGEST_NUMBER else _digits(value)
             case dict() | list() if depth >= _DEEPEST:
                 self._repairs["values that were nested too deeply"] += 1
                 return None
             case dict():
                 return {replace_surrogates(key): self._plain(item, depth + 1) for key, item in value.items()}
         return [self._plain(item, depth + 1) for item in value]
-
-
-def _digits(value: int) -> str:
-    try:
-        return str(value)
-    except ValueError:
-        return ""
 
 
 def _is_damaged(data: bytes) -> bool:

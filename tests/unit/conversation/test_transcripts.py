@@ -67,7 +67,7 @@ def test_a_list_of_messages_is_read_in_three_forms(tmp_path: Path) -> None:
     assert (found.program, said(found.events)) == ("OpenAI messages", OPENAI_SAID)
     assert found.repairs == {"old or repeated system prompts": 1, "results without a call": 1}
     messages = payload(found.events)
-    assert "annotations" not in str(messages)
+    assert not any(event.extras for event in found.events if isinstance(event, AssistantMessage))
     assert [call["function"]["name"] for message in messages for call in message.get("tool_calls", ())] == [
         "look_up_"
     ]
@@ -105,6 +105,11 @@ USER = b'{"role": "user", "content": "hello"}\n'
         (USER + b'{"role": "tool", "tool_call_id": {}, "content": 1e999}\n', {"results without a call": 1}),
         (USER + b'{"role": "user", "content": "\\ud800 \\u0000"}\n', {}),
         (USER + b"9" * 5000 + b"\n", {"lines that are no JSON": 1}),
+        (
+            USER + b'{"role": "assistant", "tool_calls": [{"function": {"name": "x", "arguments": {"\\udfff": '
+            b'["\\ud800", 1e999, 36893488147419103232]}}}]}\n',
+            {"calls without a result": 1},
+        ),
         (b"\xef\xbb\xbf" + USER, {}),
     ],
 )

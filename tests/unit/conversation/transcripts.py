@@ -52,6 +52,8 @@ def claude(path: Path) -> Path:
     add("user", f"{PROGRAM} expanded", isMeta=True)
     add("user", f"This session continues. {PROGRAM}", isCompactSummary=True)
     add("user", "And the docs")
+    sent = {"role": "user", "content": [{"type": "text", "text": "And the docs"}]}
+    said.append({"type": "api-request-blob", "message": sent, "uuid": "blob"})
     return lines(path, {"type": "summary", "summary": PROGRAM}, *said, {"type": "file-history-snapshot"})
 
 
@@ -91,7 +93,7 @@ def codex(path: Path) -> Path:
         said("assistant", "Gone"),
         event(type="thread_rolled_back", num_turns=1),
         said("user", f"<new_kind_of_context>{PROGRAM}</new_kind_of_context>"),
-        event(type="user_message", message="<b> in the title"),
+        event(type="item_completed", item={"type": "UserMessage", "content": [{"text": "<b> in the title"}]}),
         said("user", "<b> in the title"),
         {"type": "compacted", "payload": {"message": PROGRAM}},
         item(type="function_call", name="shell", call_id="c3", arguments="{"),
