@@ -243,7 +243,7 @@ def _add_record(commands: Any) -> None:
     log.add_argument(
         "--verify",
         action="store_true",
-        help="walk the hash chain of the record instead, and compare the files with what was signed",
+        help="walk the hash chain of the record instead, and compare the tables and files with it",
     )
     log.add_argument("--schema", action="store_true", help="print the JSON schema of what it prints with --json")
     about = _command(

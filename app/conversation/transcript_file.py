@@ -34,6 +34,8 @@ _DEEPEST = 32
 """Levels of a JSON document; deeper ones are replaced by their absence."""
 _MOST_VALUES = 5_000_000
 """JSON values in all lines."""
+_MOST_CONTAINERS = 1_000_000
+"""Brackets and braces in a line."""
 _READ = ("role", "content", "tool_calls", "function_call", "reasoning_content", "name", "refusal", "tool_call_id")
 _UNKNOWN = (
     "is no transcript that signoff reads: a session of Claude Code or a rollout of Codex (JSONL), or JSON with a "
@@ -75,7 +77,8 @@ def read_transcript(path: Path) -> Transcript:
     program, messages = _File(path, data, repairs).messages()
     events = import_messages(_bounded(path, messages, repairs), repairs=repairs)
     if not any(isinstance(event, UserMessage | AssistantMessage) for event in events):
-        raise TranscriptError(f"{path} {_UNKNOWN}.")
+        left_out = "".join(f"; left out: {what} ({count:,})" for what, count in repairs.items() if "MB" in what)
+        raise TranscriptError(f"{path} {_UNKNOWN}{left_out}.")
     counted = {what: number for what, number in sorted(repairs.items()) if number}
     return Transcript(program, [event.model_copy(update={"id": 0}) for event in events], counted)
 
@@ -144,6 +147,9 @@ class _File:
 
     def _parsed(self, data: bytes) -> Any:
         """The JSON value, in a form that can be kept; None for none."""
+        if data.count(b"{") + data.count(b"[") > _MOST_CONTAINERS:
+            # Each takes far more memory than it takes bytes here.
+            raise TranscriptError(f"{self._path} holds more than {_MOST_CONTAINERS:,} JSON values in one line.")
         try:
             value = json.loads(data.decode("utf-8-sig", "replace"))
         except (ValueError, RecursionError):

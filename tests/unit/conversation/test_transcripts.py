@@ -133,9 +133,11 @@ def test_of_a_hostile_line_what_can_be_kept_is_kept_and_the_rest_is_counted(
         (lambda: b"\0" * 1000, "is no transcript"),
         (lambda: b"[]", "is no transcript"),
         (lambda: b'{"messages": [{"role": "system", "content": "x"}]}', "is no transcript"),
-        (lambda: b"[" * 1_000_000, "damaged or larger than 16 MB"),
+        (lambda: b"[" * 900_000, "damaged or larger than 16 MB"),
         (lambda: b"[" + b"{}," * 6_000_000, "damaged or larger than 16 MB"),
-        (lambda: b"[" + b"{}," * 5_100_000 + b"{}]", "holds more than 5,000,000 JSON values"),
+        (lambda: b"[" + b"1," * 5_100_000 + b"{}]", "holds more than 5,000,000 JSON values"),
+        (lambda: b"[" + b"{}," * 1_000_000 + b"{}]", "holds more than 1,000,000 JSON values in one line"),
+        (lambda: b'{"role": "user", "content": "' + b"x" * (1 << 24) + b'"}', r"lines of more than 16 MB \(1\)"),
         (lambda: b'{"messages": [{"role": "user"}]}\n' * 2, "holds several conversations"),
         (lambda: b'{"role": "user"}\n' * 100_001, "holds more than 100,000 messages"),
         (
