@@ -22,6 +22,7 @@ COMMANDS = (
     "sessions",
     "search",
     "export",
+    "import",
     "log",
     "trailers",
     "notes",

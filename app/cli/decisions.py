@@ -14,7 +14,6 @@ from app.cli.looks import check_looked_at, look_needed, looked_at
 from app.cli.output import CommandError, Exit, exit_code, piped_text, print_error, print_json, print_line
 from app.conversation.events import Decision, ProposalDecided
 from app.images.image import Image
-from app.proposals.disk.commit import commit_proposal
 from app.proposals.errors import ChangedSinceSeen, ProposalError
 from app.proposals.facts import CheckFact, Circumstances
 from app.proposals.models import Proposal, ProposalState
@@ -58,7 +57,10 @@ def approve(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         done = _Decided(result, verb, before, _record(runtime, result, approval(result)))
         if committing and result.proposal.can_be_committed:
             try:
-                commit_proposal(runtime.workspace.root, result.proposal)
+                # Few have it so.
+                from app.runtime.in_commits import commit_reviewed
+
+                commit_reviewed(runtime, result.proposal)
             except ProposalError as error:
                 # The files are written all the same; what failed is only the commit.
                 print_error(str(error))

@@ -341,6 +341,30 @@ class SessionLine(Document):
     pinned: bool
 
 
+class RepairLine(Document):
+    """What was put right in a history from elsewhere, or left out."""
+
+    what: str
+    count: int
+
+
+class ImportDocument(Document):
+    """`signoff import FILE --json`."""
+
+    session: str
+    """What `signoff --session` takes."""
+    title: str
+    program: str
+    """Claude Code, Codex, OpenAI messages or Anthropic messages."""
+    messages: int
+    """The user's."""
+    responses: int
+    """The model's."""
+    results: int
+    """Of tool calls."""
+    repairs: list[RepairLine]
+
+
 class FoundLine(Document):
     """`signoff search --json`: a list of these, the newest first."""
 
@@ -378,6 +402,8 @@ class DecisionLine(Document):
     """The session that proposed it; empty where none did."""
     feedback: str
     """The user's words."""
+    words_lost: bool
+    """Words were said, and those that are kept are not the same: `signoff log --verify` names the difference."""
     files: list[str]
     """The paths that it was about."""
     origin: OriginLine | None
@@ -435,13 +461,17 @@ class MovedLine(Document):
 
 
 class VerifiedDocument(Document):
-    """`signoff log --verify --json`; with anything in `broken` the exit code is 3."""
+    """`signoff log --verify --json`; with anything in `broken`, `differences` or `unknown` the exit code is 3."""
 
     entries: int
     """Decisions in the record, broken ones included."""
     head: str
     """SHA-256 of the last entry: noted elsewhere, it shows a record that was written anew."""
     broken: list[BrokenLine]
+    differences: list[str]
+    """What the app, doors or exports say of decisions otherwise than the record: a sentence each."""
+    unknown: list[str]
+    """Commits whose trailers name a review, where the record is empty: ids, the newest first, 20 at most."""
     files: int
     """Files that decisions have written."""
     changed_since: list[MovedLine]

@@ -139,7 +139,7 @@ def _command(name: str) -> "Callable[[argparse.Namespace], int]":
             return _in_workspace(list_proposals, recovering=False)
         case "show" | "stage" | "push" | "check" | "checks" | "approve" | "deny" | "undo" | "redo":
             return _in_workspace(_proposal_command(name))
-        case "sessions" | "search" | "export" | "log" | "trailers" | "notes":
+        case "sessions" | "search" | "export" | "import" | "log" | "trailers" | "notes":
             return _in_workspace(_record_command(name))
         case "doctor" | "doors" | "keys" | "servers":
             return _in_workspace(_telling(name))
@@ -186,6 +186,10 @@ def _record_command(name: str) -> "Callable[[Any, argparse.Namespace], int]":
         from app.cli import record
 
         return {"trailers": record.print_trailers, "notes": record.notes}[name]
+    if name == "import":
+        from app.cli.importing import import_session
+
+        return import_session
     from app.cli import sessions
 
     return {

@@ -229,6 +229,8 @@ def _add_export(commands: Any) -> None:
         help="Markdown (default), JSON, or a page of a review",
     )
     export.add_argument("--images", metavar="FOLDER", help="write the images that you sent there, under their hashes")
+    read = _command(commands, "import", "Make a session of what Claude Code, Codex or a list of messages holds.")
+    read.add_argument("file", metavar="FILE", help="a .jsonl of Claude Code or Codex, or JSON in OpenAI's form")
 
 
 def _add_doctor(commands: Any) -> None:
@@ -244,7 +246,7 @@ def _add_record(commands: Any) -> None:
     log.add_argument(
         "--verify",
         action="store_true",
-        help="walk the hash chain of the record instead, and compare the files with what was signed",
+        help="walk the hash chain of the record instead, and compare the tables and files with it",
     )
     log.add_argument("--schema", action="store_true", help="print the JSON schema of what it prints with --json")
     about = _command(

@@ -7,22 +7,33 @@ from pathlib import Path
 from app.cli.documents import BrokenLine, MovedLine, NotedDocument, VerifiedDocument
 from app.cli.output import CommandError, Exit, print_error, print_json, print_line
 from app.proposals.disk.filesystem import PosixFilesystem
-from app.proposals.models import HunkState
-from app.proposals.record import Entry, blob_id
-from app.proposals.trailers import trailers
+from app.proposals.record import Entry, blob_id, has_written
+from app.proposals.trailers import trailers_of
+from app.runtime.in_commits import reviewed_commits
 from app.runtime.workspace import Runtime
 from app.storage.record import RecordStore, Verified
+from app.storage.record_check import RecordCheck
 from app.text.plural import plural
 
 _SHOWN = 12
 """Digits of a hash that a person compares by eye."""
 _LISTED = 20
-"""Files that are named one by one."""
+"""Files or commits that are named one by one."""
+_COMMITS = 3
+"""Commits that a line names."""
 
 
 def verify(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
-    """Walk the chain of the record, and compare what it says was written with the disk; 3 if the chain is broken."""
+    """Walk the chain of the record, and compare with it the tables beside it and the disk.
+
+    Returns:
+        `Exit.REFUSED` if the chain is broken, if anything differs from it, or if it is empty although commits name
+        reviews.
+    """
     verified = RecordStore(runtime.database, runtime.name).verify()
+    differences = list(RecordCheck(runtime.database, runtime.name, verified).differences())
+    is_empty = not verified.entries and not verified.events and not verified.broken
+    unknown = reviewed_commits(runtime.workspace.root, _LISTED) if is_empty else []
     signed = _signed(verified.entries)
     moved = [MovedLine(path=path, proposal=last.proposal) for path, last in _moved(runtime, signed)]
     if arguments.json:
@@ -31,30 +42,46 @@ def verify(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
                 entries=len(verified.entries) + len(verified.broken),
                 head=verified.head,
                 broken=[BrokenLine(number=one.number, why=one.why) for one in verified.broken],
+                differences=differences,
+                unknown=unknown,
                 files=len(signed),
                 changed_since=moved,
             )
         )
     else:
-        _tell(verified, len(signed), moved)
-    return Exit.REFUSED if verified.broken else Exit.DONE
+        _tell(verified, differences, unknown, len(signed), moved)
+    return Exit.REFUSED if verified.broken or differences or unknown else Exit.DONE
 
 
-def _tell(verified: Verified, files: int, moved: Sequence[MovedLine]) -> None:
+def _tell(
+    verified: Verified, differences: Sequence[str], unknown: Sequence[str], files: int, moved: Sequence[MovedLine]
+) -> None:
     for one in verified.broken:
         print_error(f"Entry {one.number} {one.why}.")
+    for line in differences:
+        print_error(line)
+    count = plural(len(verified.entries), "decision")
     if verified.broken:
         print_line(f"{plural(len(verified.entries), 'other decision')} in the record can be trusted.")
-    elif verified.entries:
-        count = plural(len(verified.entries), "decision")
-        print_line(f"{count}, each as it was recorded. The chain ends with {verified.head[:_SHOWN]}.")
+    elif differences:
+        print_line(f"The record of {count} is whole; {plural(len(differences), 'thing')} kept beside it differs.")
+    elif verified.entries or verified.events:
+        earlier = sum(event.earlier and event.decision != "edited" for event in verified.events)
+        more = f", and {earlier} of an earlier version" if earlier else ""
+        print_line(f"{count}{more}, each as it was recorded. The chain ends with {verified.head[:_SHOWN]}.")
+    elif unknown:
+        commits = f"{', '.join(each[:_SHOWN] for each in unknown[:_COMMITS])}{', …' * (len(unknown) > _COMMITS)}"
+        print_error(
+            f"The record is empty here, but trailers of commits name reviews ({commits}): they were made on another "
+            "machine, or the record is gone. Nothing here confirms them."
+        )
     else:
         print_line("The record is empty: nothing has been decided here since signoff keeps it.")
     if files:
         same = files - len(moved)
         print_line(f"{same} of {plural(files, 'file')} on disk hold the bytes that were signed last.")
-    for line in moved[:_LISTED]:
-        print_line(f"  {line.path} has changed since {line.proposal}")
+    for each in moved[:_LISTED]:
+        print_line(f"  {each.path} has changed since {each.proposal}")
     if len(moved) > _LISTED:
         print_line(f"  and {len(moved) - _LISTED} more")
 
@@ -88,13 +115,17 @@ def print_trailers(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         from app.runtime.in_commits import staged_trailers
 
         lines = staged_trailers(runtime)
+    record = RecordStore(runtime.database, runtime.name)
     for name in arguments.ids:
-        proposal = runtime.service.get(name)
-        if not any(change.state is HunkState.APPLIED for change in proposal.files) and not any(
-            hunk.state is HunkState.APPLIED for hunk in proposal.hunks
-        ):
-            raise CommandError(f"{proposal.id} has written nothing, so there is nothing to say of it.", Exit.REFUSED)
-        lines += trailers(proposal)
+        entries = record.entries(name.strip().upper()) or record.entries(runtime.service.get(name).id)
+        if not has_written(entries):
+            name = name.strip().upper()
+            if not entries and record.decisions(name):
+                raise CommandError(
+                    f"{name} was decided before the record was kept; nothing confirms it.", Exit.REFUSED
+                )
+            raise CommandError(f"{name} has written nothing, so there is nothing to say of it.", Exit.REFUSED)
+        lines += trailers_of(entries[-1])
     lines = list(dict.fromkeys(lines))
     if arguments.into is None:
         for line in lines:

@@ -18,19 +18,18 @@ from app.cli.documents import (
     SessionLine,
     VerifiedDocument,
 )
-from app.cli.output import CommandError, Exit, print_json, print_line, print_text
+from app.cli.output import CommandError, Exit, print_error, print_json, print_line, print_text
 from app.conversation.events import Event, ProposalStaged, images_of
 from app.conversation.markdown import markdown_record
 from app.proposals.errors import ProposalError
 from app.proposals.facts import Caller
-from app.proposals.record import Entry
 from app.runtime.workspace import Runtime
 from app.sandbox.changes import ignored_words
 from app.sandbox.kept_versions import kept_versions_of
 from app.storage.errors import NoSuchSession
 from app.storage.pruning import prune
-from app.storage.record import RecordStore
-from app.storage.sessions import DecisionRecord, SessionRecord
+from app.storage.record import RecordedDecision, RecordStore
+from app.storage.sessions import SessionRecord
 from app.text.plural import plural
 
 _DAY = 86_400.0
@@ -177,48 +176,47 @@ def log(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         from app.cli.record import verify
 
         return verify(runtime, arguments)
-    decisions = runtime.sessions.decisions()
-    entries = {(one.proposal, one.count): one for one in RecordStore(runtime.database, runtime.name).entries()}
+    record = RecordStore(runtime.database, runtime.name)
+    decisions = record.decisions()
+    if unread := record.unread():
+        what = "An entry" if unread == 1 else f"{unread:,} entries"
+        print_error(f"{what} of the record cannot be read; see `signoff log --verify`.")
     if arguments.json:
-        print_json(
-            [
-                DecisionLine(
-                    time=one.time,
-                    proposal=one.decided.proposal,
-                    decision=one.decided.decision,
-                    session=one.session,
-                    feedback=one.decided.feedback,
-                    files=[file.path for file in one.decided.files],
-                    origin=OriginLine.of(one.decided.origin) if one.decided.origin else None,
-                    caller=CallerLine(**caller.model_dump()) if (caller := _caller(entry)) else None,
-                    ignored=IgnoredLine.of(entry.ignored if entry else ()),
-                )
-                for one in decisions
-                for entry in (entries.get(_key(one)),)
-            ]
-        )
+        print_json([_line(one) for one in decisions])
         return Exit.DONE
-    if not decisions:
+    if not decisions and not unread:
         print_line("Nothing has been decided here yet.")
     for one in decisions:
-        files = ", ".join(file.path for file in one.decided.files)
-        said = f'  "{" ".join(one.decided.feedback.split())}"' if one.decided.feedback.strip() else ""
-        verb = one.decided.decision.replace("_", " ")
-        by = f"  {one.decided.origin.name}" if one.decided.origin else ""
-        entry = entries.get(_key(one))
-        called = f"  ({caller.words})" if (caller := _caller(entry)) else ""
-        besides = f"  {words}" if (words := ignored_words(entry.ignored if entry else ())) else ""
-        print_line(f"{_when(one.time)}  {one.decided.proposal}  {verb}{by}  [{files}]{besides}{called}{said}")
+        feedback = one.words.feedback
+        said = f'  "{" ".join(feedback.split())}"' if feedback.strip() else ""
+        said += "  (words were said that are not kept as they were)" if one.words_lost else ""
+        verb = one.decision.replace("_", " ")
+        by = f"  {one.origin.name}" if one.origin else ""
+        called = f"  ({caller.words})" if (caller := _caller(one)) else ""
+        besides = f"  {words}" if (words := ignored_words(one.entry.ignored if one.entry else ())) else ""
+        line = f"{_when(one.time)}  {one.proposal}  {verb}{by}  [{', '.join(one.files)}]{besides}{called}{said}"
+        print_line(line)
     return Exit.DONE
 
 
-def _caller(entry: Entry | None) -> Caller | None:
-    return entry.circumstances.caller if entry else None
+def _line(one: RecordedDecision) -> DecisionLine:
+    caller = _caller(one)
+    return DecisionLine(
+        time=one.time,
+        proposal=one.proposal,
+        decision=one.decision,
+        session=one.session,
+        feedback=one.words.feedback,
+        words_lost=one.words_lost,
+        files=list(one.files),
+        origin=OriginLine.of(one.origin) if one.origin else None,
+        caller=CallerLine(**caller.model_dump()) if caller else None,
+        ignored=IgnoredLine.of(one.entry.ignored if one.entry else ()),
+    )
 
 
-def _key(record: DecisionRecord) -> tuple[str, int]:
-    """By what the record knows a decision."""
-    return record.decided.proposal, record.decided.number
+def _caller(one: RecordedDecision) -> Caller | None:
+    return one.entry.circumstances.caller if one.entry else None
 
 
 def _prune(runtime: Runtime, days: int) -> str:

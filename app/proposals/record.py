@@ -1,7 +1,8 @@
 """The record: one entry for each decision, which says who decided what about which bytes.
 
-Each entry holds the SHA-256 of the entry before it, so that none can be changed, dropped or put in between without
-the next one telling. That makes the record tamper-evident, not tamper-proof: who owns the machine can write it anew.
+A second kind of entry holds the hash of the event that tells of a decision in a session. Each entry holds the
+SHA-256 of the entry before it, so that none can be changed, dropped or put in between without the next one telling.
+That makes the record tamper-evident, not tamper-proof: who owns the machine can write it anew.
 """
 
 import hashlib
@@ -11,12 +12,12 @@ from typing import Literal, Protocol
 
 from app.images.image import Image
 from app.proposals.facts import UNKNOWN, Circumstances, LastDecision, LineComment, Value
-from app.proposals.models import FileVersion, Hunk, HunkState, Op, Proposal
+from app.proposals.models import FileVersion, HunkState, Op, Proposal
 from app.proposals.origin import Origin
 from app.proposals.store import JournalEntry, ProposalStore
 from app.sandbox.changes import IgnoredPath
 
-LATEST: Literal[4] = 4
+LATEST: Literal[5] = 5
 """The format in which entries are written."""
 FIRST = ""
 """What the first entry holds for the one before it."""
@@ -44,6 +45,9 @@ class RecordedHunks(Value):
     approved: tuple[int, ...] = ()
     denied: tuple[int, ...] = ()
     waiting: tuple[int, ...] = ()
+    approved_files: tuple[str, ...] = ()
+    """Files without hunks, which are decided as a whole."""
+    denied_files: tuple[str, ...] = ()
 
     @property
     def of(self) -> int:
@@ -54,9 +58,10 @@ class RecordedHunks(Value):
 class Entry(Value):
     """One decision. Its bytes are hashed as they were first written, never as a later schema would write them."""
 
-    format: Literal[1, 2, 3, 4] = LATEST
+    format: Literal[1, 2, 3, 4, 5] = LATEST
     """Grows with every field that is added, here or in what an entry holds: 1 had no host in the origin, 2 neither
-    `ignored` nor a caller in the circumstances, 3 neither a check's tree nor modes of files."""
+    `ignored` nor a caller in the circumstances, 3 neither a check's tree nor modes of files, 4 no `state`, `left`,
+    `last` nor files in `hunks`."""
     number: int
     """From 1, in the workspace."""
     before: str
@@ -81,6 +86,12 @@ class Entry(Value):
     words: str = ""
     """SHA-256 of what the user said with it, if anything; the words themselves are kept apart."""
     circumstances: Circumstances = UNKNOWN
+    state: str = ""
+    """`ProposalState` after the decision."""
+    left: str = ""
+    """`proposal_hash` of the proposal after it."""
+    last: str = ""
+    """`decision_hash` of it, with all that is kept with the proposal."""
 
     @property
     def writes(self) -> bool:
@@ -94,6 +105,45 @@ class RecordingStore(ProposalStore, Protocol):
     def entries_on(self, paths: Collection[str]) -> Sequence[Entry]:
         """All that the record has of proposals of which a decision names one of the paths; oldest first."""
         ...
+
+
+class EventEntry(Value):
+    """The event that tells of a decision: in its session's log, to doors, in exports."""
+
+    format: Literal[5] = LATEST
+    kind: Literal["event"] = "event"
+    number: int
+    """From 1, in the workspace, among entries of both kinds."""
+    before: str
+    time: float
+    """The event's, Unix time, seconds."""
+    proposal: str
+    count: int
+    """The number of the decision; 0 for an edit of the proposed text, which is none, and for what was not counted."""
+    decision: str
+    session: str = ""
+    """The session that it is recorded in."""
+    files: tuple[str, ...] = ()
+    origin: Origin | None = None
+    words: str = ""
+    event: str
+    """SHA-256 of the event, without the user's words."""
+    earlier: bool = False
+    """It was kept by a version that did not chain it, and was entered when the database was brought up to date."""
+
+
+def has_written(entries: Sequence[Entry]) -> bool:
+    """Whether anything of a proposal stands written after the last of its entries, oldest first."""
+    if not entries:
+        return False
+    last = entries[-1]
+    if last.hunks.approved or last.hunks.approved_files:
+        return True
+    if last.state:
+        return False
+    # Earlier formats said nothing of files without hunks.
+    turns = [entry.writes for entry in entries if entry.writes or entry.decision in ("undone", "reopened")]
+    return bool(turns) and turns[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +191,30 @@ def entry_of(
         files=_files(written, blob_id)
         or _kept(decided, last, blob_id)
         or tuple(RecordedFile(path=file.path) for file in last.files),
-        hunks=_hunks(decided.hunks),
+        hunks=standing(decided),
         edited=tuple(change.path for change in decided.files if change.edited),
         words=words_hash(last.feedback, last.comments, last.images),
         circumstances=last.circumstances,
+        state=decided.state,
+        left=proposal_hash(decided),
+        last=decision_hash(last),
     )
+
+
+def proposal_hash(proposal: Proposal) -> str:
+    """The SHA-256 of a proposal, without what may change once it is decided: a successor."""
+    return _hash_of(proposal, {"superseded_by"})
+
+
+def decision_hash(last: LastDecision) -> str:
+    """The SHA-256 of what is kept of a decision with its proposal."""
+    return _hash_of(last)
+
+
+def _hash_of(value: Value, left_out: Collection[str] = ()) -> str:
+    # Fields that a later version adds have defaults, which are left out: the hash stays the same.
+    text = value.model_dump_json(exclude=set(left_out), exclude_defaults=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def content_hash(proposal: Proposal) -> str:
@@ -212,12 +281,19 @@ def _kept(decided: Proposal, last: LastDecision, blob_id: Callable[[str], str]) 
     return tuple(found)
 
 
-def _hunks(hunks: Iterable[Hunk]) -> RecordedHunks:
+def standing(proposal: Proposal) -> RecordedHunks:
+    """Where the hunks of a proposal stand, and its files that have none."""
     numbers: dict[HunkState, list[int]] = {}
-    for hunk in hunks:
+    for hunk in proposal.hunks:
         numbers.setdefault(hunk.state, []).append(hunk.number)
+    files: dict[HunkState, list[str]] = {}
+    for change in proposal.files:
+        if not change.hunks:
+            files.setdefault(change.state, []).append(change.path)
     return RecordedHunks(
         approved=tuple(numbers.get(HunkState.APPLIED, ())),
         denied=tuple(numbers.get(HunkState.DENIED, ())),
         waiting=tuple(numbers.get(HunkState.PENDING, ())),
+        approved_files=tuple(files.get(HunkState.APPLIED, ())),
+        denied_files=tuple(files.get(HunkState.DENIED, ())),
     )

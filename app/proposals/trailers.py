@@ -5,33 +5,20 @@ never a `Signed-off-by` nor a `Co-authored-by`, which are a person's to give. Ke
 the user's own say the same.
 """
 
-from app.proposals.models import HunkState, Proposal
 from app.proposals.origin import Origin, OriginKind
 from app.proposals.record import Entry
 
 _AGENTS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini-cli"}
 
 
-def trailers(proposal: Proposal) -> list[str]:
-    """The lines for a proposal of which something was written, `Assisted-by` first."""
-    approved = sum(hunk.state is HunkState.APPLIED for hunk in proposal.hunks)
-    edited = sum(change.edited for change in proposal.files)
-    return _lines(proposal.origin, proposal.id, approved, len(proposal.hunks), edited)
-
-
 def trailers_of(entry: Entry) -> list[str]:
-    """The same of a decision in the record, whose proposal may be gone."""
-    hunks = entry.hunks
-    return _lines(entry.origin, entry.proposal, len(hunks.approved), hunks.of, len(entry.edited))
-
-
-def _lines(origin: Origin, name: str, approved: int, hunks: int, edited: int) -> list[str]:
-    assisted = assistant(origin)
-    facts = [f"{approved}/{hunks} hunks"] if hunks else []
-    facts += [f"{edited} edited"] if edited else []
+    """The lines for the last decision on a proposal of which something was written, `Assisted-by` first."""
+    hunks, assisted = entry.hunks, assistant(entry.origin)
+    facts = [f"{len(hunks.approved)}/{hunks.of} hunks"] if hunks.of else []
+    facts += [f"{len(entry.edited)} edited"] if entry.edited else []
     what = f" ({', '.join(facts)})" if facts else ""
     said = [f"Assisted-by: {':'.join(filter(None, assisted))}"] if assisted else []
-    return [*said, f"Reviewed-in: signoff {name}{what}"]
+    return [*said, f"Reviewed-in: signoff {entry.proposal}{what}"]
 
 
 def assistant(origin: Origin) -> tuple[str, str] | None:

@@ -200,9 +200,9 @@ def committer(runtime: Runtime, settings: Settings) -> Callable[[Proposal], str]
     """What makes a git commit of an approved proposal; None where the settings do not ask for one."""
     if not settings.commit:
         return None
-    from app.proposals.disk.commit import commit_proposal
+    from app.runtime.in_commits import commit_reviewed
 
-    return partial(commit_proposal, runtime.workspace.root)
+    return partial(commit_reviewed, runtime)
 
 
 def turn_settings(

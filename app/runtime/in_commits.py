@@ -12,6 +12,8 @@ from app.git.blobs import Pair, pairs
 from app.git.borrowed import Borrowed
 from app.git.running import GitFailed
 from app.proposals.attribution import Step, lines_brought, ranges, steps_to
+from app.proposals.disk.commit import commit_proposal
+from app.proposals.models import Proposal
 from app.proposals.record import Entry
 from app.proposals.trailers import assistant, trailers_of
 from app.runtime.workspace import Runtime
@@ -50,6 +52,26 @@ def staged_trailers(runtime: Runtime) -> list[str]:
     lines = [line for _, entry in sorted(latest.items(), key=_by_number) for line in trailers_of(entry)]
     # Who assisted comes first, each once.
     return list(dict.fromkeys(sorted(lines, key=lambda line: not line.startswith("Assisted-by"))))
+
+
+def commit_reviewed(runtime: Runtime, proposal: Proposal) -> str:
+    """Commit what a proposal wrote, with the trailers that the record gives; its id. Raises CommitFailed."""
+    entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)
+    return commit_proposal(runtime.workspace.root, proposal, trailers=trailers_of(entries[-1]) if entries else ())
+
+
+def reviewed_commits(root: Path, most: int) -> list[str]:
+    """The latest commits whose trailers name a review, the newest first; none outside a repository."""
+    words = ["log", f"--max-count={most}", "--format=%H%x09%(trailers:key=Reviewed-in,valueonly,separator=%x20)"]
+    try:
+        with Borrowed(root) as borrowed:
+            if not (head := borrowed.resolve("HEAD")):
+                return []
+            lines = borrowed.ask(*words, "--grep=^Reviewed-in: signoff ", head).decode("utf-8", "replace")
+    except GitFailed:
+        return []
+    found = (line.partition("\t") for line in lines.splitlines())
+    return [commit for commit, _, review in found if review.startswith("signoff ")]
 
 
 def note_commit(runtime: Runtime, name: str, *, git_ai: bool, denials: bool) -> Noted:

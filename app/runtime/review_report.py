@@ -9,12 +9,10 @@ from app.conversation.side_events import Exchange, exchanges
 from app.images.image import names_of
 from app.proposals.facts import LineComment
 from app.proposals.models import FileChange, FileDiff, FileVersion, Proposal
-from app.proposals.record import Entry
 from app.proposals.states import words_for
 from app.proposals.text.diff import Change, diff
 from app.runtime.workspace import Runtime
-from app.storage.record import RecordStore
-from app.storage.sessions import DecisionRecord
+from app.storage.record import RecordedDecision, RecordStore
 from app.text.plural import plural
 
 ASKED = "Asked aside"
@@ -28,10 +26,8 @@ class Report:
     proposal: Proposal
     diffs: Sequence[FileDiff]
     patch: str
-    decisions: Sequence[DecisionRecord]
+    decisions: Sequence[RecordedDecision]
     """Oldest first."""
-    entries: Sequence[Entry]
-    """Those of the record."""
     refused: "Sequence[Refused]" = ()
     """What was denied while other parts of the same file were not."""
     asked: Sequence[Exchange] = ()
@@ -55,14 +51,10 @@ class Report:
             *([("Note", self.proposal.ignored_words)] if self.proposal.ignored else []),
         )
 
-    def entry_of(self, decision: DecisionRecord) -> Entry | None:
-        """What the record holds of a decision."""
-        return next((one for one in self.entries if one.count == decision.decided.number), None)
-
     @property
     def comments(self) -> Sequence[LineComment]:
         """What was said on single lines."""
-        return [comment for decision in self.decisions for comment in decision.decided.comments]
+        return [comment for decision in self.decisions for comment in decision.words.comments]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +78,7 @@ def report(runtime: Runtime, name: str) -> Report:
         proposal,
         runtime.service.diffs(proposal.id),
         runtime.service.as_unified_diff(proposal.id),
-        runtime.sessions.decisions(proposal.id),
-        RecordStore(runtime.database, runtime.name).entries(proposal.id),
+        RecordStore(runtime.database, runtime.name).decisions(proposal.id),
         [refused for change in proposal.files if not change.binary for refused in _refused(runtime, change)],
         exchanges(runtime.sessions.side_questions(proposal.id)),
     )
@@ -109,11 +100,12 @@ def when(moment: float) -> str:
     return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")
 
 
-def facts_of(decision: DecisionRecord, entry: Entry | None) -> list[str]:
+def facts_of(decision: RecordedDecision) -> list[str]:
     """What a decision came to, who made it, and what they had before them."""
-    files = ", ".join(file.path for file in decision.decided.files)
+    entry, files, images = decision.entry, ", ".join(decision.files), decision.words.images
     facts = [files] if files else []
-    facts += [f"attached {names_of(decision.decided.images)}"] if decision.decided.images else []
+    facts += [f"attached {names_of(images)}"] if images else []
+    facts += ["words were said that are not kept as they were"] if decision.words_lost else []
     if entry is None:
         return facts
     stands = (("approved", entry.hunks.approved), ("denied", entry.hunks.denied), ("waiting", entry.hunks.waiting))
@@ -134,12 +126,12 @@ def as_markdown(found: Report) -> str:
     parts = [f"# {found.proposal.id}: {found.proposal.summary}"]
     parts.append("\n".join(f"- {name}: {value}" for name, value in found.head))
     for decision in found.decisions:
-        event = decision.decided
-        parts.append(f"## {event.decision.replace('_', ' ').capitalize()}, {when(decision.time)}")
-        parts.append("\n".join(f"- {fact}" for fact in facts_of(decision, found.entry_of(decision))))
-        if event.feedback.strip():
-            parts.append(quoted(event.feedback.strip()))
-        for comment in event.comments:
+        words = decision.words
+        parts.append(f"## {decision.decision.replace('_', ' ').capitalize()}, {when(decision.time)}")
+        parts.append("\n".join(f"- {fact}" for fact in facts_of(decision)))
+        if words.feedback.strip():
+            parts.append(quoted(words.feedback.strip()))
+        for comment in words.comments:
             said = quoted(comment.text.strip())
             parts.append(f"`{comment.path}:{comment.line}`\n\n{fenced(comment.quote, 'diff')}\n\n{said}")
     for refused in found.refused:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from app.storage.errors import StorageError
-from app.storage.schema import MIGRATIONS
+from app.storage.schema import EVENTS_IN_THE_RECORD, MIGRATIONS
 
 _BUSY_SECONDS = 15.0
 _FAILURES = (sqlite3.Error, UnicodeDecodeError)
@@ -64,6 +64,8 @@ class Database:
             for script in MIGRATIONS[self._version() :]:
                 for statement in script:
                     connection.execute(statement)
+                if script is EVENTS_IN_THE_RECORD:
+                    _chain_events(connection)
             connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
 
     def _version(self) -> int:
@@ -122,6 +124,14 @@ def _make_private(path: Path) -> None:
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     path.chmod(0o600)
+
+
+def _chain_events(connection: sqlite3.Connection) -> None:
+    if connection.execute("SELECT 1 FROM decisions LIMIT 1").fetchone():
+        # Needed once in the life of a database.
+        from app.storage.record import add_earlier_events
+
+        add_earlier_events(connection)
 
 
 def _explain(path: Path, error: Exception) -> str:

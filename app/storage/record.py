@@ -1,21 +1,25 @@
-"""The record of a workspace in SQLite: adds entries to the chain, and finds where it is broken.
+"""The record of a workspace in SQLite: adds entries to the chain, reads decisions from it, finds where it is broken.
 
-Each row holds the bytes of an entry as they were hashed, and their SHA-256. Verification trusts nothing that is
-stored: it reads row by row, so that a page which a disk or a person has damaged hides no more than it holds.
+What was decided is read from the chain alone. The user's words are kept apart, and are taken only where they have the
+hash that the chain holds. Each row holds the bytes of an entry as they were hashed, and their SHA-256. Verification
+trusts nothing that is stored: it reads row by row, so that a page which a disk or a person has damaged hides no more
+than it holds.
 """
 
 import hashlib
 import json
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from pydantic import ValidationError
 
+from app.conversation.events import ProposalDecided
 from app.images.image import Image
 from app.proposals.facts import LineComment
-from app.proposals.record import FIRST, LATEST, Entry, Link, words_hash
+from app.proposals.origin import Origin
+from app.proposals.record import FIRST, LATEST, Entry, EventEntry, Link, words_hash
 from app.storage.database import Database
 from app.storage.errors import StorageError
 
@@ -33,10 +37,71 @@ class Verified:
     """What came of a walk along the chain."""
 
     entries: tuple[Entry, ...]
-    """Those that are sound, oldest first."""
+    """Those of decisions that are sound, oldest first."""
+    events: tuple[EventEntry, ...]
+    """Those of the events that tell of them."""
     broken: tuple[Broken, ...]
     head: str
     """What a next entry would hold for the one before; noted elsewhere, it shows a record that was written anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What the user said and showed with a decision."""
+
+    feedback: str = ""
+    comments: tuple[LineComment, ...] = ()
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDecision:
+    """A decision as the record has it; or an edit of what is proposed, which has no entry of its own."""
+
+    entry: Entry | None
+    event: EventEntry | None
+    """None until it is told, and where that entry cannot be read."""
+    words: Words
+    words_lost: bool
+    """Words were said, and those that are kept are others or none."""
+
+    @property
+    def _known(self) -> Entry | EventEntry:
+        known = self.entry or self.event
+        assert known is not None
+        return known
+
+    @property
+    def time(self) -> float:
+        """Unix time, seconds."""
+        return self._known.time
+
+    @property
+    def proposal(self) -> str:
+        """Its id."""
+        return self._known.proposal
+
+    @property
+    def decision(self) -> str:
+        """`app.conversation.events.Decision`."""
+        return self._known.decision
+
+    @property
+    def session(self) -> str:
+        """The session that it is recorded in; empty for none."""
+        return self.event.session if self.event else ""
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where the proposal comes from; None for what early versions recorded."""
+        return self._known.origin
+
+    @property
+    def files(self) -> Sequence[str]:
+        """The paths that it was about."""
+        if self.event:
+            return self.event.files
+        return [file.path for file in self.entry.files] if self.entry else ()
 
 
 def end_of_chain(connection: sqlite3.Connection, workspace: str) -> Link:
@@ -45,7 +110,7 @@ def end_of_chain(connection: sqlite3.Connection, workspace: str) -> Link:
     return Link(*row) if row else Link()
 
 
-def add_entry(connection: sqlite3.Connection, workspace: str, entry: Entry) -> None:
+def add_entry(connection: sqlite3.Connection, workspace: str, entry: Entry | EventEntry) -> None:
     """Add an entry at the end, within a transaction."""
     body = entry.model_dump_json().encode()
     link = (workspace, entry.number, hashlib.sha256(body).hexdigest())
@@ -57,7 +122,66 @@ def entries_on(database: Database, workspace: str, paths: Collection[str]) -> li
     """The sound entries of the proposals of which a decision names one of the paths, oldest first."""
     rows = database.rows(_ENTRIES_ON, {"workspace": workspace, "paths": json.dumps([*paths])})
     sound = [body for body, digest in rows if hashlib.sha256(cast(bytes, body)).hexdigest() == digest]
-    return [entry for body in sound if (entry := _entry(body)) is not None]
+    return [entry for body in sound if isinstance(entry := _entry(body), Entry)]
+
+
+def add_event(
+    connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided, *, earlier: bool = False
+) -> None:
+    """Add the entry of an event that tells of a decision, in the transaction that writes the event."""
+    end = end_of_chain(connection, workspace)
+    entry = EventEntry(
+        number=end.number + 1,
+        before=end.digest,
+        time=event.time,
+        proposal=event.proposal,
+        count=event.number,
+        decision=event.decision,
+        session=session,
+        files=tuple(file.path for file in event.files),
+        origin=event.origin,
+        words=words_hash(event.feedback, event.comments, event.images),
+        event=event_hash(event),
+        earlier=earlier,
+    )
+    add_entry(connection, workspace, entry)
+
+
+def insert_decision(connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided) -> None:
+    """Keep the event of a decision, with the user's words, and add its entry; the decision is recorded then."""
+    add_event(connection, workspace, session, event)
+    connection.execute(
+        "INSERT INTO decisions (workspace, proposal, session, time, body) VALUES (?, ?, ?, ?, ?)",
+        (workspace, event.proposal, session, event.time, event.model_dump_json()),
+    )
+    connection.execute(
+        "DELETE FROM unrecorded WHERE workspace = ? AND proposal = ? AND number = ?",
+        (workspace, event.proposal, event.number),
+    )
+
+
+def add_earlier_events(connection: sqlite3.Connection) -> None:
+    """Enter the events that versions kept which did not chain them; what cannot be read stays out."""
+    rows = connection.execute("SELECT workspace, session, time, body FROM decisions ORDER BY id").fetchall()
+    for workspace, session, time, body in rows:
+        if (event := decision_event(body)) is not None:
+            add_event(connection, workspace, session, event.model_copy(update={"time": time}), earlier=True)
+
+
+def decision_event(body: object) -> ProposalDecided | None:
+    """The event that a row of `decisions` holds."""
+    try:
+        return ProposalDecided.model_validate_json(cast(str, body))
+    except (ValidationError, UnicodeDecodeError, TypeError):
+        return None
+
+
+def event_hash(event: ProposalDecided) -> str:
+    """The SHA-256 of an event, without the user's words, which one session alone has, and without its id there."""
+    left_out = {"id", "feedback", "comments", "images"}
+    # Fields that a later version adds have defaults, which are left out: the hash stays the same.
+    text = event.model_dump_json(exclude=left_out, exclude_defaults=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class RecordStore:
@@ -68,10 +192,32 @@ class RecordStore:
         self._workspace = workspace
 
     def entries(self, proposal: str = "") -> list[Entry]:
-        """The entries, oldest first, of one proposal or of all; what cannot be read is left to `verify`."""
+        """The entries of decisions, oldest first, of one proposal or of all; see `chain` for what cannot be read."""
+        return [entry for entry in self.chain(proposal) if isinstance(entry, Entry)]
+
+    def chain(self, proposal: str = "") -> list[Entry | EventEntry]:
+        """All entries, oldest first, of one proposal or of all; what cannot be read is left to `verify`."""
         rows = self._database.rows("SELECT body FROM record WHERE workspace = ? ORDER BY number", (self._workspace,))
         found = [entry for (body,) in rows if (entry := _entry(body)) is not None]
         return [entry for entry in found if not proposal or entry.proposal == proposal]
+
+    def unread(self) -> int:
+        """How many entries there should be that cannot be read."""
+        return self._end().number - len(self.chain())
+
+    def decisions(self, proposal: str = "") -> list[RecordedDecision]:
+        """The decisions, and edits of what is proposed, on one proposal or on all, oldest first."""
+        chain = self.chain(proposal)
+        events = {(one.proposal, one.count): one for one in chain if isinstance(one, EventEntry) and one.count}
+        words = self._words()
+        found: list[RecordedDecision] = []
+        decided = {(one.proposal, one.count) for one in chain if isinstance(one, Entry)}
+        for one in sorted(chain, key=lambda each: not (isinstance(each, EventEntry) and each.earlier)):
+            if isinstance(one, Entry):
+                found.append(_recorded(one, events.get((one.proposal, one.count)), words))
+            elif (one.proposal, one.count) not in decided:
+                found.append(_recorded(None, one, words))
+        return found
 
     def verify(self) -> Verified:
         """Walk the whole chain.
@@ -79,11 +225,10 @@ class RecordStore:
         Raises:
             StorageError: the table cannot be read at all.
         """
-        sound: list[Entry] = []
+        sound: list[Entry | EventEntry] = []
         broken: list[Broken] = []
         before = FIRST
         known = True
-        said = self._words()
         for number, row in self._rows():
             if isinstance(row, str):
                 broken.append(Broken(number, row))
@@ -99,12 +244,12 @@ class RecordStore:
                 broken.append(Broken(number, "is not what was written"))
             elif known and entry.before != before:
                 broken.append(Broken(number, f"does not follow entry {number - 1}: one of the two was changed"))
-            elif said.get((entry.proposal, entry.count), entry.words) != entry.words:
-                broken.append(Broken(number, "was made with other words than those that are kept"))
             else:
                 sound.append(entry)
             before, known = digest, True
-        return Verified(tuple(sound), tuple(broken), before)
+        entries = tuple(entry for entry in sound if isinstance(entry, Entry))
+        events = tuple(entry for entry in sound if isinstance(entry, EventEntry))
+        return Verified(entries, events, tuple(broken), before)
 
     def _rows(self) -> Iterator[tuple[int, tuple[bytes, str] | str]]:
         """Each entry that there should be, or what is wrong with it."""
@@ -141,18 +286,38 @@ class RecordStore:
             raise unread[0]
         return max(found, key=lambda link: (link.number, link.digest))
 
-    def _words(self) -> dict[tuple[str, int], str]:
-        """What is kept of the user's words, by the proposal and the number of the decision on it."""
-        found: dict[tuple[str, int], str] = {}
-        for (body,) in self._database.rows("SELECT body FROM decisions WHERE workspace = ?", (self._workspace,)):
-            try:
-                kept = json.loads(cast(str, body))
-                comments = tuple(LineComment.model_validate(comment) for comment in kept["comments"])
-                images = [Image.model_validate(image) for image in kept.get("images", ())]
-                found[kept["proposal"], kept["number"]] = words_hash(kept["feedback"], comments, images)
-            except (ValueError, LookupError, TypeError):
-                continue
+    def _words(self) -> "_KeptWords":
+        """What is kept of the user's words, by the proposal, the number of the decision on it, and their hash."""
+        found: _KeptWords = {}
+        for statement in _WORDS:
+            for proposal, body in self._database.rows(statement, (self._workspace,)):
+                try:
+                    kept = json.loads(cast(str, body))
+                    words = Words(
+                        str(kept["feedback"]),
+                        tuple(LineComment.model_validate(comment) for comment in kept.get("comments", ())),
+                        tuple(Image.model_validate(image) for image in kept.get("images", ())),
+                    )
+                    number = int(kept.get("number", 0))
+                except (ValueError, LookupError, TypeError, AttributeError):
+                    continue
+                name = words_hash(words.feedback, words.comments, words.images)
+                found[cast(str, proposal), number, name] = words
         return found
+
+
+_KeptWords = dict[tuple[str, int, str], Words]
+_WORDS = (
+    "SELECT proposal, body FROM unrecorded WHERE workspace = ?",
+    "SELECT proposal, body FROM decisions WHERE workspace = ?",
+)
+
+
+def _recorded(entry: Entry | None, event: EventEntry | None, kept: _KeptWords) -> RecordedDecision:
+    known = entry or event
+    assert known is not None
+    words = kept.get((known.proposal, known.count, known.words))
+    return RecordedDecision(entry, event, words or Words(), bool(known.words) and words is None)
 
 
 _ENDS = (
@@ -163,7 +328,8 @@ _ENDS = (
 _ENTRIES_ON = """
     WITH known AS (
         SELECT number, sha256, body, CAST(body AS TEXT) AS text FROM record
-        WHERE workspace = :workspace AND json_valid(CAST(body AS TEXT))
+        WHERE workspace = :workspace
+        AND CASE WHEN json_valid(CAST(body AS TEXT)) THEN json_extract(CAST(body AS TEXT), '$.kind') IS NULL END
     )
     SELECT body, sha256 FROM known WHERE json_extract(text, '$.proposal') IN (
         SELECT json_extract(text, '$.proposal') FROM known, json_each(text, '$.files') AS file
@@ -172,11 +338,16 @@ _ENTRIES_ON = """
 """
 
 
-def _entry(body: object) -> Entry | None:
+def _entry(body: object) -> Entry | EventEntry | None:
     try:
-        return Entry.model_validate_json(cast(bytes, body))
+        kind = EventEntry if b'"kind":"event"' in cast(bytes, body)[:_HEAD] else Entry
+        return kind.model_validate_json(cast(bytes, body))
     except (ValidationError, UnicodeDecodeError, TypeError):
         return None
+
+
+_HEAD = 40
+"""Bytes in which an entry says what kind it is."""
 
 
 def _format(body: bytes) -> int:

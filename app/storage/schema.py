@@ -200,6 +200,11 @@ _SIDE_QUESTIONS = (
 _SEARCHED_ANEW = ("DROP TABLE IF EXISTS search", "DELETE FROM settings WHERE scope = '' AND key = 'search.upto'")
 """The index of words is made anew when somebody searches: what was asked aside is found, too."""
 
+EVENTS_IN_THE_RECORD = (
+    "CREATE INDEX IF NOT EXISTS decided_events ON events (session) WHERE type = 'proposal_decided'",
+)
+"""The record also holds the events that tell of decisions; those that are there already are entered now."""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _INITIAL,
     _AGE_OF_CONTENTS,
@@ -212,5 +217,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _PINNED,
     _SIDE_QUESTIONS,
     _SEARCHED_ANEW,
+    EVENTS_IN_THE_RECORD,
 )
 """Each entry brings the schema one version further; entries are appended, never changed."""

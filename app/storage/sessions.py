@@ -389,11 +389,7 @@ def _insert_event(connection: sqlite3.Connection, session: str, event: Event, at
 
 
 def _insert_decision(connection: sqlite3.Connection, workspace: str, session: str, decided: ProposalDecided) -> None:
-    connection.execute(
-        "INSERT INTO decisions (workspace, proposal, session, time, body) VALUES (?, ?, ?, ?, ?)",
-        (workspace, decided.proposal, session, decided.time, decided.model_dump_json()),
-    )
-    connection.execute(
-        "DELETE FROM unrecorded WHERE workspace = ? AND proposal = ? AND number = ?",
-        (workspace, decided.proposal, decided.number),
-    )
+    # Needed only where something is decided.
+    from app.storage.record import insert_decision
+
+    insert_decision(connection, workspace, session, decided)

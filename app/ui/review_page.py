@@ -54,12 +54,12 @@ def as_html(found: Report) -> str:
 
 def _decision(found: Report, number: int) -> str:
     decision = found.decisions[number]
-    event = decision.decided
-    lines = "".join(f"<li>{_text(fact)}</li>" for fact in facts_of(decision, found.entry_of(decision)))
-    said = f"<blockquote>{_text(event.feedback.strip())}</blockquote>" if event.feedback.strip() else ""
-    name = event.decision.replace("_", " ").capitalize()
+    feedback = decision.words.feedback.strip()
+    lines = "".join(f"<li>{_text(fact)}</li>" for fact in facts_of(decision))
+    said = f"<blockquote>{_text(feedback)}</blockquote>" if feedback else ""
+    name = decision.decision.replace("_", " ").capitalize()
     head = f"<h3>{_text(name)} <time>{when(decision.time)}</time></h3>"
-    return f'<article class="{_text(event.decision)}">{head}<ul>{lines}</ul>{said}</article>'
+    return f'<article class="{_text(decision.decision)}">{head}<ul>{lines}</ul>{said}</article>'
 
 
 def _file(diff: FileDiff, comments: Sequence[LineComment]) -> str:

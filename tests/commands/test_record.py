@@ -23,8 +23,10 @@ from app.conversation.events import Decision, ProposalStaged, UserMessage
 from app.conversation.side_events import SideAnswer, SideQuestion
 from app.proposals.facts import CheckFact, Circumstances, LineComment
 from app.proposals.origin import Origin
+from app.runtime import recovery
 from app.runtime.workspace import Runtime, open_runtime
 from app.sandbox.changes import IgnoredPath
+from app.storage.schema import EVENTS_IN_THE_RECORD, MIGRATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = "".join(f"line {number}\n" for number in range(40))
@@ -73,6 +75,95 @@ def test_a_broken_record_names_the_entry_and_exits_with_3(root: Path, capsys: py
     assert [one["number"] for one in document["broken"]] == [1]
     assert main(["log", "--verify"]) == 3
     assert "Entry 1 is not what was written" in capsys.readouterr().err
+
+
+def alter(root: Path, *statements: str) -> None:
+    """Change the database beside the program."""
+    runtime = open_runtime(root, {}, {})
+    with runtime.database.transaction() as connection:
+        for statement in statements:
+            connection.execute(statement)
+    runtime.close()
+
+
+def told(root: Path) -> None:
+    """P1 and P2 with their events, P3 denied with words."""
+    runtime = open_runtime(root, {}, {})
+    recovery.record_left_over(runtime, patience=-1)
+    draft = runtime.service.draft("session")
+    draft.write("c.txt", "c\n")
+    denied = runtime.service.deny(runtime.service.stage(draft, "c").id, None, "not this")
+    runtime.sessions.record_decision(decided(denied, Decision.DENIED, feedback="not this"))
+    runtime.close()
+
+
+@pytest.mark.parametrize(
+    ("harm", "named"),
+    [
+        ("""UPDATE decisions SET body = replace(body, '"approved"', '"denied"')""", "Row 1 of the table decisions"),
+        ("UPDATE decisions SET body = '{'", "Row 1 of the table decisions cannot be read"),
+        ("DELETE FROM decisions WHERE proposal = 'P1'", "approved of P1 is gone"),
+        ("""UPDATE proposals SET body = replace(body, '"applied"', '"denied"')""", "Proposal P1 is not as"),
+        ("UPDATE proposals SET state = 'denied' WHERE number = 1", "columns of proposal P1"),
+    ],
+)
+def test_the_log_tells_what_the_record_has_and_the_difference_is_named(
+    root: Path, capsys: pytest.CaptureFixture[str], harm: str, named: str
+) -> None:
+    told(root)
+    before = printed(capsys, "log", "--json")
+    assert [line["decision"] for line in before] == ["approved", "partly_approved", "denied"]
+    assert main(["log", "--verify"]) == 0
+    alter(root, harm)
+    capsys.readouterr()
+    after = printed(capsys, "log", "--json")
+    assert [{**line, "feedback": "", "words_lost": False} for line in after] == [
+        {**line, "feedback": ""} for line in before
+    ]
+    assert main(["log", "--verify"]) == 3
+    assert named in capsys.readouterr().err
+    assert main(["log", "--verify", "--json"]) == 3
+    assert any(named in line for line in json.loads(capsys.readouterr().out)["differences"])
+
+
+def test_words_that_are_not_those_that_were_said_are_not_told(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told(root)
+    assert printed(capsys, "log", "--json")[-1]["feedback"] == "not this"
+    alter(root, "UPDATE decisions SET body = replace(body, 'not this', 'yes this')")
+    line = printed(capsys, "log", "--json")[-1]
+    assert (line["feedback"], line["words_lost"]) == ("", True)
+    assert main(["log"]) == 0
+    assert "words were said that are not kept as they were" in capsys.readouterr().out
+    assert main(["export", "P3", "--review"]) == 0
+    assert "yes this" not in capsys.readouterr().out.partition("## Denied")[2]
+    assert main(["log", "--verify"]) == 3
+    assert "other words than those of entry" in capsys.readouterr().err
+
+
+def test_decisions_of_a_version_without_a_record_are_entered_once(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told(root)
+    before = printed(capsys, "log", "--json")
+    version = MIGRATIONS.index(EVENTS_IN_THE_RECORD)
+    alter(root, "DELETE FROM record", "DELETE FROM record_ends", f"PRAGMA user_version={version}")
+    after = printed(capsys, "log", "--json")
+    assert [(one["proposal"], one["decision"], one["feedback"], one["files"]) for one in after] == [
+        (one["proposal"], one["decision"], one["feedback"], one["files"]) for one in before
+    ]
+    assert main(["log", "--verify"]) == 0
+    assert "0 decisions, and 3 of an earlier version" in capsys.readouterr().out
+    assert main(["trailers", "P1"]) == 3
+    assert "P1 was decided before the record was kept" in capsys.readouterr().err
+    alter(root, """UPDATE decisions SET body = replace(body, '"approved"', '"denied"')""")
+    assert main(["log", "--verify"]) == 3
+
+
+def test_an_emptied_record_is_not_called_empty(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told(root)
+    alter(root, "DELETE FROM record", "DELETE FROM record_ends")
+    assert main(["log", "--verify"]) == 3
+    assert "tells of a decision that the record does not have: approved of P1" in capsys.readouterr().err
 
 
 def test_trailers_are_printed_for_what_was_written(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -292,6 +383,28 @@ def test_a_hook_puts_the_trailers_of_what_is_staged_into_the_users_own_commit(co
     ]
 
 
+def test_where_the_record_is_empty_trailers_of_commits_are_not_confirmed(
+    committed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "other"))
+    assert main(["log", "--verify"]) == 0, "no commit names a review"
+    git(committed, "commit", "--quiet", "-m", "work", "-m", "Reviewed-in: signoff P1 (1/2 hunks)", "--", "mine.txt")
+    reviewed_commit = git(committed, "rev-parse", "HEAD").strip()
+    git(committed, "commit", "--quiet", "--allow-empty", "-m", "Reviewed-in: signoff P2 is in the subject alone")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", str(committed.parent), str(clone))
+    monkeypatch.chdir(clone)
+    capsys.readouterr()
+    assert main(["log", "--verify"]) == 3
+    shown = capsys.readouterr()
+    assert (
+        f"trailers of commits name reviews ({reviewed_commit[:12]})" in shown.err
+        and "nothing has been" not in shown.out
+    )
+    assert main(["log", "--verify", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["unknown"] == [reviewed_commit]
+
+
 def test_notes_say_what_was_reviewed_and_git_ai_reads_exactly_the_approved_lines(
     committed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -355,7 +468,7 @@ def test_what_the_log_prints_is_as_its_schema_says(
 
 def test_the_log_tells_at_which_host_the_model_answered(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed(capsys, "undo", "P3", "--json")
-    [line] = printed(capsys, "log", "--json")
+    *_, line = printed(capsys, "log", "--json")
     assert line["origin"]["host"] == "models.example:8443"
 
 
@@ -377,7 +490,8 @@ def test_the_record_says_how_a_command_that_decided_was_called(
     for words in (["undo", "P1"], ["redo", "P1"], ["deny", "P3"], ["undo", "P3"], ["approve", "P3", "--force"]):
         assert main([*words, "--json"]) == 0
     capsys.readouterr()
-    lines = printed(capsys, "log", "--json")
+    earlier, lines = (found := printed(capsys, "log", "--json"))[:2], found[2:]
+    assert [line["caller"] for line in earlier] == [None, None]
     assert [line["decision"] for line in lines] == ["undone", "redone", "denied", "reopened", "approved"]
     for line in lines:
         told = line["caller"]

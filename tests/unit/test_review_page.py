@@ -12,7 +12,7 @@ def test_a_file_without_lines_is_named_and_what_it_is_is_said() -> None:
         file_diff("run.sh", "a\n", "a\n", op=Op.MODE),
         file_diff("a.py", "one\n", "two\n"),
     ]
-    page = as_html(Report(proposal("P1", diffs), diffs, "", (), (), refused=(Refused("b.py", ("b",), ("b",)),)))
+    page = as_html(Report(proposal("P1", diffs), diffs, "", (), refused=(Refused("b.py", ("b",), ("b",)),)))
     binary, mode, edited = page.split("<article>")[1:]
     assert "logo.png" in binary and "<p>A binary file.</p></article>" in binary and "<table>" not in binary
     assert "run.sh" in mode and "No line of it is changed." in mode

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from app.config.settings import ConfigError
-from app.conversation.events import Decision, Event, ProposalDecided, UserMessage
+from app.conversation.events import Event, UserMessage
 from app.conversation.side_events import Exchange, SideQuestion
 from app.own_commands.catalogue import Catalogue
 from app.proposals.errors import UnknownProposal
-from app.proposals.facts import FileStat
+from app.proposals.record import EventEntry
 from app.runtime import leaving, typed_ahead
 from app.runtime.connection import LearnedProfiles, StoredSessions, StoreSink, committer
 from app.runtime.open_session import OpenSession
@@ -29,7 +29,7 @@ from app.runtime.served import Served
 from app.runtime.workspace import Runtime, open_runtime
 from app.storage.errors import StorageError
 from app.storage.places import places
-from app.storage.sessions import DecisionRecord
+from app.storage.record import RecordedDecision, Words
 from app.tools.registry import More
 
 
@@ -234,7 +234,9 @@ def test_hooks_that_nobody_can_read_are_said_not_to_be_told(runtime: Runtime) ->
 def test_a_report_says_what_is_missing() -> None:
     question = SideQuestion(uid="u", proposal="P1", path="a.txt", text="why?")
     assert answer_head(Exchange(question)) == "No answer came"
-    decided = ProposalDecided(
-        proposal="P1", decision=Decision.APPROVED, files=(FileStat(path="a.txt", op="edit", added=1, removed=0),)
+    event = EventEntry(
+        number=1, before="", time=0.0, proposal="P1", count=1, decision="approved", files=("a.txt",), event=""
     )
-    assert facts_of(DecisionRecord(1, "", 0.0, decided), None) == ["a.txt"]
+    assert facts_of(RecordedDecision(None, event, Words(), words_lost=False)) == ["a.txt"]
+    lost = ["a.txt", "words were said that are not kept as they were"]
+    assert facts_of(RecordedDecision(None, event, Words(), words_lost=True)) == lost

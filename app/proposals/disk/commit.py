@@ -2,13 +2,12 @@
 
 import os
 import subprocess
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
 from app.proposals.errors import CommitFailed
 from app.proposals.models import HunkState, Proposal
-from app.proposals.trailers import trailers
 from app.sandbox.environment import holds_secret
 
 _SECONDS = 60.0
@@ -28,13 +27,16 @@ def written_paths(proposal: Proposal) -> list[str]:
     )
 
 
-def commit_proposal(root: Path, proposal: Proposal, paths: Collection[str] | None = None) -> str:
+def commit_proposal(
+    root: Path, proposal: Proposal, paths: Collection[str] | None = None, trailers: Sequence[str] = ()
+) -> str:
     """Commit files as they are on disk; whatever else is staged stays staged and out of the commit.
 
     Args:
         root: The workspace, in a git work tree.
-        proposal: Its summary is the message, with trailers that say who assisted and what was reviewed.
+        proposal: Its summary is the message.
         paths: What to commit; None for all that the proposal wrote.
+        trailers: Lines that say who assisted and what was reviewed.
 
     Returns:
         The commit's id.
@@ -45,7 +47,7 @@ def commit_proposal(root: Path, proposal: Proposal, paths: Collection[str] | Non
     names = sorted(written_paths(proposal) if paths is None else paths)
     if not names:
         raise CommitFailed(f"{proposal.id} wrote no files, so there is nothing to commit.")
-    message = "\n".join((proposal.summary, "", *trailers(proposal), ""))
+    message = "\n".join((proposal.summary, "", *trailers, ""))
     git = partial(_git, root)
     present = [name for name in names if os.path.lexists(root / name)]
     if present:

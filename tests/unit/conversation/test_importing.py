@@ -7,9 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.conversation.imported_messages import NO_RESULT, import_messages
 from app.llm.capabilities.profile import Profile
 from tests.unit.conversation.histories import imported_messages, marks, profiles, rules_for, words_of
-from tests.unit.conversation.importing import NO_RESULT, import_messages, repair
+from tests.unit.conversation.importing import repair
 from tests.unit.conversation.validity import violations
 
 thorough = settings(suppress_health_check=list(HealthCheck))

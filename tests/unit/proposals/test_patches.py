@@ -344,9 +344,10 @@ def test_a_commit_holds_just_the_files_of_the_proposal(bench: Make) -> None:
     with pytest.raises(CommitFailed, match="wrote no files"):
         commit_proposal(site.root, proposal)
     proposal = site.service.approve(proposal.id).proposal
-    commit = commit_proposal(site.root, proposal)
+    lines = ["Assisted-by: signoff", "Reviewed-in: signoff P1 (4/4 hunks)"]
+    commit = commit_proposal(site.root, proposal, trailers=lines)
     shown = git(site.root, "show", "--name-status", "--format=%s|%(trailers:unfold)", commit).decode()
-    assert shown.startswith("Count in words|Assisted-by: signoff\nReviewed-in: signoff P1 (4/4 hunks)\n")
+    assert shown.startswith("Count in words|" + "\n".join(lines))
     changed = [line.split("\t") for line in shown.splitlines() if "\t" in line]
     assert changed == [["M", "a.txt"], ["M", "c[1].txt"], ["D", "gone.txt"], ["A", "new.txt"]]
     assert git(site.root, "diff", "--cached", "--name-only").decode() == "b.txt\n"

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from app.proposals.disk.commit import commit_proposal
-from app.proposals.models import Proposal
 from app.proposals.origin import Origin, OriginKind
-from app.proposals.trailers import trailers
+from app.proposals.record import Entry, Link, entry_of
+from app.proposals.trailers import trailers_of
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.repositories import git, repository
 
@@ -23,8 +23,10 @@ def parsed(lines: list[str]) -> list[str]:
     return done.stdout.decode().splitlines()
 
 
-def of(origin: Origin) -> Proposal:
-    return Proposal(id="P7", workspace="/w", origin=origin, created=0.0, summary="s", files=())
+def of(origin: Origin) -> Entry:
+    return Entry(
+        number=1, before="", time=0.0, who="", proposal="P7", count=1, content="", origin=origin, decision="approved"
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def of(origin: Origin) -> Proposal:
 )
 def test_who_assisted_is_said_in_the_form_of_the_kernel(origin: Origin, assisted: str) -> None:
     expected = [f"Assisted-by: {assisted}"] if assisted else []
-    assert parsed(trailers(of(origin))) == [*expected, "Reviewed-in: signoff P7"]
+    assert parsed(trailers_of(of(origin))) == [*expected, "Reviewed-in: signoff P7"]
 
 
 def test_a_part_and_what_the_user_edited_are_counted(bench: Make) -> None:
@@ -50,7 +52,9 @@ def test_a_part_and_what_the_user_edited_are_counted(bench: Make) -> None:
     result = numbered(30).replace("line 3\n", "three\n").replace("line 14", "14").replace("line 25", "25")
     proposal = site.service.replace_result(proposal.id, "a.txt", result)
     done = site.service.approve(proposal.id, ["1", "5"]).proposal
-    assert parsed(trailers(done))[-1] == "Reviewed-in: signoff P1 (2/3 hunks, 1 edited)"
+    assert done.last is not None
+    entry = entry_of(proposal, done, done.last, (), str, who="", after=Link(), time=0.0)
+    assert parsed(trailers_of(entry))[-1] == "Reviewed-in: signoff P1 (2/3 hunks, 1 edited)"
 
 
 def test_the_hooks_of_a_repository_run_and_learn_no_key(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
