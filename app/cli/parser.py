@@ -34,6 +34,7 @@ commands:
   sessions            the conversations of this workspace
   search              what was said in them, by words
   export SESSION      a session as Markdown or JSON
+  import FILE         a session of another program's transcript
   log                 who decided what and when: the audit trail
   trailers ID         lines for a commit message: who assisted, what was reviewed
   notes [COMMIT]      note on a commit what was reviewed of it

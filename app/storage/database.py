@@ -129,7 +129,7 @@ def _make_private(path: Path) -> None:
 def _chain_events(connection: sqlite3.Connection) -> None:
     if connection.execute("SELECT 1 FROM decisions LIMIT 1").fetchone():
         # Needed once in the life of a database.
-        from app.storage.record import add_earlier_events
+        from app.storage.record_chain import add_earlier_events
 
         add_earlier_events(connection)
 

@@ -186,7 +186,7 @@ class SqliteProposalStore:
         """Add what the user has decided to the record, in the transaction that makes it so."""
         # Needed only where something is decided.
         from app.proposals.record import blob_id, entry_of
-        from app.storage.record import add_entry, end_of_chain
+        from app.storage.record_chain import add_entry, end_of_chain
 
         def git_id(name: str) -> str:
             row = connection.execute("SELECT data FROM blobs WHERE sha256 = ?", (name,)).fetchone()

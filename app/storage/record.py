@@ -8,14 +8,12 @@ than it holds.
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from pydantic import ValidationError
 
-from app.conversation.events import ProposalDecided
 from app.images.image import Image
 from app.proposals.facts import LineComment
 from app.proposals.origin import Origin
@@ -104,84 +102,11 @@ class RecordedDecision:
         return [file.path for file in self.entry.files] if self.entry else ()
 
 
-def end_of_chain(connection: sqlite3.Connection, workspace: str) -> Link:
-    """What the next entry is to follow."""
-    row = connection.execute("SELECT number, sha256 FROM record_ends WHERE workspace = ?", (workspace,)).fetchone()
-    return Link(*row) if row else Link()
-
-
-def add_entry(connection: sqlite3.Connection, workspace: str, entry: Entry | EventEntry) -> None:
-    """Add an entry at the end, within a transaction."""
-    body = entry.model_dump_json().encode()
-    link = (workspace, entry.number, hashlib.sha256(body).hexdigest())
-    connection.execute("INSERT INTO record (workspace, number, sha256, body) VALUES (?, ?, ?, ?)", (*link, body))
-    connection.execute("INSERT OR REPLACE INTO record_ends VALUES (?, ?, ?)", link)
-
-
 def entries_on(database: Database, workspace: str, paths: Collection[str]) -> list[Entry]:
     """The sound entries of the proposals of which a decision names one of the paths, oldest first."""
     rows = database.rows(_ENTRIES_ON, {"workspace": workspace, "paths": json.dumps([*paths])})
     sound = [body for body, digest in rows if hashlib.sha256(cast(bytes, body)).hexdigest() == digest]
     return [entry for body in sound if isinstance(entry := _entry(body), Entry)]
-
-
-def add_event(
-    connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided, *, earlier: bool = False
-) -> None:
-    """Add the entry of an event that tells of a decision, in the transaction that writes the event."""
-    end = end_of_chain(connection, workspace)
-    entry = EventEntry(
-        number=end.number + 1,
-        before=end.digest,
-        time=event.time,
-        proposal=event.proposal,
-        count=event.number,
-        decision=event.decision,
-        session=session,
-        files=tuple(file.path for file in event.files),
-        origin=event.origin,
-        words=words_hash(event.feedback, event.comments, event.images),
-        event=event_hash(event),
-        earlier=earlier,
-    )
-    add_entry(connection, workspace, entry)
-
-
-def insert_decision(connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided) -> None:
-    """Keep the event of a decision, with the user's words, and add its entry; the decision is recorded then."""
-    add_event(connection, workspace, session, event)
-    connection.execute(
-        "INSERT INTO decisions (workspace, proposal, session, time, body) VALUES (?, ?, ?, ?, ?)",
-        (workspace, event.proposal, session, event.time, event.model_dump_json()),
-    )
-    connection.execute(
-        "DELETE FROM unrecorded WHERE workspace = ? AND proposal = ? AND number = ?",
-        (workspace, event.proposal, event.number),
-    )
-
-
-def add_earlier_events(connection: sqlite3.Connection) -> None:
-    """Enter the events that versions kept which did not chain them; what cannot be read stays out."""
-    rows = connection.execute("SELECT workspace, session, time, body FROM decisions ORDER BY id").fetchall()
-    for workspace, session, time, body in rows:
-        if (event := decision_event(body)) is not None:
-            add_event(connection, workspace, session, event.model_copy(update={"time": time}), earlier=True)
-
-
-def decision_event(body: object) -> ProposalDecided | None:
-    """The event that a row of `decisions` holds."""
-    try:
-        return ProposalDecided.model_validate_json(cast(str, body))
-    except (ValidationError, UnicodeDecodeError, TypeError):
-        return None
-
-
-def event_hash(event: ProposalDecided) -> str:
-    """The SHA-256 of an event, without the user's words, which one session alone has, and without its id there."""
-    left_out = {"id", "feedback", "comments", "images"}
-    # Fields that a later version adds have defaults, which are left out: the hash stays the same.
-    text = event.model_dump_json(exclude=left_out, exclude_defaults=True)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class RecordStore:

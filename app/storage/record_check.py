@@ -15,7 +15,8 @@ from app.proposals.facts import LastDecision
 from app.proposals.models import Proposal, ProposalState
 from app.proposals.record import Entry, EventEntry, decision_hash, proposal_hash, standing, words_hash
 from app.storage.database import Database
-from app.storage.record import Verified, decision_event, event_hash
+from app.storage.record import Verified
+from app.storage.record_chain import decision_event, event_hash
 
 _BY_THE_USER = (ProposalState.PARTLY_APPROVED, ProposalState.APPLIED, ProposalState.DENIED, ProposalState.UNDONE)
 """States that a decision of the user's leads to."""

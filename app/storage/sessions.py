@@ -390,6 +390,6 @@ def _insert_event(connection: sqlite3.Connection, session: str, event: Event, at
 
 def _insert_decision(connection: sqlite3.Connection, workspace: str, session: str, decided: ProposalDecided) -> None:
     # Needed only where something is decided.
-    from app.storage.record import insert_decision
+    from app.storage.record_chain import insert_decision
 
     insert_decision(connection, workspace, session, decided)

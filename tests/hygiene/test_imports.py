@@ -212,7 +212,13 @@ def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stage
 
 def test_where_nothing_was_ever_decided_no_record_and_no_search_is_loaded() -> None:
     loaded = all_modules_after("import app.storage.proposals, app.storage.sessions, app.storage.captured")
-    later = {"app.proposals.record", "app.storage.record", "app.storage.pruning", "app.storage.search"}
+    later = {
+        "app.proposals.record",
+        "app.storage.record",
+        "app.storage.record_chain",
+        "app.storage.pruning",
+        "app.storage.search",
+    }
     assert not loaded & later and not {name for name in loaded if room_of(name) == "app.git"}
 
 
