@@ -76,7 +76,7 @@ async def test_the_keys_that_decide_are_named_once_and_a_click_on_one_decides(
         await stage(run, server)
         await run.review()
         keys = run.text.lower()
-        assert [keys.count(name) for name in (" approve ", " deny ", " request changes")] == [1, 1, 1], run.text
+        assert [keys.count(name) for name in ("y  approve ", " deny ", " request changes")] == [1, 1, 1], run.text
         await click(run, "deny", last=True)
         await run.until(lambda: run.proposals[0].state is ProposalState.DENIED, "the denial")
 

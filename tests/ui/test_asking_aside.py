@@ -113,7 +113,7 @@ async def test_escape_in_the_diff_closes_the_question_before_it_interrupts_the_t
         await run.see("Aside so far", "Esc stops the answer")
         assert "y  approve" not in run.text, "in the question it is a letter"
         await run.pilot.press("f3")
-        await run.see("Esc closes it", "Esc Close  y Approve", "y  approve")
+        await run.see("Esc closes it", "Esc Close", "y  approve")
         await run.pilot.press("escape")
         review = run.app.workbench.review
         await run.until(lambda: not review.asking.is_open)
