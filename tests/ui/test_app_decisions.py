@@ -298,6 +298,23 @@ async def test_comments_are_at_hand_after_a_restart_to_be_ticked_off(tmp_path: P
         await run.see("P2", "Your comments on P1, 1 of 1 open", "name it")
 
 
+async def test_a_comment_beside_bytes_that_are_no_text_goes_with_its_denial(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server) as run:
+        (run.runtime.workspace.root / "greet.py").write_bytes(b"# caf\xe9\nreturn 'Hello '\n")
+        await stage(run, server)
+        server.say("I see.")
+        await run.pilot.press("f3")
+        await run.until(run.can_decide, "the diff")
+        await run.pilot.press("c", *"why", "ctrl+s")
+        await run.see("1 comment")
+        await run.until(run.can_decide, "the moment to decide")
+        await run.pilot.press("r", "ctrl+s")
+        await run.until(lambda: run.proposals[0].state is ProposalState.DENIED, "the denial")
+        await run.until(lambda: "why" in str(server.last.body), "the comment")
+
+
 async def test_an_edit_begins_at_the_line_that_was_looked_at(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)

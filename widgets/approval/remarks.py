@@ -7,6 +7,7 @@ from typing import Literal
 from app.proposals.answers import Answer
 from app.proposals.attention.summary import clauses, computed, said
 from app.proposals.models import FileDiff, Proposal
+from app.tools.contract import escape_surrogates
 from widgets.approval.notes import Remark
 from widgets.approval.state import ReviewState
 from widgets.diff.arrange import Comment
@@ -86,7 +87,7 @@ def sent_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
 
 
 def quote(diff: FileDiff, remark: Remark) -> str:
-    """The lines around a remark as the diff shows them, with their `+`, `-` or space."""
+    """The lines around a remark as the diff shows them, with `+`, `-` or space; undecodable bytes written out."""
     shown: list[str] = []
     at = 0
 
@@ -103,4 +104,4 @@ def quote(diff: FileDiff, remark: Remark) -> str:
         take("old", diff.old, hunk.old_start, hunk.old_start + hunk.old_count, "-")
         take("new", diff.new, hunk.new_start, new, "+")
     take("new", diff.new, new, len(diff.new), " ")
-    return "\n".join(shown[max(0, at - _QUOTED_LINES) : at + _QUOTED_LINES + 1])
+    return escape_surrogates("\n".join(shown[max(0, at - _QUOTED_LINES) : at + _QUOTED_LINES + 1]))
