@@ -47,8 +47,8 @@ class _Followed:
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it is known which checks there are, or that this can't be known."""
-    is_approved: bool = False
-    """Whether an approval waits for it, which looks at the files itself."""
+    is_being_approved: bool = False
+    """Whether an approval waits for its checks; the approval reads the files itself."""
     refused: bool = False
     """An approval was kept from being written because no check can be run."""
 
@@ -70,8 +70,8 @@ class _Followed:
         """The names of the checks of this kind that have no result on the present bytes."""
         return [name for name, one in self.results.items() if one.when == when and not one.is_current]
 
-    def anew(self) -> "_Followed":
-        """The same, to be looked at once more; what still runs for this one tells the other nothing."""
+    def restarted(self) -> "_Followed":
+        """Return a copy to look at again; checks that still run report to the old one only."""
         results = {name: one for name, one in self.results.items() if one.state.ended}
         return _Followed(self.revision, self.chosen, self.checks, self.change, results)
 
@@ -137,8 +137,8 @@ class Following:
             if proposal_id not in self._followed:
                 proposal = waiting[proposal_id]
                 self._begin(proposal_id, _Followed(proposal.revision, self._chosen(proposal), checks))
-            elif (followed := self._followed[proposal_id]).is_outdated and not followed.is_approved:
-                self._begin(proposal_id, followed.anew(), calm=_CALM)
+            elif (followed := self._followed[proposal_id]).is_outdated and not followed.is_being_approved:
+                self._begin(proposal_id, followed.restarted(), calm=_CALM)
 
     async def follow_disk(self, changes: AsyncIterator[None]) -> None:
         """Mark results as outdated, and run checks anew, whenever the workspace has changed, until `changes` ends.
@@ -154,10 +154,10 @@ class Following:
                 continue
             for proposal_id, followed in list(self._followed.items()):
                 followed.is_outdated, followed.change = True, ""
-                if followed.is_approved:
+                if followed.is_being_approved:
                     continue
                 if proposal_id == self._shown:
-                    self._begin(proposal_id, followed.anew(), calm=_CALM)
+                    self._begin(proposal_id, followed.restarted(), calm=_CALM)
                 else:
                     # Until it is shown, and looked at.
                     self._outdate(proposal_id, followed, "before the files changed")
@@ -232,11 +232,11 @@ class Following:
             followed = _Followed(revision, hunks, checks)
             self._begin(proposal_id, followed)
         await followed.begun.wait()
-        followed.is_approved = True
+        followed.is_being_approved = True
         try:
             ran = await self._run_for_approval(proposal_id, followed)
         finally:
-            followed.is_approved = False
+            followed.is_being_approved = False
         if followed.hindered():
             return followed.not_run()
         results = [one for name, one in followed.results.items() if name in ran]

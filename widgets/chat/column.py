@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class AsksHere(Widget):
-    """A question above the composer, whose keys answer it while nothing is written."""
+    """The base class of a question above the composer; its keys answer while the composer is empty."""
 
     def written(self) -> None:
-        """There is other text in the composer."""
+        """React to a change of the text in the composer."""
         raise NotImplementedError
 
     def lose_picture(self) -> None:
-        """Let no key answer before all of it was painted anew."""
+        """Refuse keys until the question has been painted again."""
         raise NotImplementedError
 
 
@@ -91,7 +91,7 @@ class ChatColumn(Column):
         self.mount(bar, before=self.composer)
 
     def lose_picture(self) -> None:
-        """What is asked was covered."""
+        """Refuse keys of the question until it has been painted again."""
         if self._bar is not None:
             self._bar.lose_picture()
 
