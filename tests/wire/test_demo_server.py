@@ -254,7 +254,8 @@ async def test_the_command_serves_until_a_signal(number: int) -> None:
     async with AsyncOpenAI(base_url=base_url, api_key="none needed", max_retries=0) as client:
         assert [model.id async for model in client.models.list()] == ["signoff-demo"]
     process.send_signal(number)
-    assert await process.wait() == 0
+    await process.communicate()
+    assert process.returncode == 0
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", port_of(base_url))
 

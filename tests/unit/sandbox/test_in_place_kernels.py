@@ -272,6 +272,7 @@ async def test_processes_are_bounded_also_those_of_root(kernel: Kernel, root: Pa
         f"try:\n  exec({BOMBS[bomb]!r})\nexcept (OSError, RuntimeError): pass\nmark()"
     )
     (root / ".gitignore").write_text("marks\n")
+    (root / "marks").touch()
     async with in_place(root, processes=60).open({}) as run:
         ended = await execute(run, program)
     assert ended.limit == "it had 60 processes and threads, command_processes in config.toml"

@@ -130,7 +130,7 @@ async def test_nobody_is_signalled_for_a_process_that_has_ended() -> None:
     )
     assert process.stdout is not None
     other = int(await process.stdout.readline())
-    await process.wait()
+    await process.communicate()
     assert not await end_enclosed(process)
     # Still there: whoever has its number, or that of its group, by now is no business of anyone's.
     os.kill(other, signal.SIGKILL)
@@ -154,3 +154,4 @@ async def test_what_watches_and_heeds_no_signal_is_killed(monkeypatch: pytest.Mo
     await process.stdout.readline()
     assert await end_enclosed(process)
     await until(lambda: process.returncode == -signal.SIGKILL)
+    await process.communicate()
