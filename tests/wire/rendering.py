@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tests.wire.replies import Reply, document, error
@@ -11,9 +12,13 @@ from tests.wire.templates import Refused, Template
 Played = Callable[[WireServer, Template], None]
 
 
-def as_llama_cpp(server: WireServer, template: Template) -> None:
+def as_llama_cpp(server: WireServer, template: Template, delay: float = 0.0) -> None:
     """Render at /apply-template; what the template raises is an error of the server."""
-    server.route("/apply-template", lambda request: _reply(template, request, lambda text: {"prompt": text}), "POST")
+
+    def rendered(request: Request) -> Reply:
+        return replace(_reply(template, request, lambda text: {"prompt": text}), delay=delay)
+
+    server.route("/apply-template", rendered, "POST")
 
 
 def as_vllm(server: WireServer, template: Template) -> None:

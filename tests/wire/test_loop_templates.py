@@ -8,8 +8,10 @@ import pytest
 
 from app.agent.trace import DebugFile
 from app.conversation.events import Notice
+from app.conversation.payload import render_trials
 from tests.wire import templates
 from tests.wire.bench import Bench, bench, edit
+from tests.wire.endpoints import IGNORES_TOOL_CHOICE
 from tests.wire.rendering import PLAYED, as_llama_cpp
 from tests.wire.replies import STALL, Call, Reply, Turn, document
 from tests.wire.server import Request, WireServer
@@ -64,6 +66,16 @@ async def test_the_first_closing_request_has_the_gates_words_where_the_template_
             assert not [event for event in on.events if isinstance(event, Notice)], "nothing was refused"
 
 
+async def test_the_first_closing_request_waits_for_a_server_that_takes_its_time(
+    server: WireServer, tmp_path: Path
+) -> None:
+    as_llama_cpp(server, templates.drops_later_system, delay=0.1)
+    stage_and_hand_back(server)
+    async with bench(server, tmp_path) as on:
+        await on.say("Be less formal")
+        assert GATE in templates.drops_later_system(server.last.messages) and on.stopped == "staged"
+
+
 async def test_a_template_is_looked_at_anew_in_each_run_and_only_what_is_new_is_learned(
     server: WireServer, tmp_path: Path
 ) -> None:
@@ -104,11 +116,20 @@ async def test_a_model_that_calls_on_where_the_prompt_has_the_words_is_told_nowh
     server: WireServer, tmp_path: Path
 ) -> None:
     as_llama_cpp(server, templates.drops_later_system)
-    server.model(lambda request: Turn(calls=(Call(*edit()),)))
+    server.behave(IGNORES_TOOL_CHOICE)
+    current = ["'Hello '"]
+
+    def model(request: Request) -> Turn:
+        if request.closing:
+            return Turn(calls=(Call("read_file", {"path": "greet.py"}),))
+        old, current[0] = current[0], f"'Hello {len(server.requests)} '"
+        return Turn(calls=(Call(*edit(old, current[0])),))
+
+    server.model(model)
     async with bench(server, tmp_path) as on:
         for _ in range(3):
             await on.say("Be less formal")
-        assert placement(on) == "fold_first"
+            assert on.stopped == "refused" and placement(on) == "fold_first"
 
 
 async def test_what_the_user_says_of_the_placement_is_not_looked_into(server: WireServer, tmp_path: Path) -> None:
@@ -151,8 +172,16 @@ async def test_the_key_goes_to_no_server_that_this_one_points_to(
     assert {visit.headers["authorization"] for visit in server.visits} == {"Bearer key"}
 
 
-ENDLESS = Reply((b'{"prompt": "', *[b"x" * 2**16] * 32, b'"}'), content_type="application/json")
-MARKS = "amber heron copper finch silver plover violet curlew golden thrush"
+ALL = " ".join((render_trials.PROMPT, render_trials.EARLIER, render_trials.BETWEEN, render_trials.WORDS))
+"""What every placement has besides the gate's words."""
+ENDLESS = document({"prompt": f"{ALL} {render_trials.GATE} {'x' * 2**21}"})
+
+
+def refuse_tools(request: Request) -> Reply:
+    """A server that renders everything, but with a refusal for tools that is no template's."""
+    if request.body.get("tools"):
+        return document({"error": "tools param requires --jinja"}, status=500)
+    return document({"prompt": f"{ALL} {render_trials.GATE}"})
 
 
 @pytest.mark.parametrize(
@@ -164,13 +193,13 @@ MARKS = "amber heron copper finch silver plover violet curlew golden thrush"
         pytest.param(document("<html>Hello</html>", content_type="text/html"), id="a page"),
         pytest.param(document("[" * 100_000), id="deep"),
         pytest.param(document({"prompt": ["x"]}), id="no text"),
-        pytest.param(document({"prompt": MARKS}), id="other words"),
+        pytest.param(document({"prompt": ALL}), id="other words"),
         pytest.param(document({"error": "Out of luck"}, status=500), id="fails"),
-        pytest.param(document({"error": "tools param requires --jinja"}, status=500), id="no tools"),
+        pytest.param(refuse_tools, id="no tools"),
         pytest.param(document({"error": "Who are you?"}, status=401), id="wants another key"),
     ],
 )
-async def test_a_server_that_does_not_tell_costs_nothing(server: WireServer, tmp_path: Path, reply: Reply) -> None:
+async def test_a_server_that_does_not_tell_costs_nothing(server: WireServer, tmp_path: Path, reply: Any) -> None:
     for path in ("/apply-template", "/tokenize", "/detokenize"):
         server.route(path, reply, "POST")
     server.route("/api/version", reply)
@@ -183,13 +212,17 @@ async def test_a_server_that_does_not_tell_costs_nothing(server: WireServer, tmp
         assert GATE in server.last.messages[-1]["content"] and len(server.requests) == 2
 
 
-@pytest.mark.parametrize("version", ["0.11.11", "0.7.0", "new", None])
+@pytest.mark.parametrize(
+    ("version", "model"),
+    [("0.11.11", "m"), ("0.7.0", "m"), ("new", "m"), (None, "m"), ("0.13.0", "gpt-oss:120b-cloud")],
+)
 async def test_a_server_that_would_run_its_model_is_not_asked_to_render(
-    server: WireServer, tmp_path: Path, version: Any
+    server: WireServer, tmp_path: Path, version: Any, model: str
 ) -> None:
+    """Ollama before 0.12, servers that are like it, and its models that run elsewhere."""
     server.route("/api/version", document({"version": version}))
     stage_and_hand_back(server)
-    async with bench(server, tmp_path) as on:
+    async with bench(server, tmp_path, model=model) as on:
         await on.say("Be less formal")
         assert not [request for request in server.requests if "_debug_render_only" in request.body]
 
