@@ -75,7 +75,7 @@ class TemplateFinding:
     placement: Placement | None
     """Where everything is kept; None: nowhere."""
     changes: dict[str, Any]
-    """The fields of the profile that make it so."""
+    """The fields of the profile that make it so; what was right before is not among them, but for the placement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,8 @@ class _Check:
         while placement is not None:
             kept = await self._kept(render, given.model_copy(update={"mid_system": placement}))
             if kept is not None:
-                return TemplateFinding(server, placement, {field: getattr(kept, field) for field in _LEARNED})
+                changes = {name: value for name, value in kept if value != getattr(given, name)}
+                return TemplateFinding(server, placement, {**changes, "mid_system": placement})
             placement = NEXT_PLACEMENT.get(placement)
         return TemplateFinding(server, None, {})
 

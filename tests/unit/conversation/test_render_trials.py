@@ -141,6 +141,12 @@ def takes_the_last_one(messages: Messages) -> str:
     return templates.takes_all([last, *(one for one in messages if one["role"] != "system")])
 
 
+def test_what_was_right_before_is_not_learned_again() -> None:
+    """A refusal may have taught better while the server was asked."""
+    assert found(templates.takes_all).changes == {"mid_system": "inline"}
+    assert found(templates.system_beside_the_last_user).changes == {"mid_system": "fold_user", "tool_id": "alnum9"}
+
+
 def takes_first_and_last(messages: Messages) -> str:
     """A system message counts at the beginning and at the end."""
     kept = [one for one in messages[1:-1] if one["role"] != "system"]
