@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from app.agent.ladder import ClosingRequest, Compact, LadderState, Move, Request, RunCalls, Stop, WaitForUser
-from app.agent.updates import Phase, PhaseChanged, Recorded, Update
+from app.agent.updates import Phase, PhaseChanged, Recorded, TemplateRead, Update
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
@@ -71,6 +71,8 @@ class DebugFile:
                 self._write("first_piece", time.time(), {"after": round(time.monotonic() - self._sent, 3)})
             case PhaseChanged(phase=Phase.RETRYING, until=until):
                 self._write("retry", time.time(), {"in": round(max(0.0, until - time.monotonic()), 3)})
+            case TemplateRead():
+                self._write("template", time.time(), {"server": update.server, "mid_system": update.placement})
         if isinstance(update, Recorded) and (facts := self._facts(update.event)) is not None:
             self._write(update.event.type, update.event.time, facts)
 

@@ -38,6 +38,7 @@ from app.agent.updates import (
     PhaseChanged,
     ReasoningStreamed,
     StreamDiscarded,
+    TemplateRead,
     TextStreamed,
     Update,
 )
@@ -66,6 +67,7 @@ from app.llm.types import (
     ProfileCorrected,
     ReasoningDelta,
     RetryScheduled,
+    TemplateChecked,
     TextDelta,
 )
 from app.llm.wires.registry import SentRequest
@@ -326,6 +328,8 @@ class Turn:
                     return
                 case AttemptDiscarded():
                     self._discard(update, received)
+                case TemplateChecked():
+                    self._publish(TemplateRead(update.server, update.placement or ""))
                 case ProfileCorrected():
                     received.records.append(Notice(text=update.notice))
                 case Completed():

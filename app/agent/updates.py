@@ -141,6 +141,16 @@ class SideDiscarded:
 
 
 @dataclass(frozen=True, slots=True)
+class TemplateRead:
+    """The server's own renderings of a conversation were looked at."""
+
+    server: str
+    """As in `app.llm.types.TemplateChecked`."""
+    placement: str
+    """Where its chat template keeps system messages; empty if that could not be told."""
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """Something went wrong that is in no event, such as a store that cannot be written."""
 
@@ -162,6 +172,7 @@ Update = (
     | ConfirmationResolved
     | SideStreamed
     | SideDiscarded
+    | TemplateRead
     | Failed
 )
 

@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 _SECRET_NAME = re.compile(r"key|token|secret|sig(?:nature)?$|passw|pwd|auth|credential|^code$", re.IGNORECASE)
 _USER = re.compile(r"(?<=//)[^/?#]*@")
 _PORTS = range(1, 65_536)
+_PRIVATE_SUFFIXES = (".local", ".lan", ".internal", ".home.arpa", ".localdomain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,23 @@ def is_local(base_url: str) -> bool:
     with contextlib.suppress(ValueError):
         return ip_address(host).is_loopback
     return False
+
+
+def is_private(base_url: str) -> bool:
+    """Whether the address leads to this machine or into a private network, by its form alone; no name is resolved.
+
+    Names without a dot (those of containers) and under the suffixes of home and company networks (RFC 6762, RFC 8375,
+    ICANN's `.internal`) are private; so are IP addresses that are not global.
+    """
+    if is_local(base_url):
+        return True
+    try:
+        host = (urlsplit(base_url).hostname or "").rstrip(".")
+    except ValueError:
+        return False
+    with contextlib.suppress(ValueError):
+        return not ip_address(host).is_global
+    return bool(host) and ("." not in host or host.endswith(_PRIVATE_SUFFIXES))
 
 
 def proxy_for(base_url: str) -> str:

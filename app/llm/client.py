@@ -17,6 +17,7 @@ from app.llm.capabilities.lessons import Lessons
 from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, listed_facts
 from app.llm.capabilities.profile import NEXT_PLACEMENT, Profile
 from app.llm.capabilities.profiles import seed
+from app.llm.capabilities.template_check import TemplateFinding, TrialBuilder, check_template
 from app.llm.failures.errors import AttemptFailed, Failure, FailureKind, RequestError
 from app.llm.failures.failures import FailureReader
 from app.llm.failures.retry import ONCE, STANDARD, RetryPolicy
@@ -34,6 +35,7 @@ from app.llm.types import (
     ReasoningDelta,
     RetryScheduled,
     StreamUpdate,
+    TemplateChecked,
     TextDelta,
 )
 from app.llm.wires.registry import SentRequest, wire_of
@@ -45,6 +47,10 @@ _LISTING = 3.0
 """Seconds for the list of models then."""
 NO_FINISH_TOLERATED = 2
 """Clean ends without a finish reason after which they are taken for the server's way to end."""
+_RENDERING = 10.0
+"""Seconds for the check of the chat template, while requests go on."""
+_RENDERING_AWAITED = 2.0
+"""Seconds that a closing request waits for it."""
 _LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 """What the limit of a response is called, on one wire or another."""
 _NONE: tuple[Any, ...] = ("none", {"type": "none"})
@@ -64,6 +70,7 @@ class ModelClient:
         cache: ProfileCache | None = None,
         clock: Callable[[], float] = time.time,
         another: "Callable[[str, str], ModelClient] | None" = None,
+        trials: TrialBuilder | None = None,
     ) -> None:
         """Nothing is sent yet.
 
@@ -75,6 +82,7 @@ class ModelClient:
             cache: keeps what is learned about the endpoint beyond this client's life.
             clock: dates it.
             another: makes a client for the same endpoint with this model and effort, its own if that is empty.
+            trials: makes the conversations with which the endpoint's chat template is checked; None: it is not.
         """
         self.endpoint = endpoint
         self._another = another
@@ -91,6 +99,10 @@ class ModelClient:
         self._listed = False
         """The list of models was asked for."""
         self._hurried = asyncio.Event()
+        self._trials = trials
+        self._template: asyncio.Task[TemplateChecked] | None = None
+        """The check of the chat template, begun with the first response, at most once."""
+        self._template_awaited = self._template_told = False
 
     @property
     def profile(self) -> Profile:
@@ -143,6 +155,9 @@ class ModelClient:
         """Close the connections; a later request opens new ones."""
         for other in self._others.values():
             await other.aclose()
+        if self._template is not None:
+            self._template.cancel()
+            await asyncio.wait({self._template})
         await self._transport.aclose()
 
     @contextlib.asynccontextmanager
@@ -179,6 +194,8 @@ class ModelClient:
         started = time.monotonic()
         attempt = 0
         self._beliefs.age()
+        if closing and (checked := await self._template_checked()) is not None:
+            yield checked
         lessons = Lessons(self.profile)
         while True:
             payload = await asyncio.to_thread(build, lessons.profile)
@@ -192,6 +209,8 @@ class ModelClient:
             try:
                 async with aclosing(self._attempt(wire, fields, assembly, closing=closing)) as updates:
                     async for update in updates:
+                        # Now the server has loaded its model, and answers at once.
+                        self._check_template()
                         if isinstance(update, Completed):
                             for correction in self._cured(lessons):
                                 yield correction
@@ -226,6 +245,46 @@ class ModelClient:
                 await self.models()
         lessons.note(context_window=self.profile.context_window, images_supported=self.profile.images_supported)
         return unsure and not self.profile.takes_images
+
+    def _check_template(self) -> None:
+        """Begin to check the server's chat template, if that has to be and has not begun."""
+        if self._trials is not None and self._template is None and self.profile.wire == "chat":
+            self._template = asyncio.create_task(self._learn_template(self._trials))
+
+    async def _learn_template(self, trials: TrialBuilder) -> TemplateChecked:
+        """Learn where the chat template keeps what the program says, if it says something new.
+
+        What was learned since the last time, from refusals or by the doctor, stays while the template is the same.
+        """
+        root = self.endpoint.address.bare.rstrip("/").removesuffix("/v1")
+        wire = wire_of(self.profile)
+        finding: TemplateFinding | None = None
+        # Whatever goes wrong, the placement stays as it was.
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(_RENDERING):
+                finding = await check_template(
+                    self.endpoint,
+                    self.profile,
+                    trials,
+                    lambda path, body=None: self._transport.beside(wire, root + path, body),
+                )
+        if finding is None:
+            return TemplateChecked("", None)
+        if finding.placement is not None and finding.placement != self.profile.rendered:
+            self._beliefs.learn(**finding.changes, rendered=finding.placement)
+        return TemplateChecked(finding.server, finding.placement)
+
+    async def _template_checked(self) -> TemplateChecked | None:
+        """The finding of the check, waited for a moment; None if there is none yet, or it was given before."""
+        self._check_template()
+        if self._template is None or self._template_told:
+            return None
+        await asyncio.wait({self._template}, timeout=0 if self._template_awaited else _RENDERING_AWAITED)
+        self._template_awaited = True
+        if not self._template.done() or self._template.cancelled():
+            return None
+        self._template_told = True
+        return self._template.result()
 
     async def _pause(self, seconds: float) -> None:
         self._hurried.clear()
@@ -297,7 +356,8 @@ class ModelClient:
         A model that calls on wherever it stands does not heed it. Then nothing is gained by a place in the user's
         messages: what the program says is the system's again, and stays so.
         """
-        if self._heedless:
+        if self._heedless or self.profile.rendered == self.profile.mid_system:
+            # Where the server's own prompt has it, the model has read it.
             return
         placement = NEXT_PLACEMENT.get(self.profile.mid_system)
         if placement is None and self._beliefs.learned("mid_system"):

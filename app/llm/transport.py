@@ -7,7 +7,7 @@ status 200, complete documents, damaged UTF-8).
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from app.llm.capabilities.model_list import ListedModel, read_models
 from app.llm.failures.errors import AttemptFailed, Failure
 from app.llm.failures.failures import FailureReader, chain
 from app.llm.failures.server_words import parse_body
-from app.llm.response.limits import TooLarge
+from app.llm.response.limits import RENDERED, TooLarge
 from app.llm.response.sse import EventDecoder, ServerEvent
 from app.llm.sdk import Sdk, expect_request, loaded, preload, preload_failures
 from app.llm.types import Endpoint
@@ -183,6 +183,42 @@ class Transport:
         if models is None:
             raise AttemptFailed(self._reader.not_a_stream(response.text))
         return models
+
+    async def beside(self, wire: Wire, url: str, body: Mapping[str, Any] | None) -> tuple[int, str]:
+        """Return status and text of a small exchange with the endpoint's own server, whatever the status is.
+
+        Args:
+            wire: whose headers are sent.
+            url: the whole of it; it has to be of the endpoint's scheme, host and port, for the key goes along.
+            body: is posted; without one the URL is got.
+
+        Raises:
+            AttemptFailed: there is no answer, or it is longer than `limits.RENDERED`.
+        """
+        sdk = await loaded(encrypted=self._encrypted)
+        client = self._connected(sdk)
+        options = {"headers": self._headers(sdk, wire)}
+        response: Any = None
+        try:
+            if body is None:
+                response = await client.get(url, cast_to=sdk.httpx2.Response, options=options, stream=True)
+            else:
+                response = await client.post(
+                    url, cast_to=sdk.httpx2.Response, body=body, options=options, stream=True
+                )
+            text = bytearray()
+            async for piece in response.aiter_raw():
+                text += piece
+                if len(text) > RENDERED:
+                    raise TooLarge("a prompt", RENDERED)
+            return response.status_code, text.decode("utf-8", "replace")
+        except sdk.openai.APIStatusError as refused:
+            return refused.status_code, refused.response.text
+        except Exception as problem:
+            raise AttemptFailed(self._failure(problem, sdk, begun=response is not None)) from problem
+        finally:
+            if response is not None:
+                await response.aclose()
 
     async def aclose(self) -> None:
         """Close all connections."""

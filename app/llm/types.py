@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from app.config.model_table import Price
 from app.images.image import Image
 from app.llm.address import Address, take_apart
-from app.llm.capabilities.profile import Profile
+from app.llm.capabilities.profile import Placement, Profile
 from app.llm.wishes import NO_WISHES, Wishes
 
 
@@ -140,6 +140,16 @@ class ProfileCorrected:
 
 
 @dataclass(frozen=True, slots=True)
+class TemplateChecked:
+    """The server has rendered conversations, before this request or during the one before it."""
+
+    server: str
+    """Which kind of server can do that: `llama.cpp`, `vllm`, `ollama`; empty if this one cannot."""
+    placement: Placement | None
+    """The first placement that its chat template keeps whole; None: none, or it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Completed:
     """The response is whole, or as whole as it gets; always the last update of a request that did not fail."""
 
@@ -155,5 +165,12 @@ class Completed:
 
 
 StreamUpdate = (
-    TextDelta | ReasoningDelta | CallProgress | RetryScheduled | AttemptDiscarded | ProfileCorrected | Completed
+    TextDelta
+    | ReasoningDelta
+    | CallProgress
+    | RetryScheduled
+    | AttemptDiscarded
+    | ProfileCorrected
+    | TemplateChecked
+    | Completed
 )

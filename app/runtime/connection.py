@@ -22,6 +22,8 @@ from app.checks.feeding import Feed
 from app.config.model_table import ModelTable
 from app.config.settings import Settings
 from app.conversation.events import Event, ProposalDecided
+from app.conversation.payload.render_trials import render_trials
+from app.llm.address import is_private
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.capabilities.profiles import ProfileError, resolve
 from app.llm.client import ModelClient
@@ -123,7 +125,18 @@ def connect(
         wanted = wanted.with_effort(effort) if effort else wanted
         return connect(runtime, wanted, timeouts=timeouts, retry=retry)
 
-    return ModelClient(endpoint, profile, cache=cache, timeouts=timeouts, retry=retry, another=another)
+    # What is in a request is nobody's business but the endpoint's: a hosted one is asked nothing else. Where the user
+    # says where system messages go, nothing has to be found out.
+    checked = is_private(endpoint.base_url) and "mid_system" not in (overrides or {})
+    return ModelClient(
+        endpoint,
+        profile,
+        cache=cache,
+        timeouts=timeouts,
+        retry=retry,
+        another=another,
+        trials=render_trials if checked else None,
+    )
 
 
 async def list_models(runtime: Runtime, settings: Settings) -> list[ListedModel]:

@@ -110,7 +110,7 @@ class WireServer:
         self._steps: deque[Step] = deque()
         self._always: Step | None = None
         self._model: Callable[[Request], Turn | Reply] | None = None
-        self._routes: dict[tuple[str, str], Reply] = {}
+        self._routes: dict[tuple[str, str], Reply | Callable[[Request], Reply]] = {}
         self._key: str | None = None
         self._arrival = threading.Condition()
         self._ready = threading.Event()
@@ -154,12 +154,17 @@ class WireServer:
         """Refuse requests that these find fault with, before the script is asked."""
         self._validators = validators
 
+    @property
+    def validators(self) -> tuple[Validator, ...]:
+        """Those that find fault with requests."""
+        return self._validators
+
     def require_key(self, key: str) -> None:
         """Accept this bearer token only."""
         self._key = key
 
-    def route(self, path: str, reply: Reply, method: str = "GET") -> None:
-        """Answer another path."""
+    def route(self, path: str, reply: Reply | Callable[[Request], Reply], method: str = "GET") -> None:
+        """Answer another path, always alike or by what is asked."""
         self._routes[method, path] = reply
 
     # What a test asks.
@@ -261,7 +266,7 @@ class WireServer:
 
     def _visit(self, request: Request) -> Reply:
         if reply := self._routes.get((request.method, request.path)):
-            return reply
+            return reply(request) if callable(reply) else reply
         if request.path.endswith("/models") and not self._routes:
             entries = [{"id": name, "object": "model", "owned_by": "tests"} for name in self.models]
             return self._unauthorised(request) or document({"object": "list", "data": entries})

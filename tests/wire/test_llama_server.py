@@ -77,6 +77,12 @@ STRICT = (
     "{%- else %}{{ message.content }}</s>{% endif %}{% endfor %}"
 )
 """As Mistral has it: user and model by turns, no system message in between, ids of nine letters."""
+DROPS = TAKES_ALL.replace(
+    "{%- for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content or '' }}",
+    "{%- for message in messages %}{%- if loop.first or message.role != 'system' %}"
+    "<|im_start|>{{ message.role }}\n{{ message.content or '' }}",
+).replace("<|im_end|>\n{% endfor %}{%- if add", "<|im_end|>\n{% endif %}{% endfor %}{%- if add")
+"""As many have it: later system messages fall through the branches of the template."""
 TEMPLATES: dict[str, tuple[str, dict[str, Any]]] = {
     "takes all": (TAKES_ALL, {}),
     "one call": (ONE_CALL, {"single_call_turns": True}),
@@ -100,6 +106,11 @@ class Llama:
         self.statuses.append(status)
         if status == 200:
             self.prompts.append(json.loads(self._post("/apply-template", request.body)[2])["prompt"])
+        return Reply((data,), status=status, content_type=kind)
+
+    def render(self, request: Request) -> Reply:
+        """Have the server render a conversation."""
+        status, kind, data = self._post("/apply-template", request.body)
         return Reply((data,), status=status, content_type=kind)
 
     def _post(self, path: str, body: Any) -> tuple[int, str, bytes]:
@@ -174,6 +185,24 @@ async def test_turns_with_tools_are_taken_and_the_gate_reaches_the_model(
             known = seed(server.base_url, "test-model").model_dump()
             assert {key: value for key, value in found.items() if value != known[key]} == learned
             assert sum(isinstance(event, Notice) for event in on.events) == len(learned), "told once"
+            on.check()
+
+
+@pytest.mark.parametrize(
+    ("template", "placement"), [(TAKES_ALL, "inline"), (DROPS, "fold_first"), (STRICT, "fold_first")]
+)
+async def test_the_first_closing_request_has_the_gates_words_where_the_servers_own_prompts_keep_them(
+    server: WireServer, tmp_path: Path, template: str, placement: str
+) -> None:
+    with serving(tmp_path, template) as llama:
+        server.route("/apply-template", llama.render, "POST")
+        server.always(llama.pass_on)
+        async with bench(server, tmp_path) as on:
+            server.turn(calls=[edit()])
+            await on.say("Be less formal")
+            assert on.stopped == "staged" and llama.statuses[0] == 200, "the closing request is taken at once"
+            assert llama.prompts[0].lower().count("awaiting approval by the user") == 1
+            assert on.session.ports.model.profile.mid_system == placement
             on.check()
 
 

@@ -35,6 +35,7 @@ LASTS = {
     "refused": 7 * _DAY,
     "price": 7 * _DAY,
     "mid_system": 30 * _DAY,
+    "rendered": 30 * _DAY,
     "tool_choice_none": 30 * _DAY,
     "opaque_echo": 30 * _DAY,
     "cache_breakpoints": 30 * _DAY,

@@ -30,6 +30,9 @@ class Profile(BaseModel):
     mid_system: Placement = "inline"
     """Where a system message in mid-conversation goes: in place, appended to the first system message, or as a
     marked block at the head of the next user message (only where the server takes no system message at all)."""
+    rendered: Placement | None = None
+    """The first placement that the server's own renderings of a conversation kept whole, when they were last looked
+    at; None if the server cannot render, or was never asked."""
     tool_choice_none: Literal["honoured", "ignored", "rejected", "fails"] = "honoured"
     """What the server does with `tool_choice: "none"`; `fails` is an error if the model calls a tool all the same."""
     tools_supported: bool = True

@@ -9,6 +9,8 @@ ERROR = 2**20
 """Bytes of an error's body."""
 LISTING = 16 * 2**20
 """Bytes of the list of models."""
+RENDERED = 2**20
+"""Bytes of an answer that has a rendered prompt of a few hundred words, or its tokens."""
 BODY = 256 * 2**20
 """Bytes of a streamed body, framing included; it is not kept."""
 EVENT = 8 * 2**20

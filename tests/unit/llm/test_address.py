@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.address import host_of, take_apart
+from app.llm.address import host_of, is_private, take_apart
 from app.llm.types import Endpoint
 
 WORD = st.text("abcXYZ019-_.~%:", min_size=6, max_size=20)
@@ -57,3 +57,26 @@ def test_no_secret_is_left_in_what_is_seen(user: str, password: str, key: str) -
     assert endpoint.base_url == "https://host/v1"
     assert endpoint.address.authorization.startswith("Basic ")
     assert endpoint.address.query.keys() == {"token"}
+
+
+@pytest.mark.parametrize(
+    ("base_url", "private"),
+    [
+        *(
+            (f"http://{host}:8080/v1", True)
+            for host in ("localhost", "127.0.0.1", "[::1]", "10.0.0.7", "192.168.1.2")
+        ),
+        *((f"http://{host}/v1", True) for host in ("172.16.0.1", "100.64.0.1", "169.254.1.1", "[fd00::1]", "ollama")),
+        *(
+            (f"https://{host}/v1", True)
+            for host in ("gpu.local", "box.lan", "host.docker.internal", "nas.home.arpa.")
+        ),
+        *((f"https://{host}/v1", False) for host in ("api.openai.com", "8.8.8.8", "[2606:4700::1]", "local.example")),
+        *(
+            (base_url, False)
+            for base_url in ("", "nonsense", "http://[::1", "http://172.32.0.1/v1", "http://0x7f.com/")
+        ),
+    ],
+)
+def test_what_is_private_is_told_by_the_address_alone(base_url: str, private: bool) -> None:
+    assert is_private(base_url) is private

@@ -1,0 +1,215 @@
+"""Where a chat template keeps what the program says, found in prompts that the server itself renders.
+
+A chat template may drop a system message in mid-conversation without a word, and then the gate's words never reach
+the model. Some servers render a conversation without running the model; the prompt shows what each placement keeps:
+
+- llama.cpp and what is built on it: `POST /apply-template`, with the body of a chat completion;
+- vLLM and SGLang: `POST /tokenize` with messages, and `POST /detokenize`;
+- Ollama from 0.12 on: a chat completion with `_debug_render_only`, which its source documents in `api/types.go`.
+
+An answer only chooses among what a refusal can teach, too, so a server that lies gains nothing.
+"""
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from app.llm.capabilities.profile import NEXT_PLACEMENT, Placement, Profile
+from app.llm.failures.failures import FailureReader
+from app.llm.types import Endpoint, Payload
+from app.llm.wires.registry import SentRequest
+
+_LEARNED = (
+    *("mid_system", "bridge_tool_user", "single_call_turns", "merge_users"),
+    *("tool_id", "tool_name_on_result", "empty_content", "text_beside_calls"),
+)
+"""Fields of a profile that a rendering can teach: what messages look like, and in which order they stand."""
+_PLACING = frozenset(
+    f"{also}mid_system:{place}" for also in ("", "alternate+") for place in ("fold_first", "fold_user")
+)
+"""Names of the corrections that change the placement, which is what is tried here in order."""
+_CORRECTIONS = 6
+"""Corrections tried for one placement."""
+_ABSENT = (404, 405, 501)
+_DEBUG_RENDERS = (0, 12)
+"""Ollama's first version whose chat completions take `_debug_render_only`; one before it would run the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderTrial:
+    """A conversation to be rendered."""
+
+    payload: Payload
+    marks: tuple[str, ...]
+    """Texts in it of the program and the user; the prompt has to have each of them."""
+
+
+TrialBuilder = Callable[[Profile], Sequence[RenderTrial]]
+"""Makes the conversations of a check in the form that a profile wants."""
+
+
+class Exchange(Protocol):
+    """Sends a small request to the server of the endpoint, and nowhere else."""
+
+    def __call__(self, path: str, body: Mapping[str, Any] | None = None) -> Awaitable[tuple[int, str]]:
+        """Return status and text of the answer.
+
+        Args:
+            path: below the server's root, which is the base URL without `/v1`.
+            body: sent by POST; without one, GET.
+
+        Raises:
+            AttemptFailed: no answer, or none within bounds.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateFinding:
+    """What the prompts of a server show."""
+
+    server: str
+    """Whose way to render it speaks: `llama.cpp`, `vllm`, `ollama`."""
+    placement: Placement | None
+    """Where everything is kept; None: nowhere."""
+    changes: dict[str, Any]
+    """The fields of the profile that make it so; what was right before is not among them, but for the placement."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    status: int
+    text: str
+
+
+_Answer = str | _Refused | None
+"""A prompt, the template's refusal, or None where the server has no such thing."""
+
+
+async def check_template(
+    endpoint: Endpoint, profile: Profile, build: TrialBuilder, exchange: Exchange
+) -> TemplateFinding | None:
+    """Find the first placement in which the template keeps every mark; None if the server cannot tell.
+
+    Raises:
+        AttemptFailed: as `exchange`.
+    """
+    check = _Check(endpoint, build, exchange)
+    given = profile.model_copy(update={"mid_system": "inline"})
+    for name, render in _DIALECTS.items():
+        trial = build(given)[0]
+        body = SentRequest(endpoint.model, given, replace(trial.payload, wishes=endpoint.wishes)).body()
+        if await render(exchange, body) is not None:
+            return await check.placed(name, render, given)
+    return None
+
+
+class _Check:
+    def __init__(self, endpoint: Endpoint, build: TrialBuilder, exchange: Exchange) -> None:
+        self._endpoint = endpoint
+        self._build = build
+        self._exchange = exchange
+        self._reader = FailureReader(endpoint)
+
+    async def placed(self, server: str, render: "_Dialect", given: Profile) -> TemplateFinding:
+        """Try the placements, the best first."""
+        placement: Placement | None = "inline"
+        while placement is not None:
+            kept = await self._kept(render, given.model_copy(update={"mid_system": placement}))
+            if kept is not None:
+                changes = {name: value for name, value in kept if value != getattr(given, name)}
+                return TemplateFinding(server, placement, {**changes, "mid_system": placement})
+            placement = NEXT_PLACEMENT.get(placement)
+        return TemplateFinding(server, None, {})
+
+    async def _kept(self, render: "_Dialect", profile: Profile) -> Profile | None:
+        """The profile with what the template wants besides; None if it does not keep every mark."""
+        # Imported here: its many patterns take their time to compile. They are loaded with the connection.
+        from app.llm.capabilities.corrections import correct
+
+        done = set(_PLACING)
+        for _ in range(_CORRECTIONS):
+            refusal, payload = await self._first_refusal(render, profile)
+            if refusal is None:
+                return profile if payload is None else None
+            assert payload is not None
+            failure = self._reader.response(refusal.status, {}, refusal.text)
+            found = correct(profile, failure, payload, done)
+            if found is None or any(
+                value != getattr(profile, field) for field, value in found.profile if field not in _LEARNED
+            ):
+                return None
+            done.add(found.name)
+            profile = found.profile
+        return None
+
+    async def _first_refusal(self, render: "_Dialect", profile: Profile) -> tuple[_Refused | None, Payload | None]:
+        """The first conversation that is refused, or just the one that loses a mark; neither if all is kept."""
+        for trial in self._build(profile):
+            payload = replace(trial.payload, wishes=self._endpoint.wishes)
+            answer = await render(self._exchange, SentRequest(self._endpoint.model, profile, payload).body())
+            if isinstance(answer, _Refused):
+                return answer, payload
+            if answer is None or any(mark not in answer for mark in trial.marks):
+                return None, payload
+        return None, None
+
+
+_Dialect = Callable[[Exchange, Mapping[str, Any]], Awaitable[_Answer]]
+"""Renders the body of a chat completion."""
+
+
+async def _by_llama_cpp(exchange: Exchange, body: Mapping[str, Any]) -> _Answer:
+    return _read(*await exchange("/apply-template", body), "prompt")
+
+
+async def _by_vllm(exchange: Exchange, body: Mapping[str, Any]) -> _Answer:
+    asked = {name: body[name] for name in ("model", "messages", "tools", "chat_template_kwargs") if name in body}
+    status, text = await exchange("/tokenize", asked)
+    if status != 200:
+        return _read(status, text)
+    tokens = _object(text).get("tokens")
+    # llama.cpp has a /tokenize of another kind: of these fields it makes no tokens.
+    if not isinstance(tokens, list) or not tokens:
+        return None
+    answer = _read(*await exchange("/detokenize", {"model": body["model"], "tokens": tokens}), "prompt", "text")
+    return answer if isinstance(answer, str) else None
+
+
+async def _by_ollama(exchange: Exchange, body: Mapping[str, Any]) -> _Answer:
+    if str(body["model"]).endswith("cloud"):
+        # Ollama passes these on to its own servers.
+        return None
+    version = re.match(r"(\d{1,4})\.(\d{1,4})", str(_object((await exchange("/api/version"))[1]).get("version")))
+    if version is None or (int(version[1]), int(version[2])) < _DEBUG_RENDERS:
+        return None
+    asked = {name: value for name, value in body.items() if name != "stream_options"}
+    asked |= {"stream": False, "max_tokens": 1, "_debug_render_only": True}
+    status, text = await exchange("/v1/chat/completions", asked)
+    if status != 200:
+        return _read(status, text)
+    rendered = _object(text).get("_debug_info")
+    prompt = rendered.get("rendered_template") if isinstance(rendered, dict) else None
+    return prompt if isinstance(prompt, str) else None
+
+
+_DIALECTS: dict[str, _Dialect] = {"llama.cpp": _by_llama_cpp, "vllm": _by_vllm, "ollama": _by_ollama}
+
+
+def _read(status: int, text: str, *names: str) -> _Answer:
+    """The text under the first of these names that the answer has; a refusal that is one of a template."""
+    if status == 200:
+        found = _object(text)
+        return next((found[name] for name in names if isinstance(found.get(name), str)), None)
+    return _Refused(status, text) if status >= 400 and status not in (*_ABSENT, 401, 403) and _object(text) else None
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The JSON object that a text is; empty if it is none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

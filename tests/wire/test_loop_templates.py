@@ -1,0 +1,241 @@
+"""What a server's own renderings show of its chat template is learned before the first closing request."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.agent.trace import DebugFile
+from app.conversation.events import Notice
+from app.conversation.payload import render_trials
+from tests.wire import templates
+from tests.wire.bench import Bench, bench, edit
+from tests.wire.endpoints import IGNORES_TOOL_CHOICE
+from tests.wire.rendering import PLAYED, as_llama_cpp
+from tests.wire.replies import STALL, Call, Reply, Turn, document
+from tests.wire.server import Request, WireServer
+
+GATE = "awaiting approval by the user"
+FOUND = {
+    "takes_all": "inline",
+    "drops_later_system": "fold_first",
+    "refuses_later_system": "fold_first",
+    "knows_no_system": "fold_user",
+    "system_beside_the_last_user": "fold_user",
+}
+
+
+def stage_and_hand_back(server: WireServer) -> None:
+    """A model that stages an edit in each turn, and has a word for the user at its end."""
+    current = ["'Hello '"]
+
+    def model(request: Request) -> Turn:
+        if request.closing:
+            return Turn("Have a look.")
+        old, current[0] = current[0], f"'Hello {len(server.requests)} '"
+        return Turn(calls=(Call(*edit(old, current[0])),))
+
+    server.model(model)
+
+
+def rendered(server: WireServer) -> list[Request]:
+    """What the server was asked to render."""
+    return [visit for visit in server.visits if visit.path in ("/apply-template", "/tokenize")]
+
+
+def placement(on: Bench) -> str:
+    return on.session.ports.model.profile.mid_system
+
+
+@pytest.mark.parametrize("kind", PLAYED)
+@pytest.mark.parametrize("template", templates.TEMPLATES, ids=lambda template: template.__name__)
+async def test_the_first_closing_request_has_the_gates_words_where_the_template_keeps_them(
+    server: WireServer, tmp_path: Path, template: templates.Template, kind: str
+) -> None:
+    server.insist(templates.refusal(template, 500))
+    PLAYED[kind](server, template)
+    stage_and_hand_back(server)
+    async with bench(server, tmp_path) as on:
+        await on.say("Be less formal")
+        assert on.stopped == "staged" and placement(on) == FOUND[template.__name__]
+        sent = [request for request in server.requests if "_debug_render_only" not in request.body]
+        (closing,) = [request for request in sent if request.closing]
+        assert template(closing.messages).count(GATE) == 1
+        if template is not templates.knows_no_system:
+            assert not [event for event in on.events if isinstance(event, Notice)], "nothing was refused"
+
+
+async def test_the_first_closing_request_waits_for_a_server_that_takes_its_time(
+    server: WireServer, tmp_path: Path
+) -> None:
+    as_llama_cpp(server, templates.drops_later_system, delay=0.1)
+    stage_and_hand_back(server)
+    async with bench(server, tmp_path) as on:
+        await on.say("Be less formal")
+        assert GATE in templates.drops_later_system(server.last.messages) and on.stopped == "staged"
+
+
+async def test_a_template_is_looked_at_anew_in_each_run_and_only_what_is_new_is_learned(
+    server: WireServer, tmp_path: Path
+) -> None:
+    as_llama_cpp(server, templates.drops_later_system)
+    stage_and_hand_back(server)
+    async with bench(server, tmp_path) as on:
+        await on.say("Be less formal")
+        asked = len(rendered(server))
+        assert asked and placement(on) == "fold_first"
+        await on.say("Even less")
+        assert len(rendered(server)) == asked, "once is enough"
+        # What a refusal teaches later counts as long as the template is the same.
+        on.session.ports.model._beliefs.learn(mid_system="fold_user")  # type: ignore[attr-defined]
+    async with bench(server, tmp_path) as on:
+        await on.say("Even less")
+        assert len(rendered(server)) == 2 * asked and placement(on) == "fold_user"
+    as_llama_cpp(server, templates.takes_all)
+    async with bench(server, tmp_path) as on:
+        await on.say("Even less")
+        assert placement(on) == "inline"
+        assert server.last.messages[-1]["role"] == "system" and GATE in server.last.messages[-1]["content"]
+
+
+async def test_the_first_closing_request_follows_what_was_found_in_an_earlier_run(
+    server: WireServer, tmp_path: Path
+) -> None:
+    as_llama_cpp(server, templates.drops_later_system)
+    stage_and_hand_back(server)
+    async with bench(server, tmp_path) as on:
+        await on.say("Be less formal")
+    server.route("/apply-template", document({}, status=404), "POST")
+    async with bench(server, tmp_path) as on:
+        await on.say("Even less")
+        assert GATE in templates.drops_later_system(server.last.messages)
+
+
+async def test_a_model_that_calls_on_where_the_prompt_has_the_words_is_told_nowhere_else(
+    server: WireServer, tmp_path: Path
+) -> None:
+    as_llama_cpp(server, templates.drops_later_system)
+    server.behave(IGNORES_TOOL_CHOICE)
+    current = ["'Hello '"]
+
+    def model(request: Request) -> Turn:
+        if request.closing:
+            return Turn(calls=(Call("read_file", {"path": "greet.py"}),))
+        old, current[0] = current[0], f"'Hello {len(server.requests)} '"
+        return Turn(calls=(Call(*edit(old, current[0])),))
+
+    server.model(model)
+    async with bench(server, tmp_path) as on:
+        for _ in range(3):
+            await on.say("Be less formal")
+            assert on.stopped == "refused" and placement(on) == "fold_first"
+
+
+async def test_what_the_user_says_of_the_placement_is_not_looked_into(server: WireServer, tmp_path: Path) -> None:
+    as_llama_cpp(server, templates.drops_later_system)
+    stage_and_hand_back(server)
+    async with bench(server, tmp_path, profile={"mid_system": "inline"}) as on:
+        await on.say("Be less formal")
+        assert on.stopped == "staged" and server.visits == [] and placement(on) == "inline"
+
+
+async def test_a_hosted_endpoint_is_asked_for_nothing_but_answers(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is reached through a proxy, which is the tests' server."""
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, server.url)
+    stage_and_hand_back(server)
+    async with bench(server, tmp_path, base_url="http://llm.example.com/v1") as on:
+        await on.say("Be less formal")
+        assert on.stopped == "staged" and len(server.requests) == 2
+        assert server.requests[0].headers["host"] == "llm.example.com" and server.visits == []
+
+
+@pytest.mark.parametrize("status", [301, 307])
+async def test_the_key_goes_to_no_server_that_this_one_points_to(
+    server: WireServer, tmp_path: Path, status: int
+) -> None:
+    stage_and_hand_back(server)
+    with WireServer() as other:
+        moved = Reply((b"{}",), status=status, headers={"location": f"{other.url}/apply-template"})
+        for path in ("/apply-template", "/tokenize"):
+            server.route(path, moved, "POST")
+        server.route("/api/version", moved)
+        async with bench(server, tmp_path) as on:
+            await on.say("Be less formal")
+            assert on.stopped == "staged" and placement(on) == "inline"
+        assert other.visits == [] and other.requests == []
+    assert {visit.headers["authorization"] for visit in server.visits} == {"Bearer key"}
+
+
+ALL = " ".join((render_trials.PROMPT, render_trials.EARLIER, render_trials.BETWEEN, render_trials.WORDS))
+"""What every placement has besides the gate's words."""
+ENDLESS = document({"prompt": f"{ALL} {render_trials.GATE} {'x' * 2**21}"})
+
+
+def refuse_tools(request: Request) -> Reply:
+    """A server that renders everything, but with a refusal for tools that is no template's."""
+    if request.body.get("tools"):
+        return document({"error": "tools param requires --jinja"}, status=500)
+    return document({"prompt": f"{ALL} {render_trials.GATE}"})
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(Reply((STALL,)), id="says nothing"),
+        pytest.param(Reply((b'{"prompt": "', STALL)), id="stalls"),
+        pytest.param(ENDLESS, id="two megabytes"),
+        pytest.param(document("<html>Hello</html>", content_type="text/html"), id="a page"),
+        pytest.param(document("[" * 100_000), id="deep"),
+        pytest.param(document({"prompt": ["x"]}), id="no text"),
+        pytest.param(document({"prompt": ALL}), id="other words"),
+        pytest.param(document({"error": "Out of luck"}, status=500), id="fails"),
+        pytest.param(refuse_tools, id="no tools"),
+        pytest.param(document({"error": "Who are you?"}, status=401), id="wants another key"),
+    ],
+)
+async def test_a_server_that_does_not_tell_costs_nothing(server: WireServer, tmp_path: Path, reply: Any) -> None:
+    for path in ("/apply-template", "/tokenize", "/detokenize"):
+        server.route(path, reply, "POST")
+    server.route("/api/version", reply)
+    stage_and_hand_back(server)
+    async with bench(server, tmp_path) as on:
+        known = on.session.ports.model.profile
+        await on.say("Be less formal")
+        assert on.stopped == "staged" and on.session.ports.model.profile == known
+        assert not [event for event in on.events if isinstance(event, Notice)]
+        assert GATE in server.last.messages[-1]["content"] and len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "model"),
+    [("0.11.11", "m"), ("0.7.0", "m"), ("new", "m"), (None, "m"), ("0.13.0", "gpt-oss:120b-cloud")],
+)
+async def test_a_server_that_would_run_its_model_is_not_asked_to_render(
+    server: WireServer, tmp_path: Path, version: Any, model: str
+) -> None:
+    """Ollama before 0.12, servers that are like it, and its models that run elsewhere."""
+    server.route("/api/version", document({"version": version}))
+    stage_and_hand_back(server)
+    async with bench(server, tmp_path, model=model) as on:
+        await on.say("Be less formal")
+        assert not [request for request in server.requests if "_debug_render_only" in request.body]
+
+
+async def test_the_debug_file_says_what_was_found(server: WireServer, tmp_path: Path) -> None:
+    as_llama_cpp(server, templates.drops_later_system)
+    stage_and_hand_back(server)
+    async with bench(server, tmp_path) as on:
+        debug = DebugFile(tmp_path / "debug.jsonl")
+        on.session.subscribe(debug)
+        await on.say("Be less formal")
+        await on.say("Even less")
+        debug.close()
+    lines = [json.loads(line) for line in (tmp_path / "debug.jsonl").read_text().splitlines()]
+    (found,) = [line for line in lines if line["type"] == "template"]
+    assert (found["server"], found["mid_system"]) == ("llama.cpp", "fold_first")
