@@ -194,8 +194,8 @@ def tokens_of(events: list[Event]) -> dict[str, Any]:
     used = [usage for event in events if (usage := getattr(event, "usage", None)) is not None]
     costs = [usage.cost for usage in used if usage.cost is not None]
     return {
-        "input_tokens": sum(usage.prompt_tokens for usage in used),
-        "cached_tokens": sum(usage.cached_tokens for usage in used),
-        "output_tokens": sum(usage.completion_tokens for usage in used),
+        "input_tokens": sum(usage.prompt_tokens for usage in used) if used else None,
+        "cached_tokens": sum(usage.cached_tokens for usage in used) if used else None,
+        "output_tokens": sum(usage.completion_tokens for usage in used) if used else None,
         "dollars": round(sum(costs), 6) if costs else None,
     }

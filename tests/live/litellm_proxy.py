@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -27,8 +26,8 @@ from tests.wire.strict import Body, openai_adjacency
 _PACKAGE = "litellm[proxy]==1.106.2"
 _KEY = "sk-live-tests-of-signoff"
 _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "SSL_CERT_FILE")
-_SECONDS = 160.0
-"""For the download, the first time, and for the start, which takes ten seconds of a processor."""
+_SECONDS = 80.0
+"""For the installation, and for the start, which takes ten seconds of a processor."""
 
 
 @contextlib.contextmanager
@@ -38,9 +37,7 @@ def litellm(folder: Path) -> Iterator[tuple[str, str]]:
     Args:
         folder: where its configuration and its log go.
     """
-    uv = shutil.which("uv")
-    if uv is None:
-        pytest.fail("SIGNOFF_LIVE names litellm, which is installed by uv; uv is not in PATH.")
+    program = _installed()
     with WireServer() as upstream, socket.create_server(("127.0.0.1", 0)) as free:
         upstream.model(play)
         upstream.insist(_as_openai_wants_it)
@@ -48,30 +45,46 @@ def litellm(folder: Path) -> Iterator[tuple[str, str]]:
         free.close()
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps(_configuration(upstream)))
-        command = [uv, "tool", "run", "--python", sys.executable, "--from", _PACKAGE, "litellm"]
         options = ["--config", str(folder / "config.json"), "--host", "127.0.0.1", "--port", str(port)]
         environment = {
-            **{name: os.environ[name] for name in os.environ if name in _PASSED_ON or name.startswith("UV_")},
+            **{name: os.environ[name] for name in _PASSED_ON if name in os.environ},
             "LITELLM_MASTER_KEY": _KEY,
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             "LITELLM_TELEMETRY": "False",
         }
         with (folder / "log.txt").open("wb") as log:
             process = subprocess.Popen(
-                [*command, *options],
+                [program, *options],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
             )
         try:
             _wait_for(f"http://127.0.0.1:{port}/health/liveliness", process, folder / "log.txt")
             yield f"http://127.0.0.1:{port}/v1", _KEY
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             process.wait()
+
+
+def _installed() -> str:
+    """The proxy's program, which is installed if it is not; nothing of uv's stands between it and the tests."""
+    uv = shutil.which("uv")
+    if uv is None:
+        pytest.fail("SIGNOFF_LIVE names litellm, which is installed by uv; uv is not in PATH.")
+    run = [uv, "tool", "run", "--quiet", "--python", sys.executable, "--from", _PACKAGE]
+    done = subprocess.run(
+        [*run, "python", "-c", "import sys; print(sys.prefix)"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_SECONDS,
+    )
+    if done.returncode:
+        pytest.fail(f"LiteLLM could not be installed:\n{done.stderr[-3000:]}")
+    return str(Path(done.stdout.strip(), "bin", "litellm"))
 
 
 def _as_openai_wants_it(body: Body) -> Reply | None:

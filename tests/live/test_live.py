@@ -104,6 +104,7 @@ async def test_abort(live: Live) -> None:
             live.session.interrupt()
             await over
             first.cancel()
+        assert live.stopped != "failed", live.failure
         if live.stopped == "aborted":
             break
     else:
