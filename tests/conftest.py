@@ -39,6 +39,8 @@ os.environ.update(
     GEMINI_CLI_HOME="/nonexistent",
     CODEX_HOME="/nonexistent",
 )
+REMOVED_VARIABLES: dict[str, str] = {}
+"""Of the developer's environment, what no test may see; for those that are there to spend the developer's money."""
 for _name in (
     *("NO_COLOR", "FORCE_COLOR", "TEXTUAL_COLOR_SYSTEM", "TEXTUAL_THEME"),
     *("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "SIGNOFF_API_KEY", "SIGNOFF_BASE_URL"),
@@ -47,7 +49,8 @@ for _name in (
     # Without bytecode every child process that a test starts compiles the whole program anew.
     *("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"),
 ):
-    os.environ.pop(_name, None)
+    if _name in os.environ:
+        REMOVED_VARIABLES[_name] = os.environ.pop(_name)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Child processes would ignore it too, as whatever a shell runs in the background does.
@@ -86,13 +89,17 @@ _FEW = 3
 """Files that are run sooner in one process than with workers, which first have to start."""
 _LONG_NAME = 24
 """Bytes that may be read in the name of a test."""
+_ALONE = Path("tests", "live")
+"""Tests that run in one process: they share a server, a summary, and keys that no worker gets."""
 _WORKERS_PER_CORE = 2
 """A third of the time of a test is spent waiting: for a screen, a child process, a server."""
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """No workers for a few files; else enough of them to keep the cores busy."""
+    """No workers for a few files, or with keys; else enough of them to keep the cores busy."""
     files = [argument.partition("::")[0] for argument in config.args]
+    if all(Path(file).is_relative_to(_ALONE) for file in files):
+        return 0
     few = len(files) <= _FEW and all(Path(file).is_file() for file in files)
     return 0 if few else math.ceil(_WORKERS_PER_CORE * (os.cpu_count() or 1))
 

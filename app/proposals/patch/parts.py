@@ -29,6 +29,9 @@ class PatchHunk:
     short: bool = False
     """The patch text ends with it, and it has fewer inserted lines than it states: they were taken out, or, if it is
     at the end of the file, the text may be cut off before them."""
+    stated_end: int | None = None
+    """Line of the file, from 1, with which it ends by its header, if the patch text ends with it and it has fewer old
+    lines than the header states: its lines may be lost, its counts wrong, or the text cut off."""
     unnumbered: bool = False
     """It is of a form without line numbers: a line that it names must be there, and what shows no place is for the
     end of the file."""

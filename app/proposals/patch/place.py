@@ -62,10 +62,24 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
         try:
             matches.append(placer.place(hunk))
         except EditRefused as error:
-            where = f"Hunk {number} of {len(patch.hunks)} for {patch.path} (line {hunk.source_line} of the patch): "
-            raise type(error)(where + error.fact, error.advice) from error
+            raise type(error)(f"{_which(patch, number)}: {error.fact}", error.advice) from error
     data = placer.result()
+    if placer.cut_off and not is_blob(data, patch.new_blob):
+        raise _cut_off(f"{_which(patch, len(patch.hunks))}: ")
     return data, _checked(document, patch, data, matches)
+
+
+def _which(patch: FilePatch, number: int) -> str:
+    """The words for one of the hunks, numbered from 1."""
+    hunk = patch.hunks[number - 1]
+    return f"Hunk {number} of {len(patch.hunks)} for {patch.path} (line {hunk.source_line} of the patch)"
+
+
+def _cut_off(where: str = "") -> MalformedPatch:
+    return MalformedPatch(
+        f"{where}The text ends before this hunk does, by the counts in its header.",
+        "Give the whole patch, or the right counts.",
+    )
 
 
 def _doubts(patch: FilePatch) -> tuple[Match, ...]:
@@ -138,6 +152,8 @@ class _Placer:
         """The hunks whose text was found as it is, by the line where."""
         self._on_made = False
         """Whether the document is one that earlier hunks made."""
+        self.cut_off = False
+        """Whether the last hunk, which has fewer lines than its header states, may have gone on."""
 
     def result(self) -> bytes:
         """The bytes with all hunks made."""
@@ -163,6 +179,7 @@ class _Placer:
 
     def _place(self, hunk: PatchHunk) -> Match:
         block = [line.text for line in hunk.old_side]
+        self.cut_off = hunk.stated_end is not None
         if not block:
             return self._insert(hunk)
         stated = hunk.new_start if self._on_made else hunk.old_start
@@ -170,6 +187,7 @@ class _Placer:
         if choice is not None:
             place = choice.place
             self._check_not_cut(hunk, place)
+            self.cut_off = self.cut_off and not self._reaches_stated_end(hunk, place, block)
             script = _with_endings(self._index.document, hunk, place)
             if (place.start, hunk.lines) in self._placed:
                 raise MalformedPatch("It is the same as a hunk before it, at the same place.")
@@ -196,10 +214,21 @@ class _Placer:
     def _check_not_cut(self, hunk: PatchHunk, place: BlockPlace) -> None:
         """Refuse a hunk that lacks inserted lines where they could follow: within a file, lines that stay would."""
         if hunk.short and place.end == len(self._index.texts):
-            raise MalformedPatch(
-                "The text ends before this hunk does, by the counts in its header.",
-                "Give the whole patch, or the right counts.",
-            )
+            raise _cut_off()
+
+    def _reaches_stated_end(self, hunk: PatchHunk, place: BlockPlace, block: Sequence[str]) -> bool:
+        """Whether a hunk that lacks old lines lacks them above, for certain: `git apply --recount` takes it then.
+
+        One that was cut off begins where its header says, one that lost its first lines ends there. As git places it,
+        such a hunk has less context above than below, or ends with the file, and does not begin at its first line.
+        """
+        if self._on_made or hunk.old_start == 1 or place.end != (hunk.stated_end or 0) + self._progress.drift:
+            return False
+        changed = [at for at, line in enumerate(hunk.lines) if line.step is not Step.KEEP]
+        kept_above, kept_below = changed[0], len(hunk.lines) - 1 - changed[-1]
+        if kept_above >= kept_below and place.end < len(self._index.texts):
+            return False
+        return len(places(self._index, block, Rung.EXACT)) == 1
 
     def _take(self, changes: Sequence[LineEdit]) -> None:
         if not self._made.fits(changes):

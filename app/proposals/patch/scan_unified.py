@@ -2,8 +2,8 @@
 
 The counts in hunk headers are hints: a body is taken by its counts only if it then ends where a body can end;
 otherwise it is taken as far as its lines look like one, and the hunk is in doubt. A text that ends before its last
-hunk does by its counts is cut off, which no hint can mend. A line with a change mark that belongs to no hunk is never
-passed over, unless it is plain that a list in prose begins there.
+hunk does by its counts is cut off, unless the file shows that the counts are wrong. A line with a change mark that
+belongs to no hunk is never passed over, unless it is plain that a list in prose begins there.
 """
 
 from collections.abc import Sequence
@@ -203,8 +203,8 @@ class UnifiedScanner:
             source_line=header_at + 1,
             unended=self._open_end and end == len(self._lines) and lines[-1:] != () and lines[-1].step is Step.INSERT,
         )
-        if not self._whole and end == len(self._lines) and len(hunk.new_side) < (header.new_count or 0):
-            hunk = replace(hunk, short=True)
+        if not self._whole and skip_blank(self._lines, end) == len(self._lines):
+            hunk = _ending_early(hunk, header, ends_text=end == len(self._lines))
         if hunk.changes:
             doubt = _LIST_AFTER if prose_end is not None else _miscounted(hunk, header) or _ending_within(hunk)
             part.hunks.append(replace(hunk, doubt=doubt or _headed_badly(line, header, lines[0].text)))
@@ -219,14 +219,14 @@ class UnifiedScanner:
         """Where the body ends by its counts, or None if they can't be right.
 
         Raises:
-            MalformedPatch: the text ends before the hunk does, and not only because inserted lines were taken out.
+            MalformedPatch: the text ends before the hunk does, and not after a whole line that is kept.
         """
         if header.old_count is None or header.new_count is None:
             return None
         old, new = header.old_count, header.new_count
         while old > 0 or new > 0:
             if at == len(self._lines):
-                if self._whole or old < 0 or new < 0 or (not old and self._ends_in_context()):
+                if self._whole or old < 0 or new < 0 or self._ends_in_context():
                     return None
                 raise MalformedPatch(
                     f"Line {header_at + 1}: the text ends before this hunk does, by the counts in its header "
@@ -328,6 +328,14 @@ def _headed_badly(line: str, header: HunkHeader, first: str) -> str:
 
 def _ending_within(hunk: PatchHunk) -> str:
     return "a line in its middle is said to end the file" if hunk.ends_within else ""
+
+
+def _ending_early(hunk: PatchHunk, header: HunkHeader, *, ends_text: bool) -> PatchHunk:
+    """The last hunk, marked if its header states more lines than it has; `ends_text` if no empty line follows it."""
+    old = max(0, (header.old_count or 0) - len(hunk.old_side))
+    new = (header.new_count or 0) - len(hunk.new_side)
+    stated_end = (header.old_start or 0) + (header.old_count or 0) - 1 if old and new >= 0 else None
+    return replace(hunk, short=ends_text and new > old, stated_end=stated_end)
 
 
 def _miscounted(hunk: PatchHunk, header: HunkHeader) -> str:

@@ -69,10 +69,10 @@ def real_diff(folder: Path, before: Mapping[str, bytes], after: Mapping[str, byt
     return made
 
 
-def applied_by_git(folder: Path, patch: bytes) -> Tree | None:
+def applied_by_git(folder: Path, patch: bytes, *options: str) -> Tree | None:
     """The files after `git apply`, which are put back then; None if it refuses."""
     before = {path: path.read_bytes() for path in folder.glob("*.txt")}
-    accepted, _ = git(folder, "apply", "--whitespace=nowarn", given=patch)
+    accepted, _ = git(folder, "apply", "--whitespace=nowarn", *options, given=patch)
     after = texts(tree(folder))
     for path in folder.glob("*.txt"):
         path.unlink()
@@ -180,6 +180,10 @@ EDITED = """\
         ("+23\n+and\n", ""),
         ("+and\n", "+and\n+more\n"),
         ("-line 23\n", " line 23\n"),
+        (" line 20\n", ""),
+        (" line 20\n line 21\n", ""),
+        (" line 20\n line 21\n line 22\n", ""),
+        (" line 20\n line 21\n line 22\n-line 23\n+23\n", " line 23\n"),
     ],
 )
 def test_a_hunk_that_was_edited_is_what_git_recounts_it_to(bench: Make, given: str, edited: str) -> None:
@@ -192,6 +196,140 @@ def test_a_hunk_that_was_edited_is_what_git_recounts_it_to(bench: Make, given: s
     site.service.undo(proposal.id)
     assert git(site.root, "apply", "--recount", given=patch.encode())[0]
     assert site.read("a.txt") == ours
+
+
+@pytest.mark.parametrize(
+    ("given", "edited"), [(" line 26\n", ""), (" line 25\n line 26\n", ""), ("-20,7 +21,8", "-20,9 +21,10")]
+)
+def test_a_last_hunk_that_may_have_been_cut_off_is_taken_only_if_the_ids_say_that_nothing_is_lost(
+    bench: Make, given: str, edited: str
+) -> None:
+    before = numbered(40).encode()
+    after = before.replace(b"line 5\n", b"five\nmore\n").replace(b"line 23\n", b"23\nand\n")
+    site = bench({"a.txt": before})
+    ids = b"diff --git a/a.txt b/a.txt\nindex %s..%s 100644\n" % tuple(
+        git(site.root, "hash-object", "--stdin", given=data)[1].strip()[:9] for data in (before, after)
+    )
+    patch = EDITED.replace(given, edited)
+    for unproven in (patch, ids.decode() + patch.replace("+and\n", "+or\n")):
+        with pytest.raises(PatchRefused, match="text ends before this hunk does"):
+            site.service.stage_patch(unproven)
+    proposal = site.service.stage_patch(ids.decode() + patch)
+    assert proposal.files[0].inexact
+    site.service.approve(proposal.id)
+    assert site.read("a.txt") == after
+    site.service.undo(proposal.id)
+    assert git(site.root, "apply", "--recount", given=patch.encode())[0]
+    assert site.read("a.txt") == after
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_last_hunk_at_the_end_of_a_file_may_lack_its_first_lines_but_no_more(bench: Make, lost: int) -> None:
+    kept = [" line 5\n", " line 6\n"][lost:]
+    patch = f"--- a/a.txt\n+++ b/a.txt\n@@ -5,4 +5,5 @@\n{''.join(kept)}-line 7\n+seven\n line 8\n"
+    site = bench({"a.txt": numbered(8)})
+    with pytest.raises(PatchRefused, match="text ends before this hunk does"):
+        site.service.stage_patch(patch)
+    whole = f"{patch}+nine\n line 9\n".replace("-5,4 +5,5", "-5,5 +5,6")
+    site = bench({"a.txt": numbered(9)})
+    proposal = site.service.stage_patch(whole)
+    assert proposal.files[0].inexact == bool(lost)
+    site.service.approve(proposal.id)
+    ours = site.tree()
+    site.service.undo(proposal.id)
+    assert applied_by_git(site.root, whole.encode(), "--recount") == texts(ours)
+
+
+def hunk_cut_after(kept: int, start: int) -> str:
+    """A patch that changes a line and the fourth below it, cut off after the first `kept` of the lines around."""
+    body = [f" line {at}\n" for at in range(start, start + 10)]
+    for at in (min(3, start - 1), min(3, start - 1) + 4):
+        number = start + at
+        body[at] = f"-line {number}\n+new {number}\n"
+    return f"--- a/a.txt\n+++ b/a.txt\n@@ -{start},10 +{start},10 @@\n{''.join(body[:kept])}"
+
+
+@pytest.mark.parametrize(("start", "kept"), [(1, 4), (4, 7)])
+@pytest.mark.parametrize("moved", range(8))
+def test_a_hunk_that_was_cut_off_is_refused_however_far_the_file_has_moved(
+    bench: Make, start: int, kept: int, moved: int
+) -> None:
+    site = bench({"a.txt": "other\n" * moved + numbered(30)})
+    whole = site.service.stage_patch(hunk_cut_after(10, start))
+    site.service.deny(whole.id)
+    with pytest.raises(PatchRefused, match="text ends before this hunk does"):
+        site.service.stage_patch(hunk_cut_after(kept, start))
+
+
+def test_a_hunk_that_lost_its_first_lines_is_refused_where_it_fits_twice(bench: Make) -> None:
+    patch = "--- a/a.txt\n+++ b/a.txt\n@@ -3,5 +3,5 @@\n d\n-e\n+E\n f\n g\n"
+    site = bench({"a.txt": "a\nb\nc\nd\ne\nf\ng\nh\n"})
+    assert site.service.stage_patch(patch).files[0].inexact
+    site = bench({"a.txt": "a\nb\nc\nd\ne\nf\ng\nh\n" + "d\ne\nf\ng\n"})
+    with pytest.raises(PatchRefused, match="text ends before this hunk does"):
+        site.service.stage_patch(patch)
+
+
+@relaxed
+@given(seed=st.integers(0, 10**6), moved=st.booleans())
+def test_a_damaged_last_hunk_is_what_git_recounts_it_to_and_in_doubt_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, moved: bool
+) -> None:
+    dice = random.Random(seed)
+    folder = tmp_path_factory.mktemp("tree")
+    old = lines(dice, 60)
+    before, after = b"".join(old), b"".join(changed(dice, old, 4))
+    patch = real_diff(folder, {"f.txt": before}, {"f.txt": after})
+    if dice.random() < 0.5:
+        patch = re.sub(rb"(?m)^index .*\n", b"", patch)
+    head, *hunks = re.split(rb"(?m)^(?=@@ )", patch)
+    if not hunks:
+        return
+    header, *body = hunks[-1].splitlines(keepends=True)
+    above = next(at for at, line in enumerate(body) if line[:1] != b" ")
+    cut, lost = len(body), 0
+    match dice.choice(["cut", "lost above", "miscounted"]):
+        case "cut":
+            cut = dice.randrange(1, len(body))
+        case "lost above":
+            lost = dice.randint(0, above)
+        case "miscounted":
+            numbers = rb"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@"
+            counts = tuple(dice.randrange(15) for _ in "12")
+            header = re.sub(numbers, rb"@@ -\1,%d +\2,%d @@" % counts, header)
+    damaged = head + b"".join([*hunks[:-1], header, *body[lost:cut]])
+    if moved:
+        before = b"other\n" * dice.randint(1, 5) + before
+        (folder / "f.txt").write_bytes(before)
+    try:
+        result, matches = apply_file_patch(Document(before), scan_patch(damaged, whole=False)[0])
+    except EditRefused:
+        result, matches = None, ()
+    theirs = recounted_by_git(folder / "f.txt", damaged)
+    if result is None:
+        only_one = len(re.findall(rb"(?m)^(?=%s)" % re.escape(old_side(body[lost:])), before)) == 1
+        kept_below = len(body) - 1 - last_change(body)
+        assert not (lost and not moved and only_one and above - lost < kept_below and theirs == after)
+    elif damaged != patch:
+        assert not all(match.rung.exact for match in matches)
+        assert moved or theirs in (None, result)
+    if cut <= last_change(body) and not moved:
+        assert result is None
+
+
+def recounted_by_git(file: Path, patch: bytes) -> bytes | None:
+    """What a file becomes by `git apply --recount`; None if it refuses."""
+    tree = applied_by_git(file.parent, patch, "--recount")
+    return None if tree is None else tree[file.name][0]
+
+
+def last_change(body: list[bytes]) -> int:
+    return max(at for at, line in enumerate(body) if line[:1] != b" ")
+
+
+def old_side(body: list[bytes]) -> bytes:
+    """The text that a hunk keeps and removes."""
+    return b"".join(line[1:] for line in body if line[:1] in b" -")
 
 
 @pytest.mark.parametrize("trailing", ["", " "])

@@ -1,0 +1,201 @@
+"""A session with a real model: what it sends is recorded where it leaves the program, without the key."""
+
+import asyncio
+import contextlib
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import httpx2
+import pytest
+
+from app.agent.session import Session
+from app.agent.updates import CallStreamed, ReasoningStreamed, Recorded, TextStreamed, Update
+from app.conversation.events import Event, ProposalStaged, Question, TurnEnded
+from app.llm.capabilities.profile import Profile
+from app.llm.client import ModelClient
+from app.proposals.models import Proposal
+from app.runtime.connection import connect, open_session
+from app.runtime.workspace import Runtime, open_runtime
+from app.storage.places import places
+from tests.live import prompts
+from tests.live.vendors import MOST_TOKENS, Target
+from tests.oracles.reading import VIOLATIONS
+from tests.wire.bench import FILE
+from tests.wire.server import Request
+
+_PATIENCE = 120.0
+"""Seconds for one turn."""
+_LEFT_OUT = ("authorization", "x-api-key", "cookie")
+
+
+@dataclass
+class Exchange:
+    """One request, and the status of what came back; None if nothing did."""
+
+    url: str
+    request: Request
+    status: int | None = None
+
+
+@dataclass
+class Recorder:
+    """What left the program, in order."""
+
+    exchanges: list[Exchange] = field(default_factory=list)
+
+    @property
+    def turns(self) -> list[Exchange]:
+        """The requests to a model, without those for lists of models."""
+        return [one for one in self.exchanges if one.request.method == "POST"]
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record what the HTTP library of the program sends."""
+        send = httpx2.AsyncHTTPTransport.handle_async_request
+
+        async def record(transport: httpx2.AsyncHTTPTransport, request: httpx2.Request) -> httpx2.Response:
+            content = await request.aread()
+            headers = {name: value for name, value in request.headers.items() if name not in _LEFT_OUT}
+            body = json.loads(content) if content else None
+            seen = Request(len(self.exchanges), request.method, request.url.path, headers, body, time.monotonic())
+            exchange = Exchange(str(request.url.copy_with(query=None, userinfo=b"")), seen)
+            self.exchanges.append(exchange)
+            response = await send(transport, request)
+            exchange.status = response.status_code
+            return response
+
+        with patch.object(httpx2.AsyncHTTPTransport, "handle_async_request", record):
+            yield
+
+
+def configure(target: Target) -> None:
+    """Write the target's configuration, without its key, to where `SIGNOFF_HOME` says."""
+    file = places().config_file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    settings = {"base_url": target.base_url, "model": target.model, "wire": target.wire}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+    lines += ["", "[request]", f"{target.limit_field} = {MOST_TOKENS}"]
+    if target.price:
+        lines += ["", f"[price.{json.dumps(target.model)}]"]
+        lines += [f"{name} = {value}" for name, value in target.price.model_dump(exclude_none=True).items()]
+    file.write_text("\n".join(lines) + "\n")
+
+
+class Live:
+    """A workspace with one file, and a session in it with the target's model."""
+
+    def __init__(self, target: Target, runtime: Runtime, model: ModelClient, session: Session, recorder: Recorder):
+        self.target = target
+        self.runtime = runtime
+        self.session = session
+        self.recorder = recorder
+        self._model = model
+        self.sent_when: dict[type[Event], int] = {}
+        """How many requests had been sent when an event of a type was last recorded."""
+        self.streaming = asyncio.Event()
+        """Something of the response has come."""
+        session.subscribe(self._take)
+
+    @property
+    def file(self) -> str:
+        """What is on disk."""
+        return (self.runtime.workspace.root / "greet.py").read_text()
+
+    @property
+    def events(self) -> list[Event]:
+        return list(self.session.log.events)
+
+    @property
+    def stopped(self) -> str:
+        """How the last turn ended."""
+        return next(event.stopped for event in reversed(self.events) if isinstance(event, TurnEnded))
+
+    @property
+    def waiting(self) -> list[Proposal]:
+        """The proposals that wait for a decision."""
+        return list(self.runtime.service.waiting())
+
+    @property
+    def profile(self) -> Profile:
+        """What the endpoint is known to honour."""
+        return self._model.profile
+
+    async def say(self, text: str) -> None:
+        """Send a message and wait until control is back."""
+        async with asyncio.timeout(_PATIENCE):
+            await self.session.send(text)
+            await self.session.settled()
+
+    async def ask_for(self, prompt: str, done: Callable[[], object]) -> None:
+        """Ask the model for something, twice if need be; skips the test if it does something else."""
+        for words in (prompt, prompts.AGAIN + prompt):
+            await self.say(words)
+            if self.stopped == "failed":
+                pytest.fail(f"The request failed: {self.failure}")
+            if done():
+                return
+        self.would_not_play()
+
+    def would_not_play(self) -> None:
+        """End the test without a verdict: the model did not do what would have shown anything."""
+        words = "the model would not play: it did something else than it was asked to, twice"
+        if self.target.scripted:
+            pytest.fail(words)
+        pytest.skip(words)
+
+    @property
+    def failure(self) -> str:
+        """What the last turn said of its end."""
+        return next(event.message for event in reversed(self.events) if isinstance(event, TurnEnded))
+
+    def check(self) -> None:
+        """Every request had a valid history, the last was taken, and the disk is as it was."""
+        for exchange in self.recorder.turns:
+            assert VIOLATIONS[exchange.request.wire](exchange.request.body) == []
+        assert self.recorder.turns[-1].status == 200
+        assert self.stopped != "failed", self.failure
+        assert self.file == FILE
+        if self.target.scripted:
+            assert {exchange.status for exchange in self.recorder.turns} == {200}
+
+    def _take(self, update: Update) -> None:
+        match update:
+            case Recorded(event=(ProposalStaged() | Question()) as event):
+                self.sent_when[type(event)] = len(self.recorder.turns)
+            case TextStreamed() | ReasoningStreamed() | CallStreamed():
+                self.streaming.set()
+
+
+@contextlib.asynccontextmanager
+async def live_session(target: Target, folder: Path, recorder: Recorder) -> AsyncIterator[Live]:
+    """Open a workspace below `folder`; the configuration is that of `configure`, the key is in the environment."""
+    root = folder / "workspace"
+    root.mkdir()
+    (root / "greet.py").write_text(FILE)
+    runtime = open_runtime(root, {}, os.environ)
+    model = connect(runtime)
+    session = open_session(runtime, model, attended=True)
+    try:
+        yield Live(target, runtime, model, session, recorder)
+    finally:
+        await session.close()
+        await model.aclose()
+        runtime.close()
+
+
+def tokens_of(events: list[Event]) -> dict[str, Any]:
+    """What the requests of a session took, as their server counted, and what they cost; None where nobody knows."""
+    used = [usage for event in events if (usage := getattr(event, "usage", None)) is not None]
+    costs = [usage.cost for usage in used if usage.cost is not None]
+    return {
+        "input_tokens": sum(usage.prompt_tokens for usage in used) if used else None,
+        "cached_tokens": sum(usage.cached_tokens for usage in used) if used else None,
+        "output_tokens": sum(usage.completion_tokens for usage in used) if used else None,
+        "dollars": round(sum(costs), 6) if costs else None,
+    }
