@@ -126,8 +126,8 @@ class Server:
 
     @property
     def awaited(self) -> str:
-        """What is waited for while it starts, in a few words."""
-        return f"the MCP server {shown_name(self.name)}, up to {self.definition.table.start_timeout:g} s"
+        """What is waited for while it starts, and how long at most: `docs (up to 60 s)`."""
+        return f"{shown_name(self.name)} (up to {self.definition.table.start_timeout:g} s)"
 
     @property
     def unavailable(self) -> Unavailable | None:
@@ -140,16 +140,25 @@ class Server:
                 self.name,
                 state,
                 "it is still starting",
-                f"{subject} is still starting, which may take up to {limit}: its tools come with the next turn.",
-                f"{subject} is still starting. Its tools come with the next turn; if the task needs them, say so.",
+                f"{subject} is still starting, which may take up to {limit}: its tools are not there yet.",
+                f"{subject} is still starting. Its tools are not available in this turn; if the task needs them, say "
+                "so.",
             )
-        if state is State.SIGN_IN or (state is State.FAILED and not self.offers):
-            todo = "sign in" if state is State.SIGN_IN else "see its log and start it again"
+        if state is State.SIGN_IN:
             return Unavailable(
                 self.name,
                 state,
                 why,
-                f"{subject} can't be used: {why}. Its tools are not there; {todo} with /mcp in the app.",
+                f"{subject} can't be used: {why}.",
+                f"{subject} can't be used before the user has signed in to it. If the task needs it, say so.",
+            )
+        if state is State.FAILED and not self.offers:
+            return Unavailable(
+                self.name,
+                state,
+                why,
+                f"{subject} can't be used: {why}. Its tools are not there; see its log and start it again with /mcp "
+                "in the app.",
                 f"{subject} can't be used: {self.cause}. Its tools are not available. If the task needs them, tell "
                 "the user, who can look at its log and start it again.",
             )

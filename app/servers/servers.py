@@ -15,7 +15,7 @@ from app.servers.finding import CallTool, FindTool, fits
 from app.servers.offers import Offer, has_server_prefix, read_offers, written_offers
 from app.servers.server import Server, State
 from app.servers.tokens import Tokens
-from app.servers.tool import ServerTool, cannot_be_used
+from app.servers.tool import ServerTool, cannot_be_used, waiting_words
 from app.storage.errors import StorageError
 from app.tools.contract import Tool, ToolError
 from app.tools.registry import More, Source, Unavailable
@@ -199,7 +199,7 @@ class Servers(Source):
     @property
     def awaited(self) -> str:
         """What `more` waits for now, in a few words."""
-        return ", ".join(each.awaited for each in self._awaited)
+        return waiting_words(self._awaited)
 
     @property
     def unavailable(self) -> list[Unavailable]:
@@ -219,7 +219,7 @@ class Servers(Source):
         found = [each for each in self.all if self.is_on(each) and has_server_prefix(name, each.name)]
         for server in found:
             if server.state is State.STARTING:
-                waits(server.awaited)
+                waits(waiting_words([server]))
                 try:
                     await server.settled()
                 finally:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from app.sandbox.changes import Change
@@ -86,7 +86,7 @@ class ServerTool(Tool):
         pending = await asyncio.to_thread(context.draft.laid_over)
         if self.server.state is State.READY:
             return await self.server.lay(pending)
-        context.waits(self.server.awaited)
+        context.waits(waiting_words([self.server]))
         try:
             return await self.server.lay(pending)
         finally:
@@ -119,6 +119,12 @@ class ServerTool(Tool):
         covered = f"{server.definition.fingerprint} {offer.fingerprint}{' direct' if direct else ''}"
         form = ToolForm(server.name, offer.tool, covered)
         return Confirmation("server", title, detail, ".", tuple(notes), form, direct)
+
+
+def waiting_words(servers: Sequence[Server]) -> str:
+    """What is waited for while these servers start, in a few words; empty if there are none."""
+    names = ", ".join(each.awaited for each in servers)
+    return f"the MCP server{'s' if len(servers) > 1 else ''} {names}" if names else ""
 
 
 def cannot_be_used(server: str, why: str) -> str:
