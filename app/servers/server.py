@@ -326,14 +326,15 @@ class Server:
             # A defect of ours, too, must not leave it starting for ever; its words could hold a secret.
             why = str(error) if isinstance(error, _TOLD) else f"it can't be used ({type(error).__name__})"
             cause = why
-            if isinstance(error, TimeoutError | TooSlow):
+            timed_out = isinstance(error, TimeoutError | TooSlow)
+            if timed_out:
                 why = cause = f"it did not start within {self.definition.table.start_timeout:g} s"
-                self._start_timed_out = True
             elif isinstance(error, ServerError):
                 cause = "it answers with an error"
             elif self.definition.is_remote:
                 cause = "it cannot be used at its address"
             await self._fail(why, cause=cause)
+            self._start_timed_out = timed_out
             raise ConnectionLost(why) from error
         self._become(State.READY)
         if self._connection is not None:
@@ -396,6 +397,7 @@ class Server:
         except (SignInFailed, BadServer) as error:
             raise ConnectionLost(str(error)) from error
         if self._wanted:
+            self.allow_restart()
             await self.start()
 
     async def _greet(self, connection: Connection) -> None:

@@ -99,6 +99,7 @@ class Servers(Source):
         before = {each.name: each for each in self.all if each not in gone}
         new = [each for each in definitions if each.name not in before]
         remembered = await asyncio.to_thread(self._remembered, new)
+        self._kept.update(remembered)
         self._servers = {
             name: before.get(name)
             or Server(
@@ -122,7 +123,7 @@ class Servers(Source):
         kept = self._around.store.settings(REMEMBERED)
         found = {}
         for each in definitions:
-            with suppress(ValueError, LookupError, TypeError):
+            with suppress(ValueError, LookupError, TypeError, RecursionError):
                 entry = json.loads(kept[f"{REMEMBERED}{each.name}"])
                 if entry["server"] == each.fingerprint:
                     found[each.name] = tuple(read_offers(each.name, entry["tools"])[0])
