@@ -196,14 +196,11 @@ class Executor:
         if interrupter.stopped:
             await self._record(progress, call, Outcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
             return
-        tool = self._tools.get(call.name)
         if call.arguments is None or malformed(call):
             await self._record(progress, call, Outcome.INVALID, malformed(call), "malformed call")
             return
+        tool = await self._find_tool(call, progress, interrupter)
         if tool is None:
-            names = ", ".join(schema["function"]["name"] for schema in self._tools.schemas)
-            text = f"There is no tool {call.name[:_LONGEST_NAME]!r}. There are: {names}."
-            await self._record(progress, call, Outcome.INVALID, text, "unknown tool")
             return
         try:
             arguments = self._tools.parse(call.name, call.arguments)
@@ -218,6 +215,24 @@ class Executor:
             progress.asked = True
             return
         await self._run_tool(call, tool, arguments, progress, interrupter)
+
+    async def _find_tool(self, call: ToolCall, progress: _Progress, interrupter: Interrupter) -> Tool | None:
+        """Return the tool of a call; record why there is none."""
+        if (tool := self._tools.get(call.name)) is not None:
+            return tool
+        try:
+            tool = await interrupter.wait_for(self._tools.find(call.name, self._tell_waiting))
+        except Interrupted:
+            await self._record(progress, call, Outcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
+            return None
+        except ToolError as error:
+            await self._record(progress, call, Outcome.ERROR, str(error), _first_line(str(error)))
+            return None
+        if tool is None:
+            names = ", ".join(schema["function"]["name"] for schema in self._tools.schemas)
+            text = f"There is no tool {call.name[:_LONGEST_NAME]!r}. There are: {names}."
+            await self._record(progress, call, Outcome.INVALID, text, "unknown tool")
+        return tool
 
     async def _run_tool(
         self, call: ToolCall, tool: Tool, arguments: object, progress: _Progress, interrupter: Interrupter
@@ -237,6 +252,7 @@ class Executor:
             planning=self._planning(),
             hold_ignored=self._hold_ignored(),
             keep=self._keep,
+            waits=lambda words: self._tell_waiting(words, tool.name),
             staging_steps_left=max(0, progress.gate.steps_left - 1),
         )
         try:
@@ -264,6 +280,9 @@ class Executor:
             progress.edited |= tool.kind == "edit"
         else:
             await record(result)
+
+    def _tell_waiting(self, words: str, tool: str = "") -> None:
+        self._publish(PhaseChanged(Phase.WAITING, words) if words else PhaseChanged(Phase.RUNNING, tool))
 
     def _completed(self, call: ToolCall, tool: Tool, output: ToolOutput, progress: _Progress) -> ToolResult:
         staged = tool.kind == "edit" or output.staged

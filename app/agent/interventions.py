@@ -207,6 +207,11 @@ def fact(text: str) -> Intervention:
     return Intervention(kind=InterventionKind.FACT, text=text, scope="lasting")
 
 
+def unavailable_tools(sentences: Sequence[str]) -> Intervention:
+    """Which tools can't be used, and why, for as long as the turn."""
+    return Intervention(kind=InterventionKind.FACT, text=" ".join(sentences), scope="turn")
+
+
 def _instruction(kind: InterventionKind, text: str) -> Intervention:
     return Intervention(kind=kind, text=text, scope="request")
 

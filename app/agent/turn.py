@@ -154,6 +154,8 @@ class Turn:
         self._images = images
         self._answers = answers
         self._sent = sent
+        self._told_unavailable: set[str] = set()
+        """What the model was told in this turn of tools that can't be used."""
         self._room_made = False
         """Making room was tried since the last good response, whatever came of it."""
 
@@ -181,17 +183,30 @@ class Turn:
                     if kind is not None:
                         cut = self._state.last is Last.CUT_CALLS
                         await self._log.append(interventions.nudge(kind, calls=cut, progress=self._progress))
+                    if unavailable := self._unavailable():
+                        await self._log.append(*unavailable)
                     await self._request(closing=False)
 
     async def _renew_tools(self) -> None:
         """Take in what tools there are now; they stay the same until the end of the turn."""
-        waiting = PhaseChanged(Phase.REQUESTING, "Waiting for MCP servers")
-        told = asyncio.get_running_loop().call_later(_NOTICED, self._publish, waiting)
+
+        def tell() -> None:
+            self._publish(PhaseChanged(Phase.WAITING, self._tools.awaited or "MCP servers"))
+
+        told = asyncio.get_running_loop().call_later(_NOTICED, tell)
         try:
             with contextlib.suppress(Interrupted):
                 await self._interrupter.wait_for(self._tools.renew(self._model.profile.context_window))
         finally:
             told.cancel()
+
+    def _unavailable(self, *, ends: bool = False) -> list[Event]:
+        """What to record of tools that can't be used: for the user once, for the model once in each turn."""
+        events: list[Event] = [Notice(text=line, level="warning") for line in self._tools.new_notices()]
+        sentences = [] if ends else [each.instruction for each in self._tools.unavailable if each.instruction]
+        new = [sentence for sentence in sentences if sentence not in self._told_unavailable]
+        self._told_unavailable.update(new)
+        return [*events, interventions.unavailable_tools(new)] if new else events
 
     async def compact(self) -> None:
         """Make room in the context because the user asked for it."""
@@ -220,7 +235,7 @@ class Turn:
             for call in self._state.unfinished_calls
             if stopped == "aborted" and call.uid not in self._state.open_questions
         ]
-        await self._log.append(*aborted, TurnEnded(stopped=stopped, message=message))
+        await self._log.append(*aborted, *self._unavailable(ends=True), TurnEnded(stopped=stopped, message=message))
 
     async def _run_calls(self) -> None:
         message = self._state.last_message

@@ -16,6 +16,8 @@ class Phase(StrEnum):
     """What the session is doing."""
 
     IDLE = "idle"
+    WAITING = "waiting"
+    """Something that tools come from is waited for; the detail names it."""
     REQUESTING = "requesting"
     """The request is out, nothing has come back."""
     STREAMING = "streaming"

@@ -313,6 +313,15 @@ class AnswerDocument(Document):
     spent: SpentLine
 
 
+class ServerState(Document):
+    """An MCP server whose tools the model could not use."""
+
+    name: str
+    state: str
+    """`starting`, `failed` or `sign in`."""
+    reason: str
+
+
 class RunDocument(Document):
     """`signoff run --json`."""
 
@@ -328,6 +337,8 @@ class RunDocument(Document):
     error: str | None
     """What failed; beside `staged`, why the model's closing words are missing."""
     spent: SpentLine
+    servers: list[ServerState]
+    """Those that failed or were still starting at the end."""
 
 
 class SessionLine(Document):

@@ -27,7 +27,7 @@ from app.agent.updates import (
     Update,
 )
 from app.cli.arguments import flags_of
-from app.cli.documents import RunDocument, SpentLine
+from app.cli.documents import RunDocument, ServerState, SpentLine
 from app.cli.images import named_images
 from app.cli.output import (
     CommandError,
@@ -66,6 +66,7 @@ from app.slash_line import slash_call
 from app.storage.sessions import SessionRecord
 from app.text.safe_text import visible
 from app.tools.contract import Confirmation, ConfirmationAnswer
+from app.tools.registry import Unavailable
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -136,11 +137,12 @@ async def _turn(runtime: Runtime, prompt: str, arguments: argparse.Namespace) ->
         stop.repeat()
         await session.settled()
     finally:
+        unavailable = served.unavailable
         await session.close()
         await served.close()
         await model.aclose()
     printer.finish()
-    outcome = _outcome(session, session.log.events[first:], printer.failure)
+    outcome = _outcome(session, session.log.events[first:], printer.failure, unavailable)
     if arguments.json:
         print_json(outcome)
     else:
@@ -207,7 +209,9 @@ def _record(runtime: Runtime, arguments: argparse.Namespace) -> SessionRecord | 
     return None
 
 
-def _outcome(session: Session, events: Sequence[Event], failure: str) -> RunDocument:
+def _outcome(
+    session: Session, events: Sequence[Event], failure: str, unavailable: Sequence[Unavailable]
+) -> RunDocument:
     ended = next((event for event in reversed(events) if isinstance(event, TurnEnded)), None)
     failed = next((event for event in reversed(events) if isinstance(event, RequestFailed)), None)
     spending = Spending()
@@ -230,6 +234,7 @@ def _outcome(session: Session, events: Sequence[Event], failure: str) -> RunDocu
         proposals=[event.proposal for event in events if isinstance(event, ProposalStaged)],
         error=error or None,
         spent=SpentLine(**spending.total._asdict()),
+        servers=[ServerState(name=each.name, state=each.state, reason=each.reason) for each in unavailable],
     )
 
 
@@ -358,6 +363,8 @@ class _Printer:
     def _phase(self, changed: PhaseChanged) -> None:
         self._expected.cancel()
         match changed.phase:
+            case Phase.WAITING:
+                self._line(f"… waiting for {changed.detail}")
             case Phase.REQUESTING:
                 self._expect(time.monotonic(), _FIRST_WORD)
             case Phase.RETRYING:

@@ -30,6 +30,8 @@ from app.runtime.workspace import Runtime
 from app.storage.sessions import SessionRecord
 
 Subscriber = Callable[[Update], None]
+_PATIENCE = 5.0
+"""Seconds from the start of an MCP server that a user waits for its tools."""
 _HOOKS_AT_THE_END = 1.0
 """Seconds that hooks have left when the user leaves."""
 
@@ -60,7 +62,7 @@ class OpenSession:
         runtime.hooked.patience = _HOOKS_AT_THE_END
         self.drafts = Drafts(runtime.sessions, lambda line: subscriber(Failed(line)))
         """What stands in the composer, session by session."""
-        self.served = Served(runtime, lambda line: subscriber(Failed(line)))
+        self.served = Served(runtime, lambda line: subscriber(Failed(line)), _PATIENCE)
         """The MCP servers, whose tools every session has."""
         self._told: set[str] = set()
         """Lines that opening a session brought up."""

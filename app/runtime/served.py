@@ -1,13 +1,14 @@
 """The MCP servers of an open workspace: looked for beside everything else, and loaded only where there are any."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from app.config.settings import Settings
 from app.runtime.workspace import Runtime
-from app.tools.registry import More
+from app.tools.contract import Tool
+from app.tools.registry import More, Source, Unavailable
 
 if TYPE_CHECKING:
     from app.servers.known import Known
@@ -16,18 +17,28 @@ if TYPE_CHECKING:
 
 _PATIENCE = 5.0
 """Seconds in which a few files are read, at most."""
+_LATE = "It is not known yet which MCP servers there are"
+_NOT_FOUND_YET = Unavailable(
+    "",
+    "starting",
+    "the files that name MCP servers are still being read",
+    f"{_LATE}: the files that name them are still being read. Their tools come with the next turn.",
+    f"{_LATE}. Their tools come with the next turn; if the task needs them, say so.",
+)
 
 
-class Served:
-    """Where a session gets the tools of servers from; a `Source`. To be used on one event loop."""
+class Served(Source):
+    """Where a session gets the tools of servers from. To be used on one event loop."""
 
-    def __init__(self, runtime: Runtime, tell: Callable[[str], None]) -> None:
+    def __init__(self, runtime: Runtime, tell: Callable[[str], None], patience: float | None = None) -> None:
         """Nothing is looked for yet.
 
         Args:
             runtime: The open workspace.
             tell: Takes lines for the user.
+            patience: As of `Servers`.
         """
+        self._patience = patience
         self._runtime = runtime
         self._tell = tell
         self._told: set[str] = set()
@@ -69,6 +80,22 @@ class Served:
             await asyncio.wait_for(self.found.wait(), _PATIENCE)
         return await self.servers.more(window) if self.servers is not None else More()
 
+    @property
+    def awaited(self) -> str:
+        """What `more` waits for now, in a few words."""
+        return self.servers.awaited if self.servers is not None else ""
+
+    @property
+    def unavailable(self) -> Sequence[Unavailable]:
+        """The servers that are switched on and can't be used now."""
+        if not self.found.is_set():
+            return (_NOT_FOUND_YET,)
+        return self.servers.unavailable if self.servers is not None else ()
+
+    async def find(self, name: str, waits: Callable[[str], None]) -> Tool | None:
+        """As `Servers.find`."""
+        return await self.servers.find(name, waits) if self.servers is not None else None
+
     async def close(self) -> None:
         """End all servers."""
         self._closed = True
@@ -98,4 +125,4 @@ class Served:
             runtime.sessions,
             Tokens(runtime.places.tokens),
         )
-        return Servers(around)
+        return Servers(around, self._patience)

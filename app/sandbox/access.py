@@ -1,9 +1,10 @@
 """The places outside the workspace that a command may write or see."""
 
 import os
+import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +32,7 @@ class Access:
     temporary: tuple[Path, ...]
     """Folders in place of which a command sees a private one."""
     shown: tuple[Path, ...]
-    """Paths in a temporary folder that are seen read-only: the home, and folders of programs."""
+    """Paths in a temporary folder that are seen read-only: the home, folders of programs, and files of a server."""
     hidden: tuple[Path, ...]
     """signoff's own folders, and sockets of other programs."""
     opened: tuple[Path, ...] = ()
@@ -44,6 +45,7 @@ def access(
     *,
     layered: bool = True,
     environment: Mapping[str, str] = os.environ,
+    files: Iterable[Path] = (),
 ) -> Access:
     """Find these places.
 
@@ -52,6 +54,7 @@ def access(
         own: signoff's own folders.
         layered: Whether this system can lay an overlay over caches.
         environment: signoff's own environment, whose variables name caches and sockets.
+        files: What a program of the user's consists of (`named_files`), which it sees in a temporary folder, too.
     """
     named = {_resolved(Path(each).expanduser()) for each in permissions.writable}
     # By lexists, for which a path in a folder that this user can't enter is missing: Path.exists() raises.
@@ -69,6 +72,12 @@ def access(
     hidden = {_resolved(path) for path in own if os.path.lexists(path)}
     hidden |= set(hidden_sockets(environment, permissions.sockets))
     caches = cache_folders(environment) if layered else []
+    seen = (*(shown - set(temporary)), *writable, *caches)
+    shown |= {
+        path
+        for path in files
+        if is_below(path, temporary) and not is_below(path, seen) and not is_below(path, hidden)
+    }
     return Access(
         tuple(writable),
         tuple(path for path in caches if not is_below(path, writable)),
@@ -77,6 +86,32 @@ def access(
         tuple(sorted(hidden - set(writable))),
         tuple(opened_sockets(environment, permissions.sockets)),
     )
+
+
+def named_files(command_line: Sequence[str], folder: Path) -> Iterator[Path]:
+    """The files that a command line names, also as `--option=path`; of a program in a virtual environment, all of it.
+
+    No folder, since somebody could put a socket there, and no socket.
+
+    Args:
+        command_line: The program and its arguments.
+        folder: Where it runs.
+    """
+    for number, word in enumerate(command_line):
+        for text in (word, word.partition("=")[2]):
+            try:
+                path = folder / text
+                is_file = stat.S_ISREG(path.stat().st_mode)
+            except (OSError, ValueError):
+                continue
+            if not is_file:
+                continue
+            around = _resolved(path.parent.parent)
+            if not number and os.path.lexists(around / "pyvenv.cfg"):
+                yield around
+            else:
+                yield _resolved(path.parent) / path.name
+                yield _resolved(path)
 
 
 def is_below(path: Path, folders: Iterable[Path]) -> bool:

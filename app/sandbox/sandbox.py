@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import os
 import weakref
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -102,7 +102,11 @@ class Sandbox:
 
     @asynccontextmanager
     async def stand(
-        self, name: str, writable: Sequence[str] = (), environment: Mapping[str, str] = os.environ
+        self,
+        name: str,
+        writable: Sequence[str] = (),
+        environment: Mapping[str, str] = os.environ,
+        files: Iterable[Path] = (),
     ) -> AsyncIterator[StandingLayer]:
         """A layer for a program that runs for long; only where commands run on an overlay.
 
@@ -110,12 +114,13 @@ class Sandbox:
             name: Its name: the next program of this name sees what it has written to caches.
             writable: Further paths outside the workspace that it may write.
             environment: The variables from which it gets those that commands get.
+            files: As of `access`.
 
         Raises:
             OSError: There is no room for it.
         """
         async with self._folders(f"server-{name}") as folders:
-            may = self._access(writable)
+            may = self._access(writable, files)
             variables = self._variables(may, MADE_CACHES, environment, bytecode=True)
             layer = StandingLayer(self._workspace, folders, may, variables, self.kept, self.limits, {})
             await to_its_end(asyncio.to_thread(layer.fill))
@@ -233,9 +238,10 @@ class Sandbox:
             layers = fresh_layers(folder / "caches")
         return LayerFolders(folder, folder / "upper", temporary, layers)
 
-    def _access(self, writable: Sequence[str] = ()) -> Access:
+    def _access(self, writable: Sequence[str] = (), files: Iterable[Path] = ()) -> Access:
         permissions = replace(self.permissions, writable=(*self.permissions.writable, *writable))
-        return access(permissions, self._own, layered=self._layered)
+        outside = [path for path in files if not path.is_relative_to(self._workspace.root)]
+        return access(permissions, self._own, layered=self._layered, files=outside)
 
     def _variables(self, may: Access, made: str, environment: Mapping[str, str], *, bytecode: bool) -> dict[str, str]:
         """The environment of a command, without its marker.

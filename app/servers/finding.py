@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from pydantic import Field
@@ -84,16 +84,25 @@ class CallTool(Tool):
         "required": ["name"],
     }
 
-    def __init__(self, tools: Sequence[ServerTool]) -> None:
-        """`tools` are those that can be called."""
-        self._tools = {tool.name: tool for tool in tools}
+    def __init__(
+        self, tools: Sequence[ServerTool], find: Callable[[str, Callable[[str], None]], Awaitable[Tool | None]]
+    ) -> None:
+        """Ready to call.
+
+        Args:
+            tools: Those that can be called.
+            find: Finds those that servers have told since, as `Source.find`.
+        """
+        self._tools: dict[str, Tool] = {tool.name: tool for tool in tools}
+        self._find = find
 
     async def run(self, arguments: GivenArguments, context: ToolContext) -> ToolOutput:
         """Call it."""
         name, given = arguments.values.get("name"), arguments.values.get("arguments") or {}
-        tool = self._tools.get(name) if isinstance(name, str) else None
+        name = name if isinstance(name, str) else ""
+        tool = self._tools.get(name) or await self._find(name, context.waits)
         if tool is None:
-            raise ToolError(f"There is no tool {str(name)[:80]!r}; find_tool searches those that there are.")
+            raise ToolError(f"There is no tool {name[:80]!r}; find_tool searches those that there are.")
         return await tool.run(GivenArguments(values=_object(given)), context)
 
 

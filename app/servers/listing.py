@@ -20,16 +20,27 @@ class Withdrawn(Exception):
 class Listing:
     """Of one server; to be used on one event loop."""
 
-    def __init__(self, server: str, seconds: float, log: Log, changed: Callable[[], None]) -> None:
-        """Nothing is known yet.
+    def __init__(
+        self,
+        server: str,
+        seconds: float,
+        log: Log,
+        changed: Callable[[], None],
+        remembered: tuple[Offer, ...] = (),
+    ) -> None:
+        """Nothing is asked for yet.
 
         Args:
             server: Its name.
             seconds: In which it answers.
             log: Takes lines on what is left out.
             changed: Called when it is something else.
+            remembered: What it offered when it ran last.
         """
-        self.offers: tuple[Offer, ...] = ()
+        self.offers = remembered
+        """What it offers; until it has said so, what it offered when it ran last."""
+        self.is_current = False
+        """Whether it has said so since signoff runs."""
         self.left_out: tuple[str, ...] = ()
         """Why some of its tools are not offered."""
         self._server = server
@@ -66,10 +77,16 @@ class Listing:
         for line in problems:
             if line not in self.left_out:
                 self._log.note(line)
+        self.is_current = True
         offers, left_out = tuple(found), tuple(problems)
         if (offers, left_out) != (self.offers, self.left_out):
             self.offers, self.left_out = offers, left_out
             self._changed()
+
+    def forget_remembered(self) -> None:
+        """Offer nothing that the server has not confirmed."""
+        if not self.is_current:
+            self.offers = ()
 
     def follow(self, connection: Connection) -> None:
         """Ask again over this connection whenever the server says that its tools are others."""

@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +72,20 @@ def read_offers(server: str, listed: list[Any]) -> tuple[list[Offer], list[str]]
     return offers, problems
 
 
+def written_offers(offers: Sequence[Offer]) -> list[dict[str, Any]]:
+    """The tools as `read_offers` reads them."""
+    return [
+        {
+            "name": each.tool,
+            "title": each.title,
+            "description": each.description,
+            "inputSchema": each.parameters,
+            "annotations": {"readOnlyHint": each.says_read_only},
+        }
+        for each in offers
+    ]
+
+
 def _offer(server: str, entry: Any, taken: Collection[str]) -> Offer:
     tool = entry.get("name") if isinstance(entry, dict) else None
     if not isinstance(tool, str) or not tool or len(tool) > 500:
@@ -94,6 +108,11 @@ def _offer(server: str, entry: Any, taken: Collection[str]) -> Offer:
         parameters,
         notes.get("readOnlyHint") is True,
     )
+
+
+def has_server_prefix(name: str, server: str) -> bool:
+    """Whether the name of a tool to the model begins as those of this server do."""
+    return name.startswith(f"{_FOREIGN.sub('_', server)}__")
 
 
 def wire_name(server: str, tool: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.config.server_table import ServerTable
+from app.sandbox.access import named_files
 from app.sandbox.changes import Pending
 from app.sandbox.environment import MARKER, command_environment, with_git_settings
 from app.sandbox.own_process import hide_memory
@@ -97,7 +98,8 @@ async def start_program(
         steps: list[str] = []
         try:
             if reach is Reach.LAYER:
-                layer = await stack.enter_async_context(sandbox.stand(name, table.writable, environment))
+                files = await asyncio.to_thread(lambda: list(named_files(program, folder)))
+                layer = await stack.enter_async_context(sandbox.stand(name, table.writable, environment, files))
                 steps, variables = layer.steps(), layer.variables
             elif reach is Reach.READ_ONLY:
                 steps, variables = await stack.enter_async_context(sandbox.confine(name, table.writable, environment))

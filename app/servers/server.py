@@ -22,6 +22,8 @@ from app.servers.offers import Offer
 from app.servers.program import Program, start_program
 from app.servers.reach import Reach, reach_of
 from app.servers.tokens import Tokens
+from app.text.safe_text import visible
+from app.tools.registry import Unavailable
 
 if TYPE_CHECKING:
     from app.servers.sign_in import Confirm, Show
@@ -34,9 +36,16 @@ _META = "io.modelcontextprotocol/"
 _CLIENT = {"name": "signoff", "title": "signoff", "version": __version__}
 _ROUSED = 2.0
 """Seconds in which a server answers that is not at work."""
+_LONGEST_REASON = 400
+"""Characters of a reason in a line for the user."""
 _OFF = "it is switched off, or another one has taken its place: what there is comes with the next turn"
 _TOLD = (ConnectionLost, ServerError, BadServer, OSError)
 """Errors whose words are for the user."""
+
+
+def shown_name(name: str) -> str:
+    """The name of a server in a line for the user or the model."""
+    return visible(name, keep="")[:80]
 
 
 class State(StrEnum):
@@ -61,6 +70,7 @@ class Server:
         environment: Mapping[str, str],
         tokens: Tokens,
         changed: Callable[[], None],
+        remembered: tuple[Offer, ...] = (),
     ) -> None:
         """Nothing is started.
 
@@ -71,13 +81,18 @@ class Server:
             environment: signoff's own.
             tokens: Where it is kept who the user is to servers.
             changed: Called when its state or its tools are others.
+            remembered: The tools that it offered when it ran last.
         """
         self.definition = definition
         self.state = State.OFF
         self.problem = ""
         """Why it cannot be used."""
+        self.cause = ""
+        """The same without words that are the server's own."""
+        self.started_at = 0.0
+        """When its start began, by the loop's clock."""
         self.log = Log()
-        self.listing = Listing(definition.name, definition.table.start_timeout, self.log, changed)
+        self.listing = Listing(definition.name, definition.table.start_timeout, self.log, changed, remembered)
         """What it offers."""
         self.asking = asyncio.Lock()
         """Held while it is asked for something: on its layer there is one call at a time."""
@@ -93,6 +108,8 @@ class Server:
         self._challenge = ""
         self._given_up = False
         """The user has stopped a call, and the server may still be at it."""
+        self._start_timed_out = False
+        """The last start took all of its time; no call tries that again in the same turn."""
         self._wanted = False
         """Whether it is to run: it is not switched off, and no other one has taken its place."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -107,6 +124,49 @@ class Server:
         """Its tools, as it has told them last."""
         return self.listing.offers
 
+    @property
+    def awaited(self) -> str:
+        """What is waited for while it starts, and how long at most: `docs (up to 60 s)`."""
+        return f"{shown_name(self.name)} (up to {self.definition.table.start_timeout:g} s)"
+
+    @property
+    def unavailable(self) -> Unavailable | None:
+        """Why its tools can't be used now; None where they can, or it is switched off."""
+        subject, state = f"The MCP server {shown_name(self.name)}", self.state
+        why = visible(self.problem, keep="")[:_LONGEST_REASON]
+        if state is State.STARTING and not self.offers:
+            limit = f"{self.definition.table.start_timeout:g} s"
+            return Unavailable(
+                self.name,
+                state,
+                "it is still starting",
+                f"{subject} is still starting, which may take up to {limit}: its tools are not there yet.",
+                f"{subject} is still starting. Its tools are not available in this turn; if the task needs them, say "
+                "so.",
+            )
+        if state is State.SIGN_IN:
+            return Unavailable(
+                self.name,
+                state,
+                why,
+                f"{subject} can't be used: {why}.",
+                f"{subject} can't be used before the user has signed in to it. If the task needs it, say so.",
+            )
+        if state is State.FAILED and not self.offers:
+            return Unavailable(
+                self.name,
+                state,
+                why,
+                f"{subject} can't be used: {why}. Its tools are not there; see its log and start it again with /mcp "
+                "in the app.",
+                f"{subject} can't be used: {self.cause}. Its tools are not available. If the task needs them, tell "
+                "the user, who can look at its log and start it again.",
+            )
+        if state is State.FAILED:
+            notice = f"{subject} has ended: {why}. The next call of one of its tools starts it again."
+            return Unavailable(self.name, state, why, notice)
+        return None
+
     async def reach(self) -> Reach:
         """How far its writes go."""
         return await reach_of(self.definition, self._sandbox())
@@ -115,6 +175,8 @@ class Server:
         """Begin to start it, unless it runs."""
         self._wanted = True
         if self.state is not State.READY and (self._starting is None or self._starting.done()):
+            self._start_timed_out = False
+            self.started_at = asyncio.get_running_loop().time()
             self._become(State.STARTING)
             self._starting = asyncio.create_task(self._start())
             # Whoever waits for it hears of it; so does the user, by its state.
@@ -124,6 +186,8 @@ class Server:
         """Have it ready. Raises ConnectionLost, also where it is not to run."""
         if not self._wanted:
             raise ConnectionLost(_OFF)
+        if self._start_timed_out:
+            raise ConnectionLost(self.problem)
         self.begin()
         if self.state is State.READY or (starting := self._starting) is None:
             return
@@ -132,6 +196,10 @@ class Server:
         if starting.cancelled():
             raise ConnectionLost(_OFF)
         starting.result()
+
+    def allow_restart(self) -> None:
+        """Let calls start it again, also if the last start took all of its time."""
+        self._start_timed_out = False
 
     async def settled(self) -> None:
         """Return once it is ready or has failed."""
@@ -257,9 +325,16 @@ class Server:
         except Exception as error:
             # A defect of ours, too, must not leave it starting for ever; its words could hold a secret.
             why = str(error) if isinstance(error, _TOLD) else f"it can't be used ({type(error).__name__})"
-            if isinstance(error, TimeoutError | TooSlow):
-                why = f"it did not start within {self.definition.table.start_timeout:g} s"
-            await self._fail(why)
+            cause = why
+            timed_out = isinstance(error, TimeoutError | TooSlow)
+            if timed_out:
+                why = cause = f"it did not start within {self.definition.table.start_timeout:g} s"
+            elif isinstance(error, ServerError):
+                cause = "it answers with an error"
+            elif self.definition.is_remote:
+                cause = "it cannot be used at its address"
+            await self._fail(why, cause=cause)
+            self._start_timed_out = timed_out
             raise ConnectionLost(why) from error
         self._become(State.READY)
         if self._connection is not None:
@@ -322,6 +397,7 @@ class Server:
         except (SignInFailed, BadServer) as error:
             raise ConnectionLost(str(error)) from error
         if self._wanted:
+            self.allow_restart()
             await self.start()
 
     async def _greet(self, connection: Connection) -> None:
@@ -358,12 +434,13 @@ class Server:
         if self._program is program and self.state is State.READY:
             await self._fail(program.connection.why)
 
-    async def _fail(self, why: str, state: State = State.FAILED) -> None:
+    async def _fail(self, why: str, state: State = State.FAILED, *, cause: str = "") -> None:
         try:
             await self._close()
         finally:
             self.log.note(why)
-            self._become(state, why)
+            self.listing.forget_remembered()
+            self._become(state, why, cause or why)
 
     async def _fail_for(self, refusal: SessionEnded | SignInNeeded) -> None:
         """Do without it until it is asked again, or the user has signed in for what it says."""
@@ -382,8 +459,8 @@ class Server:
         elif connection is not None:
             await connection.close()
 
-    def _become(self, state: State, problem: str = "") -> None:
-        self.state, self.problem = state, problem
+    def _become(self, state: State, problem: str = "", cause: str = "") -> None:
+        self.state, self.problem, self.cause = state, problem, cause
         self._changed()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

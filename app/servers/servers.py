@@ -1,27 +1,35 @@
 """All servers of a workspace: started beside everything else, switched on and off, ended together."""
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from app.sandbox.sandbox import Sandbox
 from app.servers.definition import Definition
 from app.servers.finding import CallTool, FindTool, fits
+from app.servers.offers import Offer, has_server_prefix, read_offers, written_offers
 from app.servers.server import Server, State
 from app.servers.tokens import Tokens
-from app.servers.tool import ServerTool
-from app.tools.registry import More
+from app.servers.tool import ServerTool, cannot_be_used, waiting_words
+from app.storage.errors import StorageError
+from app.tools.contract import Tool, ToolError
+from app.tools.registry import More, Source, Unavailable
 
-PATIENCE = 5.0
-"""Seconds that a turn waits for servers that are just starting; their tools come with the next one."""
 SWITCHED = "server:"
 """Key under which the store keeps that a server was switched on or off."""
+REMEMBERED = "server tools:"
+"""Key under which the store keeps which tools a server offered when it ran last."""
+_MOST_REMEMBERED = 512 * 1024
+"""Characters of that; of a server that offers more, nothing is kept."""
 
 
 class SwitchStore(Protocol):
-    """Where it is kept which servers are switched on and off; blocks."""
+    """Where it is kept which servers are switched on and off, and what they offered; blocks."""
 
     def settings(self, prefix: str) -> Mapping[str, str]:
         """The values whose keys begin with `prefix`."""
@@ -43,18 +51,28 @@ class Surroundings:
     tokens: Tokens
 
 
-class Servers:
-    """Of one workspace; to be used on one event loop. A `Source` of tools."""
+class Servers(Source):
+    """Those of one workspace; to be used on one event loop."""
 
-    def __init__(self, around: Surroundings) -> None:
-        """There are none yet."""
+    def __init__(self, around: Surroundings, patience: float | None = None) -> None:
+        """There are none yet.
+
+        Args:
+            around: What they run in.
+            patience: Seconds from the start of a server that a turn waits for its tools; None for as long as it may
+                take to start.
+        """
         self._around = around
+        self._patience = patience
         self._servers: dict[str, Server] = {}
         self._switched: dict[str, bool] = {}
+        self._kept: dict[str, Sequence[Offer]] = {}
+        """What was kept of each server's tools."""
         self._tools: dict[str, tuple[object, tuple[ServerTool, ...]]] = {}
         self._changed = asyncio.Event()
         self._switching = asyncio.Lock()
         """Held while servers are started and ended: of two wishes the later one counts."""
+        self._keeping: set[asyncio.Task[None]] = set()
 
     @property
     def all(self) -> list[Server]:
@@ -79,15 +97,56 @@ class Servers:
         gone = [each for each in self.all if wanted.get(each.name) != each.definition]
         await asyncio.gather(*(each.stop() for each in gone))
         before = {each.name: each for each in self.all if each not in gone}
+        new = [each for each in definitions if each.name not in before]
+        remembered = await asyncio.to_thread(self._remembered, new)
+        self._kept.update(remembered)
         self._servers = {
             name: before.get(name)
-            or Server(each, around.sandbox, around.root, around.environment, around.tokens, self._changed.set)
+            or Server(
+                each,
+                around.sandbox,
+                around.root,
+                around.environment,
+                around.tokens,
+                partial(self._tell_change, name),
+                remembered.get(name, ()),
+            )
             for name, each in wanted.items()
         }
         for server in self.all:
             if self.is_on(server) and server.state is State.OFF:
                 server.begin()
         self._changed.set()
+
+    def _remembered(self, definitions: Sequence[Definition]) -> dict[str, tuple[Offer, ...]]:
+        """The tools that servers offered when they ran last, by server; blocks. Of what can't be read, none."""
+        kept = self._around.store.settings(REMEMBERED)
+        found = {}
+        for each in definitions:
+            with suppress(ValueError, LookupError, TypeError, RecursionError):
+                entry = json.loads(kept[f"{REMEMBERED}{each.name}"])
+                if entry["server"] == each.fingerprint:
+                    found[each.name] = tuple(read_offers(each.name, entry["tools"])[0])
+        return found
+
+    def _tell_change(self, name: str) -> None:
+        self._changed.set()
+        server = self._servers.get(name)
+        if server is None or not server.listing.is_current or server.offers is self._kept.get(name):
+            return
+        self._kept[name] = server.offers
+        task = asyncio.create_task(asyncio.to_thread(self._remember, server.definition, server.offers))
+        self._keeping.add(task)
+        task.add_done_callback(self._keeping.discard)
+
+    def _remember(self, definition: Definition, offers: Sequence[Offer]) -> None:
+        """Keep what a server offers for its next start; blocks."""
+        entry = json.dumps({"server": definition.fingerprint, "tools": written_offers(offers)})
+        with suppress(StorageError):
+            # Without it the next start is waited for, which is no reason to fail.
+            self._around.store.set_setting(
+                f"{REMEMBERED}{definition.name}", entry if len(entry) <= _MOST_REMEMBERED else None
+            )
 
     def is_on(self, server: Server) -> bool:
         """Whether it is to run."""
@@ -112,19 +171,67 @@ class Servers:
                 server.begin()
 
     async def more(self, window: int | None) -> More:
-        """The tools of all that are ready, behind a search where they would take too much of the context.
+        """The tools of all servers, behind a search where they would take too much of the context.
 
-        Those that are starting are waited for a little, and those that have ended are started again when called.
+        One that is starting is waited for where it is not known what it offers. One of which that is known, or that
+        has ended, is waited for when it is called.
         """
-        starting = [asyncio.ensure_future(each.settled()) for each in self.all if each.state is State.STARTING]
-        if starting:
-            _, late = await asyncio.wait(starting, timeout=PATIENCE)
-            for task in late:
-                task.cancel()
+        await asyncio.gather(*map(self._wait_for, self._awaited))
+        for server in self.all:
+            server.allow_restart()
         tools = [tool for server in self.all if self.is_on(server) for tool in self._tools_of(server)]
         if not tools or fits(tools, window):
             return More(tools)
-        return More((FindTool(tools), CallTool(tools)), tools)
+        return More((FindTool(tools), CallTool(tools, self.find)), tools)
+
+    async def _wait_for(self, server: Server) -> None:
+        """Wait until a server has started or failed, or it has had its time."""
+        if self._patience is None:
+            await server.settled()
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(server.started_at + self._patience):
+                await server.settled()
+
+    @property
+    def _awaited(self) -> list[Server]:
+        return [each for each in self.all if self.is_on(each) and each.state is State.STARTING and not each.offers]
+
+    @property
+    def awaited(self) -> str:
+        """What `more` waits for now, in a few words."""
+        return waiting_words(self._awaited)
+
+    @property
+    def unavailable(self) -> list[Unavailable]:
+        """Those that are switched on and can't be used now."""
+        return [found for each in self.all if self.is_on(each) and (found := each.unavailable) is not None]
+
+    async def find(self, name: str, waits: Callable[[str], None]) -> Tool | None:
+        """A tool of a server that had not started when the turn began; the server is waited for.
+
+        Args:
+            name: Its name to the model.
+            waits: Takes in a few words what is waited for; empty words end the wait.
+
+        Raises:
+            ToolError: Its server can't be used; the text says why.
+        """
+        found = [each for each in self.all if self.is_on(each) and has_server_prefix(name, each.name)]
+        for server in found:
+            if server.state is State.STARTING:
+                waits(waiting_words([server]))
+                try:
+                    await server.settled()
+                finally:
+                    waits("")
+        tools = [tool for server in found for tool in self._tools_of(server) if tool.name == name]
+        if tools:
+            return tools[0]
+        for server in found:
+            if server.unavailable is not None:
+                raise ToolError(cannot_be_used(server.name, server.problem))
+        return None
 
     def _tools_of(self, server: Server) -> tuple[ServerTool, ...]:
         """Its tools, the same objects as long as it offers the same."""
@@ -138,3 +245,5 @@ class Servers:
         """End all of them."""
         async with self._switching:
             await asyncio.gather(*(each.stop() for each in self.all))
+        if self._keeping:
+            await asyncio.wait(self._keeping)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from app.sandbox.changes import Change
@@ -11,7 +11,7 @@ from app.servers.listing import Withdrawn
 from app.servers.offers import Offer
 from app.servers.reach import REACH_WORDS, Reach
 from app.servers.results import plain, told
-from app.servers.server import Server
+from app.servers.server import Server, State
 from app.text.deceiving_text import inspect
 from app.tools.command.outcome import named, settle, staged
 from app.tools.contract import (
@@ -60,12 +60,12 @@ class ServerTool(Tool):
     async def _call(self, values: Mapping[str, object], context: ToolContext) -> ToolOutput:
         server = self.server
         try:
-            lost = await server.lay(await asyncio.to_thread(context.draft.laid_over))
+            lost = await self._lay(context)
             output = await self._answer(values, context)
         except Withdrawn as error:
             raise ToolError(f"Not called: the server {server.name} {error}.") from error
         except ConnectionLost as error:
-            raise ToolError(f"The server {server.name} can't be used: {plain(str(error))[:4000]}.") from error
+            raise ToolError(cannot_be_used(server.name, str(error))) from error
         if lost:
             # It may have been meant, and nobody is there any more who could be asked.
             note = named(f"thrown away, as {server.name} wrote it outside of a finished call", lost)
@@ -80,6 +80,17 @@ class ServerTool(Tool):
         if changes:
             output = await staged(context, output, changes, self.name, put_back=False)
         return output
+
+    async def _lay(self, context: ToolContext) -> list[str]:
+        """As `Server.lay`; says that the server is waited for where it is not ready."""
+        pending = await asyncio.to_thread(context.draft.laid_over)
+        if self.server.state is State.READY:
+            return await self.server.lay(pending)
+        context.waits(waiting_words([self.server]))
+        try:
+            return await self.server.lay(pending)
+        finally:
+            context.waits("")
 
     async def _answer(self, values: Mapping[str, object], context: ToolContext) -> ToolOutput:
         """What it answers; where that is an error, what it has written counts all the same."""
@@ -108,6 +119,20 @@ class ServerTool(Tool):
         covered = f"{server.definition.fingerprint} {offer.fingerprint}{' direct' if direct else ''}"
         form = ToolForm(server.name, offer.tool, covered)
         return Confirmation("server", title, detail, ".", tuple(notes), form, direct)
+
+
+def waiting_words(servers: Sequence[Server]) -> str:
+    """What is waited for while these servers start, in a few words; empty if there are none."""
+    names = ", ".join(each.awaited for each in servers)
+    return f"the MCP server{'s' if len(servers) > 1 else ''} {names}" if names else ""
+
+
+def cannot_be_used(server: str, why: str) -> str:
+    """What the model reads of a call of a server that failed."""
+    return (
+        f"The server {server} can't be used: {plain(why)[:4000]}. Go on without it, or tell the user, who can look "
+        "at its log and start it again (/mcp in the app)."
+    )
 
 
 def shown_call(tool: str, values: Mapping[str, object]) -> str:

@@ -229,6 +229,8 @@ class ToolContext:
     """What git ignores is not written before the user has said so."""
     keep: Callable[[Sequence[bytes]], object] = lambda contents: None
     """Keeps the bytes of images; blocks, and raises StorageError."""
+    waits: Callable[[str], None] = lambda words: None
+    """Takes in a few words what the call waits for; empty words end the wait."""
     staging_steps_left: int = 0
     """How many more steps of this turn may stage edits, once this one has."""
 

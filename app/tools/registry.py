@@ -1,9 +1,10 @@
 """The tools of a session, in one fixed order."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -25,12 +26,49 @@ class More:
     """The model may call them, and hears of them in another way."""
 
 
-class Source(Protocol):
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """A part of a source whose tools can't be used now."""
+
+    name: str
+    state: str
+    """Why, in a word or two: `starting`, `failed`, `sign in`."""
+    reason: str
+    """Why, as a clause."""
+    notice: str
+    """One line for the user."""
+    instruction: str = ""
+    """What the model has to know, in signoff's own words; empty where the model can call the tools all the same."""
+
+
+class Source(ABC):
     """Where more tools come from."""
 
+    @property
+    def awaited(self) -> str:
+        """What `more` waits for now, in a few words; empty if nothing is known."""
+        return ""
+
+    @property
+    def unavailable(self) -> Sequence[Unavailable]:
+        """What can't be used now, although the user has set it up."""
+        return ()
+
+    @abstractmethod
     async def more(self, window: int | None) -> More:
         """Those that there are now; `window` is the model's context in tokens, as far as it is known."""
-        ...
+
+    async def find(self, name: str, waits: Callable[[str], None]) -> Tool | None:
+        """A tool that `more` did not have yet.
+
+        Args:
+            name: What the model calls it.
+            waits: Takes in a few words what is waited for.
+
+        Raises:
+            ToolError: It belongs to what can't be used; the text says why.
+        """
+        return None
 
 
 class ToolSet:
@@ -50,6 +88,8 @@ class ToolSet:
             raise ValueError("two tools have the same name")
         self._listed: list[dict[str, Any]] = []
         """What the model is told of the others."""
+        self._noticed: set[str] = set()
+        """Lines for the user that are true and were shown."""
 
     @property
     def schemas(self) -> list[dict[str, Any]]:
@@ -68,6 +108,41 @@ class ToolSet:
         more = await self._source.more(window)
         self._tools = {tool.name: tool for tool in (*more.unlisted, *more.listed, *self._standing)}
         self._listed = [schema_of(tool) for tool in more.listed]
+
+    @property
+    def awaited(self) -> str:
+        """What `renew` waits for now, in a few words; empty if nothing is known."""
+        return self._source.awaited if self._source is not None else ""
+
+    @property
+    def unavailable(self) -> Sequence[Unavailable]:
+        """What can't be used now, although the user has set it up."""
+        return self._source.unavailable if self._source is not None else ()
+
+    def new_notices(self) -> list[str]:
+        """Return the lines on what is unavailable that the user has not seen since they are true."""
+        lines = [each.notice for each in self.unavailable]
+        new = [line for line in lines if line not in self._noticed]
+        self._noticed = set(lines)
+        return new
+
+    async def find(self, name: str, waits: Callable[[str], None]) -> Tool | None:
+        """Return the tool of this name, also one that was not there yet when the turn began.
+
+        The model is told of that with the next turn: within one, each request has the same list.
+
+        Args:
+            name: What the model calls it.
+            waits: Takes in a few words what is waited for.
+
+        Raises:
+            ToolError: It can't be used now; the text says why.
+        """
+        if name not in self._tools and self._source is not None:
+            tool = await self._source.find(name, waits)
+            if tool is not None:
+                self._tools[name] = tool
+        return self._tools.get(name)
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())

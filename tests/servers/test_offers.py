@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.images.image import bytes_text
 from app.images.limits import LARGEST, MOST_IN_MESSAGE
 from app.proposals.remarks import size_words
-from app.servers.offers import LONGEST_NAME, read_offers, wire_name
+from app.servers.offers import LONGEST_NAME, read_offers, wire_name, written_offers
 from app.servers.results import told
 from app.tools.contract import LONGEST_TEXT
 from tests.examples import at_most
@@ -56,6 +56,8 @@ def test_whatever_is_offered_endpoints_can_take(server: str, listed: list[Any]) 
         written = json.dumps(offer.parameters, allow_nan=False, ensure_ascii=False)
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", written)
     assert read_offers(server, listed) == (offers, problems)
+    kept = json.loads(json.dumps(written_offers(offers)))
+    assert read_offers(server, kept) == (offers, []), "what is kept for the next start is the same tool"
 
 
 def test_names_that_had_to_change_are_told_apart() -> None:

@@ -194,7 +194,12 @@ async def test_a_request_waits_for_the_names_of_servers_only_so_long(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.runtime.served._PATIENCE", 0.01)
-    assert await Served(runtime, lambda line: None).more(None) == More()
+    served = Served(runtime, lambda line: None)
+    assert await served.more(None) == More()
+    (late,) = served.unavailable
+    assert "It is not known yet which MCP servers there are" in late.instruction
+    served.found.set()
+    assert served.unavailable == ()
 
 
 async def test_once_there_is_a_session_it_carries_out_what_the_user_decides(runtime: Runtime) -> None:

@@ -22,7 +22,7 @@ from app.images.mentions import mentions
 from app.runtime.attachments import attached
 from app.storage.errors import StorageError
 from app.tools.contract import GivenArguments, Tool, ToolContext, ToolOutput
-from app.tools.registry import More, ToolSet
+from app.tools.registry import More, Source, ToolSet
 from tests.examples import every
 from tests.oracles.reading import VIOLATIONS
 from tests.unit.images.pictures import png
@@ -51,7 +51,7 @@ class Look(Tool):
         return ToolOutput("A cat.", "a cat")
 
 
-class Box:
+class Box(Source):
     """A source of tools that has to be waited for."""
 
     async def more(self, window: int | None) -> More:

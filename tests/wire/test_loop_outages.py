@@ -10,7 +10,7 @@ import pytest
 
 from app.agent.updates import Failed, Recorded, Update
 from app.conversation.events import Notice, TurnEnded, UserMessage
-from app.tools.registry import More, ToolSet
+from app.tools.registry import More, Source, ToolSet
 from tests.wire.bench import FILE, Bench, bench, edit
 from tests.wire.replies import Turn
 from tests.wire.server import Request, WireServer
@@ -96,7 +96,7 @@ async def test_a_commit_that_git_refuses_is_said_and_the_approval_stands(server:
         assert notice.level == "warning" and "not a git repository" in notice.text
 
 
-class Silent:
+class Silent(Source):
     """A source of tools that never comes to an answer."""
 
     def __init__(self) -> None:

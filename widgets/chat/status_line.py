@@ -26,7 +26,7 @@ _COUNTED = 60.0
 _INTERRUPT = Content.assemble(("Esc", "$text-accent bold"), " interrupts")
 _PERMISSION = Content.assemble(("! ", "$text-warning bold"), "Needs your permission")
 
-_MOVING = (Phase.REQUESTING, Phase.STREAMING, Phase.RUNNING, Phase.RETRYING, Phase.COMPACTING)
+_MOVING = (Phase.WAITING, Phase.REQUESTING, Phase.STREAMING, Phase.RUNNING, Phase.RETRYING, Phase.COMPACTING)
 
 
 class StatusLine(Widget):
@@ -133,6 +133,8 @@ class StatusLine(Widget):
     def _activity(self) -> Content:
         elapsed = self._clock() - self._since
         match self._phase:
+            case Phase.WAITING:
+                words = f"Waiting for {self._detail}"
             case Phase.REQUESTING:
                 words = self._detail or "Waiting for the model"
             case Phase.STREAMING:

@@ -1,0 +1,135 @@
+"""What a server sees of a temporary folder: the files that its command line names, to be read, and nothing else."""
+
+import os
+import shutil
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.sandbox.access import access, named_files
+from app.sandbox.mode import CommandPermissions
+from tests.servers.stage import PLAYER, stage
+from tests.wire.server import WireServer
+
+pytestmark = pytest.mark.layer
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a server in it, below a temporary folder."""
+    assert Path(tmp_path).is_relative_to("/dev/shm") or Path(tmp_path).is_relative_to("/tmp")
+    found = tmp_path / "theirs"
+    found.mkdir()
+    shutil.copy(PLAYER, found / "server.py")
+    return found
+
+
+def python(*arguments: object, **more: Any) -> dict[str, dict[str, Any]]:
+    """The table of a server."""
+    return {"play": {"command": sys.executable, "args": [str(each) for each in arguments], **more}}
+
+
+async def test_it_sees_the_files_that_its_command_line_names_and_cannot_write_them(
+    folder: Path, wire: WireServer, tmp_path: Path
+) -> None:
+    for name in ("named.txt", "option.txt", "other.txt"):
+        (folder / name).write_text(name)
+    (folder / "link.txt").symlink_to("linked.txt")
+    (folder / "linked.txt").write_text("linked")
+    (folder / "folder").mkdir()
+    (folder / "folder/in.txt").touch()
+    words = (
+        folder / "named.txt",
+        f"--option={folder}/option.txt",
+        folder / "link.txt",
+        folder / "folder",
+        "a\tb",
+        "-x",
+    )
+    code = f"""
+found["said"] = sorted(str(each.relative_to({str(folder)!r})) for each in Path({str(folder)!r}).rglob("*"))
+found["said"].append(Path({str(folder)!r}, "link.txt").read_text())
+try:
+    Path({str(folder)!r}, "named.txt").write_text("changed")
+except OSError as error:
+    found["said"].append(error.strerror)
+"""
+    async with stage(wire, tmp_path, python(folder / "server.py", *words)) as on:
+        said = await on.say(("play__run", {"code": code}))
+    seen = ["link.txt", "linked.txt", "named.txt", "option.txt", "server.py"]
+    assert said == str([*seen, "linked", "Read-only file system"])
+    assert (folder / "named.txt").read_text() == "named.txt"
+
+
+async def test_it_reaches_no_socket_and_nothing_of_signoffs_by_naming_it(
+    folder: Path, wire: WireServer, tmp_path: Path
+) -> None:
+    database = tmp_path / "home/state/signoff.db"
+    agent = folder / "agent.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        # Its path would be too long.
+        (short := Path("/dev/shm") / f"srv-{os.getpid()}").symlink_to(folder)
+        try:
+            listening.bind(f"{short}/agent.sock")
+        finally:
+            short.unlink()
+        listening.listen()
+        code = f"""
+import socket
+found["said"] = []
+try:
+    found["said"].append(len(Path({str(database)!r}).read_bytes()))
+except OSError as error:
+    found["said"].append(error.strerror)
+os.chdir({str(folder)!r})
+try:
+    socket.socket(socket.AF_UNIX).connect("agent.sock")
+except OSError as error:
+    found["said"].append(error.strerror)
+"""
+        async with stage(wire, tmp_path, python(folder / "server.py", database, agent)) as on:
+            assert database.exists()
+            said = await on.say(("play__run", {"code": code}))
+    assert said == str(["No such file or directory"] * 2)
+
+
+async def test_a_script_in_the_workspace_stays_part_of_the_layer(wire: WireServer, tmp_path: Path) -> None:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    shutil.copy(PLAYER, root / "server.py")
+    before = (root / "server.py").read_bytes()
+    async with stage(wire, tmp_path, python("server.py")) as on:
+        await on.say(("play__write", {"path": str(root / "server.py"), "text": "changed\n"}), last="")
+        (proposal,) = on.host.runtime.proposals.recent()
+        assert [change.path for change in proposal.files] == ["server.py"]
+    assert (root / "server.py").read_bytes() == before
+
+
+async def test_of_a_program_in_a_virtual_environment_it_sees_all(
+    folder: Path, wire: WireServer, tmp_path: Path
+) -> None:
+    venv = folder / "venv"
+    for name in ("bin", "lib"):
+        (venv / name).mkdir(parents=True)
+    (venv / "pyvenv.cfg").touch()
+    (venv / "lib/library.txt").write_text("library")
+    program = venv / "bin/play"
+    program.write_text(f"#!{sys.executable}\n{PLAYER.read_text()}")
+    program.chmod(0o755)
+    async with stage(wire, tmp_path, {"play": {"command": str(program)}}) as on:
+        assert await on.say(("play__read", {"path": str(venv / "lib/library.txt")})) == "library"
+
+
+def test_no_file_opens_a_whole_temporary_folder(tmp_path: Path) -> None:
+    """As one of somebody else's would: `/tmp/pyvenv.cfg` beside `/tmp/bin/program`."""
+    (tmp_path / "pyvenv.cfg").touch()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/program").touch()
+    files = list(named_files([str(tmp_path / "bin/program")], tmp_path))
+    assert files == [tmp_path]
+    environment = {"TMPDIR": str(tmp_path)}
+    whole = access(CommandPermissions(), (), environment=environment, files=[Path("/tmp"), Path("/dev/shm")])
+    assert not {*whole.shown} & {*whole.temporary}
