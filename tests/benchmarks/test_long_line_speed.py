@@ -1,4 +1,4 @@
-"""What very long lines cost: to stage one of a megabyte, as a ratio to one search in it, and to look at many letters."""
+"""What very long lines cost: staging one as a ratio to one search in it, and looking for what deceives in one."""
 
 import random
 import re
