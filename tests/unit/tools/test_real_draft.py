@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.draft import Draft
+from app.proposals.errors import NothingStaged
 from app.proposals.origin import Origin, OriginKind
 from app.proposals.overlay import Contents
 from app.proposals.refusals import EditRefused
@@ -153,7 +154,7 @@ async def test_what_is_read_is_what_is_there(tmp_path: Path, steps: list[tuple[s
                 (root / "other").replace(root / path)
             case "stage":
                 draft = service.draft("s1")
-                with suppress(EditRefused):
+                with suppress(EditRefused, NothingStaged):
                     draft.write(path, text)
                     service.stage(draft, "")
         os.utime(root / path, (1, 1))
