@@ -101,7 +101,7 @@ async def test_a_file_that_is_too_large_is_not_read_to_be_refused(
         service.stage_changes([Change("large.js", before, after)], Origin(kind=OriginKind.PATCH), "")
     monkeypatch.setattr("app.workspace.reading.os.read", lambda *_: pytest.fail("it was read"))
     monkeypatch.setattr(Contents, "get", lambda *_: pytest.fail("it was read"))
-    calls = {
+    calls: dict[str, dict[str, object]] = {
         "read_file": {"path": "large.js"},
         "edit_file": {"path": "large.js", "edits": [{"old": "y", "new": "z"}], "summary": "s"},
         "apply_patch": {"patch": "--- a/large.js\n+++ b/large.js\n@@ -1 +1 @@\n-y\n+z\n", "summary": "s"},
