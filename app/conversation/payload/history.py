@@ -165,7 +165,8 @@ class HistoryReader:
         """
         if self._covered or self._meanwhile or self._request_notes or self._closing:
             return False
-        return self._response is None or not any(record.open for record in self._response.records)
+        calls = [*self._questions, *(self._response.records if self._response else ())]
+        return not any(record.open for record in calls)
 
     def settle(self) -> tuple[list[Item], EarlierHistory]:
         """The items so far, where they are settled, and what a reader of the events after them has to know."""
