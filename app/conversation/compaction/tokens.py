@@ -25,13 +25,8 @@ def text_tokens(text: str) -> int:
     return int(size / BYTES_PER_TOKEN) + 1
 
 
-def payload_tokens(payload: Payload) -> int:
-    """Tokens of a payload, uncalibrated."""
-    return sum(map(message_tokens, payload.messages)) + _tokens_beside(payload)
-
-
 def _tokens_beside(payload: Payload) -> int:
-    """Those of all but the messages."""
+    """Tokens of all of a payload but its messages, uncalibrated."""
     system = message_tokens({"content": payload.system}) if payload.system else 0
     images = sum(image_tokens(image.width, image.height) for image in payload.images)
     return system + images + _tool_tokens(payload.tools)

@@ -14,7 +14,7 @@ from app.agent.feedback import Feedback
 from app.agent.gate import Gate, GatePolicy
 from app.agent.turn_state import TurnState
 from app.conversation.compaction.plan import Budget, plan
-from app.conversation.compaction.tokens import TokenMeter, payload_tokens
+from app.conversation.compaction.tokens import TokenMeter
 from app.conversation.event_base import Audience
 from app.conversation.events import (
     EVENTS,
@@ -285,7 +285,7 @@ def test_what_is_kept_of_a_projection_changes_nothing(events: list[Event], data:
         payload = kept.project(events[:length], profile, facts)
         assert payload == fresh
         assert json.dumps(payload.messages) == json.dumps(fresh.messages)
-        assert meter.tokens(payload) == payload_tokens(fresh)
+        assert meter.tokens(payload) == TokenMeter().tokens(fresh)
         before.append((payload, fresh))
     # What went out before is left as it was.
     assert all(payload == fresh for payload, fresh in before)
