@@ -6,25 +6,26 @@ and once there are as many, longer paths are passed over by the expression itsel
 """
 
 import re
-import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import nsmallest
-from itertools import islice
+from itertools import groupby, islice
+from typing import NamedTuple
 
 from app.right_of_way import give_way
 
 LIMIT = 50
 """Matches that are kept."""
-_BLOCK = 4096
+_BLOCK = 2048
 """Paths in a block; between two of them a search gives way, or is given up."""
 _PIECE = 256
 """Paths that are listed, or folders that are searched, before the thread gives way."""
 _LONGEST_SCATTERED = 60
 """Letters of the longest query that is also looked for with others between its letters."""
+_LONGEST = 1 << 31
 _WORD_STARTS = "_-. "
 _BEFORE_WORD = r"[_\-. ]"
 
@@ -47,7 +48,10 @@ class _Block:
     """Where in `names` the line feed before each run is, and one for the end."""
     folder_starts: "array[int]"
     """Where in `folders` each line begins, and one for the end."""
-    shortest_folder: int
+    folder_lengths: "array[int]"
+    """Characters of the folder of each run, with its slash."""
+    shortest_paths: "array[int]"
+    """Characters of the shortest path of each run."""
     shortest: int
     """Characters of the shortest path."""
     last: str
@@ -56,10 +60,6 @@ class _Block:
     def run_of(self, start: int) -> int:
         """Return the number of the run that has the name at an index of `names`."""
         return bisect_right(self.name_starts, start - 1) - 1
-
-    def folder_length(self, run: int) -> int:
-        """Return how many characters the folder of a run has, with its slash."""
-        return self.folder_starts[run + 1] - self.folder_starts[run] - 1
 
     def path(self, start: int) -> str:
         """Return the path, as it is on disk, of the name at an index of `names`."""
@@ -77,7 +77,8 @@ def _block(paths: Iterable[str]) -> _Block:
     names: list[str] = []
     folders: list[str] = []
     name_starts, folder_starts = array("I"), array("I")
-    at, folder_at, current, path, shortest = 0, 1, None, "", sys.maxsize
+    folder_lengths, shortest_paths = array("I"), array("I")
+    at, folder_at, current, path = 0, 1, None, ""
     for path in paths:
         slash = path.rfind("/") + 1
         name = path[slash:]
@@ -86,10 +87,13 @@ def _block(paths: Iterable[str]) -> _Block:
             folders.append(current)
             name_starts.append(at)
             folder_starts.append(folder_at)
-            folder_at += len(current.lower()) + 1
-        shortest = min(shortest, len(path))
+            folder_lengths.append(len(current.lower()))
+            folder_at += folder_lengths[-1] + 1
+            shortest_paths.append(_LONGEST)
         names.append(name)
-        at += len(name.lower()) + 1
+        length = len(name.lower())
+        at += length + 1
+        shortest_paths[-1] = min(shortest_paths[-1], folder_lengths[-1] + length)
     name_starts.append(at)
     folder_starts.append(folder_at)
     real_names, real_folders = "\n".join(["", *names, ""]), "\n".join(["", *folders, ""])
@@ -103,8 +107,9 @@ def _block(paths: Iterable[str]) -> _Block:
         real_folders,
         name_starts,
         folder_starts,
-        min(map(len, folders)),
-        shortest,
+        folder_lengths,
+        shortest_paths,
+        min(shortest_paths),
         path,
     )
 
@@ -208,6 +213,17 @@ def _all(blocks: Iterable[_Block]) -> Iterator[str]:
         yield from (block.path(found.end()) for found in re.finditer(r"\n(?=.)", block.names))
 
 
+class _Wanted(NamedTuple):
+    """What a name must have to match, as two expressions."""
+
+    anywhere: str
+    """Found somewhere in the line of a name, or from the line feed before it on."""
+    from_start: str
+    """Matches from the beginning of the name on."""
+
+
+_ANY = _Wanted(r"\n(?=[^\n])", "")
+
 _Look = Callable[[int, int, _Block], None]
 """Looks for matches of a tier in the block of a number."""
 
@@ -226,13 +242,18 @@ class _Search:
         query, literal = self._query, re.escape(self._query)
         tiers: dict[int, _Look] = {3: self._in_folders}
         if "/" not in query:
-            tiers[0] = partial(self._in_names, needed=f"\n{query}", expression=literal)
-            tiers[1] = partial(self._in_names, needed=query, expression=f"[^\n]*?{_BEFORE_WORD}{literal}")
-            tiers[2] = partial(self._in_names, needed=query, expression=f"[^\n]*?{literal}")
+            tiers[0] = partial(self._in_names, needed=[f"\n{query}"], wanted=_Wanted(f"\n{literal}", literal))
+            words = [f"{before}{query}" for before in _WORD_STARTS]
+            tiers[1] = partial(
+                self._in_names,
+                needed=words,
+                wanted=_Wanted(f"{_BEFORE_WORD}{literal}", f"[^\n]*?{_BEFORE_WORD}{literal}"),
+            )
+            tiers[2] = partial(self._in_names, needed=[query], wanted=_Wanted(literal, f"[^\n]*?{literal}"))
         if len(query) <= _LONGEST_SCATTERED:
             tiers[5] = self._scattered_over_path
             if "/" not in query:
-                tiers[4] = partial(self._in_names, needed="", expression=_scattered(query))
+                tiers[4] = partial(self._in_names, needed=[""], wanted=_scattered(query))
         for tier in sorted(tiers):
             for number, block in enumerate(self._blocks):
                 give_way()
@@ -244,70 +265,102 @@ class _Search:
                 break
         return self._best
 
-    def _in_names(self, tier: int, number: int, block: _Block, *, needed: str, expression: str) -> None:
-        """Look at the names of a block, if a text is in them that a match needs."""
-        if needed in block.names:
-            self._take(tier, number, block, expression, 1, len(block.names), block.shortest_folder)
+    def _in_names(self, tier: int, number: int, block: _Block, *, needed: Sequence[str], wanted: _Wanted) -> None:
+        """Look at the names of a block, if a text is in them of which a match needs one."""
+        if any(text in block.names for text in needed):
+            self._take_runs(tier, number, block, range(len(block.folder_lengths)), wanted)
 
     def _take(
-        self, tier: int, number: int, block: _Block, expression: str, start: int, end: int, folder_length: int
+        self, tier: int, number: int, block: _Block, wanted: _Wanted, start: int, end: int, folder: int
     ) -> None:
-        """Take the names whose beginning an expression matches, and that are not too long to be among the best."""
-        at = start - 1
-        while True:
-            longest = self._best.longest
-            if longest is not None and longest - 1 <= folder_length:
-                return
-            room = "" if longest is None else f"(?=[^\n]{{1,{longest - 1 - folder_length}}}\n)"
-            for found in re.compile(f"\n{room}(?=[^\n])(?:{expression})").finditer(block.names, at, end):
-                name = found.start() + 1
-                run = block.run_of(name)
-                length = block.folder_length(run) + block.names.index("\n", name) - name
-                self._best.take(tier, number, name, length)
-                if longest is None and self._best.longest is not None:
+        """Take the names that match, and that are not too long to be among the best.
+
+        Args:
+            tier: As in `rank`.
+            number: Of the block.
+            block: Where to look.
+            wanted: What a name must have.
+            start: Where the first name begins.
+            end: Where the line of the last name ends.
+            folder: Characters of the shortest folder of these names.
+        """
+        names, best = block.names, self._best
+        if not best.is_full:
+            for found in re.compile(wanted.anywhere).finditer(names, start - 1, end):
+                name = names.rfind("\n", 0, found.start() + 1) + 1
+                line_end = names.index("\n", name)
+                best.take(tier, number, name, block.folder_lengths[block.run_of(name)] + line_end - name)
+                if best.is_full:
                     # From here on, shorter ones only.
-                    at = found.end()
+                    start = line_end + 1
                     break
             else:
                 return
+        room = (best.longest or 0) - 1 - folder
+        if room < 1:
+            return
+        for found in re.compile(f"\n(?=[^\n]{{1,{room}}}\n){wanted.from_start}").finditer(names, start - 1, end):
+            name = found.start() + 1
+            length = names.index("\n", name) - name
+            best.take(tier, number, name, block.folder_lengths[block.run_of(name)] + length)
 
     def _in_folders(self, tier: int, number: int, block: _Block) -> None:
         """Look for the query in folders, or with its last slash where folder and name meet."""
         before, slash, after = self._query.rpartition("/")
         if self._query in block.folders:
             runs = {bisect_right(block.folder_starts, at) - 1 for at in _places(block.folders, self._query)}
-            self._take_runs(tier, number, block, sorted(runs), "")
+            self._take_runs(tier, number, block, sorted(runs), _ANY)
         if slash and after and f"{before}/\n" in block.folders:
             runs = {bisect_right(block.folder_starts, at) - 1 for at in _places(block.folders, f"{before}/\n")}
-            self._take_runs(tier, number, block, sorted(runs), re.escape(after))
+            self._take_runs(tier, number, block, sorted(runs), _Wanted(f"\n{re.escape(after)}", re.escape(after)))
 
-    def _take_runs(self, tier: int, number: int, block: _Block, runs: Iterable[int], expression: str) -> None:
-        for run in runs:
-            length = block.folder_length(run)
-            starts = block.name_starts
-            self._take(tier, number, block, expression, starts[run] + 1, starts[run + 1] + 1, length)
+    def _take_runs(self, tier: int, number: int, block: _Block, runs: Iterable[int], wanted: _Wanted) -> None:
+        """Look at the names of some runs, given in order; neighbours are looked at together."""
+        longest, starts = self._best.longest, block.name_starts
+        if longest is not None:
+            runs = [run for run in runs if block.shortest_paths[run] < longest]
+        for first, end in _stretches(runs):
+            length = min(block.folder_lengths[first:end])
+            self._take(tier, number, block, wanted, starts[first] + 1, starts[end] + 1, length)
 
     def _scattered_over_path(self, tier: int, number: int, block: _Block) -> None:
         """Look for the letters of the query in order, the first of them in the folder."""
-        if self._best.longest is not None and self._best.longest <= block.shortest_folder:
-            return
         letters = [re.escape(letter) for letter in self._query]
         expression = "".join(f"(?:[^{letter}\n]*+{letter}()" for letter in letters) + ")?+" * len(letters)
         reach = re.compile(rf"\n{expression}(?=[^\n]*+\n)")
-        for run, found in enumerate(reach.finditer(block.folders)):
-            if run % _PIECE == 0:
-                give_way()
-            if taken := found.lastindex:
-                self._take_runs(tier, number, block, (run,), _scattered(self._query[taken:]))
+        taken = [found.lastindex or 0 for found in reach.finditer(block.folders)]
+        for count, runs in groupby(range(len(taken)), taken.__getitem__):
+            if count:
+                self._take_runs(tier, number, block, runs, _scattered(self._query[count:]))
+
+
+def _stretches(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """The first of each row of numbers that follow one another, and the one after its last."""
+    if isinstance(numbers, range):
+        yield numbers.start, numbers.stop
+        return
+    first = end = -1
+    for number in numbers:
+        if number != end:
+            if end > 0:
+                yield first, end
+            first = number
+        end = number + 1
+    if end > 0:
+        yield first, end
 
 
 def _fits(query: str, path: str) -> bool:
     return query in path or (len(query) <= _LONGEST_SCATTERED and is_subsequence(query, path))
 
 
-def _scattered(letters: str) -> str:
-    """An expression for letters in order, with anything between them."""
-    return "".join(f"[^{re.escape(letter)}\n]*+{re.escape(letter)}" for letter in letters)
+def _scattered(letters: str) -> _Wanted:
+    """Letters in order, with anything between them."""
+    if not letters:
+        return _ANY
+    first, *others = map(re.escape, letters)
+    rest = "".join(f"[^{letter}\n]*+{letter}" for letter in others)
+    return _Wanted(f"{first}{rest}", f"[^{first}\n]*+{first}{rest}")
 
 
 def _places(text: str, part: str) -> Iterator[int]:
