@@ -286,23 +286,25 @@ class _Search:
         """
         names, best = block.names, self._best
         if not best.is_full:
-            for found in re.compile(wanted.anywhere).finditer(names, start - 1, end):
-                name = names.rfind("\n", 0, found.start() + 1) + 1
-                line_end = names.index("\n", name)
-                best.take(tier, number, name, block.folder_lengths[block.run_of(name)] + line_end - name)
-                if best.is_full:
-                    # From here on, shorter ones only.
-                    start = line_end + 1
-                    break
-            else:
-                return
+            start = self._fill(tier, number, block, wanted, start, end)
         room = (best.longest or 0) - 1 - folder
-        if room < 1:
+        if room < 1 or start >= end:
             return
         for found in re.compile(f"\n(?=[^\n]{{1,{room}}}\n){wanted.from_start}").finditer(names, start - 1, end):
             name = found.start() + 1
             length = names.index("\n", name) - name
             best.take(tier, number, name, block.folder_lengths[block.run_of(name)] + length)
+
+    def _fill(self, tier: int, number: int, block: _Block, wanted: _Wanted, start: int, end: int) -> int:
+        """Take names that match, whatever their length, until there are enough; return where the next begins."""
+        names = block.names
+        for found in re.compile(wanted.anywhere).finditer(names, start - 1, end):
+            name = names.rfind("\n", 0, found.start() + 1) + 1
+            line_end = names.index("\n", name)
+            self._best.take(tier, number, name, block.folder_lengths[block.run_of(name)] + line_end - name)
+            if self._best.is_full:
+                return line_end + 1
+        return end
 
     def _in_folders(self, tier: int, number: int, block: _Block) -> None:
         """Look for the query in folders, or with its last slash where folder and name meet."""
