@@ -209,7 +209,10 @@ def _bracket(text: str, at: int) -> tuple[str, int] | None:
             at = member[1]
     if negated:
         return f"[^/{members}]", at + 1
-    return (f"(?!/)[{members}]" if members else "(?!)"), at + 1
+    if not members:
+        return "(?!)", at + 1
+    # Left out where it says nothing, the beginning that many patterns share is only looked at once.
+    return ("(?!/)" if re.fullmatch(f"[{members}]", "/") else "") + f"[{members}]", at + 1
 
 
 def _range(text: str, at: int, before: str) -> tuple[str, int] | None:
