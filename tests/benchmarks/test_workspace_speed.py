@@ -183,7 +183,9 @@ def test_patterns_of_alternating_signs_cost_a_small_multiple_of_git_ls_files(in_
     finally:
         rules.write_text(kept)
     print(f"1,500 patterns like {kind}: {ratio:.1f} x git ls-files")
-    assert ratio < 4
+    # The last kind begins as the names of all files do, so that each pattern has to be tried; git tries none with
+    # files that it tracks.
+    assert ratio < 8
 
 
 def many_paths() -> list[str]:
