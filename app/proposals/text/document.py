@@ -27,6 +27,8 @@ Encoding = Literal["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "bytes"]
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS: dict[bytes, Encoding] = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+WIDE_MARKS = tuple(_UTF16_MARKS)
+"""How a file begins whose bytes may be UTF-16."""
 _UTF32_LE_MARK = b"\xff\xfe\x00\x00"
 
 
