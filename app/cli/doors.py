@@ -72,7 +72,11 @@ def _tell_by_hand(arguments: argparse.Namespace, agent: Agent) -> Exit:
     """Say what the user has to write into settings that are not in the workspace."""
     reads = f"{agent.title} reads hooks from {agent.wiring} alone, which is not in this workspace"
     if arguments.what == "remove" or arguments.json:
-        verb = "Take signoff's out there" if arguments.what == "remove" else "Add signoff's there, as shown without --json"
+        verb = (
+            "Take signoff's out there"
+            if arguments.what == "remove"
+            else "Add signoff's there, as shown without --json"
+        )
         raise CommandError(f"{reads}. {verb}.", Exit.REFUSED)
     print_line(f"{reads}. Add there:\n\n{toml_hooks(agent, HookOptions.of(arguments))}")
     print_line(f"Then: {agent.next_step}")
@@ -160,7 +164,7 @@ def _line(runtime: Runtime, agent: Agent, version: str) -> DoorLine:
     root = runtime.workspace.root
     hooked: dict[str, str] = {}
     unreadable: dict[str, str] = {}
-    opened = [*release_weaknesses(agent, version), *([agent.fails_open] if agent.fails_open else [])]
+    opened = list(release_weaknesses(agent, version))
     places = dict(agent.settings_files(root))
     for name, path in agent.files_that_disable_hooks(root):
         try:

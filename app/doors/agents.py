@@ -77,7 +77,12 @@ class Agent(NamedTuple):
     """Its name of the event before each tool call."""
     before_prompt: str = "UserPromptSubmit"
     context: str = "additionalContext"
-    """The key for words that the agent is to read beside a prompt."""
+    """The key for words that the agent is to read."""
+    hears_with_prompt: bool = True
+    """Whether it reads such words beside a prompt."""
+    hears_with_call: Literal["", "context", "denial"] = ""
+    """How it reads a decision with the first call after a prompt that could not bring it: beside the call, which is
+    made, or as the call's denial. Empty if each prompt brings it."""
     milliseconds: bool = False
     """Whether its time limits are in milliseconds; else in seconds."""
     longest_limit: int = 0
@@ -90,8 +95,8 @@ class Agent(NamedTuple):
     """Settings beside the command that make a hook without an answer a denial; empty if it has none."""
     silent_denial: bool = False
     """Whether exit code 2 is a denial also without a word."""
-    fails_open: str = ""
-    """How a call passes although the hook is as signoff writes it; empty for no way that is known."""
+    fails_open: bool = False
+    """Whether a release that was tried takes any other failure of the hook for a permission."""
 
     @property
     def program(self) -> str | None:
@@ -119,9 +124,7 @@ def _below(folder: Path, *names: str, shown: str = "") -> list[tuple[str, Path]]
     return [(f"{shown}{name}", folder / name) for name in names if name]
 
 
-_CLAUDE_EDIT = Replacement(
-    uses_crlf=has_mostly_crlf, takes_text_as_it_is=True, takes_line_end=True, fills_blank=True
-)
+_CLAUDE_EDIT = Replacement(uses_crlf=has_mostly_crlf, takes_text_as_it_is=True, takes_line_end=True, fills_blank=True)
 _COPILOT_EDIT = Replacement(
     path="path",
     old="old_str",
@@ -131,8 +134,8 @@ _COPILOT_EDIT = Replacement(
     changes_all_endings=False,
     takes_line_end=True,
     makes_new=False,
-)
-_COPILOT_CREATE = WholeFile(path="path", content="file_text", only_new=True)
+).apply
+_COPILOT_CREATE = WholeFile(path="path", content="file_text", only_new=True).apply
 
 
 def _copilot_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
@@ -145,9 +148,9 @@ AGENTS = (
         "claude",
         "Claude Code",
         {
-            "Edit": _CLAUDE_EDIT,
-            "MultiEdit": _CLAUDE_EDIT._replace(edits="edits"),
-            "Write": WholeFile(),
+            "Edit": _CLAUDE_EDIT.apply,
+            "MultiEdit": _CLAUDE_EDIT._replace(edits="edits").apply,
+            "Write": WholeFile().apply,
             "NotebookEdit": notebook_edit,
         },
         ("Bash", "PowerShell", "Monitor"),
@@ -176,8 +179,8 @@ AGENTS = (
         "gemini",
         "Gemini CLI",
         {
-            "write_file": WholeFile(keeps_crlf=True),
-            "replace": Replacement(everywhere="allow_multiple", count="expected_replacements"),
+            "write_file": WholeFile(keeps_crlf=True).apply,
+            "replace": Replacement(everywhere="allow_multiple", expected="expected_replacements").apply,
         },
         ("run_shell_command",),
         Denial(ends_turn=True, is_flat=True),
@@ -193,8 +196,8 @@ AGENTS = (
         "qwen",
         "Qwen Code",
         {
-            "write_file": WholeFile(keeps_crlf=True, keeps_mark=True),
-            "edit": Replacement(takes_line_end=True),
+            "write_file": WholeFile(keeps_crlf=True, keeps_mark=True).apply,
+            "edit": Replacement(takes_line_end=True).apply,
             "notebook_edit": notebook_edit,
         },
         ("run_shell_command", "monitor"),
@@ -203,6 +206,7 @@ AGENTS = (
         "Start it anew in this folder, and trust the folder.",
         project_variable="QWEN_PROJECT_DIR",
         response=qwen_response,
+        fails_open=True,
     ),
     Agent(
         "copilot",
@@ -220,6 +224,8 @@ AGENTS = (
         "Start it anew in this folder, and trust the folder: until then it passes hooks over.",
         project_variable="COPILOT_PROJECT_DIR",
         user_settings=".copilot/hooks/signoff.json",
+        hears_with_prompt=False,
+        hears_with_call="context",
         default_limit=30,
         silent_denial=True,
     ),
@@ -227,14 +233,14 @@ AGENTS = (
         "opencode",
         "OpenCode",
         {
-            "write": WholeFile(path="filePath", keeps_mark=True),
+            "write": WholeFile(path="filePath", keeps_mark=True).apply,
             "edit": Replacement(
                 path="filePath",
                 old="oldString",
                 new="newString",
                 everywhere="replaceAll",
                 changes_all_endings=False,
-            ),
+            ).apply,
             "apply_patch": apply_patch,
         },
         ("bash",),
@@ -250,14 +256,14 @@ AGENTS = (
         "droid",
         "Droid",
         {
-            "Create": WholeFile(keeps_crlf=True, keeps_mark=True, ends_line=True),
+            "Create": WholeFile(keeps_crlf=True, keeps_mark=True, ends_line=True).apply,
             "Edit": Replacement(
                 old="old_str",
                 new="new_str",
                 everywhere="change_all",
                 uses_crlf=has_mostly_crlf,
                 makes_new=False,
-            ),
+            ).apply,
             "ApplyPatch": apply_patch,
         },
         ("Execute",),
@@ -266,20 +272,24 @@ AGENTS = (
         "Start it anew in this folder.",
         project_variable="FACTORY_PROJECT_DIR",
         response=droid_response,
+        # Without a screen (`droid exec`) it calls no hook before a prompt.
+        hears_with_call="denial",
+        fails_open=True,
+        config=".factory/hooks.json",
         silent_denial=True,
     ),
     Agent(
         "kimi",
         "Kimi Code",
         {
-            "Write": WholeFile(path="path", mode="mode"),
+            "Write": WholeFile(path="path", mode="mode").apply,
             "Edit": Replacement(
                 path="path",
                 uses_crlf=has_only_crlf,
                 changes_all_endings=False,
                 makes_new=False,
                 drops_mark=True,
-            ),
+            ).apply,
         },
         ("Bash",),
         Denial(on_stderr=True),
@@ -288,6 +298,7 @@ AGENTS = (
         form="toml",
         user_settings=".kimi-code/config.toml",
         context="message",
+        fails_open=True,
         longest_limit=600,
         default_limit=30,
         silent_denial=True,

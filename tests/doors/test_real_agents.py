@@ -47,10 +47,13 @@ def test_four_tries_are_one_proposal_and_what_is_decided_reaches_the_agent(drive
     assert driven.changed() == [], printed
     (proposal,) = driven.proposals()
     assert [file["path"] for file in proposal["files"]] == ["b.txt"]
-    assert driven.model.made == (1 if agent_of(driven.agent).denial.ends_turn else 4), "where that is safe the turn ends"
+    assert driven.model.made == (1 if agent_of(driven.agent).denial.ends_turn else 4), (
+        "where that is safe the turn ends"
+    )
     name = proposal["id"]
     driven.signoff("deny", name, "-m", "Not so.\nSay it in <German>.")
-    printed = driven.says("well?")
+    # Some agents hear of it with their first call, not with the prompt.
+    printed = driven.says("well?", *([[driven.reads("a.txt")]] if agent_of(driven.agent).hears_with_call else []))
     sent = driven.sent()
     assert "Not so.\\nSay it in <German>." in sent or "Not so.\\nSay it in &lt;German&gt;." in sent, printed
     if driven.agent != "gemini":

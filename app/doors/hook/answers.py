@@ -50,10 +50,10 @@ def not_staged(why: str) -> HookAnswer:
 
 
 def foreign_tool(tool: str, hook: str, title: str, name: str) -> HookAnswer:
-    """A call of a tool that the agent of the hook does not have, and that writes in another agent."""
+    """A call of a tool that the agent of the hook lacks, and with which another agent writes."""
     words = (
-        f"signoff's hook for {hook} was called, which has no tool {tool}; {title} writes with a tool of that name. "
-        f"Nothing of this call was done. Ask the user to install the hook of this agent: `signoff doors install {name}`."
+        f"Refused, and nothing of this call was done: signoff's hook for {hook} was called, which has no {tool}; "
+        f"{title} writes with a tool of that name. Ask the user to run `signoff doors install {name}`."
     )
     return HookAnswer("deny", words)
 

@@ -1,8 +1,9 @@
 """`signoff hook AGENT`: reads a call on standard input, answers, and fails closed.
 
-A denial, whatever its reason, has exit code 2: agents take that for a denial whatever else is on standard output, where
-the start-up files of a shell may have written before. Some let the call through if exit code 2 comes without a word.
-Copilot CLI takes no words beside it; there the words count, unless a start-up file may write before them. The launcher runs this in a child process and keeps the deadline.
+A denial, whatever its reason, has exit code 2: agents take that for a denial whatever else is on standard output,
+where the start-up files of a shell may have written before. Some let the call through if exit code 2 comes without a
+word. Copilot CLI reads no words beside that code: there a denial has exit code 0, unless a start-up file may write
+before it. The launcher runs this in a child process and keeps the deadline.
 """
 
 import gc
@@ -129,7 +130,7 @@ def _with_decision(door: Door, call: HookCall, answer: HookAnswer, until: float)
     root = door.workspace.root
     turns = door.captured.untold(call.agent, call.session)
     if call.event in BEFORE_PROMPT:
-        if not turns:
+        if not turns or not agent_of(call.agent).hears_with_prompt:
             return answer
         from app.doors.hook.delivery import deliver_with_prompt
 
@@ -138,6 +139,10 @@ def _with_decision(door: Door, call: HookCall, answer: HookAnswer, until: float)
         from app.doors.hook.delivery import deliver_on_first_call
 
         return deliver_on_first_call(root, turn, answer)
+    if turns and (how := agent_of(call.agent).hears_with_call):
+        from app.doors.hook.delivery import deliver_with_call
+
+        answer = deliver_with_call(root, turns, answer, denies=how == "denial")
     if answer.proposal and until > time.monotonic():
         from app.doors.hook.delivery import deliver_after_wait
 

@@ -40,10 +40,7 @@ def decide(door: Door, call: HookCall) -> HookAnswer:
     if turn is not None and closed and not (edit and call.response and call.response == turn.response):
         return answers.refused(turn.proposal)
     if edit is None:
-        if call.tool in agent.shells:
-            return _command(door, call)
-        other = agent_with_tool(call.tool)
-        return answers.foreign_tool(call.tool, agent.title, other.title, other.name) if other else NONE
+        return _other_call(door, call)
     mine = turn if turn is not None and closed else None
     before = door.captured.files(mine.proposal) if mine else []
     files = TurnFiles(door.workspace, call.folder, before)
@@ -63,6 +60,15 @@ def decide(door: Door, call: HookCall) -> HookAnswer:
         return decide(door, call)
     paths = ", ".join(file.path for file in edited[:_SHOWN])
     return answers.staged(name, paths if len(edited) <= _SHOWN else f"{paths} and {len(edited) - _SHOWN} more")
+
+
+def _other_call(door: Door, call: HookCall) -> HookAnswer:
+    """The answer to a call that is no edit of the agent whose hook was called."""
+    agent = agent_of(call.agent)
+    if call.tool in agent.shells:
+        return _command(door, call)
+    other = agent_with_tool(call.tool)
+    return answers.foreign_tool(call.tool, agent.title, other.title, other.name) if other else NONE
 
 
 def _command(door: Door, call: HookCall) -> HookAnswer:

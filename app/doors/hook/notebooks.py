@@ -29,7 +29,9 @@ def notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
     )
 
 
-def _change_cell(path: str, notebook: dict[str, Any], cells: list[dict[str, Any]], arguments: Mapping[str, Any]) -> None:
+def _change_cell(
+    path: str, notebook: dict[str, Any], cells: list[dict[str, Any]], arguments: Mapping[str, Any]
+) -> None:
     mode = str(arguments.get("edit_mode") or "replace")
     wanted, source = arguments.get("cell_id"), text_of({"new_source": "", **arguments}, "new_source")
     at = 0 if not wanted and mode == "insert" else _cell(path, cells, str(wanted or ""))

@@ -37,7 +37,7 @@ def has_only_crlf(text: str) -> bool:
 
 
 class WholeFile(NamedTuple):
-    """A tool that writes a whole file; called with the arguments of a call, it writes to the files of the turn."""
+    """A tool that writes a whole file."""
 
     path: str = "file_path"
     """Name of the argument; so are `content` and `mode`."""
@@ -53,7 +53,7 @@ class WholeFile(NamedTuple):
     ends_line: bool = False
     """Whether it ends the last line."""
 
-    def __call__(self, files: "TurnFiles", arguments: Arguments) -> None:
+    def apply(self, files: "TurnFiles", arguments: Arguments) -> None:
         """Write the file; raises NotStaged."""
         path, content = text_of(arguments, self.path), text_of(arguments, self.content)
         data = files.read(path)
@@ -72,7 +72,7 @@ class WholeFile(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """A tool that replaces a text in a file; called with the arguments of a call, it writes to the files of the turn."""
+    """A tool that replaces a text in a file."""
 
     path: str = "file_path"
     """Name of the argument; so are the next four."""
@@ -80,7 +80,7 @@ class Replacement(NamedTuple):
     new: str = "new_string"
     everywhere: str = "replace_all"
     """True as its value replaces the text in all places."""
-    count: str = ""
+    expected: str = ""
     """The number of places that the call expects, by default one."""
     edits: str = ""
     """Name of the argument with a list of replacements, done one after the other, all or none."""
@@ -99,7 +99,7 @@ class Replacement(NamedTuple):
     drops_mark: bool = False
     """Whether a byte order mark is lost."""
 
-    def __call__(self, files: "TurnFiles", arguments: Arguments) -> None:
+    def apply(self, files: "TurnFiles", arguments: Arguments) -> None:
         """Write the file with the text replaced; raises NotStaged."""
         path = text_of(arguments, self.path)
         each = arguments[self.edits] if self.edits else [arguments]
@@ -142,7 +142,7 @@ class Replacement(NamedTuple):
         """Whether the call expects that many places."""
         if self.everywhere and arguments.get(self.everywhere):
             return True
-        return found == int((self.count and arguments.get(self.count)) or 1)
+        return found == int((self.expected and arguments.get(self.expected)) or 1)
 
 
 def _with_lf(text: str) -> str:

@@ -92,9 +92,9 @@ def copilot_response(session: str) -> Response:
     The payload does not name the file.
     """
     found = Response()
-    if session != os.path.basename(session):
+    if "/" in session:
         return found
-    home = os.environ.get("COPILOT_HOME") or os.path.expanduser("~/.copilot")
+    home = os.environ.get("COPILOT_HOME") or f"{os.environ.get('HOME', '')}/.copilot"
     for line in _lines(f"{home}/session-state/{session}/events.jsonl", '"assistant.message"'):
         data = line.get("data")
         if line.get("type") == "assistant.message" and isinstance(data, dict):

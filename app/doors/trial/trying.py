@@ -17,10 +17,13 @@ from app.doors.hook.options import HookOptions
 from app.doors.settings import toml_hooks, with_hook
 from app.doors.trial.scratch import AgentScratch
 from app.doors.trial.scripted_model import ScriptedModel
+from app.workspace.reading import read_file
 
 SECONDS = 120
 """How long an agent may take for one edit."""
 _FILE, _TEXT = "tried.txt", "An edit by which signoff tries a door.\n"
+_LARGEST = 65_536
+"""Bytes of the settings in the scratch folder that are read."""
 _Verdict = Literal["held", "not held", "not tried"]
 
 
@@ -73,8 +76,8 @@ def _try_edit(agent: Agent, program: str, options: HookOptions, *, code_mode: bo
 def put_hook(agent: Agent, scratch: AgentScratch, options: HookOptions) -> None:
     """Write signoff's hook into the settings of an agent in its scratch folder."""
     if agent.form == "toml":
-        with (Path(scratch.environment["HOME"]) / str(agent.user_settings)).open("a") as settings:
-            settings.write(f"\n{toml_hooks(agent, options)}")
+        path = Path(scratch.environment["HOME"]) / str(agent.user_settings)
+        path.write_text(f"{read_file(path, _LARGEST)[0].decode()}\n{toml_hooks(agent, options)}")
         return
     path = scratch.workspace / agent.settings
     path.parent.mkdir(parents=True)
