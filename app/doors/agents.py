@@ -267,7 +267,8 @@ AGENTS = (
             "ApplyPatch": apply_patch,
         },
         ("Execute",),
-        Denial(ends_turn=True),
+        # To end the turn leaves a call without a result, and Droid can't take the session up again.
+        Denial(),
         ".factory/settings.json",
         "Start it anew in this folder.",
         project_variable="FACTORY_PROJECT_DIR",

@@ -127,7 +127,7 @@ def test_a_denial_is_one_that_the_agent_reads(run: Hook, name: str) -> None:
     words = reason(done)
     assert done.returncode == (0 if name == "copilot" else 2), "Copilot reads no words beside another code"
     assert done.stderr == (f"{words}\n" if name in ("qwen", "kimi", "opencode") else "")
-    assert (json.loads(done.stdout).get("continue") is False) is (name == "droid")
+    assert "continue" not in json.loads(done.stdout), "it does nothing there, or breaks the session"
 
 
 def test_where_a_start_up_file_may_print_first_the_exit_code_denies(run: Hook) -> None:

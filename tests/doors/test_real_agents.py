@@ -60,7 +60,11 @@ def test_four_tries_are_one_proposal_and_what_is_decided_reaches_the_agent(drive
         # Gemini drops from its history what a turn had that was stopped.
         assert f"{name} is staged in signoff and awaits" in sent
     driven.says("and now?")
-    assert driven.sent().count("Not so.") == sent.count("Not so."), "it is told once"
+    # Copilot sends what stood beside a call only once.
+    times = sent.count("Not so.")
+    assert driven.sent().count("Not so.") in ((0, times) if driven.agent == "copilot" else (times,)), (
+        "it is told once"
+    )
 
 
 def test_the_calls_of_one_response_are_one_proposal_and_a_hunk_of_it_is_written_alone(driven: Driven) -> None:

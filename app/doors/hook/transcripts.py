@@ -80,7 +80,7 @@ def droid_response(path: str, call: str) -> Response:
         blocks = message.get("content")
         kinds = {each.get("type") for each in blocks if isinstance(each, dict)} if isinstance(blocks, list) else set()
         if message.get("role") == "assistant":
-            found = found._replace(id=_name(line, "id"))
+            found = found._replace(id=_name(line, "id"), model=_name(message, "modelId"))
         elif "text" in kinds and "tool_result" not in kinds and not _name(line, "id").startswith("context-"):
             found = found._replace(prompt=_name(line, "id"))
     return found
