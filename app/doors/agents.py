@@ -267,7 +267,7 @@ AGENTS = (
             "ApplyPatch": apply_patch,
         },
         ("Execute",),
-        # To end the turn leaves a call without a result, and Droid can't take the session up again.
+        # To end the turn would leave a call without a result in its session.
         Denial(),
         ".factory/settings.json",
         "Start it anew in this folder.",
