@@ -261,20 +261,19 @@ class ChatPane(Column):
 
     def flush(self) -> None:
         """Show what has streamed in, and go on with layout that did not fit into its budget."""
-        flood = self._pace.in_flood
         if updates := self._take_streamed():
             self.status_line.count(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
             changes = [change for update in updates for change in self._entry_builder.update(update)]
-            if self._show(changes, streams=True, flood=flood):
+            if self._show(changes, streams=True):
                 self.call_after_refresh(self._pace.pictured)
         elif not self.transcript.work_on():
             self._flush_soon(_SLICE_INTERVAL)
 
-    def _show(self, changes: list[Change], *, streams: bool = False, flood: bool = False) -> bool:
+    def _show(self, changes: list[Change], *, streams: bool = False) -> bool:
         # Of several values for one entry, only the last is laid out.
         last = {change.entry.key: change for change in changes if isinstance(change, Put)}
         shown = [change for change in changes if not isinstance(change, Put) or last[change.entry.key] is change]
-        done = self.transcript.apply(shown, streams=streams, flood=flood)
+        done = self.transcript.apply(shown, streams=streams)
         if not done:
             self._flush_soon(_SLICE_INTERVAL)
         return done

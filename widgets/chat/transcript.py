@@ -69,7 +69,7 @@ class Transcript(StripView, can_focus=True):
         self._unseen = 0
         self._selection: Selection | None = None
         self._link_under_mouse: object = None
-        self._flood = False
+        self._drawing = False
         self._greeting: Sequence[Content] = ()
 
     @property
@@ -126,14 +126,12 @@ class Transcript(StripView, can_focus=True):
         self._layout, self._slots, self._cursor = layout, layout.slots, EntryCursor(layout.slots)
         self._painter_now = None
 
-    def apply(self, changes: Iterable[Change], *, streams: bool = False, flood: bool = False) -> bool:
+    def apply(self, changes: Iterable[Change], *, streams: bool = False) -> bool:
         """Show changes; returns False while some layout is left for `work_on`.
 
         Then there is a picture once that is done, or when the next changes come: one for each time that some come.
-        Where text `streams`, few rows change, and only they are drawn. In a `flood` of it, what is shown cannot be
-        selected: it is gone before anyone could.
+        Where text `streams`, few rows change, and only they are drawn.
         """
-        self._flood = flood
         behind = self._layout.behind
         count, held = len(self._slots), None if self._following else self._layout.held(self.scroll_offset.y)
         changed = {index for change in changes if (index := self._take(change)) is not None}
@@ -254,10 +252,14 @@ class Transcript(StripView, can_focus=True):
         """The rows of a region of the screen."""
         # Finding the selection walks up to the screen: once for a paint, not for each row.
         self._selection = self.text_selection
-        return super().render_lines(crop)
+        self._drawing = True
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._drawing = False
 
     def render_line(self, y: int) -> Strip:
-        """One row of the screen."""
+        """One row of the screen; outside of drawing, as the mouse asks, its pieces tell where they stand."""
         row, size = self.scroll_offset.y + y, self.size
         if not len(self._slots):
             return self._painter.greeting(self._greeting, y, size.width, size.height)
@@ -266,10 +268,8 @@ class Transcript(StripView, can_focus=True):
         strip = self._painter.row(
             self._layout, row, size.width, self._cursor.index if self.has_focus else None, selected
         )
-        # Offsets are for selecting text, and cost as much as the row.
-        gone_soon = self._following and (self._flood or self._layout.behind)
-        selectable = row < self._slots.total and not gone_soon
-        return strip.apply_offsets(0, row) if selectable else strip
+        # Offsets cost as much as the row, and each is a style that Rich and Textual remember.
+        return strip if self._drawing or row >= self._slots.total else strip.apply_offsets(0, row)
 
     @property
     def allow_select(self) -> bool:
