@@ -34,6 +34,8 @@ class Painter:
         """Make another one when the styles change."""
         self._widget = widget
         self._palette = Palette(widget)
+        self.missing_lexers: set[str] = set()
+        """Languages of code that was painted plain because their lexers are not loaded."""
         # The links of an LRUCache refer to each other: with a painter that is replaced, its strips would stay.
         self._strips: FIFOCache[tuple[int, Span, int, bool], tuple[Line, Strip]] = FIFOCache(_KEPT_STRIPS)
 
@@ -92,6 +94,8 @@ class Painter:
         segments = [Segment(text, self._palette.style(face, under, cursor))]
         fill = line.fill or under
         inside = line.code is None
+        if line.code is not None and (language := line.code[0].missing_lexer):
+            self.missing_lexers.add(language)
         for part, part_face in line.resolved():
             # The background of code begins with the code, not with the indent of the list that it is in.
             inside = inside or part_face.role.startswith("code")

@@ -3,6 +3,7 @@
 Kept whole: what is laid out, how far it is scrolled and which entry the keys work on change together.
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,6 +17,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from app.actions import bindings
+from widgets.chat.code import load_lexers
 from widgets.chat.colours import COMPONENT_CLASSES, transcript_css
 from widgets.chat.copying import entry_at, moved, selected_text, word_at
 from widgets.chat.cursor import EntryCursor
@@ -71,6 +73,7 @@ class Transcript(StripView, can_focus=True):
         self._link_under_mouse: object = None
         self._drawing = False
         self._greeting: Sequence[Content] = ()
+        self._loads_lexers = False
 
     @property
     def following(self) -> bool:
@@ -254,9 +257,22 @@ class Transcript(StripView, can_focus=True):
         self._selection = self.text_selection
         self._drawing = True
         try:
-            return super().render_lines(crop)
+            strips = super().render_lines(crop)
         finally:
             self._drawing = False
+        if self._painter.missing_lexers and not self._loads_lexers:
+            self._loads_lexers = True
+            self.run_worker(self._load_lexers(), exit_on_error=False, description="lexers")
+        return strips
+
+    async def _load_lexers(self) -> None:
+        """Load the lexers of the code on the screen on a thread, and paint it again."""
+        try:
+            await asyncio.to_thread(load_lexers, frozenset(self._painter.missing_lexers))
+        finally:
+            self._loads_lexers = False
+        self._painter_now = None
+        self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """One row of the screen; outside of drawing, as the mouse asks, its pieces tell where they stand."""
