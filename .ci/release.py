@@ -1,8 +1,8 @@
 """Makes a release: `python3 .ci/release.py VERSION [--tested]`, in a clean clone of the main branch.
 
 Runs `.ci/run`, the marathon tests and `check_newcomer.py`, unless `--tested` says that they have passed. Then writes
-the version and the date of the changelog's section, builds wheel and sdist into `dist/`, tries both through `uvx`, and
-only then commits and tags. It pushes and publishes nothing: its last lines say how.
+the version and the date of the changelog's section, builds wheel and sdist into `dist/`, tries both through `uvx`,
+and only then commits and tags. It pushes and publishes nothing: its last lines say how.
 """
 
 import argparse
