@@ -60,9 +60,10 @@ def find_rooms() -> dict[str, str]:
     return rooms
 
 
-def description(folder: Path) -> str:
-    """Return the first sentence of a folder's docstring."""
-    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+def description(path: Path) -> str:
+    """Return the first sentence of the docstring of a module or a folder."""
+    module = path / "__init__.py" if path.is_dir() else path
+    text = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
     first = " ".join(text.split("\n\n")[0].split())
     return re.split(r"(?<=[^.])\.(?= |$)", first)[0]
 
@@ -122,6 +123,8 @@ def room_table(rooms: Mapping[str, str], imports: Mapping[str, set[str]]) -> str
             lines.append(f"| `{room}` | {rooms[room]} | {below} |")
             for inner in sorted(path.parent for path in (ROOT / room).rglob("*/__init__.py")):
                 lines.append(f"| `{inner.relative_to(ROOT).as_posix()}` | {description(inner)} | |")
+    for module in sorted(path for path in (ROOT / "app").glob("*.py") if path.name != "__init__.py"):
+        lines.append(f"| `{module.relative_to(ROOT).as_posix()}` | {description(module)} | |")
     return "\n".join(lines)
 
 

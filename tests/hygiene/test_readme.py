@@ -153,6 +153,11 @@ def test_files_of_the_repository_that_a_page_names_exist(page: Path) -> None:
         assert (ROOT / path).exists(), path
 
 
+def test_the_architecture_names_every_folder_of_tests() -> None:
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("tests/*/__init__.py")}
+    assert set(re.findall(r"(?m)^\| `(tests/\w+)` \|", read("docs/architecture.md"))) == folders
+
+
 def test_what_to_try_first_is_the_same_everywhere_and_the_demo_model_knows_it() -> None:
     pages = [*PAGES, *ROOT.glob("docs/*.py"), *ROOT.glob("app/**/*.py"), *ROOT.glob("app/**/*.toml")]
     tried = {
