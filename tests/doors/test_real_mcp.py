@@ -1,4 +1,4 @@
-"""`signoff mcp` in the real agents, with the settings that the README gives; run as `test_real_agents` says."""
+"""`signoff mcp` in the real agents, with the settings of docs/other-agents.md; run as `test_real_agents` says."""
 
 import json
 import re
@@ -14,7 +14,7 @@ import pytest
 from app.doors.trial.scripted_model import ScriptedCall as Call
 from app.doors.trial.scripted_model import ScriptedModel
 from tests.doors.driving import FOLDER, PACKAGES, Driven, program
-from tests.hygiene.test_readme import README
+from tests.hygiene.test_readme import OTHER_AGENTS
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.timeout(600)
@@ -59,8 +59,8 @@ class ByMcp:
         raise AssertionError("the agent did not ask for the tools")
 
     def _blocks(self) -> list[str]:
-        """What the README has the user write for this agent."""
-        (part,) = re.findall(rf"\*\*{TITLES[self.driven.agent]}\*\*[:,](.*?)(?=\n\*\*)", README, re.DOTALL)
+        """Return the settings that docs/other-agents.md gives for this agent."""
+        (part,) = re.findall(rf"\*\*{TITLES[self.driven.agent]}\*\*[:,](.*?)(?=\n\*\*)", OTHER_AGENTS, re.DOTALL)
         return re.findall(r"```\w+\n(.*?)```", part, re.DOTALL)
 
     def _set_up_claude(self, blocks: list[str]) -> None:
