@@ -1,16 +1,23 @@
 """The event loop has the right of way: work on threads waits between two pieces while the loop is at work.
 
+An import of many modules is such work: each module is a piece.
+
 Python runs one thread at a time and lets those that want to run take turns. Beside a thread that computes, a picture
 takes twice as long, and so does a key that waits for it. Where no loop is watched, as in a command, nothing waits.
 """
 
 import selectors
+import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.abc import MetaPathFinder
+from types import ModuleType
 from typing import TypeVar
 
 _PATIENCE = 0.01
 """Seconds that a piece waits at most: it has its turn beside a loop that is never idle."""
+_IMPORT_PATIENCE = 0.002
+"""The same of a module: there are hundreds, and the loop may need one of them."""
 
 _Piece = TypeVar("_Piece")
 
@@ -20,8 +27,12 @@ _free.set()
 
 def give_way() -> None:
     """Wait while the loop is at work; for threads, between two pieces of work of a millisecond or less."""
+    _wait_for_loop(_PATIENCE)
+
+
+def _wait_for_loop(patience: float) -> None:
     if not _free.is_set() and threading.current_thread() is not threading.main_thread():
-        _free.wait(_PATIENCE)
+        _free.wait(patience)
 
 
 def giving_way(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
@@ -29,6 +40,22 @@ def giving_way(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
     for piece in pieces:
         give_way()
         yield piece
+
+
+class _GivesWay(MetaPathFinder):
+    """Finds no module, but is asked first for each."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        """Wait while the loop is at work."""
+        _wait_for_loop(_IMPORT_PATIENCE)
+
+
+def make_imports_give_way() -> None:
+    """Have imports on threads wait, before each module, while the loop is at work.
+
+    What a thread may be importing, the loop should not import: it would wait for that thread.
+    """
+    sys.meta_path.insert(0, _GivesWay())
 
 
 class WatchedSelector(selectors.DefaultSelector):

@@ -28,7 +28,7 @@ from app.conversation.events import (
     Spoken,
 )
 from app.conversation.log import EventLog
-from app.conversation.payload.projection import Facts, project
+from app.conversation.payload.projection import Facts, KeptProjection, project
 from app.images.image import names_of
 from app.llm.capabilities.profile import Profile
 from app.llm.failures.errors import RequestError
@@ -68,6 +68,8 @@ class ContextKeeper:
         self._log = log
         self._meter = log.attach(TokenMeter())
         self._use = log.attach(ContextUse(self._meter))
+        self.project = KeptProjection().project
+        """The payload of the next request; the log of the session is the only one that it is to be given."""
 
     @property
     def used(self) -> int:

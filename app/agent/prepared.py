@@ -4,6 +4,7 @@ Of a long history that takes half a second, in which nothing else on the event l
 thread, by the turn that records what it sends as by the client that sends it.
 """
 
+import asyncio
 from collections.abc import Callable
 
 from app.agent.image_contents import ImageContents
@@ -49,10 +50,12 @@ async def facts_of(
 ) -> Facts:
     """What every request of a session depends on besides its log and the profile."""
     contents = await images.load(model.profile)
+    # They are made for the first request.
+    schemas = await asyncio.to_thread(lambda: tools.schemas)
     endpoint = model.endpoint
     return Facts(
         system_prompt,
-        tools.schemas,
+        schemas,
         closing,
         endpoint.base_url,
         endpoint.model,

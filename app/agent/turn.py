@@ -56,7 +56,7 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventLog
 from app.conversation.payload.missing_results import ABORTED_BEFORE
-from app.conversation.payload.projection import Facts, project
+from app.conversation.payload.projection import Facts
 from app.llm.capabilities.profile import Profile
 from app.llm.failures.errors import FailureKind, RequestError
 from app.llm.types import (
@@ -302,7 +302,9 @@ class Turn:
         """The next request, recorded as sent; it says all that the log has before that record."""
         facts = await self._facts(closing=closing)
         events = self._log.addressed()
-        request = PreparedRequest(lambda profile: project(events, profile, facts), facts.model, self._sent)
+        request = PreparedRequest(
+            lambda profile: self._context.project(events, profile, facts), facts.model, self._sent
+        )
         payload = await asyncio.to_thread(request.payload, self._model.profile)
         record = RequestSent(
             closing=closing, messages=len(payload.messages), estimated_tokens=self._context.tokens(payload)
@@ -311,7 +313,9 @@ class Turn:
         before = self._log.addressed(before=sent.id)
         if len(before) > len(events):
             # The user has decided, here or in another process, while the record was written.
-            request = PreparedRequest(lambda profile: project(before, profile, facts), facts.model, self._sent)
+            request = PreparedRequest(
+                lambda profile: self._context.project(before, profile, facts), facts.model, self._sent
+            )
         return request
 
     async def _receive(self, build: Callable[[Profile], Payload], received: _Received, *, closing: bool) -> None:

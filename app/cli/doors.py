@@ -9,7 +9,7 @@ from app.cli.output import CommandError, Exit, print_json, print_line
 from app.cli.waiting import line_of
 from app.doors.agents import AGENTS, Agent, agent_of
 from app.doors.hook.options import HookOptions
-from app.doors.settings import InstalledHook, UnreadableSettings, installed_hook, with_hook, without_hook
+from app.doors.settings import InstalledHook, UnreadableSettings, installed_hook, toml_hooks, with_hook, without_hook
 from app.doors.weaknesses import installed_version, release_weaknesses, settings_weaknesses
 from app.proposals.models import Proposal
 from app.proposals.origin import Origin, OriginKind
@@ -37,6 +37,8 @@ def doors(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     if arguments.agent is None:
         raise CommandError(f"Say for which agent: `signoff doors {arguments.what} claude`.", Exit.USAGE)
     agent = agent_of(arguments.agent)
+    if not agent.settings:
+        return _tell_by_hand(arguments, agent)
     draft = runtime.service.draft("")
     draft.origin = Origin(kind=OriginKind.PROGRAM)
     before = (draft.read(agent.settings).content or b"").decode("utf-8", "replace")
@@ -47,7 +49,7 @@ def doors(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         raise CommandError(f"{agent.settings} can't be changed: {error}.", Exit.REFUSED) from error
     if after == before:
         raise CommandError(f"signoff is not hooked in by {agent.settings} here.")
-    if after.strip() == "{}" and not adds:
+    if after.strip() in ("", "{}") and not adds:
         draft.delete(agent.settings)
     else:
         draft.write(agent.settings, after)
@@ -66,6 +68,22 @@ def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> No
         print_line(_UNSEEN)
 
 
+def _tell_by_hand(arguments: argparse.Namespace, agent: Agent) -> Exit:
+    """Say what the user has to write into settings that are not in the workspace."""
+    reads = f"{agent.title} reads hooks from {agent.wiring} alone, which is not in this workspace"
+    if arguments.what == "remove" or arguments.json:
+        verb = (
+            "Take signoff's out there"
+            if arguments.what == "remove"
+            else "Add signoff's there, as shown without --json"
+        )
+        raise CommandError(f"{reads}. {verb}.", Exit.REFUSED)
+    print_line(f"{reads}. Add there:\n\n{toml_hooks(agent, HookOptions.of(arguments))}")
+    print_line(f"Then: {agent.next_step}")
+    print_line(_UNSEEN)
+    return Exit.REFUSED
+
+
 def _show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
     agents = [agent for agent in AGENTS if arguments.agent in (None, agent.name)]
     with ThreadPoolExecutor(len(AGENTS)) as pool:
@@ -75,17 +93,17 @@ def _show(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         print_json(found)
         return Exit.DONE
     for line in found:
-        print_line(f"{line.agent:<7} {line.program or 'not installed'}{f' ({line.version})' if line.version else ''}")
+        print_line(f"{line.agent:<8} {line.program or 'not installed'}{f' ({line.version})' if line.version else ''}")
         for place, how in line.hooked.items():
-            print_line(f"        {place}: {how}")
+            print_line(f"         {place}: {how}")
         for place, why in line.unreadable.items():
-            print_line(f"        {place} can't be read: {why}")
+            print_line(f"         {place} can't be read: {why}")
         for why in line.open:
-            print_line(f"        ! open: {why}")
+            print_line(f"         ! open: {why}")
         if line.waiting:
-            print_line(f"        {line.waiting} would change {agent_of(line.agent).settings} and waits for you")
+            print_line(f"         {line.waiting} would change {agent_of(line.agent).settings} and waits for you")
         elif not line.hooked:
-            print_line(f"        not hooked in; `signoff doors install {line.agent}` proposes it")
+            print_line(f"         not hooked in; `signoff doors install {line.agent}` proposes it")
     return Exit.DONE
 
 
@@ -107,9 +125,9 @@ def _try(runtime: Runtime, arguments: argparse.Namespace) -> Exit:
         for trial in trials:
             lines.append(TrialLine(agent=agent.name, program=program, **trial._asdict()))
             if not arguments.json:
-                print_line(f"{agent.name:<7} {trial.edit}: {trial.verdict}; {trial.why}")
+                print_line(f"{agent.name:<8} {trial.edit}: {trial.verdict}; {trial.why}")
         if program and not arguments.json and _installed_hook(runtime, agent) is None:
-            print_line(f"        not hooked in here; `signoff doors install {agent.name}` proposes it")
+            print_line(f"         not hooked in here; `signoff doors install {agent.name}` proposes it")
     if arguments.json:
         print_json(lines)
     if any(line.verdict == "not held" for line in lines):
@@ -159,7 +177,7 @@ def _line(runtime: Runtime, agent: Agent, version: str) -> DoorLine:
             continue
         except (OSError, ValueError) as error:
             unreadable[name] = str(error)
-    waiting = [one.id for one in runtime.service.waiting() if any(each.path == agent.settings for each in one.files)]
+    waiting = [one.id for one in runtime.service.waiting() if agent.settings in (each.path for each in one.files)]
     return DoorLine(
         agent=agent.name,
         program=agent.program,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cli.arguments import AppArguments, flags_of
-from app.right_of_way import WatchedSelector
+from app.right_of_way import WatchedSelector, make_imports_give_way
 from app.storage.places import places
 from app.ui.start import Opened
 
@@ -32,6 +32,7 @@ def open_app(arguments: AppArguments) -> int:
         CommandError, ConfigError, StorageError: the workspace, the session or the demo cannot be opened.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL)
+    make_imports_give_way()
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(WatchedSelector())) as runner:
         return runner.run(_run(arguments))
 

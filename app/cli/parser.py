@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 from app import __version__
 from app.cli.arguments import COMMANDS
-from app.doors.hook.options import AGENTS, add_hook_arguments, add_hook_options, seconds
+from app.doors.agents import AGENTS
+from app.doors.hook.options import add_hook_arguments, add_hook_options, seconds
 
 _EPILOG = """\
 commands:
@@ -264,6 +265,7 @@ def _add_record(commands: Any) -> None:
 
 def _add_doors(commands: Any) -> None:
     """What other agents call, and what lets them in."""
+    names = [agent.name for agent in AGENTS]
     doors = _command(commands, "doors", "Where other agents have signoff hooked in; proposes to change that.")
     doors.add_argument(
         "what",
@@ -272,12 +274,12 @@ def _add_doors(commands: Any) -> None:
         default="show",
         help="show (default), or stage a proposal that changes the settings of an agent in this workspace",
     )
-    doors.add_argument("agent", nargs="?", choices=AGENTS, metavar="AGENT", help="claude, codex or gemini")
+    doors.add_argument("agent", nargs="?", choices=names, metavar="AGENT", help=", ".join(names))
     doors.add_argument(
         "--try",
         dest="trial",
         nargs="?",
-        choices=AGENTS,
+        choices=names,
         const=True,
         metavar="AGENT",
         help="have that agent, or each installed one, make an edit in a scratch folder, with a scripted model and "

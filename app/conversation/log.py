@@ -48,6 +48,7 @@ class EventLog:
     def __init__(self, sink: EventSink, events: Iterable[Event] = ()) -> None:
         self._sink = sink
         self._events: list[Event] = list(events)
+        self._addressed = [event for event in self._events if event.audience is not Audience.NOBODY]
         self._folds: list[Fold] = []
         self._deferred: list[Event] = []
         self._appending = asyncio.Lock()
@@ -59,11 +60,9 @@ class EventLog:
 
     def addressed(self, *, before: int | None = None) -> tuple[Event, ...]:
         """The events that are for somebody, those with an id below `before` if that is given."""
-        return tuple(
-            event
-            for event in self._events
-            if event.audience is not Audience.NOBODY and (before is None or event.id < before)
-        )
+        if before is None:
+            return tuple(self._addressed)
+        return tuple(self._addressed[: bisect_left(self._addressed, before, key=_position)])
 
     def attach(self, fold: FoldT) -> FoldT:
         """Feed `fold` all events so far, and every later one as it arrives; returns it."""
@@ -119,6 +118,8 @@ class EventLog:
                 insort(self._events, event, key=_position)
             else:
                 self._events.append(event)
+            if event.audience is not Audience.NOBODY:
+                insort(self._addressed, event, key=_position)
             fresh.append(event)
             for fold in self._folds:
                 fold.apply(event)

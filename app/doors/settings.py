@@ -1,8 +1,11 @@
 """Finds, adds and removes signoff's hook in the settings of another agent."""
 
 import io
+import json
+import math
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from contextlib import redirect_stderr, suppress
 from typing import Any, NamedTuple
@@ -11,6 +14,7 @@ from app.doors import json_text
 from app.doors.agents import Agent
 from app.doors.hook.options import HookOptions, hook_options
 from app.doors.json_text import Node
+from app.doors.opencode_plugin import plugin_command, plugin_text
 
 _SPARE_SECONDS = 570
 """Seconds by which the limit in the settings of the agent exceeds that of signoff, which counts from its first
@@ -36,6 +40,8 @@ class InstalledHook(NamedTuple):
     matcher: str
     is_synchronous: bool
     """Whether the agent waits for the answer at all."""
+    is_altered: bool = False
+    """Whether the program that calls the hook is not as signoff writes it."""
 
     @property
     def options(self) -> HookOptions:
@@ -48,6 +54,8 @@ class InstalledHook(NamedTuple):
     def weaknesses(self, agent: Agent) -> Iterator[str]:
         """Yield each way in which this hook lets calls through that signoff did not see or answer."""
         longest = self.options.longest
+        if self.is_altered:
+            yield f"it is not as signoff writes it; `signoff doors install {agent.name}` does"
         if not self.is_synchronous:
             yield f"{agent.title} does not wait for the hook there (async)"
         elif self.limit < longest + _LEAST_SPARE_SECONDS:
@@ -57,7 +65,7 @@ class InstalledHook(NamedTuple):
             )
         if self.matcher not in _ALL_TOOLS:
             yield f"the hook is called there only for the tools {self.matcher!r}"
-        if _DENIAL not in self.command and not ("|| exit 2" in self.command and agent.on_failure):
+        if _DENIAL not in self.command and not ("|| exit 2" in self.command and agent.silent_denial):
             yield (
                 f"without `{_DENIAL}` {agent.title} lets a call through when signoff is killed or gone; "
                 f"`signoff doors install {agent.name}` adds it"
@@ -71,6 +79,11 @@ def command(agent: Agent, options: HookOptions) -> str:
 
 def installed_hook(agent: Agent, text: str) -> InstalledHook | None:
     """Return signoff's hook before each tool; None if there is none. Raises UnreadableSettings."""
+    if agent.form == "plugin":
+        line = plugin_command(text)
+        return InstalledHook(line, math.inf, "", True, text != plugin_text(line)) if line else None
+    if agent.form == "toml":
+        return _toml_hook(agent, text)
     for _, group, hook in _ours(agent, text, agent.before_tool):
         found: Any = json_text.value(text, hook)
         matcher: Any = json_text.value(text, _members(group)["matcher"]) if "matcher" in _members(group) else ""
@@ -82,8 +95,10 @@ def installed_hook(agent: Agent, text: str) -> InstalledHook | None:
 
 def with_hook(agent: Agent, text: str, options: HookOptions) -> str:
     """Return the settings with signoff's hook, which replaces an earlier one; raises UnreadableSettings."""
+    if agent.form == "plugin":
+        return plugin_text(command(agent, options))
     text = without_hook(agent, text) if text.strip() else "{}\n"
-    limit = (options.longest + _SPARE_SECONDS) * (1000 if agent.milliseconds else 1)
+    limit = _limit(agent, options) * (1000 if agent.milliseconds else 1)
     before_tool = {"type": "command", "command": command(agent, options), "timeout": limit, **agent.on_failure}
     # Nothing is at stake before a prompt: a failure there is not to take the user's words away.
     before_prompt = {"type": "command", "command": f"signoff hook {agent.name}"}
@@ -93,6 +108,8 @@ def with_hook(agent: Agent, text: str, options: HookOptions) -> str:
 
 def without_hook(agent: Agent, text: str) -> str:
     """Return the settings without signoff's hook and without emptied lists; raises UnreadableSettings."""
+    if agent.form == "plugin":
+        return "" if plugin_command(text) else text
     for event in (agent.before_tool, agent.before_prompt):
         while found := next(_ours(agent, text, event), None):
             groups, group, hook = found
@@ -104,6 +121,41 @@ def without_hook(agent: Agent, text: str) -> str:
             else:
                 text = _without_event(text, event)
     return text
+
+
+def toml_hooks(agent: Agent, options: HookOptions) -> str:
+    """Return the tables that add signoff's hook to TOML settings, which only the user can write."""
+    tables = (
+        {"event": agent.before_tool, "command": command(agent, options), "timeout": _limit(agent, options)},
+        {"event": agent.before_prompt, "command": f"signoff hook {agent.name}"},
+    )
+    return "\n".join(
+        "\n".join(["[[hooks]]", *(f"{key} = {json.dumps(value)}" for key, value in table.items()), ""])
+        for table in tables
+    )
+
+
+def _toml_hook(agent: Agent, text: str) -> InstalledHook | None:
+    try:
+        found: Any = tomllib.loads(text).get("hooks", [])
+    except tomllib.TOMLDecodeError as error:
+        raise UnreadableSettings(f"they are no TOML: {error}") from error
+    for hook in found if isinstance(found, list) else []:
+        match hook:
+            case {"event": agent.before_tool, "command": str(line)} if _is_ours(agent, line):
+                limit = hook.get("timeout", agent.default_limit)
+                return InstalledHook(line, float(limit), str(hook.get("matcher", "")), True)
+    return None
+
+
+def _limit(agent: Agent, options: HookOptions) -> int:
+    """Seconds for the settings of the agent."""
+    limit = options.longest + _SPARE_SECONDS
+    return min(limit, agent.longest_limit) if agent.longest_limit else limit
+
+
+def _is_ours(agent: Agent, line: str) -> bool:
+    return re.search(rf"\bsignoff hook {agent.name}\b", line) is not None
 
 
 def _without_event(text: str, event: str) -> str:
@@ -140,7 +192,7 @@ def _ours(agent: Agent, text: str, event: str) -> Iterator[tuple[Node, Node, Nod
         for hook in (hooks.items or ()) if hooks else ():
             found: Any = json_text.value(text, hook)
             line = found.get("command") if isinstance(found, dict) else None
-            if groups and isinstance(line, str) and re.search(rf"\bsignoff hook {agent.name}\b", line):
+            if groups and isinstance(line, str) and _is_ours(agent, line):
                 yield groups, group, hook
 
 

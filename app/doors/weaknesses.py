@@ -36,7 +36,12 @@ def installed_version(program: str) -> str:
 
 
 def release_weaknesses(agent: Agent, version: str) -> Iterator[str]:
-    """Yield the known weaknesses of a release."""
+    """Yield the known weaknesses of a release, those that all releases have first."""
+    if agent.fails_open:
+        yield (
+            f"{agent.title} fails open: a call passes if its hook ends without exit code 2 and a word, which "
+            "signoff's command avoids, or if its time limit stops the hook"
+        )
     numbers = tuple(map(int, version.split("."))) if version else ()
     for right, words in _RELEASES.get(agent.name, ()):
         if numbers and numbers < right:
@@ -56,5 +61,10 @@ def settings_weaknesses(agent: Agent, name: str, text: str) -> Iterator[str]:
             yield f"{name}: features.hooks = false turns all hooks off"
         case "gemini", {"hooksConfig": {"enabled": False}}:
             yield f"{name}: hooksConfig.enabled turns all hooks off"
+        case "qwen", {"disableAllHooks": True}:
+            yield f"{name}: disableAllHooks turns all hooks off"
+        case "droid", {}:
+            if name.endswith("hooks.json"):
+                yield f"{name} is there: Droid then takes no hooks from {agent.settings}; put signoff's into it"
         case "gemini", {"hooksConfig": {"disabled": [*names]}} if "signoff hook gemini" in json.dumps(names):
             yield f"{name}: hooksConfig.disabled has signoff's hook in it"

@@ -1,12 +1,13 @@
 """The model client: one request as an async stream of updates, with retries and learned corrections.
 
-Importing this module does not import the OpenAI SDK; `ModelClient.preload` does, on a thread.
+Importing this module does not import the OpenAI SDK; `ModelClient.expect_request` does, on a thread.
 """
 
 import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
+from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,7 @@ from app.llm.failures.retry import ONCE, STANDARD, RetryPolicy
 from app.llm.prices import with_cost
 from app.llm.reading import Reading
 from app.llm.response.assembly import ResponseAssembly
+from app.llm.sdk import Sdk
 from app.llm.transport import Patience, StreamEnd, Timeouts, Transport
 from app.llm.types import (
     AttemptDiscarded,
@@ -109,13 +111,9 @@ class ModelClient:
         """What the endpoint is known to honour, corrections included."""
         return self._beliefs.profile
 
-    def preload(self) -> None:
-        """Load the SDK on a thread; returns at once."""
-        self._transport.preload()
-
-    def expect_request(self) -> None:
-        """A request is about to be made: load on a thread what is missing for it. Returns at once."""
-        self._transport.expect_request()
+    def expect_request(self) -> "Future[Sdk]":
+        """A request is about to be made: load the SDK on a thread. Returns at once."""
+        return self._transport.expect_request()
 
     async def models(self) -> list[str]:
         """Ids of the models that the endpoint offers; as `listing`."""

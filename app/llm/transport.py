@@ -8,6 +8,7 @@ status 200, complete documents, damaged UTF-8).
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ from app.llm.failures.failures import FailureReader, chain
 from app.llm.failures.server_words import parse_body
 from app.llm.response.limits import RENDERED, TooLarge
 from app.llm.response.sse import EventDecoder, ServerEvent
-from app.llm.sdk import Sdk, expect_request, loaded, preload, preload_failures
+from app.llm.sdk import Sdk, expect_request, loaded
 from app.llm.types import Endpoint
 from app.llm.wires.wire import Wire
 
@@ -113,13 +114,9 @@ class Transport:
         plain = is_local(endpoint.base_url) and endpoint.base_url.lower().startswith("http:")
         self._encrypted = not plain
 
-    def preload(self) -> None:
-        """Load the SDK on a thread; returns at once."""
-        preload()
-
-    def expect_request(self) -> None:
-        """Load on a thread what connects, with certificates where it is encrypted; returns at once."""
-        expect_request(encrypted=self._encrypted)
+    def expect_request(self) -> "Future[Sdk]":
+        """Load the SDK on a thread, with certificates where the connection is encrypted; returns at once."""
+        return expect_request(encrypted=self._encrypted)
 
     async def ready(self) -> None:
         """Return once the SDK is there."""
@@ -243,7 +240,6 @@ class Transport:
         # Imports the HTTP library, which is there by now.
         from app.llm.bounded_bodies import ACCEPTED, bound_body
 
-        preload_failures()
         limits = self._timeouts
         timeout = sdk.httpx2.Timeout(connect=limits.connect, read=limits.read, write=limits.write, pool=limits.pool)
         key = self._endpoint.api_key

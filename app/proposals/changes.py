@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from app.proposals.models import FileChange, FileVersion, Hunk, HunkState, Match, Op
 from app.proposals.overlay import Contents
 from app.proposals.remarks import deceptions
-from app.proposals.text.document import Document, decode
+from app.proposals.text.document import MAX_BYTES, Document, decode
 from app.proposals.text.hunks import Compared, after_decision, compare, compose, lines_of, with_state
 
 
@@ -113,7 +113,8 @@ def next_number(changes: Iterable[FileChange]) -> int:
 
 def line_counts(contents: Contents, base: FileVersion | None, result: FileVersion | None) -> tuple[int, int]:
     """How many lines a change adds and removes; none in a binary file."""
-    if any(Document(contents.get(version)).binary for version in (base, result)):
+    versions = [version for version in (base, result) if version is not None]
+    if any(version.size > MAX_BYTES or Document(contents.get(version)).binary for version in versions):
         return 0, 0
     changes = contents.line_changes(base, result)
     return sum(change.added for change in changes), sum(change.removed for change in changes)

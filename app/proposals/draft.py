@@ -21,7 +21,7 @@ from app.proposals.refusals import EditRefused
 from app.proposals.remarks import rung_words
 from app.proposals.reports import EditReport
 from app.proposals.text.diff import diff
-from app.proposals.text.document import Document, encode
+from app.proposals.text.document import MAX_BYTES, Document, encode
 from app.proposals.text.unlike import Span, unlike
 from app.proposals.versioned_edit import edited
 from app.sandbox.changes import Change, IgnoredPath, Leaf
@@ -100,7 +100,7 @@ class Draft:
         _, real = self._workspace.trace(path)
         with self._lock:
             overlay = self._overlay()
-            data = self._files.data(overlay, real)
+            data = self._files.data(overlay, real, self._workspace.read_limit)
             pending = overlay.by(real)
             names = overlay.strange_names(real, self.session)
             if self.held.get(real):
@@ -109,7 +109,8 @@ class Draft:
             return OverlayFile(None, "", pending)
         if len(data) > (limit := self._workspace.read_limit):
             raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", real)
-        version = version_of(data, 0).sha256
+        known = None if real in self.held else overlay.version(real)
+        version = (known or version_of(data, 0)).sha256
         self._contents.remember(version, data)
         return OverlayFile(data, version, pending, names)
 
@@ -125,15 +126,20 @@ class Draft:
             return None
         return unlike([diff(Document(data or b"").lines, now.lines) for data in known])
 
-    def look(self, path: str) -> tuple[bytes, int] | None:
-        """The bytes and permission bits of a file as `read` shows it; None if there is none."""
+    def look(self, path: str, limit: int | None = None) -> tuple[bytes, int] | None:
+        """The bytes and permission bits of a file as `read` shows it; None if there is none.
+
+        Raises:
+            UnsafePath: no tool may read it.
+            OSError: the disk would not give it; EFBIG, before it is read, if it has more than `limit` bytes.
+        """
         _, real = self._workspace.trace(path)
         with self._lock:
             held = self.held.get(real)
             if held is not None:
                 return None if held.data is None else (held.data, held.mode)
             overlay = self._overlay()
-            data, version = overlay.content(real), overlay.version(real)
+            data, version = overlay.content(real, limit), overlay.version(real)
             return None if data is None or version is None else (data, version.mode)
 
     def touched(self) -> set[str]:
@@ -174,7 +180,7 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             real, notes = self._locate(path)
-            data = self._files.existing(overlay, real)
+            data = self._files.existing(overlay, real, MAX_BYTES)
             held = self.held.get(real)
             own_base = held.base if held else None
             after, matches, note = edited(self._contents, real, data, replacements, version, own_base)

@@ -1,5 +1,6 @@
 """The paths that a draft has changed, over what waits and what is on disk; and which paths are free for a file."""
 
+import errno
 import stat
 from bisect import bisect_left, insort
 from collections.abc import Iterator
@@ -70,16 +71,18 @@ class HeldFiles:
         mode = base.mode if base else default_mode()
         return self.add(path, Held(base, data, data, mode, links=file.links if file and base else 1))
 
-    def data(self, overlay: Overlay, path: str) -> bytes | None:
-        """What the file holds, as the draft has it; None if there is none."""
+    def data(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes | None:
+        """What the file holds, as the draft has it; None if there is none. `limit` is as for `Overlay.content`."""
         held = self.by_path.get(path)
-        return held.data if held else overlay.content(path)
+        return held.data if held else overlay.content(path, limit)
 
-    def existing(self, overlay: Overlay, path: str) -> bytes:
-        """What a file that is to be changed holds; raises EditRefused if it can't be."""
+    def existing(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes:
+        """What a file that is to be changed, of at most `limit` bytes, holds; raises EditRefused if it can't be."""
         try:
-            data = self.data(overlay, path)
+            data = self.data(overlay, path, limit)
         except OSError as error:
+            if limit is not None and error.errno == errno.EFBIG:
+                raise NotEditable(f"{path} is too large: files over {limit:,} bytes are not edited.") from error
             raise NotEditable(f"{path} can't be edited: {error.strerror}.") from error
         if data is not None:
             self.check_no_link(overlay, path)

@@ -31,7 +31,16 @@ class OriginKind(StrEnum):
     """Earlier versions stored it."""
 
 
-_AGENTS = {"claude": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI"}
+_AGENTS = {
+    "claude": "Claude Code",
+    "codex": "Codex",
+    "copilot": "Copilot CLI",
+    "droid": "Droid",
+    "gemini": "Gemini CLI",
+    "kimi": "Kimi Code",
+    "opencode": "OpenCode",
+    "qwen": "Qwen Code",
+}
 _SHORT_ID = 8
 
 

@@ -1,5 +1,6 @@
 """The workspace as it would be with the pending proposals applied, oldest first."""
 
+import errno
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -168,17 +169,23 @@ class Overlay:
         """Files that hold pending changes."""
         return {path for path, entry in self.pending.all().items() if entry.version is not None}
 
-    def content(self, path: str) -> bytes | None:
-        """The bytes of a file; None if there is none."""
+    def content(self, path: str, limit: int | None = None) -> bytes | None:
+        """The bytes of a file; None if there is none.
+
+        Raises:
+            OSError: the disk would not give it; EFBIG, before anything is read, if it has more than `limit` bytes.
+        """
         if entry := self.pending.get(path):
+            if entry.version is not None and limit is not None and entry.version.size > limit:
+                raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", path)
             return None if entry.version is None else self.contents.get(entry.version)
-        file = self.disk(path)
+        file = self.disk(path, limit)
         return file.data if file else None
 
-    def disk(self, path: str) -> DiskFile | None:
-        """The file on disk, whatever is pending."""
+    def disk(self, path: str, limit: int | None = None) -> DiskFile | None:
+        """The file on disk, whatever is pending; raises as `content` does."""
         if path not in self._disk:
-            file = self._disk[path] = self.filesystem.read(path)
+            file = self._disk[path] = self.filesystem.read(path, limit)
             if file:
                 self.contents.remember(file.version.sha256, file.data)
         return self._disk[path]

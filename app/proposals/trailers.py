@@ -8,7 +8,13 @@ the user's own say the same.
 from app.proposals.origin import Origin, OriginKind
 from app.proposals.record import Entry
 
-_AGENTS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini-cli"}
+_AGENTS = {
+    "claude": "claude-code",
+    "copilot": "copilot-cli",
+    "gemini": "gemini-cli",
+    "kimi": "kimi-code",
+    "qwen": "qwen-code",
+}
 
 
 def trailers_of(entry: Entry) -> list[str]:

@@ -97,9 +97,6 @@ class OpenSession:
             await session.catch_up()
         await asyncio.to_thread(self.runtime.service.refresh)
         self._known = _versions(await self.proposals())
-        if self.model is not None:
-            # Hundreds of milliseconds of imports, on a thread; by now the user sees the session.
-            self.model.preload()
         self._rewatch.set()
         self.left_over.look()
         self._spawn(self.left_over.record(self._left_over_recorded))
@@ -108,6 +105,15 @@ class OpenSession:
         self._spawn(self._keep_watching())
         self._spawn(self._watch_disk())
         return lines
+
+    async def expect_turn(self) -> None:
+        """Load on a thread what the first request of a turn needs; returns once it is there, or cannot be loaded."""
+        if self.model is None or self.session is None:
+            return
+        tools = self.session.ports.tools
+        await asyncio.to_thread(lambda: tools.schemas)
+        # A failure is told when a request is made.
+        await asyncio.to_thread(self.model.expect_request().exception)
 
     async def connect(self, settings: Settings) -> None:
         """Talk to another endpoint or model from now on; raises `NotConnected`."""

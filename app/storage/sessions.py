@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import cast, get_args
 
 from pydantic import ValidationError
@@ -385,7 +386,14 @@ def _insert_event(connection: sqlite3.Connection, session: str, event: Event, at
         "INSERT INTO events (session, time, type, body) VALUES (?, ?, ?, ?)",
         (session, at, event.type, event.model_dump_json(exclude={"id", "time"})),
     )
-    return event.model_copy(update={"id": cursor.lastrowid, "time": at})
+    values = {**event.__dict__, "id": cursor.lastrowid, "time": at}
+    return event.model_construct(_fields_set=_fields_of(type(event)), **values)
+
+
+@cache
+def _fields_of(kind: type[Event]) -> set[str]:
+    """The names of all fields of a kind of event: one set for all events, in whose place each would have its own."""
+    return set(kind.model_fields)
 
 
 def _insert_decision(connection: sqlite3.Connection, workspace: str, session: str, decided: ProposalDecided) -> None:

@@ -120,8 +120,9 @@ def together(parts: Iterable[Findings]) -> Findings:
 
 
 _RTL = re.compile(f"[{_RIGHT_TO_LEFT}]")
-_COMMENT = re.compile(r"#|//|--|^\s*[*%;]|/\*(?!.*\*/)|<!--(?!.*-->)")
-_CODE = re.compile(r"[=+<>{}&|*/\\^@$;]|[\"'`][^\"'`]*[\"'`]|[\"'`]\s*[:,)\]}]\s*\d")
+_COMMENT_SIGN = re.compile(r"\s*[*%;]")
+"""Begins a comment where it is the first on its line."""
+_CODE = tuple(map(re.compile, (r"[=+<>{}&|*/\\^@$;]", r"[\"'`][^\"'`]*[\"'`]", r"[\"'`]\s*[:,)\]}]\s*\d")))
 """Signs between right-to-left letters, or between one and a number, by which the order matters."""
 
 
@@ -141,20 +142,37 @@ def _right_to_left(text: str) -> tuple[int, int]:
 
 
 def _is_turned_around(line: str, first: int) -> bool:
-    comment = _COMMENT.search(line)
-    if comment is not None and comment.start() < first and not _in_quotes(line[: comment.start()]):
+    comment = _comment_start(line)
+    if 0 <= comment < first and not _in_quotes(line[:comment]):
         return False
     since: int | None = None
+    signs = [pattern.search(line, first) for pattern in _CODE]
     for at in range(first, len(line)):
         direction = unicodedata.bidirectional(line[at])
         if direction in ("R", "AL", "EN", "AN"):
-            if since is not None and _CODE.search(line[since:at]):
+            if since is not None and any(sign is not None and sign.end() <= at for sign in signs):
                 return True
             if direction in ("R", "AL"):
                 since = at + 1
+                # Only what lies behind is looked for anew, so that a long line is gone through once.
+                signs = [
+                    pattern.search(line, since) if sign and sign.start() < since else sign
+                    for pattern, sign in zip(_CODE, signs, strict=True)
+                ]
         elif direction == "L":
             since = None
     return False
+
+
+def _comment_start(line: str) -> int:
+    """Where a comment begins on a line; -1 if none does."""
+    starts = [line.find(mark) for mark in ("#", "//", "--")]
+    # One that ends on the line has code behind it.
+    starts.append(line.find("/*", max(0, line.rfind("*/") - 1)))
+    starts.append(line.find("<!--", max(0, line.rfind("-->") - 3)))
+    if _COMMENT_SIGN.match(line):
+        starts.append(0)
+    return min((at for at in starts if at >= 0), default=-1)
 
 
 def _in_quotes(code: str) -> bool:

@@ -8,6 +8,7 @@ common fonts draw alike.
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -61,6 +62,9 @@ _SIGN = re.compile(f"[{''.join(map(re.escape, _SIGNS))}\uff01-\uff0f\uff1a-\uff2
 _BETWEEN_WORDS = re.compile(r"[ ,.:!?…«»„“”–—-]+")
 """What stands between the words of a sentence."""
 
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_NEAR = 100
+"""Characters on each side of a sign in which its neighbour is looked for."""
 _ENOUGH = 2
 _NEIGHBOURS = 6
 
@@ -85,17 +89,23 @@ def reading_of(word: str) -> str:
 
 
 def _deceiving_words(line: str) -> Iterator[tuple[int, int]]:
-    words = list(_WORD.finditer(line))
-    for word in words:
-        if not word[0].isascii() and _deceives(line, words, word):
+    words: list[re.Match[str]] = []
+    end = 0
+    for letter in _NOT_ASCII.finditer(line):
+        at = letter.start()
+        if at < end or not _WORD.match(letter[0]):
+            continue
+        while at > end and _WORD.match(line[at - 1]):
+            at -= 1
+        word = _WORD.match(line, at)
+        assert word is not None, "a letter begins it"
+        end = word.end()
+        if _mixes(word[0]) or _folds(word[0]):
             yield word.span()
-
-
-def _deceives(line: str, words: Sequence[re.Match[str]], word: re.Match[str]) -> bool:
-    """Whether a word of a line is taken for another one."""
-    if _mixes(word[0]) or _folds(word[0]):
-        return True
-    return _reads_as_latin(word[0]) and not _in_a_sentence(line, words, word)
+        elif _reads_as_latin(word[0]):
+            words = words or list(_WORD.finditer(line))
+            if not _in_a_sentence(line, words, word):
+                yield word.span()
 
 
 def _mixes(word: str) -> bool:
@@ -127,7 +137,7 @@ def _reads_as_latin(word: str) -> bool:
 
 def _in_a_sentence(line: str, words: Sequence[re.Match[str]], word: re.Match[str]) -> bool:
     """Whether words beside it show that its script is really being written: letters that have no Latin reading."""
-    at = next(number for number, match in enumerate(words) if match.start() == word.start())
+    at = bisect_left(words, word.start(), key=re.Match.start)
     script, evidence = _script(word[0][0]), 0
     for step in (-1, 1):
         weight, here = 2, at
@@ -154,7 +164,11 @@ def _deceiving_signs(line: str) -> Iterator[tuple[int, int]]:
     for match in _SIGN.finditer(line):
         if match[0] not in _SIGNS or match[0] == "\uff65":
             # Full-width punctuation is that of Chinese and Japanese text.
-            around = line[: match.start()].rstrip()[-1:] + line[match.end() :].lstrip()[:1]
+            before, after = (
+                line[max(0, match.start() - _NEAR) : match.start()],
+                line[match.end() : match.end() + _NEAR],
+            )
+            around = before.rstrip()[-1:] + after.lstrip()[:1]
             if any(_is_wide(letter) for letter in around):
                 continue
         yield match.span()

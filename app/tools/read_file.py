@@ -6,7 +6,7 @@ from pydantic import Field
 
 from app.proposals.overlay import OverlayFile
 from app.proposals.pending_paths import named
-from app.proposals.text.document import Document
+from app.proposals.text.document import MAX_LINES, Document
 from app.tools.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.targets import ask_if_secret, explained, locate, similar_files
 
@@ -16,6 +16,10 @@ PAGE_CHARACTERS = 60_000
 """Characters in one result; a page ends before the line that would go over."""
 LINE_CHARACTERS = 2_000
 """Characters of one line; the rest is counted, not shown."""
+
+
+_KEPT_BYTES = 5_000_000
+"""Bytes of a file, at most, of which the lines are kept until another one is read."""
 
 
 class ReadFileArguments(ToolArguments):
@@ -29,7 +33,10 @@ class ReadFileArguments(ToolArguments):
 
 
 class ReadFile(Tool):
-    """Reads with the pending edits in place, and says so."""
+    """Reads with the pending edits in place, and says so.
+
+    A model reads a large file in many pages: the lines of the file that was read last are kept by its version.
+    """
 
     name = "read_file"
     kind = "read"
@@ -40,6 +47,9 @@ class ReadFile(Tool):
         "come in pages. Edits that are staged but not yet approved are shown in place, and it says so."
     )
 
+    def __init__(self) -> None:
+        self._latest: tuple[str, Document] | None = None
+
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolOutput:
         """Read one page."""
         path = locate(context.workspace, arguments.path)
@@ -48,8 +58,16 @@ class ReadFile(Tool):
             file = await asyncio.to_thread(context.draft.read, path)
         if file.content is None:
             raise ToolError(await asyncio.to_thread(_missing, path, context))
-        text, summary = await asyncio.to_thread(_page, path, file, file.content, arguments)
+        text, summary = await asyncio.to_thread(self._page, path, file, file.content, arguments)
         return ToolOutput(text, summary, {path: file.version})
+
+    def _page(self, path: str, file: OverlayFile, content: bytes, arguments: ReadFileArguments) -> tuple[str, str]:
+        latest = self._latest
+        document = latest[1] if latest and latest[0] == file.version else Document(content)
+        page = _page(path, file, document, arguments)
+        small = len(content) <= _KEPT_BYTES and not document.binary and len(document.lines) <= MAX_LINES
+        self._latest = (file.version, document) if small else None
+        return page
 
 
 def _missing(path: str, context: ToolContext) -> str:
@@ -63,13 +81,12 @@ def _missing(path: str, context: ToolContext) -> str:
     return f"{path} does not exist." + (f" Similar names: {', '.join(close)}." if close else "")
 
 
-def _page(path: str, file: OverlayFile, content: bytes, arguments: ReadFileArguments) -> tuple[str, str]:
+def _page(path: str, file: OverlayFile, document: Document, arguments: ReadFileArguments) -> tuple[str, str]:
     """The result's text and its one line for the user."""
-    document = Document(content)
     head = [f"{path} (version {file.version[:12]}"]
     if document.binary:
-        text = f"{head[0]}, {len(content):,} bytes)\nThis is a binary file; its contents are not shown."
-        return text, f"binary, {len(content):,} bytes"
+        in_bytes = f"{len(document.data):,} bytes"
+        return f"{head[0]}, {in_bytes})\nThis is a binary file; its contents are not shown.", f"binary, {in_bytes}"
     lines = document.texts
     total = len(lines)
     head.append(f", {total} line{'' if total == 1 else 's'})")

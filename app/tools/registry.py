@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from app.right_of_way import giving_way
 from app.skills.finding import Skills
 from app.tools.contract import GivenArguments, Tool, ToolError
 from app.tools.schemas import json_schema, parse_arguments
@@ -98,8 +99,8 @@ class ToolSet:
 
     @cached_property
     def _standing_schemas(self) -> list[dict[str, Any]]:
-        """Made for the first request: a session that is opened to be read needs none."""
-        return [schema_of(tool) for tool in self._standing]
+        """Made for the first request, on a thread: a session that is opened to be read needs none."""
+        return [schema_of(tool) for tool in giving_way(self._standing)]
 
     async def renew(self, window: int | None) -> None:
         """Take in, before a turn, what more there is now; `window` is the model's context in tokens."""

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from app.proposals.overlay import OverlayFile
 from app.tools.contract import Confirmation, DraftPort, ToolContext, ToolError
-from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.paths import FoundFile, Workspace, WorkspaceError
 from app.workspace.secrets import secret_reason
 
 _LOOKED_THROUGH = 50_000
@@ -52,6 +52,13 @@ def looks_secret(workspace: Workspace, path: str, content: bytes | None = None) 
             return reason
     reason = secret_reason(twin, content)
     return f"it is {twin} by another name, and {reason}" if reason else ""
+
+
+def found_file_looks_secret(path: str, file: FoundFile) -> bool:
+    """Whether a file that a walk found, and whose path has no links, looks like a secret by any of its names."""
+    if secret_reason(path, file.content):
+        return True
+    return bool(file.secret_twin and secret_reason(file.secret_twin, file.content))
 
 
 def looks_secret_pending(file: OverlayFile) -> str:

@@ -93,6 +93,7 @@ class SignoffApp(FittedApp):
         self._opener = opener
         self._log_file = log
         self._leaving: asyncio.Task[None] | None = None
+        self._turn_expected = False
         self.end_if_stuck: Callable[[Callable[[], None]], None] = lambda settle: None
         """Called when the user leaves, with what waits for an approval that is being written."""
         self.failure: Exception | None = None
@@ -231,7 +232,7 @@ class SignoffApp(FittedApp):
                 self.workbench.chat.apply(update)
                 if begins_turn(update):
                     self.workbench.rest_review()
-                    self.work(self._startup.review.preload, group="review")
+                    self._expect_turn()
         if changes_status(update):
             self.draw_status()
         if self.parts.behind_review is not None:
@@ -327,8 +328,16 @@ class SignoffApp(FittedApp):
 
     @on(Composer.DraftChanged)
     def keep_draft(self, event: Composer.DraftChanged) -> None:
-        """What is being written survives a restart."""
+        """What is being written survives a restart; a message is the beginning of a turn."""
         self._talk.keep_draft(event.kept())
+        if event.text:
+            self._expect_turn()
+
+    def _expect_turn(self) -> None:
+        """Load what a turn needs, once."""
+        if not self._turn_expected and self.current_session is not None:
+            self._turn_expected = True
+            self.work(self._startup.expect_turn, group="turn")
 
     # Actions
 

@@ -47,7 +47,7 @@ class ChatSide(Column):
         self._session = session
         self._acts = acts
         self._means = means
-        composer.set_files(lambda: list(workspace.files()))
+        composer.set_files(workspace.files)
         self._interventions = True
         """Whether the chat shows them, as far as the settings say."""
 

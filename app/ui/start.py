@@ -136,6 +136,14 @@ class Startup:
             self._means.tell(line, problem=True)
         await self._show_proposals()
 
+    async def expect_turn(self) -> None:
+        """Load on threads what a turn needs, one after the other: the user is writing, or the model is.
+
+        The review comes last: nothing waits in it before the first response is over.
+        """
+        await self._current.open_session.expect_turn()
+        await self.review.preload()
+
     def _take_settings(self, settings: "Settings") -> list[str]:
         from app.ui.preferences import Preferences
         from app.ui.terminal.editor import ExternalEditor
@@ -243,4 +251,5 @@ def load_session_parts() -> None:
     import app.runtime.own_commands
     import app.ui.commands
     import app.ui.connector
-    import app.ui.own_commands  # noqa: F401
+    import app.ui.own_commands
+    import app.ui.stray_decisions  # noqa: F401

@@ -3,7 +3,8 @@
 The rules are those of git (gitignore, "PATTERN FORMAT"): the last match in a file wins, a file nearer to the path
 wins over one farther up, and nothing below an ignored folder comes back. So a walk never enters an ignored folder.
 In one folder `.signoffignore` wins over `.ignore`, and that over `.gitignore`. Plain names and endings, which most
-patterns are, are looked up; the others are matched many at a time. That is what makes a walk of 100,000 files quick.
+patterns are, are looked up; the others are matched many at a time, from the last to the first. That is what makes a
+walk of 100,000 files quick, also where patterns that ignore and patterns that take back alternate.
 """
 
 import os
@@ -11,12 +12,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from pathlib import Path
 
+from app.workspace.folder_chain import FolderChain
 from app.workspace.git import repository
-from app.workspace.path_rules import LONGEST_PATH, UnsafePath, WorkspaceClosed, check_name
+from app.workspace.path_rules import DEEPEST, LONGEST_PATH, UnsafePath, WorkspaceClosed, check_name
 from app.workspace.reading import read_file
 from app.workspace.wildmatch import Rule, expression, parse
 
@@ -30,68 +31,170 @@ _BATCH = 100
 
 
 class _Patterns:
-    """Patterns of one sign that are all matched with the same text: with names, or with paths."""
+    """Patterns that are all matched with names, or all with paths, each known by its place in the ignore file.
 
-    __slots__ = ("_batches", "_endings", "_literals")
+    Most patterns say how a folder on the path is called, or how its last name is spelled, begins or ends. They are
+    found by that, so that only the few for which it is right are tried.
+    """
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        self._literals: set[str] = set()
-        self._batches: list[str | re.Pattern[str]] = []
-        endings: list[str] = []
-        expressions: list[str] = []
-        for rule in rules:
+    __slots__ = ("_beginnings", "_endings", "_folders", "_literals", "_names", "_others")
+
+    def __init__(self, rules: Iterable[tuple[int, Rule]]) -> None:
+        self._literals: dict[str, int] = {}
+        folders: _Found = {}
+        names: _Found = {}
+        beginnings: _Found = {}
+        endings: _Found = {}
+        others: list[tuple[int, Rule]] = []
+        for place, rule in rules:
+            last_name = rule.last_name
             if rule.literal:
-                self._literals.add(rule.text)
-            elif rule.ending:
-                endings.append(rule.ending)
+                self._literals[rule.text] = place
+            elif folder := rule.literal_folder:
+                folders.setdefault(folder, []).append((place, rule))
+            elif last_name.whole:
+                names.setdefault(last_name.beginning, []).append((place, rule))
+            elif len(last_name.beginning) > len(last_name.ending):
+                beginnings.setdefault(last_name.beginning, []).append((place, rule))
+            elif last_name.ending:
+                endings.setdefault(last_name.ending, []).append((place, rule))
+            else:
+                others.append((place, rule))
+        self._folders = _groups(folders)
+        self._names = _groups(names)
+        self._beginnings = _by_length(beginnings)
+        self._endings = _by_length(endings)
+        self._others = _Group(others)
+
+    def last(self, text: str, name: str, above: int) -> int:
+        """Return the place of the last pattern that matches, or `above` if none does that stands later than that.
+
+        Args:
+            text: The path, or the name where all patterns are matched with names.
+            name: The last name of the path.
+            above: A place in the file, or -1.
+        """
+        above = max(above, self._literals.get(text, -1))
+        if self._folders:
+            for folder in text.split("/")[:-1]:
+                if (group := self._folders.get(folder)) is not None:
+                    above = group.last(text, above)
+        if (group := self._names.get(name)) is not None:
+            above = group.last(text, above)
+        for length, groups in self._endings:
+            if (group := groups.get(name[-length:])) is not None:
+                above = group.last(text, above)
+        for length, groups in self._beginnings:
+            if (group := groups.get(name[:length])) is not None:
+                above = group.last(text, above)
+        return self._others.last(text, above)
+
+
+class _Group:
+    """Patterns that are tried together, the last in the file first."""
+
+    __slots__ = ("_batches", "_sure")
+
+    def __init__(self, rules: Sequence[tuple[int, Rule]]) -> None:
+        self._sure = -1
+        """The place of the last one that matches whatever is tried, as all of it has been looked at."""
+        expressions: list[tuple[int, str]] = []
+        for place, rule in rules:
+            if rule.ending:
+                self._sure = place
             elif (translated := expression(rule)) is not None:
-                expressions.append(translated)
-        self._endings = tuple(endings)
-        for start in range(0, len(expressions), _BATCH):
-            self._batches.append("|".join(expressions[start : start + _BATCH]))
+                expressions.append((place, translated))
+        expressions.reverse()
+        starts = range(0, len(expressions), _BATCH)
+        self._batches = [_Batch(expressions[start : start + _BATCH]) for start in starts]
 
-    def match(self, text: str) -> bool:
-        """Whether any of them does."""
-        if text in self._literals or (self._endings and text.endswith(self._endings)):
-            return True
-        for at, batch in enumerate(self._batches):
-            if isinstance(batch, str):
-                # Compiled when first needed: there may be very many, and whoever waits may leave meanwhile.
-                batch = self._batches[at] = re.compile(batch, re.DOTALL)
-            if batch.fullmatch(text):
-                return True
-        return False
+    def last(self, text: str, above: int) -> int:
+        """Return the place of the last pattern that matches, or `above` if none does that stands later than that."""
+        above = max(above, self._sure)
+        for batch in self._batches:
+            # What is left stands farther up in the file.
+            if batch.last <= above:
+                break
+            if (place := batch.match(text)) is not None:
+                return max(above, place)
+        return above
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Neighbouring patterns of one sign."""
+class _Batch:
+    """Patterns as one alternation, the last in the file first, so that the first branch that matches decides."""
 
-    ignores: bool
-    names: _Patterns | None
-    paths: _Patterns | None
-    folder_names: _Patterns | None
-    """For folders only, as are `folder_paths`."""
-    folder_paths: _Patterns | None
+    __slots__ = ("_expression", "_places", "last")
 
-    def match(self, path: str, name: str, is_folder: bool) -> bool:
-        """Whether any pattern does."""
-        if (self.names and self.names.match(name)) or (self.paths and self.paths.match(path)):
-            return True
-        if not is_folder:
-            return False
-        return bool(
-            (self.folder_names and self.folder_names.match(name))
-            or (self.folder_paths and self.folder_paths.match(path))
-        )
+    def __init__(self, expressions: Sequence[tuple[int, str]]) -> None:
+        self._places, branches = zip(*expressions, strict=True)
+        self.last: int = self._places[0]
+        # The number of the empty group tells which branch has matched. It stands last, so that a branch still begins
+        # with a letter, by which most are passed over.
+        self._expression: str | re.Pattern[str] = "|".join(rf"(?:{branch})\Z()" for branch in branches)
+
+    def match(self, text: str) -> int | None:
+        """Return the place of the last pattern that matches, or None."""
+        if isinstance(self._expression, str):
+            # Compiled when first needed: there may be very many, and whoever waits may leave meanwhile.
+            self._expression = re.compile(self._expression, re.DOTALL)
+        found = self._expression.match(text)
+        return self._places[found.lastindex - 1] if found and found.lastindex else None
+
+
+_Found = dict[str, list[tuple[int, Rule]]]
+"""Patterns with their places, by a text that a path must have."""
+
+
+def _groups(found: _Found) -> dict[str, _Group]:
+    return {text: _Group(rules) for text, rules in found.items()}
+
+
+def _by_length(found: _Found) -> Sequence[tuple[int, dict[str, _Group]]]:
+    """The groups by their texts, and these by their lengths."""
+    lengths = sorted({len(text) for text in found})
+    return [(length, _groups({text: found[text] for text in found if len(text) == length})) for length in lengths]
+
+
+class Patterns:
+    """The patterns of an ignore file; the last one that matches decides, whatever its sign."""
+
+    __slots__ = ("_folder_names", "_folder_paths", "_ignores", "_names", "_paths")
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        def those(*, anchored: bool, folders_only: bool) -> _Patterns | None:
+            kind = (anchored, folders_only)
+            found = [each for each in enumerate(rules) if (each[1].anchored, each[1].folders_only) == kind]
+            return _Patterns(found) if found else None
+
+        self._ignores = tuple(rule.ignores for rule in rules)
+        self._names = those(anchored=False, folders_only=False)
+        self._paths = those(anchored=True, folders_only=False)
+        self._folder_names = those(anchored=False, folders_only=True)
+        self._folder_paths = those(anchored=True, folders_only=True)
+
+    def __bool__(self) -> bool:
+        return bool(self._ignores)
+
+    def verdict(self, path: str, name: str, is_folder: bool) -> bool | None:
+        """Whether the patterns ignore the path (True), take it back (False) or don't mention it (None)."""
+        last = -1
+        if self._names:
+            last = self._names.last(name, name, last)
+        if self._paths:
+            last = self._paths.last(path, name, last)
+        if is_folder:
+            if self._folder_names:
+                last = self._folder_names.last(name, name, last)
+            if self._folder_paths:
+                last = self._folder_paths.last(path, name, last)
+        return None if last < 0 else self._ignores[last]
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreFile:
     """The patterns of one ignore file, and where they count from."""
 
-    runs: tuple[_Run, ...]
-    """Last in the file first."""
+    patterns: Patterns
     cut: int = 0
     """Characters of a workspace path that lie before the ignore file's folder."""
     lead: str = ""
@@ -99,11 +202,7 @@ class IgnoreFile:
 
     def verdict(self, path: str, name: str, is_folder: bool) -> bool | None:
         """Whether the patterns ignore the path (True), take it back (False) or don't mention it (None)."""
-        path = self.lead + path[self.cut :]
-        for run in self.runs:
-            if run.match(path, name, is_folder):
-                return run.ignores
-        return None
+        return self.patterns.verdict(self.lead + path[self.cut :], name, is_folder)
 
 
 Rules = tuple[IgnoreFile, ...]
@@ -125,7 +224,7 @@ def rules_above(root: Path, names: Collection[str] = IGNORE_FILES) -> Rules:
     if found is None:
         return ()
     rules: Rules = ()
-    exclude = _load(found.shared / "info" / "exclude")
+    exclude = compile_patterns(patterns_in(found.shared / "info" / "exclude"))
     below = root.relative_to(found.top).parts
     if exclude:
         rules = (IgnoreFile(exclude, lead="".join(f"{part}/" for part in below)),)
@@ -147,7 +246,7 @@ def rules_in(root: Path, folder: str, names: Collection[str] = IGNORE_FILES) -> 
 
 def rules_of_file(path: Path) -> Rules:
     """The rules of one file of patterns that count from the root."""
-    patterns = _load(path)
+    patterns = compile_patterns(patterns_in(path))
     return (IgnoreFile(patterns),) if patterns else ()
 
 
@@ -173,26 +272,30 @@ def walk(
         folders: Give the folders in place of the files.
     """
     above = rules_in(root, under.rpartition("/")[0]) if under else rules_above(root)
-    scan = _Scan(root, readable_link, forbidden, ended, closed)
-    stack = [scan.entries(under, above)]
-    while stack:
-        for path, rules in stack[-1]:
-            if ended():
-                return
-            if (rules is not None) is folders:
-                yield path
-            if rules is not None:
-                stack.append(scan.entries(path, rules))
-                break
-        else:
-            stack.pop()
+    chain = FolderChain(root)
+    try:
+        scan = _Scan(chain, readable_link, forbidden, ended, closed)
+        stack = [scan.entries(under, above)]
+        while stack:
+            for path, rules in stack[-1]:
+                if ended():
+                    return
+                if (rules is not None) is folders:
+                    yield path
+                if rules is not None:
+                    stack.append(scan.entries(path, rules))
+                    break
+            else:
+                stack.pop()
+    finally:
+        chain.close()
 
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
     """Reads one folder at a time."""
 
-    root: Path
+    chain: FolderChain
     readable_link: Callable[[str], bool]
     forbidden: Callable[[str], bool]
     ended: Callable[[], bool]
@@ -201,13 +304,17 @@ class _Scan:
     def entries(self, folder: str, above: Rules) -> Iterator[tuple[str, Rules | None]]:
         """Files, with None, and sub-folders, with the rules that hold around them, in the order of full paths."""
         prefix = f"{folder}/" if folder else ""
+        if folder.count("/") >= DEEPEST - 1:
+            # No tool may name what is in there.
+            return iter(())
         try:
-            with os.scandir(self.root / folder) as scan:
+            descriptor = self.chain.folder(folder)
+            with os.scandir(descriptor) as scan:
                 there = list(scan)
         except OSError:
             return iter(())
         own = {entry.name for entry in there if entry.name in IGNORE_FILES}
-        rules = _rules_of(self.root / folder, len(prefix), names=own) + above if own else above
+        rules = _rules_of(descriptor, len(prefix), names=own) + above if own else above
         found: list[tuple[str, str, Rules | None]] = []
         for entry in there:
             if self.closed():
@@ -243,45 +350,33 @@ def _nameable(name: str) -> bool:
     return True
 
 
-def _rules_of(folder: Path, cut: int, lead: str = "", names: Collection[str] = IGNORE_FILES) -> Rules:
-    """The ignore files right in a folder, as far as they are among `names`."""
+def _rules_of(folder: Path | int, cut: int, lead: str = "", names: Collection[str] = IGNORE_FILES) -> Rules:
+    """The ignore files right in a folder, given by its path or open, as far as they are among `names`."""
     files = []
     for name in IGNORE_FILES:
-        if name in names and (runs := _load(folder / name)):
-            files.append(IgnoreFile(runs, cut, lead))
+        if name not in names:
+            continue
+        text = patterns_in(name, folder) if isinstance(folder, int) else patterns_in(folder / name)
+        if patterns := compile_patterns(text):
+            files.append(IgnoreFile(patterns, cut, lead))
     return tuple(files)
 
 
-def _load(path: Path) -> tuple[_Run, ...]:
-    return compile_patterns(patterns_in(path))
+def patterns_in(path: str | Path, folder: int | None = None) -> str:
+    """The text of an ignore file; a link or anything odd counts as empty, as in git.
 
-
-def patterns_in(path: Path) -> str:
-    """The text of an ignore file; a link or anything odd counts as empty, as in git."""
+    Args:
+        path: The file, or its name in `folder`.
+        folder: An open folder.
+    """
     try:
-        content, _ = read_file(path, _LARGEST, head=True)
+        content, _ = read_file(path, _LARGEST, folder=folder, head=True)
     except OSError:
         return ""
     return content.decode("utf-8-sig", "surrogateescape")
 
 
 @lru_cache(maxsize=256)
-def compile_patterns(text: str) -> tuple[_Run, ...]:
-    """What the text of an ignore file says, last first; patterns that git would discard are left out."""
-    rules = [rule for line in text.split("\n") if (rule := parse(line)) and len(rule.text) <= LONGEST_PATH]
-    runs = [_run(ignores, list(same)) for ignores, same in groupby(rules, key=attrgetter("ignores"))]
-    return tuple(reversed(runs))
-
-
-def _run(ignores: bool, rules: Sequence[Rule]) -> _Run:
-    def those(*, anchored: bool, folders_only: bool) -> _Patterns | None:
-        found = [rule for rule in rules if (rule.anchored, rule.folders_only) == (anchored, folders_only)]
-        return _Patterns(found) if found else None
-
-    return _Run(
-        ignores,
-        names=those(anchored=False, folders_only=False),
-        paths=those(anchored=True, folders_only=False),
-        folder_names=those(anchored=False, folders_only=True),
-        folder_paths=those(anchored=True, folders_only=True),
-    )
+def compile_patterns(text: str) -> Patterns:
+    """The patterns that the text of an ignore file has, without those that git would discard."""
+    return Patterns([rule for line in text.split("\n") if (rule := parse(line)) and len(rule.text) <= LONGEST_PATH])

@@ -36,7 +36,7 @@ def read_file(
         parts: list[bytes] = []
         left = limit
         # One byte more than the file's size also notices one that grows meanwhile.
-        while left and (part := os.read(descriptor, min(left, max(facts.st_size, 0) + 1, _PIECE))):
+        while left and (part := os.read(descriptor, min(left, max(facts.st_size, 0) + 1))):
             parts.append(part)
             left -= len(part)
         if not left and not head and os.read(descriptor, 1):

@@ -45,7 +45,7 @@ def secret_reason(path: str, content: bytes | None = None) -> str:
     """
     if (reason := certain_reason(path)) and not (content is not None and _is_public(content)):
         return reason
-    if content is not None and _PRIVATE_KEY.search(content, 0, _LOOKED_AT):
+    if content is not None and _has_private_key(content):
         return "it has a private key in it"
     if kind_of_name(path.rpartition("/")[2]) is not NameKind.POSSIBLE:
         return ""
@@ -61,6 +61,11 @@ def certain_reason(path: str) -> str:
     if kind_of_name(path.rpartition("/")[2]) is NameKind.CERTAIN:
         return "its name is one that secrets have"
     return ""
+
+
+def _has_private_key(content: bytes) -> bool:
+    # The search for a text is many times as fast, and most files have none.
+    return b"PRIVATE KEY" in content[:_LOOKED_AT] and _PRIVATE_KEY.search(content, 0, _LOOKED_AT) is not None
 
 
 def _is_public(content: bytes) -> bool:

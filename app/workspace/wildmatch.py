@@ -8,8 +8,10 @@ as little as it can, which is never wrong before the next star; so it is atomic,
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _SPECIAL = "*?[\\"
+_ANY_SPECIAL = re.compile(r"[*?\[\\]")
 _CLASSES = {
     "alnum": "0-9A-Za-z",
     "alpha": "A-Za-z",
@@ -24,6 +26,15 @@ _CLASSES = {
     "upper": "A-Z",
     "xdigit": "0-9A-Fa-f",
 }
+
+
+class LastName(NamedTuple):
+    """What a pattern asks of the last name of a path, whatever it asks besides."""
+
+    beginning: str
+    ending: str
+    whole: bool
+    """Whether `beginning` is the whole name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +59,29 @@ class Rule:
         """The end that a name must have, for a pattern that asks for nothing else (`*.pyc`)."""
         plain = self.text.startswith("*") and not any(character in _SPECIAL for character in self.text[1:])
         return self.text[1:] if plain and not self.anchored else ""
+
+    @property
+    def last_name(self) -> LastName:
+        """How the last name of a path is spelled that this matches, as far as the pattern tells."""
+        name = self.text.rpartition("/")[2]
+        pieces = _ANY_SPECIAL.split(name)
+        if self._has_sets:
+            # What stands behind a bracket may be part of the set.
+            return LastName("" if self.anchored else pieces[0], "", False)
+        return LastName("", "", False) if name.startswith("**") else LastName(pieces[0], pieces[-1], len(pieces) == 1)
+
+    @property
+    def literal_folder(self) -> str:
+        """A folder that is on the path of all that this matches, the longest; empty if the pattern does not tell."""
+        if self._has_sets:
+            return ""
+        folders = (name for name in self.text.split("/")[:-1] if not _ANY_SPECIAL.search(name))
+        return max(folders, key=len, default="")
+
+    @property
+    def _has_sets(self) -> bool:
+        """Whether there are sets of characters, which may hold a slash, or backslashes, which may quote one."""
+        return "[" in self.text or "\\" in self.text
 
 
 def parse(line: str) -> Rule | None:
@@ -175,7 +209,10 @@ def _bracket(text: str, at: int) -> tuple[str, int] | None:
             at = member[1]
     if negated:
         return f"[^/{members}]", at + 1
-    return (f"(?!/)[{members}]" if members else "(?!)"), at + 1
+    if not members:
+        return "(?!)", at + 1
+    # Left out where it says nothing, the beginning that many patterns share is only looked at once.
+    return ("(?!/)" if re.fullmatch(f"[{members}]", "/") else "") + f"[{members}]", at + 1
 
 
 def _range(text: str, at: int, before: str) -> tuple[str, int] | None:

@@ -6,6 +6,8 @@ else the machine does makes them a third larger at most.
 
 import asyncio
 import os
+import subprocess
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,9 +18,12 @@ from app.text.safe_text import visible
 from app.tools.search import search_text
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
+from widgets.chat.path_index import PathIndex
 
 FOLDERS = 400
 FILES_EACH = 250
+PATHS = int(os.environ.get("SIGNOFF_BENCHMARK_PATHS", "100000"))
+"""Paths that completion searches; 500,000 and more before a release."""
 LEAST = 0.1
 RULES = """
 *.pyc
@@ -129,6 +134,98 @@ def test_a_safe_read_costs_a_small_multiple_of_an_open(many_files: Path) -> None
     )
     print(f"read: {ratio:.1f} x Path.read_bytes")
     assert ratio < 12
+
+
+@pytest.fixture(scope="module")
+def in_git(many_files: Path) -> Path:
+    """The same files, tracked by git."""
+    for arguments in (["init", "-q"], ["add", "-A"]):
+        subprocess.run(["git", "-C", str(many_files), *arguments], check=True)
+    return many_files
+
+
+def git(root: Path, *arguments: str) -> None:
+    command = ["git", "-C", str(root), "-c", "core.excludesFile=", *arguments]
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["needle", "value", pytest.param(r"(needle|thread) \w*", id="regex"), "no such text anywhere"]
+)
+def test_searching_without_ripgrep_costs_a_small_multiple_of_git_grep(
+    in_git: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    workspace = Workspace(in_git)
+    monkeypatch.setattr(search_text, "TIME_LIMIT", 600.0)
+    monkeypatch.setattr(search_text, "find_ripgrep", lambda root: None)
+    bench = Bench(workspace, MemoryDraft(workspace))
+    regex = "\\" in pattern
+
+    def search() -> None:
+        asyncio.run(bench.call("search_text", pattern=pattern, regex=regex))
+
+    base = best(lambda: subprocess.run(["git", "-C", str(in_git), "grep", "-n", "-P", pattern], capture_output=True))
+    ratio = best(search, 2) / base
+    print(f"search for {pattern!r}: {ratio:.1f} x git grep")
+    assert ratio < 8
+
+
+@pytest.mark.parametrize("kind", ["gen{}_*.tmp", "*.x{}", "**/util/v{}/*.py", "core{}/*/test_*.o", "mod[0-9]{}.py"])
+def test_patterns_of_alternating_signs_cost_a_small_multiple_of_git_ls_files(in_git: Path, kind: str) -> None:
+    rules = in_git / ".gitignore"
+    kept = rules.read_text()
+    lines = [line for at in range(500) for line in (kind.format(at), kind.format(at + 500), f"!keep{at}_*.py")]
+    rules.write_text("\n".join(lines))
+    try:
+        workspace = Workspace(in_git)
+        base = best(lambda: git(in_git, "ls-files", "-o", "--exclude-standard"), 2)
+        ratio = best(lambda: list(workspace.files()), 2) / base
+    finally:
+        rules.write_text(kept)
+    print(f"1,500 patterns like {kind}: {ratio:.1f} x git ls-files")
+    # The last kind begins as the names of all files do, so that each pattern has to be tried; git tries none with
+    # files that it tracks.
+    assert ratio < 8
+
+
+def many_paths() -> list[str]:
+    words = ["core", "util", "http", "json", "cache", "store", "model", "view", "test", "agent", "tool", "widget"]
+    return sorted(
+        f"{words[at // 25 % 12]}{at // 300 % 12}/{words[at // 3600 % 12]}_{at // 25}/{words[at % 11]}_{at % 25}.py"
+        for at in range(PATHS)
+    )
+
+
+@pytest.mark.parametrize("query", ["c", "core", "core_1", ".py", "src", "mdlx", "store/co", "zqxj", "kxv9"])
+def test_completing_a_path_costs_no_more_than_a_look_at_each(query: str) -> None:
+    paths = many_paths()
+    index = PathIndex()
+    index.refresh(paths)
+
+    def search() -> None:
+        # What the query before has left would be narrowed.
+        index.search("e")
+        index.search(query)
+
+    base = best(lambda: sum(1 for path in paths if query in path and path.rfind(query) >= 0))
+    ratio = best(search) / base
+    print(f"completion of {query!r} among {PATHS:,}: {ratio:.2f} x a look at each path")
+    assert ratio < 10
+
+
+def test_an_index_of_paths_takes_less_than_the_paths() -> None:
+    paths = many_paths()
+    tracemalloc.start()
+    try:
+        index = PathIndex()
+        index.refresh(paths)
+        index.search("zqxj")
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    print(f"index of {PATHS:,} paths: {taken / 1e6:.1f} MB")
+    assert taken < sum(map(len, paths)) * 1.5
+    assert taken < 80 * PATHS
 
 
 @pytest.mark.parametrize("line", ["    return self.value + 1  # plain\n", "    return größe + 1  # déjà vu\n"])

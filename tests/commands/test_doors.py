@@ -167,8 +167,8 @@ def test_a_door_that_does_not_hold_is_refused(signoff: Run, workspace: Path, ins
     assert told.returncode == 3
     assert "without your settings" in told.stdout.splitlines()[0]
     assert told.stdout.splitlines()[1:3] == [
-        "claude  an edit: not held; the agent wrote the file, though it had signoff's hook",
-        "        not hooked in here; `signoff doors install claude` proposes it",
+        "claude   an edit: not held; the agent wrote the file, though it had signoff's hook",
+        "         not hooked in here; `signoff doors install claude` proposes it",
     ]
     opened(signoff, installed, "claude")
     assert "not hooked in here" not in signoff("doors", "--try", **installed.environment).stdout

@@ -9,9 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from app.doors.agents import agent_of
+from app.doors.hook.options import hook_options
 from app.doors.trial.scratch import AgentScratch
 from app.doors.trial.scripted_model import ScriptedCall as Call
 from app.doors.trial.scripted_model import ScriptedModel
+from app.doors.trial.trying import put_hook
 
 FOLDER = "SIGNOFF_AGENTS"
 """The environment variable that names where npm has installed the agents (`npm install --prefix`), off the path."""
@@ -19,7 +22,14 @@ PACKAGES = {
     "claude": "@anthropic-ai/claude-code",
     "codex": "@openai/codex",
     "gemini": "@google/gemini-cli",
+    "qwen": "@qwen-code/qwen-code",
+    "copilot": "@github/copilot",
+    "opencode": "opencode-ai",
+    "droid": "@factory/cli",
+    "kimi": "@moonshot-ai/kimi-code",
 }
+SETTINGS = tuple(f".{name}/" for name in ("claude", "codex", "gemini", "qwen", "github", "opencode", "factory"))
+"""Folders of the agents' own settings."""
 _SECONDS = 120
 
 
@@ -57,7 +67,7 @@ class Driven:
     def changed(self) -> list[str]:
         """What of the workspace differs from what was committed, the agent's own settings aside."""
         lines = self.git("status", "--porcelain", "--untracked-files=all").splitlines()
-        return [line[3:] for line in lines if not line[3:].startswith(f".{self.agent}/")]
+        return [line[3:] for line in lines if not line[3:].startswith(SETTINGS)]
 
     def signoff(self, *arguments: str) -> str:
         """Run a command of signoff's in the workspace."""
@@ -73,7 +83,10 @@ class Driven:
         return [one for one in found if one["origin"]["kind"] == "agent"]
 
     def install(self, *options: str) -> None:
-        """Have signoff propose the agent's settings, and approve that."""
+        """Have signoff propose the agent's settings, and approve that; where only the user can, do as it says."""
+        if not agent_of(self.agent).settings:
+            put_hook(agent_of(self.agent), self._scratch, hook_options([self.agent, *options])[2])
+            return
         staged = json.loads(self.signoff("doors", "install", self.agent, *options, "--json"))
         self.signoff("approve", staged["id"])
 
@@ -121,6 +134,7 @@ class Driven:
         return self._scratch.write_call(path, text)
 
     def edits(self, path: str, old: str, new: str, **more: object) -> Call:
+        absolute = str(self.workspace / path)
         common = {"file_path": str(self.workspace / path), "old_string": old, "new_string": new, **more}
         match self.agent:
             case "claude":
@@ -129,22 +143,43 @@ class Driven:
                 lines = [*(f"-{line}" for line in old.splitlines()), *(f"+{line}" for line in new.splitlines())]
                 patch = "\n".join(["*** Begin Patch", f"*** Update File: {path}", "@@", *lines, "*** End Patch", ""])
                 return Call("apply_patch", {}, patch)
-            case _:
+            case "gemini":
                 return Call("replace", {"instruction": "change it", **common})
+            case "opencode":
+                return Call("edit", {"filePath": absolute, "oldString": old, "newString": new, **more})
+            case "copilot":
+                return Call("edit", {"path": absolute, "old_str": old, "new_str": new, **more})
+            case "droid":
+                return Call("Edit", {"file_path": absolute, "old_str": old, "new_str": new, **more})
+            case "kimi":
+                return Call("Edit", {"path": absolute, "old_string": old, "new_string": new, **more})
+            case _:
+                return Call("edit", common)
 
     def commands(self, line: str) -> Call:
         match self.agent:
-            case "claude":
+            case "claude" | "kimi":
                 return Call("Bash", {"command": line})
             case "codex":
                 return Call("exec_command", {"cmd": line})
+            case "copilot" | "opencode":
+                return Call("bash", {"command": line, "description": "run it"})
+            case "droid":
+                risk = {"riskLevel": "low", "riskLevelReason": "harmless", "summary": "run it"}
+                return Call("Execute", {"command": line, **risk})
             case _:
-                return Call("run_shell_command", {"command": line})
+                return Call("run_shell_command", {"command": line, "is_background": False})
 
     def reads(self, path: str) -> Call:
         match self.agent:
-            case "claude":
+            case "claude" | "droid":
                 return Call("Read", {"file_path": str(self.workspace / path)})
+            case "kimi":
+                return Call("Read", {"path": str(self.workspace / path)})
+            case "copilot":
+                return Call("view", {"path": str(self.workspace / path)})
+            case "opencode":
+                return Call("read", {"filePath": str(self.workspace / path)})
             case "codex":
                 return Call("exec_command", {"cmd": f"cat {path}"})
             case _:

@@ -47,17 +47,26 @@ def test_four_tries_are_one_proposal_and_what_is_decided_reaches_the_agent(drive
     assert driven.changed() == [], printed
     (proposal,) = driven.proposals()
     assert [file["path"] for file in proposal["files"]] == ["b.txt"]
-    assert driven.model.made == (4 if driven.agent == "codex" else 1), "where that is safe the turn ends"
+    assert driven.model.made == (1 if agent_of(driven.agent).denial.ends_turn else 4), (
+        "where that is safe the turn ends"
+    )
+    if driven.agent == "droid":
+        return  # `droid exec --session-id` ends with 1 and without a word where Factory can't be reached.
     name = proposal["id"]
     driven.signoff("deny", name, "-m", "Not so.\nSay it in <German>.")
-    printed = driven.says("well?")
+    # Some agents hear of it with their first call, not with the prompt.
+    printed = driven.says("well?", *([[driven.reads("a.txt")]] if agent_of(driven.agent).hears_with_call else []))
     sent = driven.sent()
     assert "Not so.\\nSay it in <German>." in sent or "Not so.\\nSay it in &lt;German&gt;." in sent, printed
     if driven.agent != "gemini":
         # Gemini drops from its history what a turn had that was stopped.
         assert f"{name} is staged in signoff and awaits" in sent
     driven.says("and now?")
-    assert driven.sent().count("Not so.") == sent.count("Not so."), "it is told once"
+    # Copilot sends what stood beside a call only once.
+    times = sent.count("Not so.")
+    assert driven.sent().count("Not so.") in ((0, times) if driven.agent == "copilot" else (times,)), (
+        "it is told once"
+    )
 
 
 def test_the_calls_of_one_response_are_one_proposal_and_a_hunk_of_it_is_written_alone(driven: Driven) -> None:

@@ -1,6 +1,7 @@
 """A program: starts the app over a folder and prints what was imported on the event loop after the first picture.
 
-The app is without a screen, and its endpoint cannot be reached: it gets as far as it gets without a request.
+A message is typed and sent. The app is without a screen, and its endpoint cannot be reached: it gets as far as to try
+again.
 """
 
 import asyncio
@@ -9,14 +10,17 @@ import threading
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from app.agent.updates import Phase
 from app.cli.arguments import AppArguments
 from app.cli.open_app import _open
 from app.ui.app import SignoffApp
 from app.ui.start import Opened
 from tests.waiting import until
 
-LAST = ("openai._client", "app.servers.known")
-"""What is loaded at last, each on a thread of its own."""
+AT_REST = ("app.servers.known", "watchfiles")
+"""What is loaded at last, each on a thread of its own, if the user does nothing."""
+FOR_A_TURN = ("openai._client", "httpcore2", "markdown_it", "app.ui.review_side", "pygments.lexers.python")
+"""The same once the user writes."""
 
 
 async def imported_on_the_loop(folder: Path) -> list[str]:
@@ -37,7 +41,13 @@ async def imported_on_the_loop(folder: Path) -> list[str]:
     app = SignoffApp(opener, folder / "log")
     async with AsyncExitStack() as stack, app.run_test() as pilot:
         await app.opened()
-        await until(lambda: set(LAST) <= set(sys.modules), "what is loaded last")
+        await until(lambda: set(AT_REST) <= set(sys.modules), "what is loaded last")
+        assert not (early := set(FOR_A_TURN) & set(sys.modules)), early
+        await pilot.press("h")
+        await until(lambda: set(FOR_A_TURN) <= set(sys.modules), "what a turn needs")
+        await pilot.press("enter")
+        session = app.session()
+        await until(lambda: session.phase is Phase.RETRYING, "another try")
         await pilot.pause(0)
         watched = False
     return found

@@ -243,8 +243,8 @@ def test_to_watch_files_loads_no_other_event_loop(tmp_path: Path) -> None:
     assert not {name for name in all_modules_after(code) if name.startswith("anyio._backends")}
 
 
-def test_nothing_is_imported_on_the_event_loop_while_the_rest_is_loaded(tmp_path: Path) -> None:
-    """A key that is typed meanwhile would wait for it."""
+def test_nothing_is_imported_on_the_event_loop_after_the_first_picture(tmp_path: Path) -> None:
+    """A key that is typed meanwhile would wait for it. What a turn needs is loaded with the first key."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.hygiene.imports_on_the_loop", str(tmp_path)],
         cwd=ROOT,

@@ -43,6 +43,7 @@ OPENS_OTHER_FILES = {
     "app/sandbox/standing.py": "what a helper process reports",
     "app/servers/tokens.py": "signoff's own file of tokens",
     "app/tools/command/run_command.py": "a run",
+    "app/workspace/folder_chain.py": "folders",
     "app/workspace/paths.py": "folders",
     "app/workspace/reading.py": "the door itself",
 }

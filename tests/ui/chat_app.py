@@ -1,6 +1,6 @@
 """An app that holds nothing but the chat pane, and keeps what the pane says to it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from textual import on
@@ -29,7 +29,7 @@ class ChatApp(App[None]):
     """The chat pane alone."""
 
     def __init__(
-        self, log: Sequence[Event] = (), files: Sequence[str] | Callable[[], Sequence[str]] = (), **arguments: Any
+        self, log: Sequence[Event] = (), files: Sequence[str] | Callable[[], Iterable[str]] = (), **arguments: Any
     ) -> None:
         super().__init__(**arguments)
         self.log_to_open = log

@@ -1,13 +1,18 @@
 """Completion: files after @, commands after /, and a hundred thousand names without a stutter."""
 
-import asyncio
+from collections.abc import Iterator, Sequence
 from threading import Event
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from textual.pilot import Pilot
 
 from tests.ui.chat_app import ChatApp
+from tests.waiting import until
+from widgets.chat import path_index
 from widgets.chat.composer import Composer
-from widgets.chat.fuzzy import Names, is_subsequence
+from widgets.chat.path_index import LIMIT, GivenUp, PathIndex, is_subsequence, rank
 from widgets.chat.popup import Popup, Suggestion
 
 FILES = ["README.md", "app/ui/app.py", "app/agent/gate.py", "tests/test_gate.py", "docs/a file.md", "app/x[/]y.py"]
@@ -156,37 +161,126 @@ async def test_the_list_can_be_used_with_the_mouse() -> None:
         assert app.pane.composer.draft == "@tests/test_gate.py @gate"
 
 
-async def test_the_best_names_come_first() -> None:
-    names = Names(["src/mainline/x.py", "src/main.py", "lib/domain.py", "m/a/i/n.txt", "src/the_main.py"])
-    assert await names.search("main") == [
+def indexed(paths: Sequence[str]) -> PathIndex:
+    index = PathIndex()
+    index.refresh(paths)
+    return index
+
+
+def test_the_best_names_come_first() -> None:
+    names = [
+        *("lib/domain.py", "m/a/i/n.txt", "src/main.py", "src/mainline/x.py", "src/my_main_domain.py"),
+        "src/the_main.py",
+    ]
+    index = indexed(names)
+    assert index.search("main") == [
         "src/main.py",
         "src/the_main.py",
+        "src/my_main_domain.py",
         "lib/domain.py",
         "src/mainline/x.py",
         "m/a/i/n.txt",
     ]
-    assert await names.search("nothing") == []
-    assert await names.search("") == list(names.names)
+    assert index.search("nothing") == []
+    assert index.search("") == names
 
 
-async def test_a_longer_query_and_a_fresh_one_find_the_same() -> None:
-    paths = [f"pkg{index % 13}/mod_{index}/file_{index * 7 % 97}.py" for index in range(5000)]
-    grown = Names(paths)
-    for query in ("f", "fi", "file_3", "file_31"):
-        assert await grown.search(query) == await Names(paths).search(query)
-    assert await grown.search("mod_4") == await Names(paths).search("mod_4")
+PARTS = st.text(alphabet="aAb_.-é\u0130/", min_size=1, max_size=4)
+PATHS = st.lists(
+    st.lists(PARTS.map(lambda part: part.replace("/", "x")), min_size=1, max_size=4).map("/".join), unique=True
+).map(sorted)
 
 
-async def test_searching_many_names_lets_others_run_and_can_be_given_up() -> None:
-    names = Names([f"folder_{index % 1000}/deep/module_{index}.py" for index in range(100_000)])
-    pauses: list[int] = []
-    await names.search("mo9", lambda: pauses.append(1))
-    assert len(pauses) > 3
-    task = asyncio.create_task(names.search("x8"))
-    await asyncio.sleep(0)
-    task.cancel()
-    assert await asyncio.gather(task, return_exceptions=True)
-    assert len(await names.search("module_77")) == 50
+def best_by_hand(paths: Sequence[str], query: str) -> list[str]:
+    lower = [(path.lower(), path) for path in paths]
+    found = [(rank(query, name), at, path) for at, (name, path) in enumerate(lower) if is_subsequence(query, name)]
+    return [path for _, _, path in sorted(found)[:LIMIT]]
+
+
+@given(paths=PATHS, query=st.text(alphabet="ab_./éx", min_size=1, max_size=4), block=st.integers(1, 5))
+def test_an_index_finds_what_a_look_at_each_path_finds(paths: list[str], query: str, block: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(path_index, "_BLOCK", block)
+        patch.setattr(path_index, "_PIECE", block)
+        patch.setattr(path_index, "LIMIT", 3)
+        index = indexed(paths)
+        for end in range(1, len(query) + 1):
+            assert index.search(query[:end]) == best_by_hand(paths, query[:end])[:3]
+        for end in range(len(query) - 1, 0, -1):
+            assert index.search(query[:end]) == best_by_hand(paths, query[:end])[:3], "and when it shrinks"
+
+
+def test_many_matches_are_ranked_as_a_few() -> None:
+    paths = sorted(f"pkg{index % 13}/mod_{index}/File_{index * 7 % 97}.py" for index in range(9000))
+    index = indexed(paths)
+    for query in ("f", "fi", "file_3", "file_31", "f31", "mod_4", "pkg1/mod", "p1m2f", "d_8999/f", "zzz", ".py"):
+        assert index.search(query) == best_by_hand(paths, query), query
+
+
+@given(before=PATHS, after=PATHS, block=st.integers(1, 4))
+def test_a_new_listing_takes_the_place_of_the_old_block_by_block(
+    before: list[str], after: list[str], block: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(path_index, "_BLOCK", block)
+        patch.setattr(path_index, "_PIECE", block)
+        index = indexed(before)
+        index.search("a")
+
+        def listed() -> Iterator[str]:
+            for number, path in enumerate(after):
+                yield path
+                if number % block == 0:
+                    known = set(index.search(""))
+                    assert set(after[: max(0, number - 2 * block)]) <= known <= {*before, *after}
+
+        index.refresh(listed())
+        assert index.search("") == after[:LIMIT]
+        assert index.search("a") == best_by_hand(after, "a")
+
+
+def test_a_search_that_nobody_waits_for_ends() -> None:
+    index = indexed([f"folder_{number % 1000}/deep/module_{number}.py" for number in range(20_000)])
+    asked = iter(range(1000))
+    with pytest.raises(GivenUp):
+        index.search("mo9", lambda: next(asked) >= 2)
+    assert next(asked) == 3
+    assert len(index.search("mo9")) == LIMIT
+
+
+async def test_files_are_offered_while_others_are_still_listed_and_the_highlighted_one_stays() -> None:
+    go_on = Event()
+    first = [f"a/gate_long_{number:04}.py" for number in range(5000)]
+
+    def list_files() -> Iterator[str]:
+        yield from first
+        go_on.wait(30)
+        yield "b/gate.py"
+
+    app = ChatApp(files=list_files)
+    async with app.run_test() as pilot:
+        await pilot.press(*"@gate")
+        await until(lambda: app.pane.composer.popup.is_open)
+        await pilot.press("down")
+        chosen = app.pane.composer.popup.choice
+        go_on.set()
+        await settled(app, pilot)
+        assert choices(app)[0] == "b/gate.py"
+        assert app.pane.composer.popup.choice == chosen
+
+
+async def test_a_new_mention_offers_files_as_they_are_by_now() -> None:
+    files = ["a/gate.py", "b/gate.py"]
+    app = ChatApp(files=lambda: list(files))
+    async with app.run_test() as pilot:
+        await pilot.press(*"@gate")
+        await settled(app, pilot)
+        assert choices(app) == files
+        await pilot.press("escape")
+        files[:] = ["b/gate.py", "c/gate.py"]
+        await pilot.press("backspace")
+        await settled(app, pilot)
+        assert choices(app) == files
 
 
 def test_subsequences() -> None:

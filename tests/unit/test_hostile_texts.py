@@ -12,7 +12,7 @@ from app.text.deceiving_text import inspect
 from app.tools.command.output import PlainText
 from app.workspace.secrets import secret_reason
 from widgets.chat.block_starts import DELIMITER, ITEM, RULE
-from widgets.chat.fuzzy import Names
+from widgets.chat.path_index import PathIndex
 from widgets.chat.unfinished import close_marks, is_worth_showing
 
 SIZE = 1_000_000
@@ -59,6 +59,9 @@ def test_it_ends(name: str) -> None:
     TEXTS[name]()
 
 
-async def test_a_mention_is_found_among_names_that_nearly_have_it() -> None:
-    matcher = Names(["a" * 255, "wanted/" + "a" * 200 + "b"])
-    assert await matcher.search("a" * 100 + "b") == ["wanted/" + "a" * 200 + "b"]
+def test_a_mention_is_found_among_names_that_nearly_have_it() -> None:
+    index = PathIndex()
+    index.refresh(["a" * 255, "wanted/" + "a" * 200 + "b"])
+    assert index.search("a" * 40 + "b") == ["wanted/" + "a" * 200 + "b"]
+    assert index.search("a" * 100 + "b") == ["wanted/" + "a" * 200 + "b"]
+    assert index.search("a/" * 2000 + "b") == []

@@ -1,14 +1,17 @@
 """Work on threads waits for the event loop, and not for ever."""
 
 import asyncio
+import importlib
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from app import right_of_way
-from app.right_of_way import WatchedSelector, give_way, giving_way
+from app.right_of_way import WatchedSelector, give_way, giving_way, make_imports_give_way
 
 LIMIT = 60.0
 
@@ -86,3 +89,25 @@ def test_the_loop_itself_waits_for_nobody(loop: asyncio.AbstractEventLoop, monke
         return list(giving_way(range(3)))
 
     assert loop.run_until_complete(count()) == [0, 1, 2]
+
+
+def test_an_import_on_a_thread_waits_before_each_module(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(right_of_way, "_IMPORT_PATIENCE", LIMIT)
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "imported_on_a_thread.py").write_text("")
+    make_imports_give_way()
+    name = "imported_on_a_thread"
+
+    async def paint() -> None:
+        thread = threading.Thread(target=importlib.import_module, args=(name,))
+        thread.start()
+        # The loop is at work, and waits for nothing.
+        thread.join(0.2)
+        assert name not in sys.modules
+        await asyncio.wait_for(asyncio.to_thread(thread.join), LIMIT / 2)
+        assert name in sys.modules
+
+    loop.run_until_complete(paint())

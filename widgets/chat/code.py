@@ -1,7 +1,7 @@
 """Highlighted code: lexed a piece at a time, and only when a row of it is drawn."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -52,36 +52,51 @@ def _face(token: Any) -> Face:
     return _PLAIN
 
 
-@lru_cache(maxsize=64)
-def lexer_for(language: str) -> "Lexer | None":
-    """The lexer of a fence's info string (`python`, `py`, `c++`), or None if there is none."""
+_lexers: "dict[str, Lexer | None]" = {"": None}
+"""The lexers that were loaded, by the name of the language; None where there is none."""
+
+
+def language_of(info: str) -> str:
+    """The name of the language in a fence's info string: `python` for `python title=x` and `{.python}`."""
+    return re.split(r"[\s,:{]", info.strip().lstrip("{."), maxsplit=1)[0].rstrip("}").lower()
+
+
+def load_lexers(languages: Iterable[str]) -> None:
+    """Load the lexers of these languages; for a thread, since one takes up to 40 ms."""
     from pygments.lexers import get_lexer_by_name
     from pygments.util import ClassNotFound
 
-    name = re.split(r"[\s,:{]", language.strip().lstrip("{."), maxsplit=1)[0].rstrip("}").lower()
-    try:
-        return get_lexer_by_name(name, stripnl=False, ensurenl=False)
-    except ClassNotFound:
-        return None
+    for language in languages:
+        try:
+            _lexers[language] = get_lexer_by_name(language, stripnl=False, ensurenl=False)
+        except ClassNotFound:
+            _lexers[language] = None
 
 
 class CodePiece:
-    """Some lines of one language, highlighted when first asked for."""
+    """Some lines of one language, highlighted when first asked for; plain while its lexer is not loaded."""
 
     __slots__ = ("_former", "_highlighted", "language", "lines")
 
-    def __init__(self, lines: Sequence[str], language: str, former: "CodePiece | None" = None) -> None:
-        """`lines` without their line ends; `former` is the piece as it was before it grew."""
+    def __init__(self, lines: Sequence[str], info: str, former: "CodePiece | None" = None) -> None:
+        """`lines` without their line ends, `info` of the fence; `former` is the piece as it was before it grew."""
         self.lines = lines
-        self.language = language
+        self.language = language_of(info)
         self._highlighted: list[list[Span]] | None = None
         # One that was never drawn is of no use, but the one before it may be.
         self._former: CodePiece | None = former
         if former is not None and former._highlighted is None:
             self._former = former._former
 
+    @property
+    def missing_lexer(self) -> str:
+        """The language whose lexer is to be loaded first; empty if none is missing."""
+        return "" if self.language in _lexers else self.language
+
     def spans(self, index: int) -> Sequence[Span]:
         """The spans of line `index`."""
+        if self.missing_lexer:
+            return [(self.lines[index], _PLAIN)]
         if self._highlighted is None:
             self._highlighted = self._continued() or _highlighted(self.lines, self.language)
             self._former = None
@@ -111,7 +126,7 @@ class CodePiece:
 
 def _highlighted(lines: Sequence[str], language: str) -> list[list[Span]]:
     """The lines with their faces, lexed from the first on."""
-    lexer = lexer_for(language)
+    lexer = _lexers[language]
     if lexer is None:
         return [[(line, _PLAIN)] for line in lines]
     rows: list[list[Span]] = [[]]
@@ -132,7 +147,7 @@ def _highlighted(lines: Sequence[str], language: str) -> list[list[Span]]:
 
 def code_lines(
     source: str,
-    language: str,
+    info: str,
     width: int,
     prefix: tuple[Span, ...] = (),
     joined: Collection[int] = (),
@@ -142,14 +157,14 @@ def code_lines(
 
     Args:
         source: the code.
-        language: what the fence calls it.
+        info: what the fence says of its language.
         width: in cells.
         prefix: what stands before each row.
         joined: the lines that go on with the one before.
         former: the code as it was before it grew.
     """
     texts = source.expandtabs(4).split("\n")
-    piece = CodePiece(texts, language, former)
+    piece = CodePiece(texts, info, former)
     gutter: tuple[Span, ...] = (*prefix, (" ", _PLAIN))
     gutter_length = sum(len(text) for text, _ in gutter)
     room = max(8, width - gutter_length - 1)

@@ -5,9 +5,10 @@ Kept whole: what a key does depends on the text, the list above it, the history 
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from threading import Event
 from typing import ClassVar
 
 from textual import on, work
@@ -22,8 +23,8 @@ from app.images.mentions import Mention, written
 from app.slash_line import slash_call
 from widgets.chat.dropped import Dropped
 from widgets.chat.editor import Editor
-from widgets.chat.fuzzy import Names
 from widgets.chat.pastes import Draft, Folds
+from widgets.chat.path_index import PathIndex
 from widgets.chat.popup import Popup, Suggestion
 from widgets.chat.queue import Queue
 from widgets.common.containers import Column, Row
@@ -34,6 +35,8 @@ _COMMAND = re.compile(r"/([\w:-]*)$")
 _HISTORY_TITLE = "history · type to search, Enter takes, Esc leaves"
 _NOTHING_FOUND = "history · nothing found, Esc leaves"
 _MOST_FOUND = 50
+_LISTING_PATIENCE = 0.04
+"""Seconds for which a list of files waits to be complete before it shows what there is; each next time twice."""
 
 PLACEHOLDER = "Ask for a change, or / for commands, @ for files"
 _WAITING_PLACEHOLDER = "Enter goes to the review, or ask for a change"
@@ -125,7 +128,7 @@ class Composer(Column):
 
     def __init__(
         self,
-        files: Callable[[], Sequence[str]] = tuple,
+        files: Callable[[], Iterable[str]] = tuple,
         commands: Sequence[tuple[str, str]] = (),
         *,
         more_commands: bool = False,
@@ -134,7 +137,7 @@ class Composer(Column):
         """An empty one.
 
         Args:
-            files: gives the workspace's files; called on a thread.
+            files: gives the workspace's files, sorted; called and gone through on a thread.
             commands: those that are offered, (name, title).
             more_commands: there may be others, which `set_commands` will tell of.
             id: of the widget.
@@ -144,9 +147,11 @@ class Composer(Column):
         self._commands = list(commands)
         self._unlisted: frozenset[str] | None = None if more_commands else frozenset()
         """Names of commands that are not offered; None as long as nobody has told."""
-        self._names = Names(())
-        self._listing: asyncio.Task[Sequence[str]] | None = None
-        """Asks for the workspace's files, once for each mention."""
+        self._index = PathIndex()
+        """The workspace's files as of the latest mentions, so that the next one has something to offer at once."""
+        self._listing: asyncio.Task[None] | None = None
+        """Lists the workspace's files anew, once for each mention."""
+        self._mention_over = Event()
         self._history: list[str] = []
         self._given = 0
         """How many texts of the history were given; the rest was sent since."""
@@ -225,8 +230,8 @@ class Composer(Column):
         self._given = len(texts)
         self._history_index = len(self._history)
 
-    def set_files(self, files: Callable[[], Sequence[str]]) -> None:
-        """Offer these files from now on; the function is called on a thread."""
+    def set_files(self, files: Callable[[], Iterable[str]]) -> None:
+        """Offer these files from now on; the function is called, and what it gives gone through, on a thread."""
         self._files = files
 
     def set_commands(self, commands: Sequence[tuple[str, str]], unlisted: Sequence[str] = ()) -> None:
@@ -386,6 +391,7 @@ class Composer(Column):
     def _close_popup(self) -> None:
         self._searching_history = False
         self._listing = None
+        self._mention_over.set()
         self.workers.cancel_group(self, "files")
         self.popup.close()
 
@@ -401,13 +407,28 @@ class Composer(Column):
     @work(group="files", exclusive=True, exit_on_error=False, description="complete files")
     async def _offer_files(self, query: str) -> None:
         if self._listing is None:
-            self._listing = asyncio.create_task(asyncio.to_thread(self._files))
+            self._mention_over = Event()
+            self._listing = asyncio.create_task(asyncio.to_thread(self._list_files, self._mention_over))
         # The next character gives up this search, but not the listing that all of them wait for.
-        names = await asyncio.shield(self._listing)
-        if names is not self._names.names:
-            self._names = Names(names)
-        matches = await self._names.search(query)
-        self.popup.open("file", [Suggestion(name, name) for name in matches])
+        listing, patience, is_first = self._listing, _LISTING_PATIENCE, True
+        while True:
+            await asyncio.wait({listing}, timeout=patience)
+            is_complete = listing.done()
+            if is_complete:
+                listing.result()
+            given_up = Event()
+            try:
+                matches = await asyncio.to_thread(self._index.search, query, given_up.is_set)
+            finally:
+                given_up.set()
+            # What was highlighted stays so while the list grows.
+            self.popup.open("file", [Suggestion(name, name) for name in matches], keep_choice=not is_first)
+            if is_complete:
+                return
+            patience, is_first = 2 * patience, False
+
+    def _list_files(self, over: Event) -> None:
+        self._index.refresh(self._files(), over.is_set)
 
     def action_search_history(self) -> None:
         """Search what was sent before; the text in the composer is what is looked for."""

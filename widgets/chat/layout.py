@@ -9,7 +9,7 @@ from widgets.chat.entries.words import AnswerEntry
 from widgets.chat.lines import Line
 from widgets.chat.slots import Slot, Slots
 
-_LAID_OUT = 400
+_LAID_OUT = 128
 """Slots far from the view that may keep their rows; more are forgotten, their heights kept."""
 _BUDGET = 0.004
 """Seconds of work between two looks at the keyboard while text streams in."""

@@ -35,6 +35,11 @@ class LazySpans(Protocol):
         """The spans of line `index`."""
         ...
 
+    @property
+    def missing_lexer(self) -> str:
+        """The language whose lexer is to be loaded first; empty if none is missing."""
+        ...
+
 
 class Line(NamedTuple):
     """One row."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.cache import LRUCache
+from textual.cache import FIFOCache
 from textual.content import Content
 from textual.strip import Strip
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _BESIDE_GREETING, _LEAST_GREETING = 2, 20
 """Cells left free at each side of the greeting, and those that it has in any case."""
 _KEY_COLUMN = re.compile(r"\S+ {2,}(?=\S)")
+_KEPT_STRIPS = 256
+"""Rows that keep their strips: some screens of them."""
 RIGHT_MARGIN = 1
 """Cells between the rows and the scroll bar."""
 
@@ -32,7 +34,10 @@ class Painter:
         """Make another one when the styles change."""
         self._widget = widget
         self._palette = Palette(widget)
-        self._strips: LRUCache[tuple[int, Span, int, bool], tuple[Line, Strip]] = LRUCache(1024)
+        self.missing_lexers: set[str] = set()
+        """Languages of code that was painted plain because their lexers are not loaded."""
+        # The links of an LRUCache refer to each other: with a painter that is replaced, its strips would stay.
+        self._strips: FIFOCache[tuple[int, Span, int, bool], tuple[Line, Strip]] = FIFOCache(_KEPT_STRIPS)
 
     def row(
         self, layout: Layout, row: int, width: int, cursor: int | None, selected: tuple[tuple[int, int], Style] | None
@@ -89,6 +94,8 @@ class Painter:
         segments = [Segment(text, self._palette.style(face, under, cursor))]
         fill = line.fill or under
         inside = line.code is None
+        if line.code is not None and (language := line.code[0].missing_lexer):
+            self.missing_lexers.add(language)
         for part, part_face in line.resolved():
             # The background of code begins with the code, not with the indent of the list that it is in.
             inside = inside or part_face.role.startswith("code")

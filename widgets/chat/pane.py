@@ -8,6 +8,7 @@ from functools import partial
 from textual import events, on
 from textual.app import ComposeResult
 from textual.message import Message
+from textual.worker import Worker
 
 from app.agent.updates import (
     CallStreamed,
@@ -99,6 +100,8 @@ class ChatPane(Column):
         self._streamed: list[Update] = []
         self._pace = Pace()
         self._flush_due: asyncio.TimerHandle | None = None
+        self._reader: Worker[None] | None = None
+        """Loads what reads Markdown."""
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
@@ -195,8 +198,7 @@ class ChatPane(Column):
                 self._collect(update)
             case PhaseChanged(phase, detail, until):
                 if phase is Phase.REQUESTING:
-                    load: Callable[[], Awaitable[None]] = partial(asyncio.to_thread, preload)
-                    self.run_worker(load, exit_on_error=False, description="preload")
+                    self._load_reader()
                 self.status_line.show_phase(phase, detail, until)
             case QueueChanged(texts):
                 self.composer.set_queue(texts)
@@ -237,6 +239,11 @@ class ChatPane(Column):
 
     # Streaming.
 
+    def _load_reader(self) -> None:
+        """Load what reads Markdown, once, on a thread: the model may answer soon."""
+        if self._reader is None:
+            self._reader = self.run_worker(asyncio.to_thread(preload), exit_on_error=False, description="preload")
+
     def _collect(self, update: Update) -> None:
         # Thousands of these may come in a second: nothing is done here but to keep them.
         self._streamed.append(update)
@@ -250,7 +257,8 @@ class ChatPane(Column):
 
     def _flush_and_go_on(self) -> None:
         self._flush_due = None
-        if self._pace.keys_go_first(in_hand=in_hand(self.app)):
+        loading = self._reader is not None and not self._reader.is_finished
+        if loading or self._pace.keys_go_first(in_hand=in_hand(self.app)):
             self._flush_soon(TYPING_PAUSE)
         elif not (rest := self._pace.rest):
             self.flush()
@@ -261,20 +269,19 @@ class ChatPane(Column):
 
     def flush(self) -> None:
         """Show what has streamed in, and go on with layout that did not fit into its budget."""
-        flood = self._pace.in_flood
         if updates := self._take_streamed():
             self.status_line.count(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
             changes = [change for update in updates for change in self._entry_builder.update(update)]
-            if self._show(changes, streams=True, flood=flood):
+            if self._show(changes, streams=True):
                 self.call_after_refresh(self._pace.pictured)
         elif not self.transcript.work_on():
             self._flush_soon(_SLICE_INTERVAL)
 
-    def _show(self, changes: list[Change], *, streams: bool = False, flood: bool = False) -> bool:
+    def _show(self, changes: list[Change], *, streams: bool = False) -> bool:
         # Of several values for one entry, only the last is laid out.
         last = {change.entry.key: change for change in changes if isinstance(change, Put)}
         shown = [change for change in changes if not isinstance(change, Put) or last[change.entry.key] is change]
-        done = self.transcript.apply(shown, streams=streams, flood=flood)
+        done = self.transcript.apply(shown, streams=streams)
         if not done:
             self._flush_soon(_SLICE_INTERVAL)
         return done
@@ -307,8 +314,10 @@ class ChatPane(Column):
         self.post_message(self.QuestionAnswered(call, text, mentions))
 
     def let_typing_go_first(self) -> None:
-        """Remember when a key was pressed."""
+        """Remember when a key was pressed. What is typed may soon be answered."""
         self._pace.typed()
+        if not self.composer.is_empty:
+            self._load_reader()
 
     @on(QuestionBar.Picked)
     def answer_with_option(self, event: QuestionBar.Picked) -> None:

@@ -63,11 +63,14 @@ class Popup(Widget):
         """The highlighted choice."""
         return self._choices[self._index] if self.is_open and self._choices else None
 
-    def open(self, source: Source, choices: Sequence[Suggestion], title: str = "") -> None:
-        """Show these choices, the first highlighted."""
+    def open(
+        self, source: Source, choices: Sequence[Suggestion], title: str = "", *, keep_choice: bool = False
+    ) -> None:
+        """Show these choices, the first highlighted, or with `keep_choice` the one that was, if it is among them."""
+        chosen = self.choice if keep_choice else None
         self.source = source
         self._choices = choices
-        self._index = 0
+        self._index = choices.index(chosen) if chosen in choices else 0
         self._title = title
         self.display = bool(choices or title)
         self.refresh(layout=True)

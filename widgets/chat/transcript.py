@@ -3,6 +3,7 @@
 Kept whole: what is laid out, how far it is scrolled and which entry the keys work on change together.
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,6 +17,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from app.actions import bindings
+from widgets.chat.code import load_lexers
 from widgets.chat.colours import COMPONENT_CLASSES, transcript_css
 from widgets.chat.copying import entry_at, moved, selected_text, word_at
 from widgets.chat.cursor import EntryCursor
@@ -69,8 +71,9 @@ class Transcript(StripView, can_focus=True):
         self._unseen = 0
         self._selection: Selection | None = None
         self._link_under_mouse: object = None
-        self._flood = False
+        self._drawing = False
         self._greeting: Sequence[Content] = ()
+        self._loads_lexers = False
 
     @property
     def following(self) -> bool:
@@ -126,14 +129,12 @@ class Transcript(StripView, can_focus=True):
         self._layout, self._slots, self._cursor = layout, layout.slots, EntryCursor(layout.slots)
         self._painter_now = None
 
-    def apply(self, changes: Iterable[Change], *, streams: bool = False, flood: bool = False) -> bool:
+    def apply(self, changes: Iterable[Change], *, streams: bool = False) -> bool:
         """Show changes; returns False while some layout is left for `work_on`.
 
         Then there is a picture once that is done, or when the next changes come: one for each time that some come.
-        Where text `streams`, few rows change, and only they are drawn. In a `flood` of it, what is shown cannot be
-        selected: it is gone before anyone could.
+        Where text `streams`, few rows change, and only they are drawn.
         """
-        self._flood = flood
         behind = self._layout.behind
         count, held = len(self._slots), None if self._following else self._layout.held(self.scroll_offset.y)
         changed = {index for change in changes if (index := self._take(change)) is not None}
@@ -254,10 +255,27 @@ class Transcript(StripView, can_focus=True):
         """The rows of a region of the screen."""
         # Finding the selection walks up to the screen: once for a paint, not for each row.
         self._selection = self.text_selection
-        return super().render_lines(crop)
+        self._drawing = True
+        try:
+            strips = super().render_lines(crop)
+        finally:
+            self._drawing = False
+        if self._painter.missing_lexers and not self._loads_lexers:
+            self._loads_lexers = True
+            self.run_worker(self._load_lexers(), exit_on_error=False, description="lexers")
+        return strips
+
+    async def _load_lexers(self) -> None:
+        """Load the lexers of the code on the screen on a thread, and paint it again."""
+        try:
+            await asyncio.to_thread(load_lexers, frozenset(self._painter.missing_lexers))
+        finally:
+            self._loads_lexers = False
+        self._painter_now = None
+        self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One row of the screen."""
+        """One row of the screen; outside of drawing, as the mouse asks, its pieces tell where they stand."""
         row, size = self.scroll_offset.y + y, self.size
         if not len(self._slots):
             return self._painter.greeting(self._greeting, y, size.width, size.height)
@@ -266,10 +284,8 @@ class Transcript(StripView, can_focus=True):
         strip = self._painter.row(
             self._layout, row, size.width, self._cursor.index if self.has_focus else None, selected
         )
-        # Offsets are for selecting text, and cost as much as the row.
-        gone_soon = self._following and (self._flood or self._layout.behind)
-        selectable = row < self._slots.total and not gone_soon
-        return strip.apply_offsets(0, row) if selectable else strip
+        # Offsets cost as much as the row, and each is a style that Rich and Textual remember.
+        return strip if self._drawing or row >= self._slots.total else strip.apply_offsets(0, row)
 
     @property
     def allow_select(self) -> bool:

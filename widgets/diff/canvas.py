@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.cache import LRUCache
+from textual.cache import FIFOCache
 from textual.selection import Selection
 from textual.strip import Strip
 
@@ -14,7 +14,8 @@ from widgets.diff.paint import Painter
 from widgets.diff.scene import StyleOf
 from widgets.diff.sheet import Sheet
 
-_KEPT_STRIPS = 1024
+_KEPT_STRIPS = 256
+"""Some screens of them."""
 
 
 class Frame(NamedTuple):
@@ -41,7 +42,8 @@ class Canvas:
         self._sheet = sheet
         self._look_up = look_up
         self._painter = Painter(sheet.scene, self.style)
-        self._strips: LRUCache[tuple[int, int, int, str], Strip] = LRUCache(_KEPT_STRIPS)
+        # The links of an LRUCache refer to each other: what is cleared of it would stay.
+        self._strips: FIFOCache[tuple[int, int, int, str], Strip] = FIFOCache(_KEPT_STRIPS)
         self._styles: dict[tuple[str, ...], Style] = {}
         self._in_doubt = False
         """The styles may be others by now."""

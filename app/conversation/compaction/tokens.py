@@ -1,6 +1,8 @@
 """How many tokens a payload is: estimated from its size, calibrated by what the server has counted."""
 
 import json
+from itertools import accumulate
+from operator import is_
 from typing import Any
 
 from app.conversation.events import AssistantMessage, Event, RequestSent
@@ -23,12 +25,11 @@ def text_tokens(text: str) -> int:
     return int(size / BYTES_PER_TOKEN) + 1
 
 
-def payload_tokens(payload: Payload) -> int:
-    """Tokens of a payload, uncalibrated."""
+def _tokens_beside(payload: Payload) -> int:
+    """Tokens of all of a payload but its messages, uncalibrated."""
     system = message_tokens({"content": payload.system}) if payload.system else 0
     images = sum(image_tokens(image.width, image.height) for image in payload.images)
-    messages = sum(message_tokens(message) for message in payload.messages)
-    return system + messages + images + _tool_tokens(payload.tools)
+    return system + images + _tool_tokens(payload.tools)
 
 
 def message_tokens(message: dict[str, Any]) -> int:
@@ -63,10 +64,20 @@ class TokenMeter:
         """Server's count over uncalibrated estimate, from the last response that came with a count."""
         self._estimated = 0.0
         """Uncalibrated estimate of the request that is out."""
+        self._counted: list[dict[str, Any]] = []
+        """The messages of the payload before but the first, which is the system prompt, made anew each time."""
+        self._sums: list[int] = [0]
+        """Tokens of the first of them, by how many they are."""
 
     def tokens(self, payload: Payload) -> int:
-        """The best estimate of a payload's tokens."""
-        return int(payload_tokens(payload) * self.factor)
+        """The best estimate of a payload's tokens; messages that are the same objects as before are counted once."""
+        first, messages = payload.messages[:1], payload.messages[1:]
+        same = list(map(is_, messages, self._counted))
+        start = same.index(False) if False in same else len(same)
+        new = map(message_tokens, messages[start:])
+        self._sums[start:] = accumulate(new, initial=self._sums[start])
+        self._counted = messages
+        return int((sum(map(message_tokens, first)) + self._sums[-1] + _tokens_beside(payload)) * self.factor)
 
     def apply(self, event: Event) -> None:
         """Take in the next event."""

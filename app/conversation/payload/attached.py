@@ -8,7 +8,7 @@ have none, and there the model is told so: a message behind the result would hav
 not sent it, since a message of the system takes no image either.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -46,12 +46,23 @@ def with_attachments(
     Returns:
         The items, and the images that go out, in order.
     """
-    carried = [each for item in items for each in _carried(item)]
+    judged = judge_images(images_in(items), profile, contents)
+    return attach(items, judged, contents), tuple(image for image, reason in judged if not reason)
+
+
+def judge_images(
+    carried: Sequence["CarriedImage"], profile: Profile, contents: Mapping[str, str]
+) -> list[tuple[Image, str]]:
+    """The images of a whole history, in order, each with why it does not go out; empty if it does."""
     reasons = [_reason(each, profile, contents) for each in carried]
     newest_first = [place for place, reason in enumerate(reasons) if not reason][::-1]
     for place in too_many(carried[place].image for place in newest_first):
         reasons[newest_first[place]] = "many"
-    judged = [(each.image, reason) for each, reason in zip(carried, reasons, strict=True)]
+    return [(each.image, reason) for each, reason in zip(carried, reasons, strict=True)]
+
+
+def attach(items: Sequence[Item], judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> list[Item]:
+    """The items with their images that go out, and with notes on the others; `judged` are those of these items."""
     left = iter(judged)
     written: list[Item] = []
     for item in items:
@@ -63,10 +74,10 @@ def with_attachments(
                 written.append(replace(item, records=records))
             case _:
                 written.append(item)
-    return written, tuple(image for image, reason in judged if not reason)
+    return written
 
 
-class _Carried(NamedTuple):
+class CarriedImage(NamedTuple):
     """An image of the history."""
 
     image: Image
@@ -74,13 +85,18 @@ class _Carried(NamedTuple):
     of_tool: bool = False
 
 
-def _carried(item: Item) -> Iterator[_Carried]:
+def images_in(items: Iterable[Item]) -> list[CarriedImage]:
+    """The images of a history, in order."""
+    return [each for item in items for each in _carried(item)]
+
+
+def _carried(item: Item) -> Iterator[CarriedImage]:
     match item:
         case Words():
-            yield from (_Carried(image, item.pruned) for image in item.images)
+            yield from (CarriedImage(image, item.pruned) for image in item.images)
         case Response():
             for record in item.records:
-                yield from (_Carried(image, record.images_pruned, True) for image in record.images)
+                yield from (CarriedImage(image, record.images_pruned, True) for image in record.images)
 
 
 def _with_images(record: CallRecord, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> CallRecord:
@@ -107,7 +123,7 @@ def _shown(words: Words, judged: Sequence[tuple[Image, str]], contents: Mapping[
             yield Note(f"Attached by the user but not shown to you, {why}: {names_of(missing)}. {advice}")
 
 
-def _reason(carried: _Carried, profile: Profile, contents: Mapping[str, str]) -> str:
+def _reason(carried: CarriedImage, profile: Profile, contents: Mapping[str, str]) -> str:
     """Why an image does not go out; empty if it does."""
     if carried.pruned:
         return "pruned"

@@ -7,7 +7,7 @@ is whole or absent; what no longer applies is left out; compaction cuts between 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.conversation.compaction.cuts import compaction_marks
+from app.conversation.compaction.cuts import Omissions, compaction_marks
 from app.conversation.decision_words import decision_facts, denial_facts, feedback_words
 from app.conversation.events import (
     Answer,
@@ -100,21 +100,47 @@ def read_history(events: Sequence[Event], ids: WireIds, kept_characters: int) ->
         ids: assigns the wire ids, in order.
         kept_characters: how much of the user's own words from before a compaction is kept verbatim.
     """
-    reader = _Reader(events, ids, kept_characters)
+    reader = HistoryReader(compaction_marks(events), ids, kept_characters)
     for position, event in enumerate(events):
         reader.apply(position, event)
     return reader.history()
 
 
-class _Reader:
-    def __init__(self, events: Sequence[Event], ids: WireIds, kept_characters: int) -> None:
-        self._ids = ids
+@dataclass(slots=True)
+class EarlierHistory:
+    """What the reader of the end of a log has to know of the events before it."""
+
+    calls: set[str] = field(default_factory=set)
+    """The uids of all calls; each has its result."""
+    turn_notes: list[Note] = field(default_factory=list)
+    """Those of the turn that runs."""
+    changed_notes: list[tuple[Note, set[str]]] = field(default_factory=list)
+    """Notes on files that have changed, with those of the files that were not read since."""
+
+
+class HistoryReader:
+    """Folds events into the history to send, one after the other.
+
+    Args:
+        marks: what the compactions and prunings of the whole log leave out.
+        ids: assigns the wire ids, in order.
+        kept_characters: as for `read_history`.
+        earlier: of the events before the first one, if that isn't the first of the log; they lie behind the cut.
+    """
+
+    def __init__(
+        self, marks: Omissions, ids: WireIds, kept_characters: int, earlier: EarlierHistory | None = None
+    ) -> None:
+        self.changed_earlier = False
+        """An event changes what `earlier` stands for, so that the whole log has to be read."""
+        self.ids = ids
         self._kept_characters = kept_characters
-        self._marks = compaction_marks(events)
+        self._marks = marks
+        self._earlier = earlier or EarlierHistory()
         self._items: list[Item] = []
         self._meanwhile: list[Item] | None = None
         """What was said while a request was out, which it did not carry; None while none is."""
-        self._covered = self._marks.cut >= 0
+        self._covered = marks.cut >= 0 and earlier is None
         self._kept: list[KeptWords] = []
         self._cut_images: list[Image] = []
         self._pending = PendingProposals()
@@ -128,8 +154,24 @@ class _Reader:
         self._closing = False
         self._response_closing = False
         self._request_notes: list[tuple[InterventionKind, str]] = []
-        self._turn_notes: list[Note] = []
-        self._changed_notes: list[tuple[Note, set[str]]] = []
+        self._turn_notes = list(self._earlier.turn_notes)
+        self._changed_notes = [(note, set(files)) for note, files in self._earlier.changed_notes]
+
+    @property
+    def settled(self) -> bool:
+        """Whether the next event, the beginning of a turn or a request, leaves all items as they are.
+
+        A later event can still change one; the reader of that event says so by `changed_earlier`.
+        """
+        if self._covered or self._meanwhile or self._request_notes or self._closing:
+            return False
+        calls = [*self._questions, *(self._response.records if self._response else ())]
+        return not any(record.open for record in calls)
+
+    def settle(self) -> tuple[list[Item], EarlierHistory]:
+        """The items so far, where they are settled, and what a reader of the events after them has to know."""
+        calls = self._earlier.calls | self._records.keys()
+        return self._items, EarlierHistory(calls, self._turn_notes, self._changed_notes)
 
     def history(self) -> History:
         """The result, once all events are in."""
@@ -150,7 +192,7 @@ class _Reader:
                 self._before_cut(event)
         match event:
             case ToolStarted():
-                if record := self._records.get(event.call):
+                if record := self._record(event.call):
                     record.started = True
             case ToolResult():
                 self._result(event)
@@ -168,6 +210,18 @@ class _Reader:
                 self._denied(event)
             case TurnStarted() | TurnEnded() | RequestSent():
                 self._boundary(event)
+
+    def _record(self, call: str) -> CallRecord | None:
+        record = self._records.get(call)
+        self.changed_earlier |= record is None and call in self._earlier.calls
+        return record
+
+    def _withdraw(self, note: Note) -> None:
+        """Leave a note out that no longer applies."""
+        self.changed_earlier |= any(
+            note is one for one in (*self._earlier.turn_notes, *(each for each, _ in self._earlier.changed_notes))
+        )
+        note.applies = False
 
     def _before_cut(self, event: Event) -> None:
         self._pending.apply(event)
@@ -222,7 +276,7 @@ class _Reader:
         self._request_over()
 
     def _complete(self, message: AssistantMessage, text: str) -> None:
-        records = [CallRecord(call, self._ids.assign(call)) for call in message.calls]
+        records = [CallRecord(call, self.ids.assign(call)) for call in message.calls]
         response = Response(message.text if text else "", message, records)
         self._records.update((record.call.uid, record) for record in records)
         self._response = response if records else None
@@ -231,7 +285,7 @@ class _Reader:
             self._add(response)
 
     def _result(self, result: ToolResult) -> None:
-        record = self._records.get(result.call)
+        record = self._record(result.call)
         if record is None:
             return
         record.result = result
@@ -241,7 +295,8 @@ class _Reader:
         for path in result.reads:
             for note, unread in self._changed_notes:
                 unread.discard(path)
-                note.applies = bool(unread)
+                if not unread and note.applies:
+                    self._withdraw(note)
         if self._changed_notes and result.reads:
             self._changed_notes = [pair for pair in self._changed_notes if pair[1]]
 
@@ -253,14 +308,14 @@ class _Reader:
                 self._questions.clear()
                 self._words(event.text, event)
             case Question():
-                if record := self._records.get(event.call):
+                if record := self._record(event.call):
                     record.asked = True
                     self._questions.append(record)
             case Answer():
                 self._answer(event)
 
     def _answer(self, answer: Answer) -> None:
-        record = self._records.get(answer.call)
+        record = self._record(answer.call)
         if record is None:
             self._words(answer.text, answer)
             return
@@ -294,7 +349,7 @@ class _Reader:
         self._closing = False
         self._request_notes.clear()
         for note in self._turn_notes:
-            note.applies = False
+            self._withdraw(note)
         self._turn_notes.clear()
         if isinstance(event, TurnStarted) and event.cause == "continue":
             self._add(Note(CONTINUE))

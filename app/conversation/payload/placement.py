@@ -5,9 +5,12 @@ call has its result, and the program's notes never look like the user's words: w
 at a place, a note goes to the first system message or into a marked block.
 """
 
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 
 from app.conversation.payload.history import History, Note, Omission, Response, Words
+from app.conversation.payload.history import Item as HistoryItem
 from app.conversation.payload.missing_results import CallRecord
 from app.conversation.payload.wire_arguments import arguments_text, replace_surrogates
 from app.conversation.payload.wire_ids import wire_name
@@ -46,29 +49,21 @@ class _UserDraft:
 
 def place(history: History, system_prompt: str, profile: Profile, endpoint: str, model: str) -> list[Item]:
     """The items of one request, in the order that `profile` accepts."""
-    writer = _Writer(profile, endpoint, model, history.pruned)
-    if profile.mid_system == "fold_user" and system_prompt:
-        writer.note(system_prompt)
-    for item in history.items:
-        match item:
-            case Response():
-                writer.response(item)
-            case Words():
-                writer.words(item)
-            case Note():
-                if item.applies:
-                    writer.note(item.text, introduces=item.introduces)
-            case Omission():
-                writer.gap(item.text)
+    placer = Placer(system_prompt, profile, endpoint, model, history.pruned)
+    placer.place(history.items)
     for text in history.tail:
-        writer.note(text)
-    return writer.items(system_prompt)
+        placer.note(text)
+    rest = placer.end()
+    first = placer.first(system_prompt)
+    return rest if first is None else [first, *rest]
 
 
-class _Writer:
+class Placer:
     """Appends items one by one; each step looks only at what was written last."""
 
-    def __init__(self, profile: Profile, endpoint: str, model: str, pruned: frozenset[int]) -> None:
+    def __init__(
+        self, system_prompt: str, profile: Profile, endpoint: str, model: str, pruned: frozenset[int]
+    ) -> None:
         self._profile = profile
         self._endpoint = endpoint
         self._model = model
@@ -83,18 +78,48 @@ class _Writer:
         self._gap = ""
         self._last_role = ""
         """Of the last message that is not a system message."""
+        if profile.mid_system == "fold_user" and system_prompt:
+            self.note(system_prompt)
 
-    def items(self, system_prompt: str) -> list[Item]:
-        """Everything written, with the system prompt first."""
+    def copy(self) -> "Placer":
+        """Another one that goes on from here by itself."""
+        copied = copy(self)
+        copied._written, copied._waiting, copied._folded = [*self._written], [*self._waiting], [*self._folded]
+        if draft := self._user:
+            copied._user = _UserDraft([*draft.notes], [*draft.words], [*draft.attachments])
+        return copied
+
+    def place(self, items: Sequence[HistoryItem]) -> None:
+        """Take in the next items of the history."""
+        for item in items:
+            match item:
+                case Response():
+                    self.response(item)
+                case Words():
+                    self.words(item)
+                case Note():
+                    if item.applies:
+                        self.note(item.text, introduces=item.introduces)
+                case Omission():
+                    self.gap(item.text)
+
+    def take_settled(self) -> list[Item]:
+        """What was written and no later item changes, which is all but the last; each comes once."""
+        settled, self._written = self._written[:-1], self._written[-1:]
+        return settled
+
+    def end(self) -> list[Item]:
+        """Everything written but what was taken, once all items are in."""
         self._place_waiting_notes()
         self._close_user()
-        if self._profile.mid_system == "fold_user":
-            return self._written
+        return self._written
+
+    def first(self, system_prompt: str) -> SystemText | None:
+        """What stands before all that is written: the system prompt, and notes that are folded into it."""
         folded = (NOTES_HEADING, *self._folded) if self._folded else ()
-        if not system_prompt and not folded:
-            return self._written
-        first = SystemText(replace_surrogates(system_prompt), tuple(replace_surrogates(text) for text in folded))
-        return [first, *self._written]
+        if self._profile.mid_system == "fold_user" or not (system_prompt or folded):
+            return None
+        return SystemText(replace_surrogates(system_prompt), tuple(replace_surrogates(text) for text in folded))
 
     def note(self, text: str, *, introduces: bool = False) -> None:
         """Something the program tells the model at this point; `introduces` as in `Note`."""

@@ -1,22 +1,37 @@
 """The payload of a request as a pure function of the log, the profile of the endpoint and a few facts.
 
-It runs at every send. Nothing mutates the history and nothing keeps a copy of it: a call without a result, an
-orphan, a crash in mid-step are dealt with here, in the same way whenever the payload is made.
+It runs at every send. Nothing mutates the history: a call without a result, an orphan, a crash in mid-step are dealt
+with here, in the same way whenever the payload is made. `KeptProjection` keeps messages between sends, since the log
+only grows, and gives the same payloads.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any
 
-from app.conversation.events import AssistantMessage, Event
-from app.conversation.payload.attached import with_attachments
-from app.conversation.payload.history import History, Item, Note, Omission, Response, Words, read_history
-from app.conversation.payload.placement import place
+from app.conversation.compaction.cuts import Omissions, compaction_marks
+from app.conversation.events import AssistantMessage, Compacted, Event, Pruned, RequestSent, TurnStarted
+from app.conversation.payload.attached import CarriedImage, attach, images_in, judge_images, with_attachments
+from app.conversation.payload.history import (
+    EarlierHistory,
+    History,
+    HistoryReader,
+    Item,
+    Note,
+    Omission,
+    Response,
+    Words,
+    read_history,
+)
+from app.conversation.payload.placement import Placer, place
 from app.conversation.payload.wire_ids import WireIds
+from app.images.image import Image
 from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.refused_tools import taken
 from app.llm.types import Payload
 from app.llm.wires.registry import wire_of
+from app.llm.wires.wire import ItemWriter, Written
 from app.llm.wishes import NO_WISHES, Wishes
 
 _KEPT_CHARACTERS = 24_000
@@ -75,15 +90,18 @@ def project(events: Sequence[Event], profile: Profile, facts: Facts) -> Payload:
     the history without tools as well. A call that comes all the same is refused by the executor and ends the turn.
     """
     wire = wire_of(profile)
-    profile = wire.fitted(profile)
+    given, profile = profile, wire.fitted(profile)
     history = read_history(events, WireIds(profile.tool_id), _kept_characters(profile))
     if facts.aside is not None:
         history = _with_aside(history, facts.aside)
     spoken, images = with_attachments(history.items, profile, facts.images)
     items = place(replace(history, items=spoken), facts.system_prompt, profile, facts.endpoint, facts.model)
+    return _payload(wire.written(items, profile), given, facts, images)
+
+
+def _payload(written: Written, profile: Profile, facts: Facts, images: tuple[Image, ...]) -> Payload:
     talks = facts.closing or facts.aside is not None
     closing = talks and profile.tools_supported and profile.tool_choice_none != "rejected"
-    written = wire.written(items, profile)
     return Payload(
         messages=written.messages,
         system=written.system,
@@ -92,6 +110,106 @@ def project(events: Sequence[Event], profile: Profile, facts: Facts) -> Payload:
         wishes=facts.wishes,
         images=images,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Prefix:
+    """The beginning of a log as messages, with all that the projection of what comes after it depends on."""
+
+    key: tuple[Any, ...]
+    events: tuple[Event, ...]
+    marks: Omissions
+    earlier: EarlierHistory | None
+    ids: WireIds
+    carried: list[CarriedImage]
+    judged: list[tuple[Image, str]]
+    placer: Placer
+    writer: ItemWriter
+
+    def reader(self) -> HistoryReader:
+        """A reader of the events behind it, each of which may be read by several."""
+        kept = _kept_characters(self.key[0])
+        return HistoryReader(self.marks, self.ids.copy(), kept, self.earlier)
+
+
+class KeptProjection:
+    """Projects the log of one session again and again: `project`, at the cost of what is new in the log.
+
+    Of the log up to the last request at which nothing was open the messages are kept. All is projected anew where
+    the log does not go on from there, where a later event changes what was said before (a pruning, a compaction, a
+    late result, a note that no longer applies), where another image has to be left out, and for another profile,
+    endpoint or model. May be called on any thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._prefix: _Prefix | None = None
+
+    def project(self, events: Sequence[Event], profile: Profile, facts: Facts) -> Payload:
+        """What `project` gives for the same arguments."""
+        if facts.aside is not None:
+            return project(events, profile, facts)
+        events = tuple(events)
+        prompt = facts.system_prompt if profile.mid_system == "fold_user" else ""
+        key = (profile, facts.endpoint, facts.model, prompt)
+        with self._lock:
+            prefix, self._prefix = self._prefix, None
+            goes_on = prefix and prefix.key == key and events[: len(prefix.events)] == prefix.events
+            if prefix and goes_on and (payload := self._continued(prefix, events, facts)):
+                return payload
+            payload = self._continued(_empty_prefix(key, events, prompt), events, facts)
+            assert payload is not None, "nothing stands before the first event"
+            return payload
+
+    def _continued(self, prefix: _Prefix, events: tuple[Event, ...], facts: Facts) -> Payload | None:
+        """The payload from what is kept; None if an event behind that changes it."""
+        start = len(prefix.events)
+        if start and any(isinstance(event, Compacted | Pruned) for event in events[start:]):
+            return None
+        profile = wire_of(prefix.key[0]).fitted(prefix.key[0])
+        reader, settled = prefix.reader(), start
+        for position in range(start, len(events)):
+            event = events[position]
+            if isinstance(event, RequestSent | TurnStarted) and reader.settled:
+                settled = position
+            reader.apply(position, event)
+        history = reader.history()
+        carried = prefix.carried + images_in(history.items)
+        judged = judge_images(carried, profile, facts.images)
+        if reader.changed_earlier or judged[: len(prefix.judged)] != prefix.judged:
+            return None
+        placer, writer = prefix.placer.copy(), prefix.writer.copy()
+        placer.place(attach(history.items, judged[len(prefix.judged) :], facts.images))
+        for text in history.tail:
+            placer.note(text)
+        for item in placer.end():
+            writer.add(item)
+        if settled:
+            self._prefix = _longer(prefix, events[:settled], judged, facts) if settled > start else prefix
+        images = tuple(image for image, reason in judged if not reason)
+        return _payload(writer.end(placer.first(facts.system_prompt)), prefix.key[0], facts, images)
+
+
+def _empty_prefix(key: tuple[Any, ...], events: Sequence[Event], prompt: str) -> _Prefix:
+    wire = wire_of(key[0])
+    profile, marks = wire.fitted(key[0]), compaction_marks(events)
+    placer = Placer(prompt, profile, key[1], key[2], marks.pruned)
+    return _Prefix(key, (), marks, None, WireIds(profile.tool_id), [], [], placer, wire.writer(profile))
+
+
+def _longer(prefix: _Prefix, events: tuple[Event, ...], judged: Sequence[tuple[Image, str]], facts: Facts) -> _Prefix:
+    """A prefix of all of these events, which are settled; of the images, `judged` has these and maybe later ones."""
+    reader = prefix.reader()
+    for position in range(len(prefix.events), len(events)):
+        reader.apply(position, events[position])
+    items, earlier = reader.settle()
+    carried = prefix.carried + images_in(items)
+    placer, writer = prefix.placer.copy(), prefix.writer.copy()
+    placer.place(attach(items, judged[len(prefix.judged) : len(carried)], facts.images))
+    for item in placer.take_settled():
+        writer.add(item)
+    kept = list(judged[: len(carried)])
+    return _Prefix(prefix.key, events, prefix.marks, earlier, reader.ids, carried, kept, placer, writer)
 
 
 def _kept_characters(profile: Profile) -> int:

@@ -6,6 +6,7 @@ A derived id is a hash of the call's own uid, so that it is the same in every re
 import hashlib
 import re
 import string
+from copy import copy
 
 from app.conversation.events import ToolCall
 
@@ -28,6 +29,12 @@ class WireIds:
         self._word = rule == "word64"
         self._longest = int(rule[3:]) if rule.startswith("max") else None
         self._taken: set[str] = set()
+
+    def copy(self) -> "WireIds":
+        """Another one that goes on from here by itself."""
+        copied = copy(self)
+        copied._taken = {*self._taken}
+        return copied
 
     def assign(self, call: ToolCall) -> str:
         """The id for this call; each call is assigned once."""

@@ -3,6 +3,7 @@
 import json
 from typing import NamedTuple
 
+from app.doors.agents import agent_of
 from app.doors.hook.calls import HookCall
 
 
@@ -48,6 +49,15 @@ def not_staged(why: str) -> HookAnswer:
     return HookAnswer("deny", f"Nothing was staged and nothing was written: {why}")
 
 
+def foreign_tool(tool: str, hook: str, title: str, name: str) -> HookAnswer:
+    """A call of a tool that the agent of the hook lacks, and with which another agent writes."""
+    words = (
+        f"Refused, and nothing of this call was done: signoff's hook for {hook} was called, which has no {tool}; "
+        f"{title} writes with a tool of that name. Ask the user to run `signoff doors install {name}`."
+    )
+    return HookAnswer("deny", words)
+
+
 def command(verdict: str, words: str) -> HookAnswer:
     """The answer to a shell command."""
     return NONE if verdict == "allow" else HookAnswer(verdict, words)
@@ -55,14 +65,15 @@ def command(verdict: str, words: str) -> HookAnswer:
 
 def render_answer(call: HookCall, answer: HookAnswer) -> str:
     """Return the text for standard output: JSON in the agent's form, or nothing."""
+    agent = agent_of(call.agent)
     match answer.verdict:
         case "none":
             return ""
         case "tell":
-            said = {"hookEventName": call.event, "additionalContext": answer.words}
+            said = {"hookEventName": call.event, agent.context: answer.words}
             return json.dumps({"hookSpecificOutput": said}) + "\n"
     document: dict[str, object]
-    if call.agent == "gemini":
+    if agent.denial.is_flat:
         document = {"decision": answer.verdict, "reason": answer.words}
     else:
         document = {
@@ -72,7 +83,7 @@ def render_answer(call: HookCall, answer: HookAnswer) -> str:
                 "permissionDecisionReason": answer.words,
             }
         }
-    if answer.ends_turn and answer.verdict == "deny" and call.agent != "codex":
+    if answer.ends_turn and answer.verdict == "deny" and agent.denial.ends_turn:
         # Without the denial beside it this would let the call through; Codex takes the whole answer for invalid.
         document |= {"continue": False, "stopReason": f"{answer.proposal} waits for your decision in signoff."}
     return json.dumps(document) + "\n"

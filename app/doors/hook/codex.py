@@ -5,15 +5,19 @@ after the one before. What is proposed is what it would have written.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.doors.hook.errors import NotStaged
-from app.doors.hook.files import TurnFiles
+
+if TYPE_CHECKING:
+    from app.doors.hook.files import TurnFiles
 
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _ADD, _DELETE, _UPDATE, _MOVE = "*** Add File: ", "*** Delete File: ", "*** Update File: ", "*** Move to: "
 _LAST = "*** End of File"
 _HEREDOCS = ("<<EOF", "<<'EOF'", '<<"EOF"')
+_NAMES = ("command", "input", "patch", "patchText")
+"""Names of the argument that has the patch, in one agent or another."""
 _LOOK_ALIKES = str.maketrans(
     {
         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
@@ -41,9 +45,9 @@ class Chunk(NamedTuple):
     at_end: bool
 
 
-def apply_patch(files: TurnFiles, arguments: Mapping[str, Any]) -> None:
+def apply_patch(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
     """Apply a whole patch, or raise NotStaged."""
-    text = arguments.get("command") or arguments.get("input") or arguments.get("patch") or ""
+    text = next((arguments[key] for key in _NAMES if arguments.get(key)), "")
     lines = _body(str(text[-1] if isinstance(text, list) else text))
     at = 0
     while at < len(lines):
@@ -66,9 +70,6 @@ def apply_patch(files: TurnFiles, arguments: Mapping[str, Any]) -> None:
             raise NotStaged(f"The patch was not staged: {head!r} begins no file.")
 
 
-TOOLS: Mapping[str, Callable[[TurnFiles, Mapping[str, Any]], None]] = {"apply_patch": apply_patch}
-
-
 def _body(text: str) -> list[str]:
     lines = [line.removesuffix("\r") for line in text.strip().split("\n")]
     if lines[0].strip() in _HEREDOCS and lines[-1].strip().endswith("EOF"):
@@ -84,7 +85,7 @@ def _while(lines: Sequence[str], at: int, belongs: Callable[[str], bool]) -> int
     return at
 
 
-def _update(files: TurnFiles, path: str, lines: Sequence[str], at: int) -> int:
+def _update(files: "TurnFiles", path: str, lines: Sequence[str], at: int) -> int:
     target = path
     if at < len(lines) and lines[at].startswith(_MOVE):
         target = lines[at].removeprefix(_MOVE).strip()

@@ -33,6 +33,24 @@ def deliver_with_prompt(root: Path, turns: Sequence[Turn]) -> HookAnswer:
     return HookAnswer("tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{_GO_ON}", reported=reported)
 
 
+def deliver_with_call(root: Path, turns: Sequence[Turn], answer: HookAnswer, *, denies: bool) -> HookAnswer:
+    """Add the decisions since then to the answer to a call, for an agent whose prompts bring none.
+
+    Args:
+        root: The workspace.
+        turns: Those whose proposals have decisions to report.
+        answer: The answer to the call without them.
+        denies: Whether only a denial has words that the agent reads.
+    """
+    report = deliver_with_prompt(root, turns)
+    if answer.verdict == "deny":
+        return answer._replace(words=f"{report.words}\n\nOn this call: {answer.words}", reported=report.reported)
+    if answer.verdict == "none" and not denies:
+        return report
+    words = f"{report.words}\n\nNothing of this call was done, so that you read this first. Make it again if it fits."
+    return report._replace(verdict="deny", words=words)
+
+
 def deliver_on_first_call(root: Path, turn: Turn, refusal: HookAnswer) -> HookAnswer:
     """Answer a call of a closed turn: with the decision if there is one, else with `refusal`."""
     with _open(root) as runtime:

@@ -1,8 +1,9 @@
 """`signoff hook AGENT`: reads a call on standard input, answers, and fails closed.
 
-A denial, whatever its reason, has exit code 2: all three agents take that for a denial whatever else is on standard
-output, where the start-up files of a shell may have written before. Codex and Gemini CLI let the call through if exit
-code 2 comes without a word. The launcher runs this in a child process and keeps the deadline.
+A denial, whatever its reason, has exit code 2: agents take that for a denial whatever else is on standard output,
+where the start-up files of a shell may have written before. Some let the call through if exit code 2 comes without a
+word. Copilot CLI reads no words beside that code: there a denial has exit code 0, unless a start-up file may write
+before it. The launcher runs this in a child process and keeps the deadline.
 """
 
 import gc
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
+from app.doors.agents import agent_of
 from app.doors.hook.answers import HookAnswer, render_answer
 from app.doors.hook.calls import BEFORE_PROMPT, HookCall, parse_call
 from app.doors.hook.gate import Door, decide
@@ -109,10 +111,12 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
         door = Door(opened, CapturedEdits(database, name, Signal(where.signals, name)), options)
         answer = _with_decision(door, call, decide(door, call), agent.began + options.wait if options.wait else 0.0)
         denied = answer.verdict == "deny"
-        if denied and call.agent == "codex":
+        denial = agent_of(call.agent).denial
+        if denied and denial.on_stderr:
             # Beside exit code 2 it reads the reason only there.
             _print_error(answer.words)
-        agent.answer(render_answer(call, answer).encode(), denied=denied)
+        exits_with_denial = denied and (not denial.hides_words or "BASH_ENV" in os.environ)
+        agent.answer(render_answer(call, answer).encode(), denied=exits_with_denial)
         # The agent has the answer; a report that can't be noted now is repeated later.
         with suppress(StorageError):
             for proposal, number in answer.reported:
@@ -126,7 +130,7 @@ def _with_decision(door: Door, call: HookCall, answer: HookAnswer, until: float)
     root = door.workspace.root
     turns = door.captured.untold(call.agent, call.session)
     if call.event in BEFORE_PROMPT:
-        if not turns:
+        if not turns or not agent_of(call.agent).hears_with_prompt:
             return answer
         from app.doors.hook.delivery import deliver_with_prompt
 
@@ -135,6 +139,10 @@ def _with_decision(door: Door, call: HookCall, answer: HookAnswer, until: float)
         from app.doors.hook.delivery import deliver_on_first_call
 
         return deliver_on_first_call(root, turn, answer)
+    if turns and (how := agent_of(call.agent).hears_with_call):
+        from app.doors.hook.delivery import deliver_with_call
+
+        answer = deliver_with_call(root, turns, answer, denies=how == "denial")
     if answer.proposal and until > time.monotonic():
         from app.doors.hook.delivery import deliver_after_wait
 
@@ -144,10 +152,9 @@ def _with_decision(door: Door, call: HookCall, answer: HookAnswer, until: float)
 
 def root_of(call: HookCall) -> str:
     """The agent's project: the one in its environment, else the repository, else its folder."""
-    for variable in ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR"):
-        named = os.environ.get(variable, "") if call.agent != "codex" else ""
-        if named and Path(call.folder).is_relative_to(named):
-            return named
+    named = os.environ.get(agent_of(call.agent).project_variable, "")
+    if named and Path(call.folder).is_relative_to(named):
+        return named
     folder = Path(call.folder)
     return str(next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder))
 

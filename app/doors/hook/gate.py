@@ -4,10 +4,10 @@ The gate on an agent whose requests signoff does not make: what it calls is refu
 the first edit of a turn until the user has decided on it or has written something new.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from app.doors.hook import answers, claude, codex, gemini
+from app.doors.agents import agent_of, agent_with_tool
+from app.doors.hook import answers
 from app.doors.hook.answers import NONE, HookAnswer
 from app.doors.hook.calls import BEFORE_PROMPT, HookCall
 from app.doors.hook.deciding_commands import decides, opens_shell
@@ -17,12 +17,6 @@ from app.doors.hook.options import HookOptions
 from app.storage.captured import CapturedEdits, Turn
 from app.workspace.paths import Workspace
 
-_EDITS = {"claude": claude.TOOLS, "codex": codex.TOOLS, "gemini": gemini.TOOLS}
-SHELLS: Mapping[str, tuple[str, ...]] = {
-    "claude": ("Bash", "PowerShell", "Monitor"),
-    "codex": ("Bash", "shell", "exec_command", "local_shell"),
-    "gemini": ("run_shell_command",),
-}
 _SHOWN = 5
 
 
@@ -40,12 +34,13 @@ def decide(door: Door, call: HookCall) -> HookAnswer:
         door.captured.open_unnamed(call.agent, call.session)
         return NONE
     turn = door.captured.turn(call.agent, call.session, call.prompt)
-    edit = _EDITS[call.agent].get(call.tool)
+    agent = agent_of(call.agent)
+    edit = agent.edits.get(call.tool)
     closed = turn is not None and turn.closed
     if turn is not None and closed and not (edit and call.response and call.response == turn.response):
         return answers.refused(turn.proposal)
     if edit is None:
-        return _command(door, call) if call.tool in SHELLS[call.agent] else NONE
+        return _other_call(door, call)
     mine = turn if turn is not None and closed else None
     before = door.captured.files(mine.proposal) if mine else []
     files = TurnFiles(door.workspace, call.folder, before)
@@ -65,6 +60,15 @@ def decide(door: Door, call: HookCall) -> HookAnswer:
         return decide(door, call)
     paths = ", ".join(file.path for file in edited[:_SHOWN])
     return answers.staged(name, paths if len(edited) <= _SHOWN else f"{paths} and {len(edited) - _SHOWN} more")
+
+
+def _other_call(door: Door, call: HookCall) -> HookAnswer:
+    """The answer to a call that is no edit of the agent whose hook was called."""
+    agent = agent_of(call.agent)
+    if call.tool in agent.shells:
+        return _command(door, call)
+    other = agent_with_tool(call.tool)
+    return answers.foreign_tool(call.tool, agent.title, other.title, other.name) if other else NONE
 
 
 def _command(door: Door, call: HookCall) -> HookAnswer:

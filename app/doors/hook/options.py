@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Sequence
 from typing import NamedTuple
 
-AGENTS = ("claude", "codex", "gemini")
+from app.doors.agents import AGENTS
+
 LIMIT = 30
 """Seconds within which a call is answered, `--wait` apart."""
 _MOST_SECONDS = 86_400
@@ -49,7 +50,7 @@ def hook_options(arguments: Sequence[str]) -> tuple[str, str, HookOptions]:
 
 def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
     """All that the hook takes."""
-    parser.add_argument("agent", choices=AGENTS, help="which agent calls")
+    parser.add_argument("agent", choices=[agent.name for agent in AGENTS], help="which agent calls")
     parser.add_argument("--workspace", default="", metavar="FOLDER", help="the workspace (default: the agent's)")
     add_hook_options(parser)
 

@@ -1,9 +1,10 @@
-"""Finds in an agent's transcript the model response that a call belongs to; in Gemini also the prompt.
+"""Finds in an agent's transcript the model response that a call belongs to, and where it is told, the prompt.
 
 Calls of one response belong to one proposal. A call without a response id counts as a new response.
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -49,7 +50,7 @@ def codex_response(path: str, call: str) -> Response:
     return Response()
 
 
-def gemini_response(path: str) -> Response:
+def gemini_response(path: str, call: str) -> Response:
     """Return the model's last response, with the id of the user's last prompt."""
     found = Response()
     for line in _lines(path, '"type"'):
@@ -57,6 +58,47 @@ def gemini_response(path: str) -> Response:
             found = found._replace(id=_name(line, "id"), model=_name(line, "model"))
         elif line.get("type") == "user" and "functionResponse" not in json.dumps(line.get("content")):
             found = found._replace(prompt=_name(line, "id"))
+    return found
+
+
+def qwen_response(path: str, call: str) -> Response:
+    """Return the model's last response. Its prompts have ids in the payload."""
+    found = Response()
+    for line in _lines(path, '"type"'):
+        if line.get("type") == "assistant":
+            found = Response(_name(line, "uuid"), _name(line, "model"))
+    return found
+
+
+def droid_response(path: str, call: str) -> Response:
+    """Return the model's last response, with the id of the user's last prompt."""
+    found = Response()
+    for line in _lines(path, '"message"'):
+        message = line.get("message")
+        if line.get("type") != "message" or not isinstance(message, dict):
+            continue
+        blocks = message.get("content")
+        kinds = {each.get("type") for each in blocks if isinstance(each, dict)} if isinstance(blocks, list) else set()
+        if message.get("role") == "assistant":
+            found = found._replace(id=_name(line, "id"), model=_name(message, "modelId"))
+        elif "text" in kinds and "tool_result" not in kinds and not _name(line, "id").startswith("context-"):
+            found = found._replace(prompt=_name(line, "id"))
+    return found
+
+
+def copilot_response(session: str) -> Response:
+    """Return the model's last response, with the id of the user's prompt, from the events of a session.
+
+    The payload does not name the file.
+    """
+    found = Response()
+    if "/" in session:
+        return found
+    home = os.environ.get("COPILOT_HOME") or f"{os.environ.get('HOME', '')}/.copilot"
+    for line in _lines(f"{home}/session-state/{session}/events.jsonl", '"assistant.message"'):
+        data = line.get("data")
+        if line.get("type") == "assistant.message" and isinstance(data, dict):
+            found = Response(_name(data, "messageId"), _name(data, "model"), _name(data, "originatingMessageId"))
     return found
 
 

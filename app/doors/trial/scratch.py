@@ -34,6 +34,21 @@ _GEMINI = {
     "general": {"disableAutoUpdate": True},
     "privacy": {"usageStatisticsEnabled": False},
 }
+_QWEN = {
+    "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
+    "general": {"disableAutoUpdate": True},
+    "privacy": {"usageStatisticsEnabled": False},
+}
+_KIMI = """default_model = "scripted"
+[models.scripted]
+provider = "scripted"
+model = "scripted"
+max_context_size = 100000
+[providers.scripted]
+type = "openai"
+base_url = "{url}/v1"
+api_key = "x"
+"""
 _IN_CODE = "try {{ await tools.apply_patch({patch}) }} catch (error) {{ text(String(error)) }}"
 
 
@@ -58,8 +73,6 @@ class AgentScratch:
         }
 
     def _set_up(self, home: Path, url: str) -> Mapping[str, str]:
-        settings = home / f".{self._agent}"
-        settings.mkdir()
         match self._agent:
             case "claude":
                 return {
@@ -72,16 +85,48 @@ class AgentScratch:
             case "codex":
                 workspace, code_mode = json.dumps(str(self.workspace)), str(self._code_mode).lower()
                 text = _CODEX.format(url=url, workspace=workspace, code_mode=code_mode)
-                (settings / "config.toml").write_text(text)
-                return {"SCRIPTED_KEY": "x", "CODEX_HOME": str(settings)}
-            case _:
-                (settings / "settings.json").write_text(json.dumps(_GEMINI))
+                _write(home / ".codex" / "config.toml", text)
+                return {"SCRIPTED_KEY": "x", "CODEX_HOME": str(home / ".codex")}
+            case "gemini":
+                _write(home / ".gemini" / "settings.json", json.dumps(_GEMINI))
                 return {
                     "GEMINI_CLI_HOME": str(home),
                     "GOOGLE_GEMINI_BASE_URL": url,
                     "GEMINI_API_KEY": "scripted",
                     "GEMINI_TELEMETRY_ENABLED": "false",
                 }
+            case "qwen":
+                _write(home / ".qwen" / "settings.json", json.dumps(_QWEN))
+                return {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "x", "OPENAI_MODEL": "scripted"}
+            case "copilot":
+                _write(home / ".copilot" / "config.json", json.dumps({"trusted_folders": [str(self.workspace)]}))
+                return {
+                    "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
+                    "COPILOT_PROVIDER_API_KEY": "x",
+                    # The model decides which tools it has.
+                    "COPILOT_MODEL": "claude-sonnet-4.5",
+                    "COPILOT_OFFLINE": "true",
+                    "COPILOT_AUTO_UPDATE": "false",
+                }
+            case "opencode":
+                provider = {
+                    "npm": "@ai-sdk/openai-compatible",
+                    "options": {"baseURL": f"{url}/v1", "apiKey": "x"},
+                    "models": {"scripted": {}},
+                }
+                settings = {"model": "scripted/scripted", "small_model": "scripted/scripted", "autoupdate": False}
+                settings |= {"share": "disabled", "provider": {"scripted": provider}}
+                _write(home / ".config" / "opencode" / "opencode.json", json.dumps(settings))
+                switches = ("MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
+                return {f"OPENCODE_DISABLE_{name}": "1" for name in switches}
+            case "droid":
+                model = {"model": "scripted", "id": "custom:scripted", "displayName": "Scripted", "apiKey": "x"}
+                model |= {"baseUrl": f"{url}/v1", "provider": "generic-chat-completion-api"}
+                _write(home / ".factory" / "settings.json", json.dumps({"customModels": [model]}))
+                return {"FACTORY_API_KEY": "fk-scripted"}
+            case _:
+                _write(home / ".kimi-code" / "config.toml", _KIMI.format(url=url))
+                return {}
 
     def arguments(self, prompt: str, *, again: bool = False) -> list[str]:
         """The arguments that have the agent answer a prompt without a screen, in the same session if `again`."""
@@ -92,9 +137,25 @@ class AgentScratch:
             case "codex":
                 resumed = ["resume", "--last"] if again else []
                 return ["exec", *resumed, "--skip-git-repo-check", "--dangerously-bypass-hook-trust", prompt]
-            case _:
+            case "gemini":
                 resumed = ["--resume", "latest"] if again else []
                 return ["-m", "gemini-2.5-pro", "--yolo", "--skip-trust", *resumed, "-p", prompt]
+            case "qwen":
+                return ["--yolo", *(["--continue"] if again else []), "-p", prompt]
+            case "copilot":
+                return ["--allow-all-tools", *(["--continue"] if again else []), "-p", prompt]
+            case "opencode":
+                return ["run", *(["--continue"] if again else []), prompt]
+            case "droid":
+                resumed = ["--session-id", self._droid_session()] if again else []
+                return ["exec", "--auto", "high", "-m", "custom:scripted", *resumed, prompt]
+            case _:
+                return [*(["--continue"] if again else []), "-p", prompt]
+
+    def _droid_session(self) -> str:
+        """The id of its only session."""
+        found = (Path(self.environment["HOME"]) / ".factory" / "sessions").rglob("*.jsonl")
+        return next(found).stem
 
     def write_call(self, path: str, text: str) -> ScriptedCall:
         """The call that makes a file; where Codex has Code Mode on, out of a script."""
@@ -104,5 +165,22 @@ class AgentScratch:
             if self._code_mode:
                 return ScriptedCall("exec", {}, _IN_CODE.format(patch=json.dumps(patch)))
             return ScriptedCall("apply_patch", {}, patch)
-        name = "Write" if self._agent == "claude" else "write_file"
-        return ScriptedCall(name, {"file_path": str(self.workspace / path), "content": text})
+        absolute = str(self.workspace / path)
+        match self._agent:
+            case "claude":
+                return ScriptedCall("Write", {"file_path": absolute, "content": text})
+            case "copilot":
+                return ScriptedCall("create", {"path": absolute, "file_text": text})
+            case "opencode":
+                return ScriptedCall("write", {"filePath": absolute, "content": text})
+            case "droid":
+                return ScriptedCall("Create", {"file_path": absolute, "content": text})
+            case "kimi":
+                return ScriptedCall("Write", {"path": absolute, "content": text})
+            case _:
+                return ScriptedCall("write_file", {"file_path": absolute, "content": text})
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_text(text)

@@ -1,4 +1,4 @@
-"""A model on the wires of three agents that answers by a script: Anthropic's messages, Responses, and Gemini's own.
+"""A model that answers by a script: on the wires of Anthropic's messages, Responses, chat completions and Gemini.
 
 A step of the script is the list of calls of one response; once it is used up, the answer is "Done.".
 """
@@ -80,6 +80,9 @@ class _Handler(BaseHTTPRequestHandler):
             calls = self.model.next_calls(body)
             message = _message(calls, len(self.model.requests))
             self._send(*((_events(_anthropic(message))) if body.get("stream") else (json.dumps(message).encode(),)))
+        elif path.endswith("/chat/completions"):
+            calls = self.model.next_calls(body)
+            self._send(*_events(_chat(calls, len(self.model.requests))))
         elif path.endswith("/responses"):
             calls = self.model.next_calls(body)
             self._send(*_events(_responses(calls, len(self.model.requests))))
@@ -170,6 +173,24 @@ def _responses(calls: Sequence[ScriptedCall], number: int) -> Iterator[Json]:
         "type": "response.completed",
         "response": {**response, "status": "completed", "output": items, "usage": usage},
     }
+
+
+def _chat(calls: Sequence[ScriptedCall], number: int) -> Iterator[Json]:
+    functions: list[Json] = [
+        {
+            "index": at,
+            "id": f"call_{number}_{at}",
+            "type": "function",
+            "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
+        }
+        for at, call in enumerate(calls)
+    ]
+    common = {"id": f"chat_{number}", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
+    said = {"role": "assistant", **({"tool_calls": functions} if functions else {"content": "Done."})}
+    yield {**common, "choices": [{"index": 0, "delta": said, "finish_reason": None}]}
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    ending = {"index": 0, "delta": {}, "finish_reason": "tool_calls" if functions else "stop"}
+    yield {**common, "choices": [ending], "usage": usage}
 
 
 def _gemini(calls: Sequence[ScriptedCall]) -> Json:

@@ -14,13 +14,16 @@ from typing import Literal, NamedTuple
 
 from app.doors.agents import Agent
 from app.doors.hook.options import HookOptions
-from app.doors.settings import with_hook
+from app.doors.settings import toml_hooks, with_hook
 from app.doors.trial.scratch import AgentScratch
 from app.doors.trial.scripted_model import ScriptedModel
+from app.workspace.reading import read_file
 
 SECONDS = 120
 """How long an agent may take for one edit."""
 _FILE, _TEXT = "tried.txt", "An edit by which signoff tries a door.\n"
+_LARGEST = 65_536
+"""Bytes of the settings in the scratch folder that are read."""
 _Verdict = Literal["held", "not held", "not tried"]
 
 
@@ -54,9 +57,7 @@ def _try_edit(agent: Agent, program: str, options: HookOptions, *, code_mode: bo
         with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as name:
             with ScriptedModel() as model:
                 scratch = AgentScratch(agent.name, Path(name).resolve(), model.url, code_mode=code_mode)
-                settings = scratch.workspace / agent.settings
-                settings.parent.mkdir()
-                settings.write_text(with_hook(agent, "", options._replace(wait=0)))
+                put_hook(agent, scratch, options._replace(wait=0))
                 # A repository, also where the system's temporary folder lies in another one.
                 (scratch.workspace / ".git").mkdir()
                 model.script.append([scratch.write_call(_FILE, _TEXT)])
@@ -70,6 +71,17 @@ def _try_edit(agent: Agent, program: str, options: HookOptions, *, code_mode: bo
             return "not tried", f"the edit was neither written nor staged; {ending}"
     except (OSError, ValueError) as error:
         return "not tried", " ".join(str(error).split())
+
+
+def put_hook(agent: Agent, scratch: AgentScratch, options: HookOptions) -> None:
+    """Write signoff's hook into the settings of an agent in its scratch folder."""
+    if agent.form == "toml":
+        path = Path(scratch.environment["HOME"]) / str(agent.user_settings)
+        path.write_text(f"{read_file(path, _LARGEST)[0].decode()}\n{toml_hooks(agent, options)}")
+        return
+    path = scratch.workspace / agent.settings
+    path.parent.mkdir(parents=True)
+    path.write_text(with_hook(agent, "", options))
 
 
 def _run(command: list[str], scratch: AgentScratch) -> str:

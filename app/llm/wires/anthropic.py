@@ -18,7 +18,7 @@ from app.llm.wires.anthropic_effort import effort_fields
 from app.llm.wires.anthropic_stream import AnthropicDecoder
 from app.llm.wires.items import Attachment, CallWithResult, Item, ModelTurn, SystemText, UserText
 from app.llm.wires.marking import NO_BEGINNING, tagged
-from app.llm.wires.wire import Decoder, Written, tool_fields
+from app.llm.wires.wire import Decoder, Written, tool_fields, write
 
 VERSION = "2023-06-01"
 """Of the protocol; `anthropic-version` says it in every request."""
@@ -51,16 +51,11 @@ class AnthropicWire:
 
     def written(self, items: Sequence[Item], profile: Profile) -> Written:
         """Messages that alternate, begin and end with the user's, and hold each result right after its call."""
-        writer = _Writer(profile)
-        for item in items:
-            match item:
-                case SystemText():
-                    writer.system(item)
-                case UserText():
-                    writer.words(item)
-                case ModelTurn():
-                    writer.model(item)
-        return writer.written()
+        return write(self.writer(profile), items)
+
+    def writer(self, profile: Profile) -> "_Writer":
+        """An item may become a part of the message before it."""
+        return _Writer(profile)
 
     def body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
         """The body of the request; tools as ever, so that what is cached stays so."""
@@ -104,16 +99,35 @@ class _Writer:
         """What the program says, until a place for it comes."""
         self._followed = 0
         """So many of those are followed by words of the user, which will stand before them."""
-        self._cacheable: dict[int, dict[str, Any]] = {}
-        """By message, the last block in the user's name that will be the same in the next request."""
+        self._cacheable: dict[int, int] = {}
+        """Of the last messages in which there is one, where the last block in the user's name stands that will be the
+        same in the next request."""
+
+    def add(self, item: Item) -> None:
+        """Write the next item."""
+        match item:
+            case SystemText():
+                self.system(item)
+            case UserText():
+                self.words(item)
+            case ModelTurn():
+                self.model(item)
+
+    def copy(self) -> "_Writer":
+        """Another one that goes on from here by itself."""
+        copied = _Writer(self._profile)
+        copied._head, copied._messages = [*self._head], [*self._messages]
+        copied._held, copied._followed, copied._cacheable = [*self._held], self._followed, {**self._cacheable}
+        if copied._messages:
+            copied._messages[-1] = _own(copied._messages[-1])
+        return copied
 
     def system(self, item: SystemText) -> None:
         """The program speaks: apart, as long as nobody has spoken, else as soon as it may."""
         if self._messages:
             self._held.append(item)
             return
-        text, folded = replace(item, folded=()).whole(), "\n\n".join(item.folded)
-        self._head += [{"type": "text", "text": text} for text in (text, folded) if text.strip()]
+        self._head += _heading(item)
 
     def words(self, item: UserText) -> None:
         """What the user says, or a marked note."""
@@ -129,7 +143,9 @@ class _Writer:
             self._messages.append({"role": "user", "content": []})
         self._messages[-1]["content"].append(block)
         if cacheable:
-            self._cacheable[len(self._messages)] = block
+            self._cacheable[len(self._messages) - 1] = len(self._messages[-1]["content"]) - 1
+            if len(self._cacheable) > 2:
+                del self._cacheable[next(iter(self._cacheable))]
 
     def model(self, turn: ModelTurn) -> None:
         """A turn of the model, and the results of its calls."""
@@ -144,16 +160,19 @@ class _Writer:
             result = {"type": "tool_result", "tool_use_id": call.id, "content": content}
             self.user(result, cacheable=True)
 
-    def written(self) -> Written:
+    def end(self, first: SystemText | None = None) -> Written:
         """Everything, with the places marked up to which it can be cached."""
+        head = [*(_heading(first) if first else ()), *self._head]
         self._end_of_user()
         if self._role not in ("user", "system"):
             self._stand_in(NOTHING_SAID)
         if self._profile.cache_breakpoints:
             # The last one of the request before this is among them, however many blocks have come since.
-            for block in [*self._head[:1], *list(self._cacheable.values())[-2:]]:
-                block["cache_control"] = _BREAKPOINT
-        return Written(self._messages, self._head)
+            head[:1] = [{**block, "cache_control": _BREAKPOINT} for block in head[:1]]
+            for number, place in self._cacheable.items():
+                message = self._messages[number] = _own(self._messages[number])
+                message["content"][place] = {**message["content"][place], "cache_control": _BREAKPOINT}
+        return Written(self._messages, head)
 
     @property
     def _role(self) -> str:
@@ -177,6 +196,17 @@ class _Writer:
 
     def _stand_in(self, note: str) -> None:
         self.user({"type": "text", "text": tagged(note)}, cacheable=False)
+
+
+def _own(message: dict[str, Any]) -> dict[str, Any]:
+    """A copy of a message whose blocks can be changed; a text has none."""
+    content = message["content"]
+    return {**message, "content": [*content]} if isinstance(content, list) else message
+
+
+def _heading(item: SystemText) -> list[dict[str, Any]]:
+    text, folded = replace(item, folded=()).whole(), "\n\n".join(item.folded)
+    return [{"type": "text", "text": text} for text in (text, folded) if text.strip()]
 
 
 def _image(image: Attachment) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """Chat completions: one list of messages, in which the profile says what goes where."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Payload
 from app.llm.wires.items import OPAQUE_BLOCKS, CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
-from app.llm.wires.wire import Decoder, Written, tool_fields
+from app.llm.wires.wire import Decoder, Written, tool_fields, write
 
 _OWN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", OPAQUE_BLOCKS})
 """What no extra field of a response may overwrite, or that is another wire's."""
@@ -24,21 +25,11 @@ class ChatWire:
 
     def written(self, items: Sequence[Item], profile: Profile) -> Written:
         """The value of `messages`."""
-        written: list[dict[str, Any]] = []
-        for item in items:
-            match item:
-                case SystemText():
-                    role = "developer" if profile.developer_role else "system"
-                    written.append({"role": role, "content": item.whole()})
-                case UserText():
-                    written.append({"role": "user", "content": _spoken(item)})
-                case ModelTurn(calls=()):
-                    echo = _echoed(item.echo, profile, calls=False)
-                    written.append({"role": "assistant", "content": item.text, **echo})
-                case ModelTurn():
-                    written.append(_with_calls(item, profile))
-                    written += [_result(call, profile) for call in item.calls]
-        return Written(written)
+        return write(self.writer(profile), items)
+
+    def writer(self, profile: Profile) -> "_Writer":
+        """Each item is a message, or one and those of its results."""
+        return _Writer(profile, [])
 
     def body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
         """The body of the request."""
@@ -64,6 +55,35 @@ class ChatWire:
     def decoder(self) -> Decoder:
         """Its chunks are what is read."""
         return _AsItIs()
+
+
+@dataclass(slots=True)
+class _Writer:
+    profile: Profile
+    messages: list[dict[str, Any]]
+
+    def add(self, item: Item) -> None:
+        profile = self.profile
+        match item:
+            case SystemText():
+                self.messages.append(self._system(item))
+            case UserText():
+                self.messages.append({"role": "user", "content": _spoken(item)})
+            case ModelTurn(calls=()):
+                echo = _echoed(item.echo, profile, calls=False)
+                self.messages.append({"role": "assistant", "content": item.text, **echo})
+            case ModelTurn():
+                self.messages.append(_with_calls(item, profile))
+                self.messages += [_result(call, profile) for call in item.calls]
+
+    def copy(self) -> "_Writer":
+        return _Writer(self.profile, [*self.messages])
+
+    def end(self, first: SystemText | None = None) -> Written:
+        return Written([self._system(first), *self.messages] if first else self.messages)
+
+    def _system(self, item: SystemText) -> dict[str, Any]:
+        return {"role": "developer" if self.profile.developer_role else "system", "content": item.whole()}
 
 
 class _AsItIs:

@@ -4,13 +4,14 @@ Nothing is stored there, so everything is sent each time: the reasoning too, enc
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Payload
 from app.llm.wires.items import Attachment, CallWithResult, Item, ModelTurn, SystemText, UserText
 from app.llm.wires.responses_stream import ResponsesDecoder
-from app.llm.wires.wire import Decoder, Written, tool_fields
+from app.llm.wires.wire import Decoder, Written, tool_fields, write
 
 _SMALLEST_LIMIT = 16
 """Tokens; a response cannot be limited to fewer."""
@@ -29,20 +30,11 @@ class ResponsesWire:
 
     def written(self, items: Sequence[Item], profile: Profile) -> Written:
         """The instructions, and the input items."""
-        system = ""
-        if items and isinstance(first := items[0], SystemText):
-            system, items = first.whole(), items[1:]
-        written: list[dict[str, Any]] = []
-        for item in items:
-            match item:
-                case SystemText():
-                    role = "developer" if profile.developer_role else "system"
-                    written.append({"role": role, "content": item.whole()})
-                case UserText():
-                    written.append({"role": "user", "content": _spoken(item)})
-                case ModelTurn():
-                    written += _turn(item, profile)
-        return Written(written, system)
+        return write(self.writer(profile), items)
+
+    def writer(self, profile: Profile) -> "_Writer":
+        """Each item becomes input items."""
+        return _Writer(profile, [])
 
     def body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
         """The body of the request."""
@@ -71,6 +63,35 @@ class ResponsesWire:
     def decoder(self) -> Decoder:
         """For one response."""
         return ResponsesDecoder()
+
+
+@dataclass(slots=True)
+class _Writer:
+    profile: Profile
+    messages: list[dict[str, Any]]
+    opening: SystemText | None = None
+    """What the program says before all others: the instructions, if nothing else is."""
+    begun: bool = False
+
+    def add(self, item: Item) -> None:
+        match item:
+            case SystemText():
+                self.opening = self.opening if self.begun else item
+                role = "developer" if self.profile.developer_role else "system"
+                self.messages.append({"role": role, "content": item.whole()})
+            case UserText():
+                self.messages.append({"role": "user", "content": _spoken(item)})
+            case ModelTurn():
+                self.messages += _turn(item, self.profile)
+        self.begun = True
+
+    def copy(self) -> "_Writer":
+        return _Writer(self.profile, [*self.messages], self.opening, self.begun)
+
+    def end(self, first: SystemText | None = None) -> Written:
+        if first is None and self.opening is not None:
+            return Written(self.messages[1:], self.opening.whole())
+        return Written(self.messages, first.whole() if first else "")
 
 
 def _spoken(item: UserText) -> str | list[dict[str, Any]]:

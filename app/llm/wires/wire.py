@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Payload
-from app.llm.wires.items import Item
+from app.llm.wires.items import Item, SystemText
 
 
 class Written(NamedTuple):
@@ -48,6 +48,29 @@ class Decoder(Protocol):
         ...
 
 
+class ItemWriter(Protocol):
+    """Writes the items of one request as messages, one after the other."""
+
+    def add(self, item: Item) -> None:
+        """Write the next item."""
+        ...
+
+    def copy(self) -> "ItemWriter":
+        """Another one that goes on from here by itself; messages that are written stay the same objects."""
+        ...
+
+    def end(self, first: SystemText | None = None) -> Written:
+        """What is written, once all items are in, behind `first`; then nothing more may be added."""
+        ...
+
+
+def write(writer: ItemWriter, items: Sequence[Item]) -> Written:
+    """The items as messages."""
+    for item in items:
+        writer.add(item)
+    return writer.end()
+
+
 class Wire(Protocol):
     """One protocol."""
 
@@ -67,6 +90,10 @@ class Wire(Protocol):
 
     def written(self, items: Sequence[Item], profile: Profile) -> Written:
         """The items as messages; valid whatever they are."""
+        ...
+
+    def writer(self, profile: Profile) -> ItemWriter:
+        """What writes items as `written` does, for a request that is made little by little."""
         ...
 
     def body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:

@@ -25,7 +25,16 @@ class Line(NamedTuple):
     number: int
     """In its text, from 0."""
     text: str
-    place: Place
+    hunk: str
+    """The id of its hunk."""
+    side: Literal["old", "new"]
+    offset: int
+    """Lines below the first of its hunk on that side."""
+
+    @property
+    def place(self) -> Place:
+        """Where it is, as it is kept with a proposal."""
+        return Place(hunk=self.hunk, side=self.side, offset=self.offset)
 
 
 class LexingBudget:
@@ -109,7 +118,7 @@ class EditedFile:
 def _lines(hunk: Hunk, side: Literal["old", "new"], text: Sequence[str]) -> Iterator[Line]:
     start, count = (hunk.old_start, hunk.old_count) if side == "old" else (hunk.new_start, hunk.new_count)
     for offset, line in enumerate(text[start : start + count]):
-        yield Line(start + offset, line, Place(hunk=hunk.id, side=side, offset=offset))
+        yield Line(start + offset, line, hunk.id, side, offset)
 
 
 def blanked(path: str, lines: Sequence[str]) -> Sequence[str]:

@@ -42,7 +42,7 @@ def looked_through(contents: Contents, proposal: Proposal, request: str = "") ->
 def reasons_in(files: Sequence[EditedFile], unasked: Collection[str] = ()) -> Iterator[Reason]:
     """All reasons, file by file; `unasked` are the paths that the user's words leave out."""
     added = added_lines(files)
-    tests = frozenset(name for file in files for _, name in named_tests(file.added))
+    tests = frozenset(name for file in files for _, name in named_tests(file.added, file.added_text))
     paths = [file.path for file in files]
     for file in giving_way(files):
         last = _stands_last(file)

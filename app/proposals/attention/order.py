@@ -6,15 +6,21 @@ from typing import TypeVar
 
 from app.proposals.attention.edited import EditedFile
 from app.proposals.attention.kinds import is_prose, is_test, subject
+from app.proposals.attention.literal_search import LiteralPattern
 from app.proposals.attention.reason import Reason, ReasonKind
 
 _Item = TypeVar("_Item")
 _GRAVITY = {kind: 1 << (len(ReasonKind) - number) for number, kind in enumerate(ReasonKind)}
 """One reason weighs more than all that come after it."""
 
-_DEFINITION = re.compile(
+_DEFINITION = LiteralPattern(
     r"\b(?:def|class|function|func|fn|struct|enum|trait|interface|type|const|record|module)\s+(?:\([^)]{0,80}\)\s*)?"
-    r"([A-Za-z_]\w{2,})|^([A-Z][A-Z0-9_]{2,})\s*=|^\s*export\s+(?:default\s+)?(?:let|var)\s+(\w{3,})"
+    r"([A-Za-z_]\w{2,})|^([A-Z][A-Z0-9_]{2,})\s*=|^\s*export\s+(?:default\s+)?(?:let|var)\s+(\w{3,})",
+    (
+        *("def", "class", "func", "fn", "struct", "enum", "trait", "interface", "type", "const", "record"),
+        "module",
+    ),
+    ("=", "export"),
 )
 _WORD = re.compile(r"[A-Za-z_]\w{2,}")
 _MOST = 2_000_000

@@ -7,14 +7,19 @@ import re
 from collections.abc import Iterator, Sequence
 
 from app.proposals.attention.edited import EditedFile
+from app.proposals.attention.literal_search import LiteralPattern
 from app.proposals.attention.reason import Reason, ReasonKind
 
-_CANDIDATE = re.compile(r"\bexcept\b|\bcatch\b|\brescue\b|\bsuppress\(|\b(?:pass|nil)\b|^[^\S\n]*\}", re.MULTILINE)
+_CANDIDATE = LiteralPattern(
+    r"\bexcept\b|\bcatch\b|\brescue\b|\bsuppress\(|\b(?:pass|nil)\b|^[^\S\n]*\}",
+    ("except", "catch", "rescue", "suppress(", "pass", "nil"),
+    ("}",),
+)
 _EXCEPT = re.compile(r"^\s*except\b[^:]{0,200}:\s*(?P<body>pass|\.\.\.)?\s*$")
-_SUPPRESS = re.compile(r"\bsuppress\((?:Base)?Exception\)")
+_SUPPRESS = LiteralPattern(r"\bsuppress\((?:Base)?Exception\)", ("suppress(",))
 _NOTHING = re.compile(r"^(?P<indent>\s*)(?:pass|\.\.\.)\s*$")
-_EMPTY_CATCH = re.compile(r"\bcatch\b[^{}]{0,200}\{\s*\}")
-_OPEN = re.compile(r"\bcatch\b[^{}]{0,200}\{\s*$|\bif err != nil \{\s*$")
+_EMPTY_CATCH = LiteralPattern(r"\bcatch\b[^{}]{0,200}\{\s*\}", ("catch",))
+_OPEN = LiteralPattern(r"\bcatch\b[^{}]{0,200}\{\s*$|\bif err != nil \{\s*$", ("catch", "if err != nil {"))
 _RESCUE = re.compile(r"^\s*rescue\b")
 _END = re.compile(r"^\s*(?:nil\s*)?(?:end\b|nil$)")
 _LONGEST = 4
@@ -61,5 +66,5 @@ def _is_all(code: Sequence[str], line: int) -> bool:
     found = _NOTHING.match(code[line])
     if found is None:
         return False
-    after = next((text for text in code[line + 1 :] if text.strip()), "")
+    after = next((code[at] for at in range(line + 1, len(code)) if code[at].strip()), "")
     return len(after) - len(after.lstrip()) < len(found["indent"]) or not after

@@ -27,6 +27,8 @@ _NO_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 """What flushing a folder says where that is unknown: what virtual machines share with their host, for instance."""
 LARGEST = 100_000_000
 """Bytes of the largest file that is kept for a decision; hosts of git take no larger one either."""
+_KEPT = 20 * 1024 * 1024
+"""Bytes of a file, at most, that is kept to compare the next one with."""
 OPEN_FOLDERS = 128
 """Folders kept open at once while applying; the usual limit of a process is 1,024 descriptors, on macOS 256."""
 
@@ -94,8 +96,11 @@ class Readable(Protocol):
         """What the path is; `other` for devices and pipes."""
         ...
 
-    def read(self, path: str) -> DiskFile | None:
-        """The file or link; None if there is none, or if a folder has its name."""
+    def read(self, path: str, limit: int | None = None) -> DiskFile | None:
+        """The file or link; None if there is none, or if a folder has its name.
+
+        A file of more than `limit` bytes, if that is given, is refused (EFBIG) before it is read.
+        """
         ...
 
     def names(self, folder: str) -> list[str]:
@@ -178,6 +183,8 @@ class PosixFilesystem:
         self._lock = threading.Lock()
         self._keep_open = keep_open
         self._open: dict[str, int] = {}
+        self._latest: tuple[bytes, str] | None = None
+        """What was read last, and its SHA-256."""
 
     def kind(self, path: str) -> Kind:
         """What the path is."""
@@ -198,16 +205,27 @@ class PosixFilesystem:
         mode = stat.S_IMODE(facts.st_mode)
         return Node(_kind(facts.st_mode), _identity(facts), facts.st_size, facts.st_mtime_ns, mode)
 
-    def read(self, path: str) -> DiskFile | None:
-        """The file or link; None if there is none. Raises OSError (EFBIG) for one over the limit."""
+    def read(self, path: str, limit: int | None = None) -> DiskFile | None:
+        """The file or link; None if there is none. Raises OSError (EFBIG) for one over a limit, before it is read."""
         try:
             with _At(self, path) as at:
                 if link := _read_link(at.name, at.folder):
                     return link
-                data, facts = read_file(at.name, self._read_limit, folder=at.folder)
+                limit = self._read_limit if limit is None else min(limit, self._read_limit)
+                data, facts = read_file(at.name, limit, folder=at.folder)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
-        return DiskFile(data, version_of(data, stat.S_IMODE(facts.st_mode)), _identity(facts), facts.st_nlink)
+        data, sha256 = self._hashed(data)
+        version = FileVersion(sha256=sha256, size=len(data), mode=stat.S_IMODE(facts.st_mode))
+        return DiskFile(data, version, _identity(facts), facts.st_nlink)
+
+    def _hashed(self, data: bytes) -> tuple[bytes, str]:
+        """The bytes and their SHA-256, which is known if the file that was read before held the same."""
+        latest = self._latest
+        if latest is None or latest[0] != data:
+            latest = data, hashlib.sha256(data).hexdigest()
+            self._latest = latest if len(data) <= _KEPT else None
+        return latest
 
     def names(self, folder: str) -> list[str]:
         """Names in a folder."""

@@ -21,10 +21,10 @@ class Observed:
         self._kinds.setdefault(path, kind)
         return kind
 
-    def read(self, path: str) -> DiskFile | None:
+    def read(self, path: str, limit: int | None = None) -> DiskFile | None:
         """The file; None if there is none."""
         try:
-            file = self._disk.read(path)
+            file = self._disk.read(path, limit)
         except OSError:
             self._unreadable = True
             raise

@@ -1,5 +1,6 @@
 """A patch over any number of files as edits of a draft."""
 
+import errno
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -12,9 +13,9 @@ from app.proposals.overlay import OverlayFile, parents
 from app.proposals.patch.parts import FilePatch
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.patch.text import scan_patch
-from app.proposals.refusals import AlreadyApplied, EditRefused, MalformedPatch
+from app.proposals.refusals import AlreadyApplied, EditRefused, MalformedPatch, NotEditable
 from app.proposals.reports import EditReport, without_binary
-from app.proposals.text.document import Document
+from app.proposals.text.document import MAX_BYTES, Document
 
 _SHOWN_FILES = 20
 """Files that a report spells out."""
@@ -27,8 +28,12 @@ class Patchable(Protocol):
         """The file as it is now; no content if there is none."""
         ...
 
-    def look(self, path: str) -> tuple[bytes, int] | None:
-        """The bytes and permission bits of a file; None if there is none."""
+    def look(self, path: str, limit: int | None = None) -> tuple[bytes, int] | None:
+        """The bytes and permission bits of a file; None if there is none.
+
+        Raises:
+            OSError: the disk would not give it; EFBIG, before it is read, if it has more than `limit` bytes.
+        """
         ...
 
     def foresee(self, paths: Collection[str]) -> None:
@@ -141,7 +146,7 @@ def _apply_part(draft: Patchable, part: FilePatch) -> Iterable[EditReport]:
         case _:
             if part.inserts_only and draft.read(part.path).content is None:
                 return [_create(draft, part)]
-            data, mode = _content(draft, part.path)
+            data, mode = _content(draft, part.path, MAX_BYTES if part.hunks else None)
             after, matches = apply_file_patch(Document(data), part)
             wanted = _mode(part, mode)
             if after == data and wanted == mode:
@@ -168,9 +173,14 @@ def _rename(draft: Patchable, part: FilePatch) -> Iterable[EditReport]:
         yield draft.put_bytes(part.path, after, matches, wanted)
 
 
-def _content(draft: Patchable, path: str) -> tuple[bytes, int]:
-    """The bytes and permission bits of a file that the patch changes."""
-    found = draft.look(path)
+def _content(draft: Patchable, path: str, limit: int | None = None) -> tuple[bytes, int]:
+    """The bytes and permission bits of a file, of at most `limit` bytes, that the patch changes."""
+    try:
+        found = draft.look(path, limit)
+    except OSError as error:
+        if limit is not None and error.errno == errno.EFBIG:
+            raise NotEditable(f"{path} is too large: files over {limit:,} bytes are not edited.") from error
+        raise
     if found is None:
         raise EditRefused(f"The patch changes {path}, but there is no such file. Is it made for another folder?")
     return found

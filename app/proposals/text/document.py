@@ -27,6 +27,8 @@ Encoding = Literal["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "bytes"]
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS: dict[bytes, Encoding] = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+WIDE_MARKS = tuple(_UTF16_MARKS)
+"""How a file begins whose bytes may be UTF-16."""
 _UTF32_LE_MARK = b"\xff\xfe\x00\x00"
 
 
@@ -198,13 +200,19 @@ class Document:
     def check_editable(self) -> None:
         """Raise NotEditable for a binary file and for one over the limits."""
         if len(self.data) > MAX_BYTES:
-            raise NotEditable(f"The file has {len(self.data):,} bytes; files over {MAX_BYTES:,} are not edited.")
+            raise NotEditable(
+                f"The file has {len(self.data):,} bytes; files over {MAX_BYTES:,} bytes are not edited."
+            )
         if self.binary:
             raise NotEditable(
                 "The file is binary; it can be replaced, renamed or deleted as a whole, but not edited."
             )
-        if len(self.lines) > MAX_LINES:
-            raise NotEditable(f"The file has {len(self.lines):,} lines; files over {MAX_LINES:,} are not edited.")
+        # Counted in the bytes: lines that are too many are not taken apart. In UTF-16 there are no more.
+        count = self.data.count(b"\n") + (not self.data.endswith(b"\n"))
+        if self.wide and count > MAX_LINES:
+            count = len(self.lines)
+        if count > MAX_LINES:
+            raise NotEditable(f"The file has {count:,} lines; files over {MAX_LINES:,} lines are not edited.")
 
     def encode_text(self, text: str) -> bytes:
         """The bytes of `text` in this file's encoding, no ending added; raises NotEditable if there are none.

@@ -2,7 +2,6 @@
 
 import re
 
-from app.proposals.text.anchors import trimmed
 from app.proposals.text.diff import diff
 
 MAX_CHARACTERS = 2_000
@@ -20,7 +19,7 @@ def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
     Equal ends are set aside at token boundaries, then tokens (words, runs of space, single marks) are compared. Two
     ranges with nothing but space between them are joined, because a reader takes them as one.
     """
-    head, tail = _equal_ends(old_line, new_line)
+    head, tail = equal_ends(old_line, new_line)
     if max(len(old_line), len(new_line)) > MAX_CHARACTERS:
         return _whole(old_line, head, tail), _whole(new_line, head, tail)
     head, tail = _at_boundaries(old_line, new_line, head, tail)
@@ -33,9 +32,22 @@ def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
     )
 
 
-def _equal_ends(old: str, new: str) -> tuple[int, int]:
-    head, old_end, _, _ = trimmed(old, new, (0, len(old), 0, len(new)))
-    return head, len(old) - old_end
+def equal_ends(old: str, new: str) -> tuple[int, int]:
+    """How many characters two texts have in common at their start, and how many behind these at their end."""
+    head = _equal_start(old, new)
+    return head, _equal_start(old[head:][::-1], new[head:][::-1])
+
+
+def _equal_start(old: str, new: str) -> int:
+    low, high = 0, min(len(old), len(new))
+    while low < high:
+        # Halves are compared as a whole: a line can have millions of characters.
+        middle = (low + high + 1) // 2
+        if old[low:middle] == new[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _at_boundaries(old: str, new: str, head: int, tail: int) -> tuple[int, int]:

@@ -4,16 +4,22 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from app.proposals.text.document import WIDE_MARKS, Document
 from app.tools.contract import ToolError
+from app.tools.search.required import required_texts
 
-Hit = tuple[int, int]
-"""A matching line, from 0, and the column of its first match."""
+Hit = tuple[int, int, str]
+"""The number of a matching line, from 0, the column of its first match, and its text without ending."""
+Search = Callable[[str, int], re.Match[str] | None]
+"""Finds the first match in a text from an index on."""
 
+_SAME_IN_ANY_CASE = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}
+"""Letters outside of ASCII that match one of ASCII where case does not count (documentation of re.IGNORECASE)."""
 
 WORKER = Path(__file__).with_name("regex_worker.py")
 LIFE = 60
@@ -31,8 +37,12 @@ class Matcher(Protocol):
         """Get ready; raises ToolError for a pattern that is none, and MatcherStopped."""
         ...
 
-    def hits(self, lines: Sequence[str]) -> list[Hit]:
-        """The matching lines of a text; raises MatcherStopped."""
+    def may_match(self, content: bytes) -> bool:
+        """Whether a line of a file can match at all, by a quick look at its bytes."""
+        ...
+
+    def hits(self, document: Document) -> list[Hit]:
+        """The matching lines of a file; raises MatcherStopped."""
         ...
 
     def stop(self) -> None:
@@ -48,15 +58,15 @@ class LiteralMatcher:
     """Looks for a string."""
 
     def __init__(self, pattern: str, ignore_case: bool) -> None:
-        self._expression = re.compile(re.escape(pattern), re.IGNORECASE if ignore_case else 0)
+        self.may_match = _filter(pattern, regex=False, ignore_case=ignore_case)
+        self._search = re.compile(re.escape(pattern), re.IGNORECASE if ignore_case else 0).search
 
     def prepare(self) -> None:
         """Nothing to do."""
 
-    def hits(self, lines: Sequence[str]) -> list[Hit]:
+    def hits(self, document: Document) -> list[Hit]:
         """The matching lines."""
-        search = self._expression.search
-        return [(number, found.start()) for number, line in enumerate(lines) if (found := search(line))]
+        return lines_with(document.text, self._search)
 
     def stop(self) -> None:
         """Nothing to do: one text takes no time."""
@@ -72,6 +82,9 @@ class RegexMatcher:
         """Start the worker."""
         self._pattern = pattern
         self._ignore_case = ignore_case
+        self.may_match: Callable[[bytes], bool] = lambda content: True
+        self._required: Search | None = None
+        """Finds what each line has that can match, if that is known."""
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(WORKER), str(LIFE)],
             stdin=subprocess.PIPE,
@@ -86,11 +99,22 @@ class RegexMatcher:
         error = self._ask({"pattern": self._pattern, "ignore_case": self._ignore_case})
         if error is not None:
             raise ToolError(f"{self._pattern!r} is not a regular expression in Python's dialect: {error}.")
+        self.may_match = _filter(self._pattern, regex=True, ignore_case=self._ignore_case)
+        texts, ignore_case = required_texts(self._pattern, regex=True, ignore_case=self._ignore_case)
+        if texts:
+            flags = re.IGNORECASE if ignore_case else 0
+            self._required = re.compile("|".join(map(re.escape, sorted(texts))), flags).search
 
-    def hits(self, lines: Sequence[str]) -> list[Hit]:
+    def hits(self, document: Document) -> list[Hit]:
         """The matching lines."""
-        answer = self._ask(list(lines))
-        return [(number, column) for number, column in answer] if isinstance(answer, list) else []
+        if self._required is None:
+            lines = [(number, 0, line) for number, line in enumerate(document.texts)]
+        else:
+            lines = lines_with(document.text, self._required)
+        answer = self._ask([line for _, _, line in lines]) if lines else None
+        if not isinstance(answer, list):
+            return []
+        return [(lines[index][0], column, lines[index][2]) for index, column in answer]
 
     def stop(self) -> None:
         """Kill the worker."""
@@ -114,3 +138,41 @@ class RegexMatcher:
         if not answer:
             raise MatcherStopped
         return json.loads(answer)
+
+
+def lines_with(text: str, search: Search) -> list[Hit]:
+    """The lines in which an expression matches that no line feed can be part of, and that is never empty."""
+    found: list[Hit] = []
+    at = number = 0
+    while match := search(text, at):
+        start = text.rfind("\n", at, match.start()) + 1 or at
+        end = text.find("\n", match.end())
+        number += text.count("\n", at, start)
+        found.append((number, match.start() - start, text[start:end] if end >= 0 else text[start:]))
+        if end < 0:
+            break
+        at = end + 1
+        number += 1
+    return found
+
+
+def _filter(pattern: str, *, regex: bool, ignore_case: bool) -> Callable[[bytes], bool]:
+    """A test of a file's bytes that only those fail in which no line matches."""
+    texts, ignore_case = required_texts(pattern, regex=regex, ignore_case=ignore_case)
+    if not texts:
+        return lambda content: True
+    if not ignore_case and len(texts) == 1:
+        (needed,) = (text.encode() for text in texts)
+        return lambda content: needed in content or content.startswith(WIDE_MARKS)
+    pieces = [b"".join(_letter(letter, ignore_case) for letter in text) for text in sorted(texts)]
+    search = re.compile(b"|".join(pieces)).search
+    return lambda content: search(content) is not None or content.startswith(WIDE_MARKS)
+
+
+def _letter(letter: str, ignore_case: bool) -> bytes:
+    """An expression for the UTF-8 of a letter of ASCII, and for all that `re.IGNORECASE` takes for the same."""
+    if not ignore_case or not letter.isalpha():
+        return re.escape(letter).encode()
+    lower, upper = letter.lower().encode(), letter.upper().encode()
+    others = "".join(_SAME_IN_ANY_CASE.get(letter.lower(), ()))
+    return b"(?:" + b"|".join([b"[" + lower + upper + b"]", *(other.encode() for other in others)]) + b")"

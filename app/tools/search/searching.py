@@ -1,17 +1,17 @@
 """One search through the files of a workspace, with the pending edits in place."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from app.proposals.text.document import Document
 from app.tools.contract import ToolContext
 from app.tools.search.globs import matcher as glob_matcher
-from app.tools.search.matching_lines import Matcher, MatcherStopped
+from app.tools.search.matching_lines import Hit, Matcher, MatcherStopped
 from app.tools.search.ripgrep import Sieve
 from app.tools.search.walk import overlay_files
-from app.tools.targets import looks_secret, looks_secret_pending
-from app.workspace.paths import WorkspaceError
+from app.tools.targets import found_file_looks_secret, looks_secret, looks_secret_pending
+from app.workspace.paths import FoundFile, WasLink, WorkspaceError
 from app.workspace.secrets import certain_reason
 
 SHOWN_LINES = 200
@@ -60,10 +60,14 @@ class Search:
         """Search; raises ToolError for a path or pattern that makes no sense."""
         try:
             self.matcher.prepare()
-            for path, content in self._contents(self._candidates()):
-                if self._stopped:
-                    break
-                self._search(path, content)
+            with self.context.workspace.found_files() as read:
+                for path, pending in self._candidates():
+                    if self._stopped:
+                        break
+                    if pending:
+                        self._search_staged(path)
+                    else:
+                        self._search_on_disk(path, read)
         except MatcherStopped:
             pass
         finally:
@@ -102,40 +106,46 @@ class Search:
             self.findings.files_searched += 1
             yield path
 
-    def _contents(self, candidates: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bytes]]:
-        for path, pending in candidates:
-            try:
-                content = self._staged(path) if pending else self.context.workspace.read(path)
-            except (OSError, WorkspaceError):
-                self.findings.unreadable.append(path)
-                continue
-            if content is not None:
-                yield path, content
+    def _search_on_disk(self, path: str, read: Callable[[str], FoundFile]) -> None:
+        try:
+            file = read(path)
+        except WasLink:
+            # Another name of a file that is searched, or kept from the search, under its own.
+            return
+        except (OSError, WorkspaceError):
+            self.findings.unreadable.append(path)
+            return
+        if hits := self._hits(file.content):
+            self._take(path, hits, path != self.allowed_secret and found_file_looks_secret(path, file))
 
-    def _staged(self, path: str) -> bytes | None:
-        """The content with the pending edits; None if there is none, or none to be seen unasked."""
-        file = self.context.draft.read(path)
-        if path != self.allowed_secret and looks_secret_pending(file):
-            self.findings.secrets.append(path)
-            return None
-        return file.content
+    def _search_staged(self, path: str) -> None:
+        """Search a file with the pending edits, unless what they hold is not to be seen unasked."""
+        try:
+            file = self.context.draft.read(path)
+            content = file.content
+            if path != self.allowed_secret and looks_secret_pending(file):
+                self.findings.secrets.append(path)
+            elif content is not None and (hits := self._hits(content)) and not self._is_link(path):
+                secret = path != self.allowed_secret and looks_secret(self.context.workspace, path, content)
+                self._take(path, hits, bool(secret))
+        except (OSError, WorkspaceError):
+            self.findings.unreadable.append(path)
 
-    def _search(self, path: str, content: bytes) -> None:
+    def _hits(self, content: bytes) -> list[Hit]:
+        if not self.matcher.may_match(content):
+            return []
         document = Document(content)
-        if document.binary:
-            return
-        lines = document.texts
-        hits = self.matcher.hits(lines)
-        if not hits or self._is_link(path):
-            return
-        if path != self.allowed_secret and looks_secret(self.context.workspace, path, content):
-            self.findings.secrets.append(path)
-            return
+        return [] if document.binary else self.matcher.hits(document)
+
+    def _take(self, path: str, hits: Sequence[Hit], is_secret: bool) -> None:
         found = self.findings
+        if is_secret:
+            found.secrets.append(path)
+            return
         found.files_found += 1
         found.lines_found += len(hits)
         if room := SHOWN_LINES - found.lines_shown:
-            shown = [(number + 1, _clipped(lines[number], column)) for number, column in hits[:room]]
+            shown = [(number + 1, _clipped(line, column)) for number, column, line in hits[:room]]
             found.files.append((path, shown))
             found.lines_shown += len(shown)
 

@@ -1,7 +1,7 @@
 """An app that fits its terminal: the palette, what may be sent to it, and how it calls for attention."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -9,6 +9,7 @@ from textual.app import App
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.message import Message
+from textual.strip import Strip
 from textual.theme import Theme
 
 from app.ui.terminal.attention import Attention
@@ -23,6 +24,7 @@ class FittedApp(OrderedApp):
 
     def __init__(self, theme: Theme) -> None:
         """The theme is that of the first picture."""
+        _free_strips_at_once()
         self.attention = Attention()
         self._first_theme = theme
         # There before Textual looks for one: with a theme that comes later all style sheets would be read twice.
@@ -92,3 +94,25 @@ def _join_reads(driver: type[Driver]) -> None:
             return join(super().feed(data))
 
     module.XTermParser = JoiningParser
+
+
+textuals_divide = Strip.divide
+"""`Strip.divide` as Textual has it."""
+
+
+def divide(self: Strip, cuts: Iterable[int]) -> Sequence[Strip]:
+    """Divide a strip as `Strip.divide` does, but keep no result that is the strip itself.
+
+    Textual keeps it: a reference cycle in each row of a scroll bar, a diff and a status bar that was painted. Only
+    the garbage collector frees such a row, with the 35 objects of its caches, and what has survived two young
+    collections waits for a full one: that was nearly all garbage of a turn. Read and measured in Textual 8.2.8; a
+    test fails once Textual doesn't do it any more, and then this can go. No subclass would do, since Textual makes
+    these strips itself, in `StylesCache` and `Strip.apply_filter`.
+    """
+    length = self.cell_length
+    cuts = [cut for cut in cuts if cut <= length]
+    return [self] if cuts == [length] else textuals_divide(self, cuts)
+
+
+def _free_strips_at_once() -> None:
+    Strip.divide = divide  # type: ignore[method-assign]

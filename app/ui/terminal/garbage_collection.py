@@ -1,16 +1,38 @@
 """Keeps Python's garbage collector out of the user's way.
 
 Nearly all that is imported and built at the start stays until the end, so looking through it for garbage, again and
-again as it grows, takes a fifth of the time and finds nothing. Later a look at everything there is takes a tenth of a
-second, in which no key is answered; the garbage is nearly all young, so it is the young that are looked at.
+again as it grows, takes a fifth of the time and finds nothing: it is frozen. Most of what is made later is freed at
+once. What is left for the collector (the styles of a widget whose focus has changed, a worker and its task) lives for
+a turn or more, so only a full collection finds it. Such a collection holds up whatever comes meanwhile, for a time
+that grows with all that is not frozen: so it comes when nothing happens, and what has survived a long one is frozen,
+too, so that none ever takes long.
 
 Kept apart: called before anything else is imported.
 """
 
+import asyncio
 import gc
+import sys
+import time
+from functools import cache
+from typing import Any, ClassVar
 
-_THRESHOLDS = (2_000, 3, 1_700)
-"""New objects after which the youngest are looked at, and how many such looks until the next older ones are, too."""
+_THRESHOLDS = (2_000, 3, 1_000_000)
+"""New objects after which the youngest are looked at, and how many such looks until the next older ones are, too.
+The oldest are looked at by `_IdleCollection` alone."""
+
+_INTERVAL = 0.5
+"""Seconds between two looks at whether nothing happens."""
+_QUIET = 0.01
+"""Seconds of CPU in such an interval below which nothing happens: a cursor blinks, at most a key was pressed."""
+_WORTHWHILE = 8
+"""Young collections since the last full one, each after 2,000 new objects, from which on another full one pays."""
+_OVERDUE = 400
+"""The same number from which on it comes even while something happens: a model may write for an hour."""
+_LONG = 0.012
+"""Seconds of CPU of a full collection after which what has survived is frozen."""
+_LOOSE = 2 * 1024 * 1024
+"""Bytes that the allocator holds free, beyond those that it could not give back, from which on it is asked to."""
 
 
 def pause() -> None:
@@ -19,8 +41,86 @@ def pause() -> None:
 
 
 def go_on() -> None:
-    """Collect again if it was paused, and never look again at what there is by now (https://docs.python.org/3/library/gc.html#gc.freeze)."""
+    """Collect again if it was paused, and never look again at what there is by now (https://docs.python.org/3/library/gc.html#gc.freeze).
+
+    From then on all garbage is collected whenever nothing happens in the running event loop.
+    """
     if not gc.isenabled():
         gc.freeze()
         gc.set_threshold(*_THRESHOLDS)
         gc.enable()
+        _IdleCollection().look_again()
+
+
+class _IdleCollection:
+    """Collects all garbage, and gives memory back, while nothing happens in an event loop."""
+
+    def __init__(self) -> None:
+        self._spent = 0.0
+        self._collected = _young_collections()
+        self._free_memory = _FreeMemory()
+
+    def look_again(self) -> None:
+        """Look after the next interval."""
+        self._spent = time.thread_time()
+        asyncio.get_running_loop().call_later(_INTERVAL, self._look)
+
+    def _look(self) -> None:
+        quiet = time.thread_time() - self._spent < _QUIET
+        if _young_collections() - self._collected >= (_WORTHWHILE if quiet else _OVERDUE):
+            _collect()
+            self._collected = _young_collections()
+        if quiet:
+            self._free_memory.give_back()
+        self.look_again()
+
+
+def _young_collections() -> int:
+    """How often only young objects were looked at so far."""
+    return sum(generation["collections"] for generation in gc.get_stats()[:2])
+
+
+def _collect() -> None:
+    """Collect all garbage among what is not frozen; if that took long, freeze what has survived."""
+    begun = time.thread_time()
+    gc.collect()
+    if time.thread_time() - begun > _LONG:
+        gc.freeze()
+
+
+class _FreeMemory:
+    """What the C library holds free, as far as it is glibc, which keeps the most of it unless it is asked.
+
+    See mallinfo2(3) and malloc_trim(3). musl gives memory back by itself, and a glibc before 2.33 does not say how
+    much is free.
+    """
+
+    def __init__(self) -> None:
+        self._left = 0
+        """Bytes that were free after the last time that they were given back."""
+
+    def give_back(self) -> None:
+        """Give it back to the system if that is worth it."""
+        if (library := _c_library()) is not None and library.mallinfo2().fordblks - self._left > _LOOSE:
+            library.malloc_trim(0)
+            self._left = library.mallinfo2().fordblks
+
+
+@cache
+def _c_library() -> Any:
+    """The C library with `mallinfo2` and `malloc_trim`; None if it has them not."""
+    if sys.platform != "linux":
+        return None
+    # Loaded where there is time for it.
+    import ctypes
+
+    names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+
+    class Mallinfo2(ctypes.Structure):
+        _fields_: ClassVar = [(name, ctypes.c_size_t) for name in names.split()]
+
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2") or not hasattr(library, "malloc_trim"):
+        return None
+    library.mallinfo2.restype = Mallinfo2
+    return library

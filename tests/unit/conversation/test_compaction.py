@@ -17,7 +17,7 @@ from app.conversation.compaction.plan import (
     room_needed,
 )
 from app.conversation.compaction.summary_request import INSTRUCTION, summary_payload
-from app.conversation.compaction.tokens import payload_tokens
+from app.conversation.compaction.tokens import TokenMeter
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
@@ -66,7 +66,7 @@ class Log:
 
 
 def size(events: list[Event]) -> int:
-    return payload_tokens(project(events, Profile(), FACTS))
+    return TokenMeter().tokens(project(events, Profile(), FACTS))
 
 
 def make_room(events: list[Event], target: int, *, summarise: bool = True) -> list[Prune | Summarise | Truncate]:
@@ -236,7 +236,7 @@ def test_a_long_history_is_summarised_from_where_it_fits() -> None:
         log.turn("go", answer="y" * 2_000)
     budget = Budget(size(log.events), 4_000, 8_000)
     payload = summary_payload(log.events, Summarise(log.events[-1].id, 0), budget, Profile(), FACTS)
-    assert 2_000 < payload_tokens(payload) < 8_000
+    assert 2_000 < TokenMeter().tokens(payload) < 8_000
 
 
 def test_a_short_result_is_whole_in_the_request_for_a_summary() -> None:
@@ -290,5 +290,5 @@ def test_the_summary_request_is_far_smaller_than_what_it_summarises() -> None:
     log.turn("go", *("x" * 40_000 for _ in range(10)))
     budget = Budget(size(log.events), 1_000, 32_000)
     payload = summary_payload(log.events, Summarise(log.events[-1].id, 0), budget, Profile(), FACTS)
-    assert payload_tokens(payload) < 0.8 * 32_000
-    assert payload_tokens(payload) < size(log.events) / 10
+    assert TokenMeter().tokens(payload) < 0.8 * 32_000
+    assert TokenMeter().tokens(payload) < size(log.events) / 10

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.conversation.compaction.plan import Budget, Prune, Summarise, plan
 from app.conversation.compaction.summary_request import summary_payload
-from app.conversation.compaction.tokens import payload_tokens
+from app.conversation.compaction.tokens import TokenMeter
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -141,8 +141,8 @@ def test_whatever_is_left_out_each_image_is_sent_or_told_of(
 
 def test_an_image_counts_for_its_pixels_and_not_for_its_bytes() -> None:
     large = Facts(PROMPT, [], images={"a" * 64: "A" * 4_000_000})
-    without = payload_tokens(payload_of(SHOWN, images_supported=False))
-    assert without + 1_000 < payload_tokens(payload_of(SHOWN, facts=large)) < without + 6_000
+    without = TokenMeter().tokens(payload_of(SHOWN, images_supported=False))
+    assert without + 1_000 < TokenMeter().tokens(payload_of(SHOWN, facts=large)) < without + 6_000
 
 
 SEEN = numbered(

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -29,12 +30,13 @@ from app.conversation.events import (
     RequestSent,
     UserMessage,
 )
-from app.conversation.payload.projection import Facts, project
+from app.conversation.payload.projection import Facts, KeptProjection, project
 from app.conversation.side_events import SideAnswer, SideQuestion
 from app.llm.capabilities.profile import Profile
-from app.llm.types import Usage
+from app.llm.types import Payload, Usage
 from tests.unit.conversation.histories import (
     BLOCK,
+    CONTENTS,
     PROMPT,
     Simulation,
     damaged_logs,
@@ -255,3 +257,35 @@ def _held(fold: Any) -> str:
     return str(
         {name: value if not isinstance(value, TokenMeter) else value.factor for name, value in vars(fold).items()}
     )
+
+
+@thorough
+@given(st.one_of(sessions().map(lambda session: list(session.events)), damaged_logs()), st.data())
+def test_what_is_kept_of_a_projection_changes_nothing(events: list[Event], data: st.DataObject) -> None:
+    """A log grows event by event, while profile, prompt, model and images change now and then."""
+    profile, facts = data.draw(profiles), replace(FACTS, images=CONTENTS)
+    kept, meter = KeptProjection(), TokenMeter()
+    before: list[tuple[Payload, Payload]] = []
+    length = 0
+    while length < len(events):
+        length += data.draw(st.integers(1, 4))
+        match data.draw(st.integers(0, 30)):
+            case 0:
+                profile = data.draw(profiles)
+            case 1:
+                facts = replace(facts, system_prompt=data.draw(st.sampled_from(["", PROMPT, "another"])))
+            case 2:
+                facts = replace(facts, closing=not facts.closing, model=data.draw(st.sampled_from(["", "m"])))
+            case 3:
+                facts = replace(facts, images=data.draw(st.sampled_from([{}, CONTENTS])))
+            case 4:
+                # An event of another process comes between those that were there.
+                events = [*events[: length // 2], *events[length // 2 + 1 :]]
+        fresh = project(events[:length], profile, facts)
+        payload = kept.project(events[:length], profile, facts)
+        assert payload == fresh
+        assert json.dumps(payload.messages) == json.dumps(fresh.messages)
+        assert meter.tokens(payload) == TokenMeter().tokens(fresh)
+        before.append((payload, fresh))
+    # What went out before is left as it was.
+    assert all(payload == fresh for payload, fresh in before)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.conversation.compaction.tokens import TokenMeter, payload_tokens, text_tokens
+from app.conversation.compaction.tokens import TokenMeter, text_tokens
 from app.conversation.events import AssistantMessage, RequestSent
 from app.llm.types import Payload, Usage
 
@@ -26,7 +26,7 @@ def test_the_estimate_is_calibrated_and_stays_so_over_many_requests() -> None:
 def test_a_count_that_cannot_be_true_is_not_believed() -> None:
     meter = TokenMeter()
     counted(meter, 10)
-    assert meter.tokens(PAYLOAD) >= payload_tokens(PAYLOAD) / 2 - 1
+    assert meter.tokens(PAYLOAD) >= TokenMeter().tokens(PAYLOAD) / 2 - 1
 
 
 def test_a_missing_count_changes_nothing() -> None:
@@ -38,7 +38,7 @@ def test_a_missing_count_changes_nothing() -> None:
 
 def test_tools_and_calls_count_and_wide_characters_weigh_more() -> None:
     with_tools = Payload(PAYLOAD.messages, [{"type": "function", "function": {"name": "x" * 400}}])
-    assert payload_tokens(with_tools) > payload_tokens(PAYLOAD) + 100
+    assert TokenMeter().tokens(with_tools) > TokenMeter().tokens(PAYLOAD) + 100
     named = Payload([{**PAYLOAD.messages[0], "role": "r" * 400}], [])
-    assert payload_tokens(named) == payload_tokens(PAYLOAD), "who speaks is in what each message costs"
+    assert TokenMeter().tokens(named) == TokenMeter().tokens(PAYLOAD), "who speaks is in what each message costs"
     assert text_tokens("漢" * 100) > 2 * text_tokens("a" * 100)

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from app.doors.hook import claude, codex, gemini
+from app.doors.agents import agent_of
+from app.doors.hook import codex, notebooks
 from app.doors.hook.errors import NotStaged
 from app.doors.hook.files import TurnFiles
 from app.workspace.paths import Workspace
 
-TOOLS = {**claude.TOOLS, **gemini.TOOLS, **codex.TOOLS}
+TOOLS = {name: edit for agent in ("claude", "gemini", "codex") for name, edit in agent_of(agent).edits.items()}
 NOTEBOOK = (
     '{"cells": [{"cell_type": "code", "id": "a1", "metadata": {}, "source": ["x = 1\\n"], "outputs": [{"x": 1.50}],'
     ' "execution_count": 3}, {"cell_type": "markdown", "id": "b2", "metadata": {}, "source": "# Grüße <b>"}],'
@@ -153,7 +154,7 @@ def test_a_patch_of_several_files_moves_deletes_and_makes(files: Make) -> None:
 
 def test_a_notebook_is_written_as_javascript_does(files: Make) -> None:
     made = files({"f": NOTEBOOK})
-    claude.notebook_edit(made, {"notebook_path": "f", "cell_id": "a1", "new_source": "x = 2\ny = 'ü'"})
+    notebooks.notebook_edit(made, {"notebook_path": "f", "cell_id": "a1", "new_source": "x = 2\ny = 'ü'"})
     (file,) = made.edited
     assert file.after is not None
     text = file.after.decode()
@@ -175,7 +176,7 @@ def test_a_notebook_is_written_as_javascript_does(files: Make) -> None:
 )
 def test_cells_come_and_go(files: Make, arguments: dict[str, Any], sources: list[str]) -> None:
     made = files({"f": NOTEBOOK})
-    claude.notebook_edit(made, {"notebook_path": "f", **arguments})
+    notebooks.notebook_edit(made, {"notebook_path": "f", **arguments})
     (file,) = made.edited
     cells = json.loads(file.after or b"")["cells"]
     assert len(cells) == len(sources) and len({cell["id"] for cell in cells}) == len(cells)
@@ -185,7 +186,7 @@ def test_cells_come_and_go(files: Make, arguments: dict[str, Any], sources: list
 
 def test_a_later_edit_is_made_on_top_of_an_earlier(files: Make) -> None:
     made = files({"f": "one\n"})
-    claude.edit(made, replacing("one", "two"))
-    claude.edit(made, replacing("two", "three"))
+    TOOLS["Edit"](made, replacing("one", "two"))
+    TOOLS["Edit"](made, replacing("two", "three"))
     (file,) = made.edited
     assert (file.before, file.after) == (b"one\n", b"three\n")

@@ -27,37 +27,21 @@ def test_building_a_client_does_not_either() -> None:
     assert not modules_after(code) & set(HEAVY)
 
 
-def test_preloading_returns_at_once_and_loads_it_on_a_thread() -> None:
+def test_a_request_that_is_expected_is_loaded_for_on_a_thread() -> None:
+    """With what connects, and with what reads a failure: the event loop imports none of it."""
     code = (
-        "import sys, threading\nfrom app.llm.sdk import preload\nfuture = preload()\n"
-        "assert preload() is future\nassert future.result(60) is sys.modules['openai']\n"
-        "assert threading.current_thread() is threading.main_thread()"
-    )
-    assert {"openai", "httpx2"} <= modules_after(code)
-
-
-def test_what_connects_is_loaded_once_a_request_is_expected_on_the_thread() -> None:
-    code = (
-        "import sys\nfrom app.llm.sdk import expect_request, preload\npreload().result(60)\n"
-        "later = {'httpcore2', 'h11', 'anyio._backends._asyncio'}\nassert not later & set(sys.modules)\n"
-        "expect_request(encrypted=False).result(60)\nassert later <= set(sys.modules)"
-    )
-    assert "openai" in modules_after(code)
-
-
-def test_what_reads_failures_is_loaded_with_the_first_request() -> None:
-    code = (
-        "import sys\nfrom app.llm.sdk import expect_request\nsdk = expect_request(encrypted=False).result(60)\n"
-        "assert 'app.llm.failures.classification' not in sys.modules\n"
-        "from app.llm.failures.failures import FailureReader\nfrom app.llm.transport import Timeouts, Transport\n"
-        "from app.llm.types import Endpoint\nimport asyncio, threading\n"
-        "endpoint = Endpoint('http://127.0.0.1:9/v1', 'm')\n"
-        "transport = Transport(endpoint, Timeouts(), FailureReader(endpoint))\n"
-        "transport._connected(sdk)\n"
-        "for thread in threading.enumerate():\n    if thread.name == 'load-failures': thread.join()\n"
+        "import sys, threading\nfrom app.llm.sdk import expect_request\n"
+        "on_main = []\n"
+        "def note(event, arguments):\n"
+        "    if event == 'import' and threading.current_thread() is threading.main_thread():\n"
+        "        on_main.append(arguments[0])\n"
+        "sys.addaudithook(note)\n"
+        "future = expect_request(encrypted=False)\nassert expect_request(encrypted=False) is future\n"
+        "assert future.result(60).openai is sys.modules['openai']\nassert not on_main, on_main\n"
+        "assert {'httpcore2', 'h11', 'anyio._backends._asyncio'} <= set(sys.modules)\n"
         "assert {'app.llm.failures.classification', 'app.llm.failures.wait_hints'} <= set(sys.modules)"
     )
-    assert "openai" in modules_after(code)
+    assert {"openai", "httpx2"} <= modules_after(code)
 
 
 def test_a_request_needs_little_of_the_sdk() -> None:
@@ -110,10 +94,8 @@ def test_certificates_are_loaded_once_a_request_is_expected() -> None:
         "from app.llm.transport import Timeouts, Transport\nfrom app.llm.types import Endpoint\n"
         "endpoint = Endpoint('https://127.0.0.1:9/v1', 'm')\n"
         "transport = Transport(endpoint, Timeouts(), FailureReader(endpoint))\n"
-        "transport.preload()\nassert sdk.preload().result(60)\n"
-        "assert list(sdk._loading) == ['packages']\n"
-        "transport.expect_request()\nassert list(sdk._loading) == ['packages', 'encrypted']\n"
-        "context = sdk.expect_request().result(60).ssl_context\n"
+        "context = transport.expect_request().result(60).ssl_context\n"
+        "assert context.get_ca_certs()\n"
         "assert context is not sdk.expect_request(encrypted=False).result().ssl_context"
     )
     assert "httpx2" in modules_after(code)
@@ -121,7 +103,7 @@ def test_certificates_are_loaded_once_a_request_is_expected() -> None:
 
 def test_what_is_loaded_is_no_more_looked_through_for_garbage() -> None:
     code = (
-        "import gc\nfrom app.llm.sdk import preload\npreload().result(60)\n"
+        "import gc\nfrom app.llm.sdk import expect_request\nexpect_request(encrypted=False).result(60)\n"
         "assert gc.get_freeze_count() > 10 * len(gc.get_objects()), (gc.get_freeze_count(), len(gc.get_objects()))"
     )
     assert "openai" in modules_after(code)
@@ -129,8 +111,9 @@ def test_what_is_loaded_is_no_more_looked_through_for_garbage() -> None:
 
 def test_what_could_not_be_loaded_is_told_and_tried_again() -> None:
     code = (
-        "import sys\nfrom app.llm.sdk import preload\nsys.modules['openai'] = None\n"
-        "assert isinstance(preload().exception(60), ImportError)\n"
-        "del sys.modules['openai']\nassert preload().result(60) is sys.modules['openai']"
+        "import sys\nfrom app.llm.sdk import expect_request\nsys.modules['openai'] = None\n"
+        "assert isinstance(expect_request(encrypted=False).exception(60), ImportError)\n"
+        "del sys.modules['openai']\n"
+        "assert expect_request(encrypted=False).result(60).openai is sys.modules['openai']"
     )
     assert "openai" in modules_after(code)

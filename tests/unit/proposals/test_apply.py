@@ -613,7 +613,7 @@ def test_who_saves_a_file_as_it_is_taken_back_has_it_where_it_was_saved(bench: M
 
 def test_what_is_another_file_is_not_opened_to_see_whether_it_is_ours(bench: Make) -> None:
     class Unread(PosixFilesystem):
-        def read(self, path: str) -> DiskFile | None:
+        def read(self, path: str, limit: int | None = None) -> DiskFile | None:
             raise AssertionError(path)
 
     site = bench({"a.txt": "one\n"})

@@ -177,7 +177,7 @@ def test_how_an_inexact_place_was_found_is_said_once_to_the_model_and_the_user(
         (lambda draft: draft.rename("a.txt", "b.bin"), "exists already"),
         (lambda draft: draft.rename("a.txt", "a.txt"), "already has this name"),
         (lambda draft: draft.patch(draft.read_patch("no patch")), "no patch"),
-        (lambda draft: draft.edit("huge.txt", [Replacement("x", "y")]), "files over 20,971,520 are not edited"),
+        (lambda draft: draft.edit("huge.txt", [Replacement("x", "y")]), "files over 20,971,520 bytes are not edited"),
     ],
 )
 def test_refusals_leave_the_draft_as_it_was(bench: Make, attempt: Callable[..., object], message: str) -> None:

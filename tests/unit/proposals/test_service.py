@@ -388,10 +388,10 @@ def test_an_approval_stands_also_if_nothing_can_be_said_of_its_parts(bench: Make
     class Forgetful(PosixFilesystem):
         forgets = False
 
-        def read(self, path: str) -> DiskFile | None:
+        def read(self, path: str, limit: int | None = None) -> DiskFile | None:
             if self.forgets:
                 raise RuntimeError("a defect")
-            return super().read(path)
+            return super().read(path, limit)
 
     store = MemoryStore()
     site = bench({"a.txt": numbered(20)}, store=store)

@@ -26,9 +26,9 @@ class CountingDisk(PosixFilesystem):
 
     reads = 0
 
-    def read(self, path: str) -> DiskFile | None:
+    def read(self, path: str, limit: int | None = None) -> DiskFile | None:
         self.reads += 1
-        return super().read(path)
+        return super().read(path, limit)
 
 
 @pytest.mark.parametrize("kind", ["an old file", "a new file", "two files in turn"])

@@ -1,6 +1,7 @@
 """The tools over the proposals engine itself: what the model is told is what is staged."""
 
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,8 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.draft import Draft
+from app.proposals.errors import NothingStaged
+from app.proposals.origin import Origin, OriginKind
+from app.proposals.overlay import Contents
+from app.proposals.refusals import EditRefused
 from app.proposals.service import ProposalService
 from app.proposals.text.document import MAX_BYTES
+from app.sandbox.changes import Change, Leaf
 from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.proposals.memory_store import MemoryStore
@@ -82,6 +88,87 @@ async def test_a_file_that_is_too_large_is_said_to_be(bench: Bench) -> None:
         file.truncate(MAX_BYTES + 1)
     with pytest.raises(ToolError, match="can't be read: larger than"):
         await bench.call("read_file", path="large")
+
+
+@pytest.mark.parametrize("pending", [False, True])
+async def test_a_file_that_is_too_large_is_not_read_to_be_refused(
+    bench: Bench, service: ProposalService, monkeypatch: pytest.MonkeyPatch, pending: bool
+) -> None:
+    path = bench.workspace.root / "large.js"
+    path.write_text("x" * MAX_BYTES + "yz\n")
+    if pending:
+        before, after = (Leaf(data, 0o644) for data in (path.read_bytes(), b"y" * (MAX_BYTES + 9)))
+        service.stage_changes([Change("large.js", before, after)], Origin(kind=OriginKind.PATCH), "")
+    monkeypatch.setattr("app.workspace.reading.os.read", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(Contents, "get", lambda *_: pytest.fail("it was read"))
+    calls: dict[str, dict[str, object]] = {
+        "read_file": {"path": "large.js"},
+        "edit_file": {"path": "large.js", "edits": [{"old": "y", "new": "z"}], "summary": "s"},
+        "apply_patch": {"patch": "--- a/large.js\n+++ b/large.js\n@@ -1 +1 @@\n-y\n+z\n", "summary": "s"},
+    }
+    for name, arguments in calls.items():
+        with pytest.raises(ToolError, match=r"larger than 20,971,520 bytes|large: files over 20,971,520 bytes"):
+            await bench.call(name, **arguments)
+
+
+async def test_a_large_file_can_be_written_anew(bench: Bench, service: ProposalService, draft: Draft) -> None:
+    (bench.workspace.root / "large.js").write_bytes(b"x" * 66_000_000)
+    await bench.call("write_file", path="large.js", content="small\n")
+    service.approve(service.stage(draft, "").id)
+    assert (bench.workspace.root / "large.js").read_text() == "small\n"
+
+
+TEXTS = ["one\ntwo\n", "ONE\ntwo\n", "one\r\ntw", "two\r\none", "", "\ufeffne\n123", "a\0b\n1234", "one\ntwo\n\u00e9"]
+"""Most of them have the same size."""
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["write", "replace", "stage", "none"]),
+            st.sampled_from(["a.py", "b.py"]),
+            st.sampled_from(TEXTS),
+            st.sampled_from([None, 1, 2]),
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
+async def test_what_is_read_is_what_is_there(tmp_path: Path, steps: list[tuple[str, str, str, int | None]]) -> None:
+    """Files change between reads without any sign in their size or times; who reads for the first time is right."""
+    root = tmp_path / "reads"
+    root.mkdir(exist_ok=True)
+    store = MemoryStore()
+    workspace = Workspace(root)
+    for path in ("a.py", "b.py"):
+        (root / path).write_text("one\ntwo\n")
+    service = ProposalService(workspace, store, tmp_path / "lock")
+    bench = Bench(workspace, service.draft("s1"))
+    for step, path, text, start in steps:
+        match step:
+            case "write":
+                (root / path).write_bytes(text.encode())
+            case "replace":
+                (root / "other").write_bytes(text.encode())
+                (root / "other").replace(root / path)
+            case "stage":
+                draft = service.draft("s1")
+                with suppress(EditRefused, NothingStaged):
+                    draft.write(path, text)
+                    service.stage(draft, "")
+        os.utime(root / path, (1, 1))
+        bench.draft = service.draft("s1")
+        fresh = Bench(workspace, ProposalService(workspace, store, tmp_path / "lock").draft("s1"))
+        found = [await outcome(one, path=path, start_line=start) for one in (bench, fresh)]
+        assert found[0] == found[1]
+
+
+async def outcome(bench: Bench, **arguments: object) -> object:
+    try:
+        return await bench.call("read_file", **arguments)
+    except ToolError as error:
+        return str(error)
 
 
 async def test_an_empty_patch_is_none(bench: Bench, draft: Draft) -> None:

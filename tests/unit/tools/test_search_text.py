@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.proposals.text.document import Document
 from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
 from app.tools.search import search_text, searching
 from app.tools.search.matching_lines import WORKER, Hit, LiteralMatcher, MatcherStopped, RegexMatcher
@@ -262,8 +265,8 @@ class Watched(LiteralMatcher):
     def __post_init__(self) -> None:
         super().__init__("needle", False)
 
-    def hits(self, lines: Sequence[str]) -> list[Hit]:
-        found = super().hits(lines)
+    def hits(self, document: Document) -> list[Hit]:
+        found = super().hits(document)
         self.then()
         return found
 
@@ -276,15 +279,70 @@ def test_a_search_that_is_stopped_looks_into_no_other_file(bench: Bench) -> None
     assert [path for path, _ in found.files] == ["a"] and found.cut_short
 
 
-def test_a_file_that_meanwhile_leads_elsewhere_is_not_shown(bench: Bench) -> None:
-    put(bench, "a", "needle\n")
-    (bench.workspace.root.parent / "outside").write_text("x")
+def test_what_has_become_a_link_since_it_was_found_is_not_read(bench: Bench) -> None:
+    root = bench.workspace.root
+    for path in ("a", "b", "c/d/e", "f"):
+        put(bench, path, "needle\n")
+    (root.parent / "outside/d").mkdir(parents=True)
+    (root.parent / "outside/b").write_text("needle hunter2\n")
+    (root.parent / "outside/d/e").write_text("needle hunter2\n")
+    put(bench, "hidden/needle", "needle\n")
+    put(bench, ".gitignore", "hidden\n")
 
-    def lead_out() -> None:
-        (bench.workspace.root / "a").unlink()
-        (bench.workspace.root / "a").symlink_to("../outside")
+    def lead_elsewhere() -> None:
+        if (root / "b").is_symlink():
+            return
+        (root / "b").unlink()
+        (root / "b").symlink_to("../outside/b")
+        (root / "c").rename(root.parent / "c")
+        (root / "c").symlink_to("../outside")
+        (root / "f").unlink()
+        (root / "f").symlink_to("hidden/needle")
 
-    assert searching.Search(bench.context, ".", "", Watched(lead_out), None).run().files == []
+    with bench.workspace.found_files() as read:
+        read("c/d/e")
+    found = searching.Search(bench.context, ".", "", Watched(lead_elsewhere), None).run()
+    assert found.files == [("a", [(1, "needle")])]
+
+
+def test_a_file_of_a_folder_that_is_open_is_the_one_that_was_found(bench: Bench) -> None:
+    root = bench.workspace.root
+    put(bench, "c/one", "needle\n")
+    put(bench, "c/two", "needle\n")
+    put(bench, "../outside/two", "needle hunter2\n")
+    with bench.workspace.found_files() as read:
+        assert read("c/one").content == b"needle\n"
+        (root / "c").rename(root / "moved")
+        (root / "c").symlink_to("../outside")
+        assert read("c/two").content == b"needle\n"
+        assert read("moved/two").content == b"needle\n"
+        with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
+            read("c/two")
+
+
+def test_a_secret_by_another_name_is_not_shown(bench: Bench) -> None:
+    put(bench, ".env", "TOKEN=needle hunter2\n")
+    os.link(bench.workspace.root / ".env", bench.workspace.root / "notes")
+    found = searching.Search(bench.context, ".", "", LiteralMatcher("needle", False), None).run()
+    assert found.files == []
+    assert found.secrets == [".env", "notes"]
+
+
+@given(
+    lines=st.lists(st.text(alphabet="aikAIKsS\u0130\u0131\u212a\u017fxé\r", max_size=6), max_size=5),
+    pattern=st.text(alphabet="aikAIKsS\u0131\u212a.", min_size=1, max_size=3),
+    ignore_case=st.booleans(),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
+)
+def test_a_look_at_the_bytes_passes_over_no_match(
+    lines: list[str], pattern: str, ignore_case: bool, encoding: str
+) -> None:
+    document = Document("\n".join(lines).encode(encoding))
+    search = re.compile(re.escape(pattern), re.IGNORECASE if ignore_case else 0).search
+    expected = [(at, found.start(), line) for at, line in enumerate(document.texts) if (found := search(line))]
+    matcher = LiteralMatcher(pattern, ignore_case)
+    assert matcher.hits(document) == expected
+    assert matcher.may_match(document.data) or not expected
 
 
 def test_whoever_asks_on_after_the_worker_was_stopped_is_told_so() -> None:
@@ -294,7 +352,7 @@ def test_whoever_asks_on_after_the_worker_was_stopped_is_told_so() -> None:
     # The first is more than a pipe takes by itself.
     for text in ("a" * 1_000_000, "a"):
         with pytest.raises(MatcherStopped):
-            matcher.hits([text])
+            matcher.hits(Document(text.encode()))
     matcher.close()
 
 

@@ -1,14 +1,19 @@
 """The walk leaves out what git would leave out, and what signoff's own ignore files name."""
 
+import os
+import resource
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.workspace.path_rules import WorkspaceClosed
+from app.workspace.git_ignored import GitIgnored
+from app.workspace.path_rules import DEEPEST, WorkspaceClosed
 from app.workspace.paths import UnsafePath, Workspace
 
 
@@ -125,46 +130,99 @@ def test_starting_points(tmp_path: Path) -> None:
 
 
 NAMES = st.sampled_from(["a", "b", "ab", "c.txt", "d.log", "build", "x y", "été"])
-PATTERNS = st.lists(
-    st.builds(
-        "".join,
-        st.tuples(
-            st.sampled_from(["", "", "!", "/", "!/", "**/"]),
-            st.sampled_from(
-                ["a", "b", "*.log", "a/b", "build", "*", "?", "[ab]", "a*", "**", "x y", "été", "c.txt", "a/**/b"]
-            ),
-            st.sampled_from(["", "", "/", "/*", "/**", " "]),
+PATTERN = st.builds(
+    "".join,
+    st.tuples(
+        st.sampled_from(["", "", "!", "/", "!/", "**/", "!**/"]),
+        st.sampled_from(
+            [
+                *("a", "b", "*.log", "a/b", "build", "*", "?", "[ab]", "a*", "**", "x y", "été", "c.txt", "a/**/b"),
+                *("a/*.log", "*b", "b*d", "*/ab", "b/**/*.txt", "[!a]*", "\\a", "a/?", "*/**"),
+            ]
         ),
+        st.sampled_from(["", "", "/", "/*", "/**", " "]),
     ),
-    max_size=5,
 )
+PATTERNS = st.lists(PATTERN, max_size=5)
+SIGNED = st.lists(
+    st.tuples(PATTERN, PATTERN).map(lambda pair: [pair[0], f"!{pair[1].lstrip('!')}"]), max_size=12
+).map(lambda pairs: [pattern for pair in pairs for pattern in pair])
+"""Patterns that ignore, each followed by one that takes back."""
 TREES = st.lists(st.lists(NAMES, min_size=1, max_size=4).map("/".join), min_size=1, max_size=14)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(tree=TREES, top=PATTERNS, below=PATTERNS)
-def test_agrees_with_git(tmp_path: Path, tree: list[str], top: list[str], below: list[str]) -> None:
-    # One difference is wanted and not tried: for git, `?` is one byte; here it is one character.
-    root = tmp_path / "repository"
+def plant(root: Path, tree: list[str]) -> None:
+    """Make an empty repository anew, with these files as far as one is not the folder of another."""
     shutil.rmtree(root, ignore_errors=True)
-    root.mkdir()
-    (root / ".git").mkdir()
-    for folder in ("objects", "refs"):
-        (root / ".git" / folder).mkdir()
+    for folder in ("objects", "refs", "info"):
+        (root / ".git" / folder).mkdir(parents=True)
     (root / ".git/HEAD").write_text("ref: refs/heads/main\n")
     for path in tree:
-        try:
+        with suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).touch()
-        except (FileExistsError, NotADirectoryError, IsADirectoryError):
-            continue
+
+
+def seen_by_git(root: Path, excludes: str = "") -> list[str]:
+    """The files that git does not ignore; `excludes` is the file of the user's own patterns."""
+    command = [
+        "git",
+        "-C",
+        str(root),
+        "-c",
+        f"core.excludesFile={excludes}",
+        "ls-files",
+        "-coz",
+        "--exclude-standard",
+    ]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return sorted(filter(None, output.split("\0")))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tree=TREES, top=PATTERNS | SIGNED, below=PATTERNS, exclude=PATTERNS)
+def test_agrees_with_git(
+    tmp_path: Path, tree: list[str], top: list[str], below: list[str], exclude: list[str]
+) -> None:
+    # One difference is wanted and not tried: for git, `?` is one byte; here it is one character.
+    root = tmp_path / "repository"
+    plant(root, tree)
     (root / ".gitignore").write_text("\n".join(top))
+    (root / ".git/info/exclude").write_text("\n".join(exclude))
     if (root / "a").is_dir():
         (root / "a/.gitignore").write_text("\n".join(below))
-    command = ["git", "-C", str(root), "-c", "core.excludesFile=", "ls-files", "-coz", "--exclude-standard"]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    ours = list(Workspace(root).files())
-    assert ours == sorted(filter(None, output.split("\0")))
+    assert list(Workspace(root).files()) == seen_by_git(root)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tree=TREES, top=PATTERNS, exclude=PATTERNS, own=PATTERNS | SIGNED)
+def test_what_git_leaves_alone_agrees_with_git_and_the_users_own_patterns_are_the_weakest(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tree: list[str],
+    top: list[str],
+    exclude: list[str],
+    own: list[str],
+) -> None:
+    root, home = tmp_path / "repository", tmp_path / "home"
+    plant(root, tree)
+    (root / ".gitignore").write_text("\n".join(top))
+    (root / ".git/info/exclude").write_text("\n".join(exclude))
+    (home / "git").mkdir(parents=True, exist_ok=True)
+    (home / "git/ignore").write_text("\n".join(own))
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
+    left_alone = GitIgnored(root)
+
+    def seen(folder: str) -> Iterator[str]:
+        for entry in (root / folder).iterdir():
+            path = f"{folder}/{entry.name}".removeprefix("/")
+            if entry.name == ".git" or left_alone.entry(path, is_folder=entry.is_dir()):
+                continue
+            yield from seen(path) if entry.is_dir() else [path]
+
+    assert sorted(seen("")) == seen_by_git(root, str(home / "git/ignore"))
 
 
 def test_a_walk_ends_where_it_is_when_it_is_told_to(tmp_path: Path) -> None:
@@ -205,3 +263,36 @@ def test_a_folder_that_goes_while_it_is_walked_ends_no_walk(tmp_path: Path) -> N
     assert next(walked) == "a.py"
     shutil.rmtree(tmp_path / "b")
     assert list(walked) == ["d.py"]
+
+
+def test_a_folder_that_is_swapped_for_a_link_is_not_entered(tmp_path: Path) -> None:
+    outside = make(tmp_path / "outside", {"secret": "x", ".gitignore": ""})
+    workspace = make(tmp_path / "ws", {"a.py": "", "b/c.py": "", "d.py": ""})
+    walked = workspace.files()
+    assert next(walked) == "a.py"
+    shutil.rmtree(workspace.root / "b")
+    (workspace.root / "b").symlink_to(outside.root)
+    assert list(walked) == ["d.py"]
+
+
+def test_folders_nest_deeper_than_descriptors_last(tmp_path: Path) -> None:
+    workspace = make(tmp_path, {})
+    folder, found, limit = tmp_path, [], DEEPEST - 1
+    for depth in range(DEEPEST + 3):
+        folder = folder / "d"
+        folder.mkdir()
+        (folder / "f").touch()
+        (folder / "z").mkdir()
+        (folder / "z/f").touch()
+        found += [f"{'d/' * (depth + 1)}f"] * (depth < limit) + [f"{'d/' * (depth + 1)}z/f"] * (depth < limit - 1)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 64, before[1]))
+    try:
+        walked = list(workspace.files())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert walked == sorted(found), "as deep as a tool may name them"
+    for path in walked[:: len(walked) // 7]:
+        assert workspace.read(path) == b""

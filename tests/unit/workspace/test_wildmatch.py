@@ -56,7 +56,10 @@ PIECES = [
     ),
     *("[a-\\c]", "[[-a]", "[[:alpha:]]", "[[:digit:]x]", "[[:bad:]]", "[[:a]", "[[:]", "[!]a]", "[\\", "[a-\\"),
 ]
-PATTERNS = st.lists(st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map("".join), min_size=1, max_size=4)
+PATTERN = st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map("".join)
+PATTERNS = st.lists(PATTERN, min_size=1, max_size=4)
+SIGNED = st.lists(st.builds("{}{}".format, st.sampled_from(["", "!"]), PATTERN), min_size=4, max_size=24)
+"""Patterns that ignore, and about as many that take back."""
 NAMES = ["a", "b", "c", "ab", "abc", "aab", "*", "\\", "[a", "d.c", "a b", "!a", "#", "-", "x.", "a ", "]", "a]", "3"]
 PATHS = st.lists(
     st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map("/".join), min_size=1, max_size=30, unique=True
@@ -91,7 +94,7 @@ def ignored_by_us(patterns: Sequence[str], path: str) -> bool:
     )
 
 
-@given(patterns=PATTERNS, paths=PATHS)
+@given(patterns=PATTERNS | SIGNED, paths=PATHS)
 def test_git_agrees(repository: Path, patterns: list[str], paths: list[str]) -> None:
     ours = {path for path in paths if ignored_by_us(patterns, path)}
     assert ours == ignored_by_git(repository, patterns, paths)

@@ -8,8 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pygments.lexer import RegexLexer
 
-from widgets.chat.code import CodePiece, code_lines, lexer_for
+from widgets.chat.code import CodePiece, code_lines, language_of, load_lexers
 from widgets.chat.lines import width_of
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _lexers() -> None:
+    load_lexers(["python", "js", "diff", "text", "output", "nonsense", "no-such-language"])
+
 
 CODE = st.text(alphabet='ab =()"#日\t :\n', max_size=200)
 
@@ -108,10 +114,22 @@ def test_of_code_that_grows_only_the_end_is_lexed_again(monkeypatch: pytest.Monk
     assert max(again) < whole / 5
 
 
-def test_info_strings_name_their_language_in_many_ways() -> None:
-    assert lexer_for("py title=x") is lexer_for("py title=x")
-    assert type(lexer_for("{.python}")) is type(lexer_for("Python"))
-    assert lexer_for("no-such-language") is lexer_for("") is None
+@pytest.mark.parametrize("info", ["python", "Python", "python title=x", "{.python}", " python,linenos"])
+def test_info_strings_name_their_language_in_many_ways(info: str) -> None:
+    assert language_of(info) == "python"
+
+
+def test_code_is_plain_until_its_lexer_is_loaded() -> None:
+    piece = CodePiece(["let x = 1"], "nim")
+    assert piece.missing_lexer == "nim"
+    assert [face.role for _, face in piece.spans(0)] == ["code"]
+    load_lexers([piece.missing_lexer])
+    assert not piece.missing_lexer
+    assert next(face.role for _, face in piece.spans(0)) == "code-keyword"
+
+
+def test_no_lexer_is_missing_where_no_language_is_named() -> None:
+    assert not CodePiece(["x"], "").missing_lexer
 
 
 @pytest.mark.parametrize("language", ["", "text", "output", "no-such-language"])

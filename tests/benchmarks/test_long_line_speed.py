@@ -1,0 +1,83 @@
+"""What very long lines cost: staging one as a ratio to one search in it, and looking for what deceives in one."""
+
+import random
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.text.deceiving_text import inspect
+from tests.benchmarks.test_waiting_speed import service_with
+
+SIZE = 1_000_000
+_ONCE = re.compile(r"\b(?:eval|exec|system|popen)\(")
+MOST_TIMES_ONE_SEARCH = 25
+"""Some thirty expressions are looked for in the line, before the change and after it."""
+
+
+def minified() -> str:
+    """A line as minifiers write it."""
+    chance = random.Random(7)
+    words = [
+        "function",
+        "return",
+        "var",
+        "e",
+        "t",
+        "n",
+        "this",
+        "null",
+        "push",
+        "if",
+        "typeof",
+        "catch(e)",
+        "throw",
+        "new",
+    ]
+    marks = ["(", ")", ",", ".", "=", "{", "}", "&&", "||", "?", ":", ";", " ", "===", '"x"', "+"]
+    return "".join(chance.choice(words) + chance.choice(marks) for _ in range(SIZE // 6))[:SIZE]
+
+
+def cpu(action: Callable[[], object]) -> float:
+    started = time.process_time()
+    action()
+    return time.process_time() - started
+
+
+@pytest.mark.parametrize("change", ["inserted", "operator", "all of it", "not ASCII"])
+def test_a_minified_megabyte(tmp_path: Path, change: str) -> None:
+    line = minified()
+    middle = line.index("===", SIZE // 2)
+    if change == "not ASCII":
+        line = line.replace("x", "\u00e9")
+    new = {
+        "inserted": f"{line[:middle]};call();{line[middle:]}",
+        "operator": f"{line[:middle]}!=={line[middle + 3 :]}",
+        "all of it": line.replace("e", "q"),
+        "not ASCII": f"{line[:middle]};call();{line[middle:]}",
+    }[change]
+    times: list[float] = []
+    for number in range(3):
+        service = service_with(tmp_path / str(number), 0)
+        (tmp_path / str(number) / "workspace" / "a.js").write_text(f"{line}\n")
+        draft = service.draft("")
+        draft.write("a.js", f"{new}\n")
+        times.append(cpu(lambda draft=draft, service=service: service.stage(draft, "")))  # type: ignore[misc]
+    once = min(cpu(lambda: _ONCE.search(line)) for _ in range(5))
+    print(f"\n{change}: {min(times) * 1000:.0f} ms, one search {once * 1000:.0f} ms: {min(times) / once:.1f}")
+    assert min(times) < MOST_TIMES_ONE_SEARCH * once
+
+
+@pytest.mark.parametrize(
+    "piece", ["\u043e\u0430 ", "\uff0c", "1", "1 ", "\u05d0 ", "/*", "<!--", '"', "\u4e2d\u6587\uff0c"]
+)
+def test_looking_for_what_deceives_is_linear_in_the_length(piece: str) -> None:
+    few, many = (min(cpu(lambda text=text: inspect(text)) for _ in range(3)) for text in texts(piece))  # type: ignore[misc]
+    print(f"\n{piece!a}: 2,000 times {few * 1000:.2f} ms, 40,000 times {many * 1000:.1f} ms: {many / few:.0f}")
+    assert many < 100 * max(few, 0.000_5)
+
+
+def texts(piece: str) -> tuple[str, str]:
+    return f"\u05d0{piece * 2_000}", f"\u05d0{piece * 40_000}"

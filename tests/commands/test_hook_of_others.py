@@ -1,0 +1,184 @@
+"""`signoff hook` with the payloads of agents that run Claude Code's hooks, or have hooks of the same form.
+
+Payloads as Qwen Code 0.24.4, Copilot CLI 1.0.102, Kimi Code 2.1.0, Droid 0.225.2 and the plugin in OpenCode 1.18.33
+wrote them; paths, ids and texts are put in.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.forking import Forking
+
+Payload = dict[str, Any]
+Hook = Callable[..., "subprocess.CompletedProcess[str]"]
+QWEN = {
+    "session_id": "235ee750-e6ed-4334-9513-71d859ad98bd",
+    "transcript_path": "/nowhere/chats/235ee750.jsonl",
+    "hook_event_name": "PreToolUse",
+    "timestamp": "2026-11-23T20:46:39.101Z",
+    "permission_mode": "yolo",
+    "prompt_id": "235ee750-e6ed-4334-9513-71d859ad98bd########0",
+    "tool_name": "write_file",
+    "tool_input": {"file_path": "b.txt", "content": "world\n"},
+    "tool_use_id": "toolu_1795466799101_vl4bwn9xj",
+    "tool_call_id": "call_1_0",
+}
+COPILOT = {
+    "hook_event_name": "PreToolUse",
+    "session_id": "cfe4c66e-1e79-4f3f-a5e9-07400c0d5813",
+    "timestamp": "2026-11-23T20:47:59.293Z",
+    "tool_name": "Write",
+    "tool_input": {"path": "b.txt", "file_text": "world\n"},
+}
+KIMI = {
+    "hook_event_name": "PreToolUse",
+    "session_id": "session_80855ce0-f21a-40c7-ba3c-4d847f144d49",
+    "client_type": "kimi_code_cli",
+    "tool_name": "Write",
+    "tool_input": {"path": "b.txt", "content": "world\n"},
+    "tool_call_id": "call_1_0",
+}
+DROID = {
+    "session_id": "b4be129d-868a-4697-88cc-e22939cce3a3",
+    "transcript_path": "/nowhere/sessions/b4be129d.jsonl",
+    "permission_mode": "auto-high",
+    "hook_event_name": "PreToolUse",
+    "tool_name": "Create",
+    "tool_input": {"file_path": "b.txt", "content": "world\n"},
+}
+OPENCODE = {
+    "hook_event_name": "PreToolUse",
+    "session_id": "ses_df5ce71efffe9yJpF31LX7evd5",
+    "prompt_id": "msg_20a318e4c001VUjSRiciT9zV0A",
+    "response_id": "msg_20a318f00001aaaaaaaaaaaaaa",
+    "model": "scripted",
+    "tool_name": "write",
+    "tool_input": {"filePath": "b.txt", "content": "world\n"},
+    "tool_use_id": "call_1_0",
+}
+SENT = {"qwen": QWEN, "copilot": COPILOT, "kimi": KIMI, "droid": DROID, "opencode": OPENCODE}
+PATCH = "*** Begin Patch\n*** Add File: b.txt\n+world\n*** End Patch\n"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("one\ntwo\n")
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path, workspace: Path, processes: Forking) -> Hook:
+    def call(*arguments: str, payload: Payload | None = None, **variables: str) -> "subprocess.CompletedProcess[str]":
+        clean = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "SIGNOFF_HOME": str(tmp_path / "state")}
+        text = json.dumps({**payload, "cwd": str(workspace)}) if payload else ""
+        return processes.run(arguments, folder=workspace, environment={**clean, **variables}, stdin=text)
+
+    return call
+
+
+def proposals(run: Hook) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(run("proposals", "--all", "--json").stdout)
+    return found
+
+
+def reason(done: "subprocess.CompletedProcess[str]") -> str:
+    """The reason in the JSON of a denial."""
+    said = json.loads(done.stdout)["hookSpecificOutput"]
+    assert said["permissionDecision"] == "deny"
+    return str(said["permissionDecisionReason"])
+
+
+@pytest.mark.parametrize(
+    ("hook", "sender"),
+    [
+        *((name, name) for name in SENT),
+        ("claude", "qwen"),
+        ("claude", "copilot"),
+        ("claude", "kimi"),
+        ("gemini", "qwen"),
+    ],
+)
+def test_an_edit_is_staged_under_the_name_of_the_agent_that_sent_it(
+    run: Hook, workspace: Path, hook: str, sender: str
+) -> None:
+    each_response = ({"response_id": f"msg_{number}"} if sender == "opencode" else {} for number in range(3))
+    words = [reason(run("hook", hook, payload=SENT[sender] | response)) for response in each_response]
+    assert words[0].startswith("P1 is staged in signoff")
+    assert all(each.startswith("Refused, and nothing of this call was done: P1") for each in words[1:])
+    (proposal,) = proposals(run)
+    assert proposal["origin"]["agent"] == sender
+    assert [file["path"] for file in proposal["files"]] == ["b.txt"]
+    assert not (workspace / "b.txt").exists()
+    assert run("approve", "P1").returncode == 0
+    assert (workspace / "b.txt").read_text() == "world\n"
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_a_denial_is_one_that_the_agent_reads(run: Hook, name: str) -> None:
+    done = run("hook", name, payload=SENT[name])
+    words = reason(done)
+    assert done.returncode == (0 if name == "copilot" else 2), "Copilot reads no words beside another code"
+    assert done.stderr == (f"{words}\n" if name in ("qwen", "kimi", "opencode") else "")
+    assert "continue" not in json.loads(done.stdout), "it does nothing there, or breaks the session"
+
+
+def test_where_a_start_up_file_may_print_first_the_exit_code_denies(run: Hook) -> None:
+    assert run("hook", "copilot", payload=COPILOT, BASH_ENV="/nowhere").returncode == 2
+
+
+@pytest.mark.parametrize("tool", ["Edit", "apply_patch"])
+def test_copilot_sends_a_patch_as_a_text(run: Hook, workspace: Path, tool: str) -> None:
+    reason(run("hook", "copilot", payload=COPILOT | {"tool_name": tool, "tool_input": PATCH}))
+    assert run("approve", "P1").returncode == 0
+    assert (workspace / "b.txt").read_text() == "world\n"
+
+
+def test_a_tool_of_another_agent_is_denied_with_its_name(run: Hook) -> None:
+    words = reason(run("hook", "claude", payload=DROID | {"tool_use_id": "toolu_1"}))
+    assert words.startswith("Refused, and nothing of this call was done: signoff's hook for Claude Code was called")
+    assert "Droid writes with a tool of that name" in words and "`signoff doors install droid`" in words
+    assert proposals(run) == []
+
+
+def test_tools_that_no_agent_writes_with_are_let_through(run: Hook) -> None:
+    for name, payload in SENT.items():
+        done = run("hook", name, payload=payload | {"tool_name": "Glob", "tool_input": {"pattern": "*"}})
+        assert (done.returncode, done.stdout) == (0, ""), name
+
+
+def test_a_prompt_opens_the_gate_of_an_agent_that_names_no_prompts(run: Hook) -> None:
+    reason(run("hook", "kimi", payload=KIMI))
+    prompt = {key: KIMI[key] for key in ("session_id", "client_type")} | {"hook_event_name": "UserPromptSubmit"}
+    assert run("hook", "kimi", payload=prompt | {"prompt": [{"type": "text", "text": "more"}]}).stdout == ""
+    edit = {"tool_name": "Edit", "tool_input": {"path": "notes.txt", "old_string": "two", "new_string": "2"}}
+    assert reason(run("hook", "kimi", payload=KIMI | edit)).startswith("P2 is staged")
+    run("deny", "P2", "-m", "Not so.")
+    told = run("hook", "kimi", payload=prompt | {"prompt": [{"type": "text", "text": "well?"}]}).stdout
+    assert "Not so." in json.loads(told)["hookSpecificOutput"]["message"]
+
+
+def test_a_decision_comes_with_the_first_call_where_no_prompt_brings_it(run: Hook) -> None:
+    for name, payload in (("copilot", COPILOT), ("droid", DROID)):
+        reason(run("hook", name, payload=payload))
+        (waiting,) = json.loads(run("proposals", "--json").stdout)
+        run("deny", waiting["id"], "-m", "Not so.\nIn German.")
+        prompt = payload | {"hook_event_name": "UserPromptSubmit", "prompt": "well?"}
+        del prompt["tool_name"], prompt["tool_input"]
+        if name == "copilot":
+            assert run("hook", name, payload=prompt).stdout == "", "it would not read it"
+            payload = payload | {"tool_name": "view", "tool_input": {"path": "notes.txt"}}
+            said = json.loads(run("hook", name, payload=payload).stdout)["hookSpecificOutput"]
+            assert "Not so.\nIn German." in said["additionalContext"] and "permissionDecision" not in said
+        else:
+            payload = payload | {"tool_name": "Read", "prompt_id": "next"}
+            words = reason(run("hook", name, payload=payload))
+            assert "Not so.\nIn German." in words and "Make it again if it fits" in words
+        assert run("hook", name, payload=payload).stdout == "", "it is told once"

@@ -1,0 +1,170 @@
+"""What the described tools make of files, and what they refuse.
+
+The bytes are those that Qwen Code 0.24.4, Copilot CLI 1.0.102, OpenCode 1.18.33, Droid 0.225.2 and Kimi Code 2.1.0
+wrote for the same calls.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.doors.agents import AGENTS, agent_of
+from app.doors.hook.errors import NotStaged
+from app.doors.hook.files import TurnFiles
+from app.doors.hook.options import HookOptions
+from app.doors.settings import installed_hook, toml_hooks, with_hook, without_hook
+from app.workspace.paths import Workspace
+
+NAMES = ("qwen", "copilot", "opencode", "droid", "kimi")
+EDIT = {
+    "qwen": ("edit", "file_path", "old_string", "new_string", "replace_all"),
+    "copilot": ("edit", "path", "old_str", "new_str", ""),
+    "opencode": ("edit", "filePath", "oldString", "newString", "replaceAll"),
+    "droid": ("Edit", "file_path", "old_str", "new_str", "change_all"),
+    "kimi": ("Edit", "path", "old_string", "new_string", "replace_all"),
+}
+WRITE = {
+    "qwen": ("write_file", "file_path", "content"),
+    "copilot": ("create", "path", "file_text"),
+    "opencode": ("write", "filePath", "content"),
+    "droid": ("Create", "file_path", "content"),
+    "kimi": ("Write", "path", "content"),
+}
+MIXED = "one\r\ntwo\nthree\r\nfour\r\n"
+MOSTLY_LF = "one\ntwo\r\nthree\nfour\n"
+
+
+def made(folder: Path, agent: str, before: str | None, tool: str, arguments: dict[str, Any]) -> bytes | None:
+    if before is not None:
+        (folder / "f").write_bytes(before.encode())
+    files = TurnFiles(Workspace(folder), str(folder))
+    agent_of(agent).edits[tool](files, arguments)
+    return files.read("f")
+
+
+def edited(folder: Path, agent: str, before: str | None, old: str, new: str, **more: Any) -> bytes | None:
+    tool, path, *keys = EDIT[agent]
+    return made(folder, agent, before, tool, {path: "f", keys[0]: old, keys[1]: new, **more})
+
+
+def written(folder: Path, agent: str, before: str | None, content: str, **more: Any) -> bytes | None:
+    tool, path, key = WRITE[agent]
+    return made(folder, agent, before, tool, {path: "f", key: content, **more})
+
+
+@pytest.mark.parametrize("agent", NAMES)
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        ("one\r\ntwo\r\nthree\r\n", "two", "2\nhalf", "one\r\n2\r\nhalf\r\nthree\r\n"),
+        ("one\r\ntwo\r\nthree\r\n", "one\ntwo", "1\n2", "1\r\n2\r\nthree\r\n"),
+        ("one\ntwo\nthree", "three", "3", "one\ntwo\n3"),
+        ("def f():\n\treturn 1\n", "\treturn 1", "\treturn 2  ", "def f():\n\treturn 2  \n"),
+        ("a\nb\n", "b", "$& $1 $$", "a\n$& $1 $$\n"),
+    ],
+)
+def test_all_replace_alike(tmp_path: Path, agent: str, before: str, old: str, new: str, after: str) -> None:
+    assert edited(tmp_path, agent, before, old, new) == after.encode()
+
+
+@pytest.mark.parametrize(
+    ("agent", "before", "after"),
+    [
+        ("qwen", MIXED, "one\r\ntwo\r\n3\r\nhalf\r\nfour\r\n"),
+        ("qwen", MOSTLY_LF, "one\r\ntwo\r\n3\r\nhalf\r\nfour\r\n"),
+        ("copilot", MIXED, "one\r\ntwo\n3\r\nhalf\r\nfour\r\n"),
+        ("copilot", MOSTLY_LF, "one\ntwo\r\n3\nhalf\nfour\n"),
+        ("opencode", MIXED, "one\r\ntwo\n3\r\nhalf\r\nfour\r\n"),
+        ("opencode", MOSTLY_LF, "one\ntwo\r\n3\r\nhalf\nfour\n"),
+        ("droid", MIXED, "one\r\ntwo\r\n3\r\nhalf\r\nfour\r\n"),
+        ("droid", MOSTLY_LF, "one\ntwo\n3\nhalf\nfour\n"),
+        ("kimi", MIXED, "one\r\ntwo\n3\nhalf\r\nfour\r\n"),
+        ("kimi", MOSTLY_LF, "one\ntwo\r\n3\nhalf\nfour\n"),
+    ],
+)
+def test_mixed_endings_become_what_the_agent_makes_of_them(
+    tmp_path: Path, agent: str, before: str, after: str
+) -> None:
+    assert edited(tmp_path, agent, before, "three", "3\nhalf") == after.encode()
+
+
+@pytest.mark.parametrize("agent", NAMES)
+def test_a_line_that_is_taken_away_leaves_what_the_agent_leaves(tmp_path: Path, agent: str) -> None:
+    after = "one\nthree\n" if agent in ("qwen", "copilot") else "one\n\nthree\n"
+    assert edited(tmp_path, agent, "one\ntwo\nthree\n", "two", "") == after.encode()
+
+
+@pytest.mark.parametrize("agent", NAMES)
+def test_byte_order_marks_are_kept_or_lost_as_by_the_agent(tmp_path: Path, agent: str) -> None:
+    mark = "" if agent == "kimi" else "\ufeff"
+    assert edited(tmp_path, agent, "\ufeffone\ntwo\n", "two", "2") == f"{mark}one\n2\n".encode()
+    if agent != "copilot":
+        assert written(tmp_path, agent, "\ufeffone\n", "1\n") == f"{mark}1\n".encode()
+
+
+@pytest.mark.parametrize("agent", NAMES)
+def test_a_whole_file_has_the_bytes_that_the_agent_writes(tmp_path: Path, agent: str) -> None:
+    assert written(tmp_path, agent, None, "x") == (b"x\n" if agent == "droid" else b"x")
+    assert written(tmp_path, agent, None, "a\r\nb\n") == b"a\r\nb\n"
+    if agent != "copilot":
+        after = b"1\r\n2\r\n" if agent in ("qwen", "droid") else b"1\n2\n"
+        assert written(tmp_path, agent, "one\r\ntwo\r\n", "1\n2\n") == after
+
+
+def test_kimi_adds_to_the_end(tmp_path: Path) -> None:
+    assert written(tmp_path, "kimi", "one\n", "two", mode="append") == b"one\ntwo"
+
+
+@pytest.mark.parametrize("agent", NAMES)
+@pytest.mark.parametrize(
+    ("before", "old"),
+    [("x\nsame\nsame\n", "same"), ("one\n", "two"), (None, "two"), ("one\n", ""), ("  two\n", " two x")],
+)
+def test_what_is_not_there_once_is_refused(tmp_path: Path, agent: str, before: str | None, old: str) -> None:
+    with pytest.raises(NotStaged):
+        edited(tmp_path, agent, before, old, "new")
+
+
+@pytest.mark.parametrize("agent", NAMES)
+def test_an_empty_old_text_makes_a_file_where_the_agent_makes_one(tmp_path: Path, agent: str) -> None:
+    if agent in ("qwen", "opencode"):
+        assert edited(tmp_path, agent, None, "", "new\n") == b"new\n"
+    else:
+        with pytest.raises(NotStaged):
+            edited(tmp_path, agent, None, "", "new\n")
+
+
+@pytest.mark.parametrize("agent", [name for name in NAMES if EDIT[name][-1]])
+def test_all_places_are_replaced_if_the_call_says_so(tmp_path: Path, agent: str) -> None:
+    assert edited(tmp_path, agent, "a b a\nb a\n", "a", "A", **{EDIT[agent][-1]: True}) == b"A b A\nb A\n"
+
+
+def test_copilot_makes_no_file_that_exists(tmp_path: Path) -> None:
+    with pytest.raises(NotStaged, match="makes new files only"):
+        written(tmp_path, "copilot", "one\n", "two\n")
+
+
+def test_the_plugin_carries_the_command_and_an_altered_one_is_told() -> None:
+    agent, options = agent_of("opencode"), HookOptions(wait=60, commands="deny")
+    text = with_hook(agent, "", options)
+    found = installed_hook(agent, text)
+    assert found and found.options == options and list(found.weaknesses(agent)) == []
+    assert with_hook(agent, text, HookOptions()) == with_hook(agent, "", HookOptions())
+    assert without_hook(agent, text) == "" and without_hook(agent, "export {}\n") == "export {}\n"
+    altered = installed_hook(agent, text.replace("code !== 0", "code === 7"))
+    assert altered and list(altered.weaknesses(agent)) == [
+        "it is not as signoff writes it; `signoff doors install opencode` does"
+    ]
+
+
+def test_tables_for_settings_in_toml_are_found_there() -> None:
+    agent, options = agent_of("kimi"), HookOptions(commands="deny")
+    found = installed_hook(agent, f'default_model = "x"\n{toml_hooks(agent, options)}')
+    assert found and found.options == options and found.limit == 600 and list(found.weaknesses(agent)) == []
+    assert installed_hook(agent, 'hooks = "none"\n') is None
+
+
+def test_a_name_and_a_tool_mean_one_thing_in_an_agent() -> None:
+    assert len({agent.name for agent in AGENTS}) == len(AGENTS)
+    assert all(not set(agent.edits) & set(agent.shells) for agent in AGENTS)

@@ -1,0 +1,76 @@
+"""Garbage is collected, and memory given back, while nothing happens in the event loop, and at no other time."""
+
+import subprocess
+import sys
+
+PREPARED = """
+import asyncio, gc, time, weakref
+from app.ui.terminal import garbage_collection
+
+class Node:
+    pass
+
+def left_behind():
+    # It has survived the young collections by the time that nothing refers to it any more.
+    node = Node()
+    node.self = node
+    gc.collect(1)
+    return weakref.ref(node)
+
+def allocate():
+    # As much as pays a collection.
+    kept = [[] for _ in range(50_000)]
+
+async def rest(gone):
+    end = time.monotonic() + 60
+    while not gone() and time.monotonic() < end:
+        await asyncio.sleep(0.05)
+    return gone()
+"""
+
+
+def run(body: str) -> None:
+    """Run a program, since what is frozen in a process stays so."""
+    subprocess.run([sys.executable, "-c", f"{PREPARED}\n{body}"], check=True, timeout=100)
+
+
+def test_what_is_left_behind_is_collected_at_rest() -> None:
+    run(
+        "async def main():\n"
+        "    garbage_collection.pause()\n"
+        "    garbage_collection.go_on()\n"
+        "    node = left_behind()\n"
+        "    allocate()\n"
+        "    assert node() is not None\n"
+        "    assert await rest(lambda: node() is None)\n"
+        "asyncio.run(main())"
+    )
+
+
+def test_nothing_old_is_collected_while_something_happens() -> None:
+    run(
+        "async def main():\n"
+        "    garbage_collection.pause()\n"
+        "    garbage_collection.go_on()\n"
+        "    node = left_behind()\n"
+        "    allocate()\n"
+        "    end = time.monotonic() + 2\n"
+        "    while time.monotonic() < end:\n"
+        "        busy = time.thread_time() + 0.03\n"
+        "        while time.thread_time() < busy:\n"
+        "            pass\n"
+        "        await asyncio.sleep(0)\n"
+        "    assert node() is not None\n"
+        "asyncio.run(main())"
+    )
+
+
+def test_what_makes_a_collection_long_is_frozen() -> None:
+    run(
+        "async def main():\n"
+        "    garbage_collection.pause()\n"
+        "    garbage_collection.go_on()\n"
+        "    kept = [[number] for number in range(1_000_000)]\n"
+        "    assert await rest(lambda: gc.get_freeze_count() > 1_000_000)\n"
+        "asyncio.run(main())"
+    )

@@ -1,0 +1,396 @@
+"""The paths of a workspace, held compactly and searched fuzzily; made for half a million of them.
+
+Paths that share a folder stand together, the names in one text and the folders in another, with a line for each. So
+a search is a few scans of long texts by `re` and `str.find`, of which most end early: only the best fifty are wanted,
+and once there are as many, longer paths are passed over by the expression itself.
+"""
+
+import re
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import nsmallest
+from itertools import groupby, islice
+from typing import NamedTuple
+
+from app.right_of_way import give_way
+
+LIMIT = 50
+"""Matches that are kept."""
+_BLOCK = 2048
+"""Paths in a block; between two of them a search gives way, or is given up."""
+_PIECE = 256
+"""Paths that are listed, or folders that are searched, before the thread gives way."""
+_LONGEST_SCATTERED = 60
+"""Letters of the longest query that is also looked for with others between its letters."""
+_LONGEST = 1 << 31
+_WORD_STARTS = "_-. "
+_BEFORE_WORD = r"[_\-. ]"
+
+
+class GivenUp(Exception):
+    """Nobody waits for the result any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Neighbouring paths. Lower-case names and folders are searched, those as they are on disk are shown."""
+
+    names: str
+    """A line for each path, with a line feed before the first and after the last."""
+    folders: str
+    """A line for each run of paths that share a folder, which ends in a slash; empty for the root."""
+    real_names: str
+    real_folders: str
+    name_starts: "array[int]"
+    """Where in `names` the line feed before each run is, and one for the end."""
+    folder_starts: "array[int]"
+    """Where in `folders` each line begins, and one for the end."""
+    folder_lengths: "array[int]"
+    """Characters of the folder of each run, with its slash."""
+    shortest_paths: "array[int]"
+    """Characters of the shortest path of each run."""
+    shortest: int
+    """Characters of the shortest path."""
+    last: str
+    """The last path."""
+
+    def run_of(self, start: int) -> int:
+        """Return the number of the run that has the name at an index of `names`."""
+        return bisect_right(self.name_starts, start - 1) - 1
+
+    def path(self, start: int) -> str:
+        """Return the path, as it is on disk, of the name at an index of `names`."""
+        run = self.run_of(start)
+        folder_start, name_start = self.folder_starts[run], start
+        if len(self.names) != len(self.real_names) or len(self.folders) != len(self.real_folders):
+            # A few letters have more characters in lower case.
+            line = self.names.count("\n", 0, start)
+            return self.real_folders.split("\n")[run + 1] + self.real_names.split("\n")[line]
+        folder = self.real_folders[folder_start : self.folder_starts[run + 1] - 1]
+        return folder + self.real_names[name_start : self.real_names.index("\n", name_start)]
+
+
+def _block(paths: Iterable[str]) -> _Block:
+    names: list[str] = []
+    folders: list[str] = []
+    name_starts, folder_starts = array("I"), array("I")
+    folder_lengths, shortest_paths = array("I"), array("I")
+    at, folder_at, current, path = 0, 1, None, ""
+    for path in paths:
+        slash = path.rfind("/") + 1
+        name = path[slash:]
+        if path[:slash] != current:
+            current = path[:slash]
+            folders.append(current)
+            name_starts.append(at)
+            folder_starts.append(folder_at)
+            folder_lengths.append(len(current.lower()))
+            folder_at += folder_lengths[-1] + 1
+            shortest_paths.append(_LONGEST)
+        names.append(name)
+        length = len(name.lower())
+        at += length + 1
+        shortest_paths[-1] = min(shortest_paths[-1], folder_lengths[-1] + length)
+    name_starts.append(at)
+    folder_starts.append(folder_at)
+    real_names, real_folders = "\n".join(["", *names, ""]), "\n".join(["", *folders, ""])
+    lower_names, lower_folders = (
+        lower if (lower := text.lower()) != text else text for text in (real_names, real_folders)
+    )
+    return _Block(
+        lower_names,
+        lower_folders,
+        real_names,
+        real_folders,
+        name_starts,
+        folder_starts,
+        folder_lengths,
+        shortest_paths,
+        min(shortest_paths),
+        path,
+    )
+
+
+@dataclass(slots=True)
+class _Best:
+    """The best matches found so far."""
+
+    found: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    """Tier and length, by the number of the block and the index of the name."""
+    longest: int | None = None
+    """Once there are enough, a match of the same tier must be shorter to be among the best."""
+
+    def take(self, tier: int, number: int, start: int, length: int) -> None:
+        """Add a match, unless it has been found in an earlier tier."""
+        if self.longest is not None and length >= self.longest:
+            return
+        self.found.setdefault((number, start), (tier, length))
+        if len(self.found) >= (LIMIT if self.longest is None else 2 * LIMIT):
+            self._trim()
+
+    def _trim(self) -> None:
+        kept = self.in_order()
+        self.found = dict(kept)
+        self.longest = kept[-1][1][1]
+
+    def in_order(self) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+        """Return the best, best first."""
+        return nsmallest(LIMIT, self.found.items(), key=lambda each: (*each[1], *each[0]))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no later tier can add anything."""
+        return self.longest is not None
+
+
+class PathIndex:
+    """Searched by one thread while another lists the paths anew."""
+
+    def __init__(self) -> None:
+        self._blocks: tuple[_Block, ...] = ()
+        self._narrow: tuple[tuple[_Block, ...], str, list[str]] | None = None
+        """All matches of a query in these blocks, where they are few."""
+
+    def refresh(self, paths: Iterable[str], given_up: Callable[[], bool] = lambda: False) -> None:
+        """List the paths anew, block by block in the place of what was listed before.
+
+        Args:
+            paths: In the order in which they are offered where nothing else decides.
+            given_up: Ends it where it is; what has not been listed anew stays as it was.
+        """
+        new: list[_Block] = []
+        old = list(self._blocks)
+        for block in _blocks_of(paths):
+            if given_up():
+                return
+            new.append(block)
+            while old and old[0].last <= block.last:
+                del old[0]
+            self._blocks = (*new, *old)
+        if not given_up():
+            self._blocks = tuple(new)
+
+    def search(self, query: str, given_up: Callable[[], bool] = lambda: False) -> list[str]:
+        """Return the best matches among the paths that are listed by now, best first.
+
+        Raises:
+            GivenUp: `given_up` said so, which is asked now and then.
+        """
+        blocks, query = self._blocks, query.lower()
+        if not query:
+            return list(islice(_all(blocks), LIMIT))
+        if self._narrow is not None and self._narrow[0] is blocks and query.startswith(self._narrow[1]):
+            kept = ((path.lower(), path) for path in self._narrow[2])
+            ranked = [(rank(query, lower), path) for lower, path in kept if _fits(query, lower)]
+            # Of the same rank, they are in order already.
+            matches = [path for _, path in sorted(ranked, key=lambda each: each[0])]
+            self._narrow = (blocks, query, [path for path in self._narrow[2] if path in set(matches)])
+            return matches
+        best = _Search(blocks, query, given_up).run()
+        found = [(at, blocks[at[0]].path(at[1])) for at, _ in best.in_order()]
+        self._narrow = None if best.is_full else (blocks, query, [path for _, path in sorted(found)])
+        return list(dict.fromkeys(path for _, path in found))
+
+
+def _blocks_of(paths: Iterable[str]) -> Iterator[_Block]:
+    paths = iter(paths)
+    gathered: list[str] = []
+    while piece := list(islice(paths, _PIECE)):
+        give_way()
+        gathered += piece
+        if len(gathered) >= _BLOCK:
+            yield _block(gathered)
+            gathered = []
+    if gathered:
+        yield _block(gathered)
+
+
+def _all(blocks: Iterable[_Block]) -> Iterator[str]:
+    for block in blocks:
+        yield from (block.path(found.end()) for found in re.finditer(r"\n(?=.)", block.names))
+
+
+class _Wanted(NamedTuple):
+    """What a name must have to match, as two expressions."""
+
+    anywhere: str
+    """Found somewhere in the line of a name, or from the line feed before it on."""
+    from_start: str
+    """Matches from the beginning of the name on."""
+
+
+_ANY = _Wanted(r"\n(?=[^\n])", "")
+
+_Look = Callable[[int, int, _Block], None]
+"""Looks for matches of a tier in the block of a number."""
+
+
+class _Search:
+    """One search of all blocks, tier by tier as `rank` has them, until no later one can add anything."""
+
+    def __init__(self, blocks: tuple[_Block, ...], query: str, given_up: Callable[[], bool]) -> None:
+        self._blocks = blocks
+        self._query = query
+        self._given_up = given_up
+        self._best = _Best()
+
+    def run(self) -> _Best:
+        """Search; raises GivenUp."""
+        query, literal = self._query, re.escape(self._query)
+        tiers: dict[int, _Look] = {3: self._in_folders}
+        if "/" not in query:
+            tiers[0] = partial(self._in_names, needed=[f"\n{query}"], wanted=_Wanted(f"\n{literal}", literal))
+            words = [f"{before}{query}" for before in _WORD_STARTS]
+            tiers[1] = partial(
+                self._in_names,
+                needed=words,
+                wanted=_Wanted(f"{_BEFORE_WORD}{literal}", f"[^\n]*?{_BEFORE_WORD}{literal}"),
+            )
+            tiers[2] = partial(self._in_names, needed=[query], wanted=_Wanted(literal, f"[^\n]*?{literal}"))
+        if len(query) <= _LONGEST_SCATTERED:
+            tiers[5] = self._scattered_over_path
+            if "/" not in query:
+                tiers[4] = partial(self._in_names, needed=[""], wanted=_scattered(query))
+        for tier in sorted(tiers):
+            for number, block in enumerate(self._blocks):
+                give_way()
+                if self._given_up():
+                    raise GivenUp
+                if self._best.longest is None or block.shortest < self._best.longest:
+                    tiers[tier](tier, number, block)
+            if self._best.is_full:
+                break
+        return self._best
+
+    def _in_names(self, tier: int, number: int, block: _Block, *, needed: Sequence[str], wanted: _Wanted) -> None:
+        """Look at the names of a block, if a text is in them of which a match needs one."""
+        if any(text in block.names for text in needed):
+            self._take_runs(tier, number, block, range(len(block.folder_lengths)), wanted)
+
+    def _take(
+        self, tier: int, number: int, block: _Block, wanted: _Wanted, start: int, end: int, folder: int
+    ) -> None:
+        """Take the names that match, and that are not too long to be among the best.
+
+        Args:
+            tier: As in `rank`.
+            number: Of the block.
+            block: Where to look.
+            wanted: What a name must have.
+            start: Where the first name begins.
+            end: Where the line of the last name ends.
+            folder: Characters of the shortest folder of these names.
+        """
+        names, best = block.names, self._best
+        if not best.is_full:
+            start = self._fill(tier, number, block, wanted, start, end)
+        room = (best.longest or 0) - 1 - folder
+        if room < 1 or start >= end:
+            return
+        for found in re.compile(f"\n(?=[^\n]{{1,{room}}}\n){wanted.from_start}").finditer(names, start - 1, end):
+            name = found.start() + 1
+            length = names.index("\n", name) - name
+            best.take(tier, number, name, block.folder_lengths[block.run_of(name)] + length)
+
+    def _fill(self, tier: int, number: int, block: _Block, wanted: _Wanted, start: int, end: int) -> int:
+        """Take names that match, whatever their length, until there are enough; return where the next begins."""
+        names = block.names
+        for found in re.compile(wanted.anywhere).finditer(names, start - 1, end):
+            name = names.rfind("\n", 0, found.start() + 1) + 1
+            line_end = names.index("\n", name)
+            self._best.take(tier, number, name, block.folder_lengths[block.run_of(name)] + line_end - name)
+            if self._best.is_full:
+                return line_end + 1
+        return end
+
+    def _in_folders(self, tier: int, number: int, block: _Block) -> None:
+        """Look for the query in folders, or with its last slash where folder and name meet."""
+        before, slash, after = self._query.rpartition("/")
+        if self._query in block.folders:
+            runs = {bisect_right(block.folder_starts, at) - 1 for at in _places(block.folders, self._query)}
+            self._take_runs(tier, number, block, sorted(runs), _ANY)
+        if slash and after and f"{before}/\n" in block.folders:
+            runs = {bisect_right(block.folder_starts, at) - 1 for at in _places(block.folders, f"{before}/\n")}
+            self._take_runs(tier, number, block, sorted(runs), _Wanted(f"\n{re.escape(after)}", re.escape(after)))
+
+    def _take_runs(self, tier: int, number: int, block: _Block, runs: Iterable[int], wanted: _Wanted) -> None:
+        """Look at the names of some runs, given in order; neighbours are looked at together."""
+        longest, starts = self._best.longest, block.name_starts
+        if longest is not None:
+            runs = [run for run in runs if block.shortest_paths[run] < longest]
+        for first, end in _stretches(runs):
+            length = min(block.folder_lengths[first:end])
+            self._take(tier, number, block, wanted, starts[first] + 1, starts[end] + 1, length)
+
+    def _scattered_over_path(self, tier: int, number: int, block: _Block) -> None:
+        """Look for the letters of the query in order, the first of them in the folder."""
+        letters = [re.escape(letter) for letter in self._query]
+        expression = "".join(f"(?:[^{letter}\n]*+{letter}()" for letter in letters) + ")?+" * len(letters)
+        reach = re.compile(rf"\n{expression}(?=[^\n]*+\n)")
+        taken = [found.lastindex or 0 for found in reach.finditer(block.folders)]
+        for count, runs in groupby(range(len(taken)), taken.__getitem__):
+            if count:
+                self._take_runs(tier, number, block, runs, _scattered(self._query[count:]))
+
+
+def _stretches(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """The first of each row of numbers that follow one another, and the one after its last."""
+    if isinstance(numbers, range):
+        yield numbers.start, numbers.stop
+        return
+    first = end = -1
+    for number in numbers:
+        if number != end:
+            if end > 0:
+                yield first, end
+            first = number
+        end = number + 1
+    if end > 0:
+        yield first, end
+
+
+def _fits(query: str, path: str) -> bool:
+    return query in path or (len(query) <= _LONGEST_SCATTERED and is_subsequence(query, path))
+
+
+def _scattered(letters: str) -> _Wanted:
+    """Letters in order, with anything between them."""
+    if not letters:
+        return _ANY
+    first, *others = map(re.escape, letters)
+    rest = "".join(f"[^{letter}\n]*+{letter}" for letter in others)
+    return _Wanted(f"{first}{rest}", f"[^{first}\n]*+{first}{rest}")
+
+
+def _places(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
+
+
+def rank(query: str, path: str) -> int:
+    """How well a lower-case path fits a query that it contains at least as a subsequence; smaller is better."""
+    start = path.rfind("/") + 1
+    if path.startswith(query, start):
+        tier = 0
+    elif path.find(query, start) >= 0:
+        tier = 1 if any(path.find(before + query, start) >= 0 for before in _WORD_STARTS) else 2
+    elif query in path:
+        tier = 3
+    else:
+        tier = 4 if is_subsequence(query, path[start:]) else 5
+    return tier * 100_000 + len(path)
+
+
+def is_subsequence(query: str, name: str) -> bool:
+    """Whether all characters of the query are in the name, in order."""
+    position = -1
+    for character in query:
+        position = name.find(character, position + 1)
+        if position < 0:
+            return False
+    return True
