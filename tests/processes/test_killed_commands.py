@@ -16,6 +16,7 @@ from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.forking import Forking
 from tests.unit.sandbox.test_scripts import make, state
+from tests.unit.tools.processes import new_mark
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,7 +43,7 @@ def test_whatever_the_instant_nothing_goes_on_and_nothing_has_changed(
     before = state(root)
     seed = random.Random(7)
     for _ in range(instants):
-        mark = f"{seed.randrange(10**6, 10**7)}.75"
+        mark = new_mark()
         command = (
             f"env -i setsid sleep {mark} & i=0; while :; do i=$((i+1)); echo $i >> a.txt; rm -rf d/e; "
             f"mkdir -p d/e/$i; "
@@ -80,7 +81,8 @@ def test_rules_that_a_killed_command_has_written_hide_nothing_from_the_next_star
     (root / ".gitignore").write_text("*.log\n")
     before = state(root)
     rules = "rm -r d; mkdir new; for each in . new; do echo '*' > $each/.gitignore; echo x > $each/code.py; done"
-    command = f"echo 1 > a.log; {rules}; echo > a.txt; echo > end.log; sleep 7654321.5"
+    mark = new_mark()
+    command = f"echo 1 > a.log; {rules}; echo > a.txt; echo > end.log; sleep {mark}"
     words = ("tests.processes.one_run", str(root), str(runs), SandboxMode.IN_PLACE, command)
     process = processes.start_module(*words, folder=ROOT, environment=os.environ, talk=talk[1])
     with talk[0]:
@@ -90,7 +92,7 @@ def test_rules_that_a_killed_command_has_written_hide_nothing_from_the_next_star
         process.kill()
         assert process.wait() == -signal.SIGKILL
     assert (root / "new/code.py").exists() and not (root / "d").exists()
-    while going_on("7654321.5", tmp_path) and time.monotonic() < deadline:
+    while going_on(mark, tmp_path) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert "cut off" in Sandbox(Workspace(root), runs, own=()).put_back()
     assert (root / "a.log").read_text() == "1\n"

@@ -1,4 +1,7 @@
-"""A program to kill: signoff with a server that has started something. Arguments: folder, and how it may run."""
+"""A program to kill: signoff with a server that has started something.
+
+Arguments: folder, seconds for which that sleeps, and how it may run.
+"""
 
 import asyncio
 import os
@@ -10,10 +13,10 @@ from tests.servers.stage import player, stage
 from tests.wire.server import WireServer
 
 
-async def main(folder: str, *ways: str) -> None:
+async def main(folder: str, mark: str, *ways: str) -> None:
     """Start it and wait."""
     os.environ["SIGNOFF_HOME"] = f"{folder}/home"
-    code = "import subprocess; subprocess.Popen(['sleep', '98762'], start_new_session=True)"
+    code = f"import subprocess; subprocess.Popen(['sleep', '{mark}'], start_new_session=True)"
     with WireServer() as wire:
         async with stage(wire, Path(folder), {"play": player()}, modes=[SandboxMode(way) for way in ways]) as on:
             await on.say(("play__run", {"code": code}))

@@ -32,13 +32,14 @@ from app.servers.tokens import Token, Tokens
 from app.workspace.paths import Workspace
 from tests.servers.address import Address, Answer, Heard, address, document
 from tests.servers.stage import ENVIRONMENT, PLAYER, player
+from tests.unit.tools.processes import new_mark
 from tests.waiting import until
 
 
 @contextlib.asynccontextmanager
 async def program(folder: Path, *words: str) -> AsyncIterator[ProgramConnection]:
     """A connection to a program of Python's, by default the one that plays."""
-    environment = {**ENVIRONMENT, MARKER: "connection-test", "PLAYED": str(folder / "played.jsonl")}
+    environment = {**ENVIRONMENT, MARKER: new_mark(), "PLAYED": str(folder / "played.jsonl")}
     process = await start_standing(
         [],
         [sys.executable, *(words or (str(PLAYER),))],

@@ -22,6 +22,7 @@ from app.servers.server import State
 from app.tools.contract import Confirmation, ConfirmationAnswer
 from tests.forking import Forking
 from tests.servers.stage import YES, Stage, player, stage
+from tests.unit.tools.processes import new_mark
 from tests.waiting import until
 from tests.wire.server import WireServer
 
@@ -298,17 +299,17 @@ STRANGER = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_sessi
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no layer elsewhere")
 async def test_nothing_of_it_runs_while_what_it_has_written_is_read(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}) as on:
-        await run(on, STRANGER.format(98763))
-        await until(lambda: states("98763") == "S")
+        await run(on, STRANGER.format(mark := new_mark()))
+        await until(lambda: states(mark) == "S")
         server = on.server("play")
         async with server.written() as layer:
             assert layer is not None
-            assert states("98763") == "T"
-        await until(lambda: states("98763") == "S")
+            assert states(mark) == "T"
+        await until(lambda: states(mark) == "S")
         with pytest.raises(asyncio.CancelledError):
             async with server.written():
                 raise asyncio.CancelledError
-        await until(lambda: states("98763") == "S")
+        await until(lambda: states(mark) == "S")
         assert await run(on, "found['said'] = 'well'") == "well"
 
 
@@ -446,10 +447,11 @@ async def test_a_list_that_changed_once_is_asked_for_once_more(
 
 
 async def test_nothing_of_it_is_left(wire: WireServer, tmp_path: Path) -> None:
+    mark = new_mark()
     async with stage(wire, tmp_path, {"play": player()}) as on:
-        assert await run(on, SPAWN.format(98761)) == "spawned"
-        await until(lambda: running("98761"))
-    assert not running("98761")
+        assert await run(on, SPAWN.format(mark)) == "spawned"
+        await until(lambda: running(mark))
+    assert not running(mark)
     assert not zombies()
 
 
@@ -458,15 +460,15 @@ async def test_nothing_of_it_is_left(wire: WireServer, tmp_path: Path) -> None:
 async def test_nothing_of_it_is_left_when_signoff_is_killed(
     processes: Forking, ways: tuple[SandboxMode, ...], tmp_path: Path
 ) -> None:
-    ours, theirs = socket.socketpair()
-    words = ("tests.servers.killed", str(tmp_path), *ways)
+    mark, (ours, theirs) = new_mark(), socket.socketpair()
+    words = ("tests.servers.killed", str(tmp_path), mark, *ways)
     process = processes.start_module(*words, folder=ROOT, environment=os.environ, talk=theirs)
     with ours, ours.makefile("rb") as told:
         assert told.readline() == b"ready\n"
-        await until(lambda: running("98762"))
+        await until(lambda: running(mark))
         process.kill()
         assert process.wait() == -signal.SIGKILL
-    await until(lambda: not running("98762"))
+    await until(lambda: not running(mark))
 
 
 async def test_where_there_is_no_layer_it_cannot_write_and_the_question_says_so(

@@ -96,7 +96,16 @@ class Running:
     async def review(self) -> None:
         """Go to the approvals and let the grace period pass."""
         await self.pilot.press("f4")
-        await self.until(self.can_decide, "the diff")
+        await self.ready_to_decide()
+
+    async def ready_to_decide(self) -> None:
+        """Wait until a key in the review counts, and nothing that is on its way would begin a grace period anew."""
+        await self.until(lambda: self._shows_latest() and self.can_decide(), "the diff")
+
+    def _shows_latest(self) -> bool:
+        """Whether the review shows its proposal as it is stored: what was decided reaches the screen later."""
+        shown = self.app.workbench.review.state.proposal if self.reviewed else None
+        return shown is None or self.runtime.service.get(shown.id) == shown
 
     def can_decide(self) -> bool:
         """Whether a key in the review counts now."""

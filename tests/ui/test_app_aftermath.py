@@ -403,7 +403,7 @@ async def test_to_deny_a_hunk_beside_one_that_was_written_says_that_this_stays(
         await run.pilot.press("f3", "right_square_bracket", "x")
         await run.see("1 hunk of P1 denied; what was written stays.")
         assert "nothing was written" not in run.text
-        await run.until(run.can_decide, "the picture")
+        await run.ready_to_decide()
         await run.pilot.press("u")
         await run.see("Waiting again: 1 hunk of P1.")
 

@@ -10,6 +10,7 @@ from app.storage.record import RecordStore
 from app.ui.screens.checks import output_lines
 from app.workspace import trust
 from tests.ui.running_app import Running, running
+from tests.unit.tools.processes import new_mark
 from tests.unit.tools.processes import running as processes
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.server import WireServer
@@ -142,7 +143,7 @@ async def test_an_untrusted_workspace_runs_nothing(tmp_path: Path, server: WireS
 
 @pytest.mark.layer
 async def test_a_decision_ends_the_check_that_runs(tmp_path: Path, server: WireServer) -> None:
-    mark = "7654321.5"
+    mark = new_mark()
     prepared(tmp_path, script=f"echo under way; setsid sleep {mark} & sleep {mark}")
     async with running(tmp_path, server) as run:
         await stage(run, server)
@@ -157,7 +158,7 @@ async def test_a_decision_ends_the_check_that_runs(tmp_path: Path, server: WireS
 async def test_what_hangs_before_an_approval_can_be_ended_and_nothing_is_written(
     tmp_path: Path, server: WireServer
 ) -> None:
-    mark = "6543217.5"
+    mark = new_mark()
     prepared(tmp_path, TABLE + 'when = "approve"\n', f"echo under way; sleep {mark}")
     async with running(tmp_path, server) as run:
         await stage(run, server)

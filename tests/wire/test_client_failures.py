@@ -1,6 +1,7 @@
 """HTTP errors: each is understood, told in one line that says what to do, and retried if that can help."""
 
 import re
+import socket
 import ssl
 from dataclasses import replace
 from itertools import islice
@@ -257,13 +258,57 @@ async def test_a_key_that_fits_no_header_is_not_in_the_message_either(server: Wi
     await client.aclose()
 
 
+WITH_SECRETS = "http://me:sekrit@127.0.0.1:9/v1?key=hidden-too"
+WITHOUT = "http://127.0.0.1:9/v1"
+
+
 async def test_a_password_in_the_url_is_not_in_the_message() -> None:
-    url = "http://me:sekrit@127.0.0.1:9/v1?key=hidden-too"
-    client = ModelClient(Endpoint(url, "m"), Profile(), retry=FAST, timeouts=BRISK)
+    """Three layers keep it out; the tests below see each of them by itself."""
+    client = ModelClient(Endpoint(WITH_SECRETS, "m"), Profile(), retry=FAST, timeouts=BRISK)
     with pytest.raises(RequestError) as caught:
         await updates_of(client)
+    assert WITHOUT in caught.value.message
     assert "sekrit" not in caught.value.message and "hidden" not in caught.value.message
     await client.aclose()
+
+
+def test_an_endpoint_has_no_password_in_its_address() -> None:
+    endpoint = Endpoint(WITH_SECRETS, "m")
+    assert endpoint.base_url == WITHOUT
+    assert "sekrit" not in repr(endpoint) and "hidden" not in repr(endpoint)
+
+
+def test_a_failure_shows_an_address_without_the_password_that_an_endpoint_left_in_it() -> None:
+    endpoint = Endpoint(WITHOUT, "m")
+    # It knows of no secret, so that no text is searched for one.
+    object.__setattr__(endpoint, "base_url", WITH_SECRETS)
+    reader = FailureReader(endpoint)
+    for failed in (
+        reader.unreachable(ConnectionRefusedError()),
+        reader.unreachable(socket.gaierror("unknown")),
+        reader.unusable_address(ValueError("broken")),
+        reader.not_connected(1),
+        reader.timed_out(1, "the response"),
+    ):
+        assert "127.0.0.1:9" in failed.message
+        assert "sekrit" not in failed.message and "hidden" not in failed.message
+
+
+def test_a_failure_does_not_repeat_the_password_in_the_words_of_others() -> None:
+    reader = FailureReader(Endpoint(WITH_SECRETS, "m"))
+    words = f"no way to {WITH_SECRETS}, by bWU6c2Vrcml0"
+    for failed in (
+        reader.response(500, {}, words),
+        reader.response(307, {"location": WITH_SECRETS}, ""),
+        reader.in_stream({"error": {"message": words}}, {}),
+        reader.unreachable(OSError(words)),
+        reader.unreachable(ssl.SSLCertVerificationError(words)),
+        reader.broken("broke off", words),
+        reader.not_a_stream(words),
+        reader.unexpected(ValueError(words)),
+    ):
+        assert "***" in failed.message
+        assert not re.search("sekrit|hidden|bWU6c2Vrcml0", failed.message)
 
 
 async def test_a_redirection_is_told_and_not_followed(server: WireServer) -> None:

@@ -19,7 +19,7 @@ from app.conversation.events import (
 from app.proposals.models import ProposalState
 from app.proposals.trees import Trees
 from tests.ui.test_app_checks import TABLE, facts, prepared
-from tests.unit.tools.processes import running
+from tests.unit.tools.processes import new_mark, running
 from tests.waiting import until
 from tests.wire.bench import bench, edit, of_role
 from tests.wire.server import WireServer
@@ -99,7 +99,7 @@ async def test_an_answer_that_comes_while_the_step_is_checked_waits_for_its_end(
 
 @pytest.mark.layer
 async def test_escape_ends_the_check_and_keeps_the_edit(server: WireServer, tmp_path: Path) -> None:
-    mark = "8765432.5"
+    mark = new_mark()
     prepared(tmp_path, TABLE + "feed = true\n", f"setsid sleep {mark} & sleep {mark}")
     async with bench(server, tmp_path) as on:
         server.turn(calls=[edit()])
@@ -118,7 +118,7 @@ async def test_escape_ends_the_check_and_keeps_the_edit(server: WireServer, tmp_
 async def test_a_step_does_not_wait_for_ever_behind_a_check_that_the_user_has_started(
     server: WireServer, tmp_path: Path
 ) -> None:
-    mark = "8765432.25"
+    mark = new_mark()
     prepared(tmp_path, TABLE + "feed = true\nseconds = 0.1\n")
     async with bench(server, tmp_path) as on:
         hangs = Check(name="hangs", run=f"sleep {mark}", seconds=600)

@@ -14,7 +14,7 @@ from app.proposals.models import Proposal
 from app.runtime.workspace import Runtime, open_runtime
 from app.sandbox.mode import CommandPermissions, SandboxMode
 from app.sandbox.sandbox import Sandbox
-from tests.unit.tools.processes import running
+from tests.unit.tools.processes import new_mark, running
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ async def test_what_a_check_writes_is_thrown_away_and_no_time_changes(runtime: R
 
 @pytest.mark.layer
 async def test_a_check_that_hangs_is_ended_at_its_limit_with_no_process_left(runtime: Runtime) -> None:
-    mark = "5432176.25"
+    mark = new_mark()
     proposal = stage(runtime, a="a1\n")
     result = await checked(runtime, proposal, f"trap '' TERM; setsid sleep {mark} & sleep {mark}", seconds=1)
     assert result.state is State.TIMED_OUT

@@ -27,7 +27,7 @@ from app.sandbox.standing import StandingProcess, start_standing
 from app.sandbox.standing_layer import StandingLayer
 from app.sandbox.uncancelled import to_its_end
 from app.workspace.paths import Workspace
-from tests.unit.tools.processes import running
+from tests.unit.tools.processes import new_mark, running
 from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -38,7 +38,7 @@ def open_files() -> int:
 
 
 async def test_a_start_that_is_given_up_leaves_neither_process_nor_descriptor(tmp_path: Path) -> None:
-    environment = {"PATH": os.environ["PATH"], MARKER: "standing-test"}
+    environment = {"PATH": os.environ["PATH"], MARKER: new_mark()}
     # What asyncio opens once for all is open by then.
     first = await start_standing([], ["/bin/true"], folder=tmp_path, environment=environment, limits=limits())
     await first.ended()
@@ -46,7 +46,7 @@ async def test_a_start_that_is_given_up_leaves_neither_process_nor_descriptor(tm
     await first.drain()
     before = open_files()
     for steps in range(12):
-        program = ["/bin/sleep", f"{98_800 + steps}"]
+        program = ["/bin/sleep", new_mark()]
         starting = asyncio.ensure_future(
             start_standing([], program, folder=tmp_path, environment=environment, limits=limits())
         )
@@ -96,7 +96,7 @@ async def test_a_layer_that_is_given_up_while_it_is_made_leaves_no_folder(
 
 
 async def standing(*program: str, folder: Path, steps: list[str] | None = None) -> StandingProcess:
-    environment = {"PATH": os.environ["PATH"], MARKER: "standing-test"}
+    environment = {"PATH": os.environ["PATH"], MARKER: new_mark()}
     return await start_standing(steps or [], program, folder=folder, environment=environment, limits=limits())
 
 
@@ -163,7 +163,7 @@ async def test_an_answer_that_is_no_yes_is_an_error(answer: bytes, error: str) -
     report = asyncio.StreamReader()
     report.feed_data(answer)
     report.feed_eof()
-    around = StandingProcess(process, "standing-test", report, limits())
+    around = StandingProcess(process, new_mark(), report, limits())
     await around.stdout.readline()
     with pytest.raises(OSError, match=error):
         await around.look_anew()

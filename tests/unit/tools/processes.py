@@ -1,7 +1,14 @@
 """Looks at the processes of the machine."""
 
+import secrets
 from contextlib import suppress
 from pathlib import Path
+
+
+def new_mark() -> str:
+    """Return seconds for `sleep`, years of them, that no other process on the machine was given: not even those of
+    another run of these tests."""
+    return f"{10**8 + secrets.randbelow(9 * 10**8)}.5"
 
 
 def running(mark: str) -> bool:
