@@ -51,6 +51,19 @@ def test_what_is_left_behind_is_collected_at_rest() -> None:
     )
 
 
+def test_texts_that_were_measured_are_let_go_at_rest() -> None:
+    run(
+        "from rich.cells import cached_cell_len, cell_len\n"
+        "async def main():\n"
+        "    garbage_collection.pause()\n"
+        "    garbage_collection.go_on()\n"
+        "    assert cell_len('a text') == 6 and cached_cell_len.cache_info().currsize\n"
+        "    allocate()\n"
+        "    assert await rest(lambda: not cached_cell_len.cache_info().currsize)\n"
+        "asyncio.run(main())"
+    )
+
+
 def test_nothing_old_is_collected_while_something_happens() -> None:
     run(
         "async def main():\n"
