@@ -51,7 +51,7 @@ def test_four_tries_are_one_proposal_and_what_is_decided_reaches_the_agent(drive
         "where that is safe the turn ends"
     )
     if driven.agent == "droid":
-        return  # `droid exec --session-id` ends with 1 and without a word where Factory can't be reached.
+        return  # `droid exec --session-id` exits here with 1 and without a word, with the hook and without it.
     name = proposal["id"]
     driven.signoff("deny", name, "-m", "Not so.\nSay it in <German>.")
     # Some agents hear of it with their first call, not with the prompt.
