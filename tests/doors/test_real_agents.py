@@ -80,6 +80,10 @@ def test_the_calls_of_one_response_are_one_proposal_and_a_hunk_of_it_is_written_
     printed = driven.says("change it", calls)
     assert driven.changed() == [], printed
     (proposal,) = driven.proposals()
+    if driven.agent == "kimi":
+        # It does not say which calls are of one response: the gate closes after the first.
+        assert [file["path"] for file in proposal["files"]] == ["a.txt"], printed
+        return
     assert [file["path"] for file in proposal["files"]] == ["a.txt", "b.txt"], printed
     driven.signoff("approve", proposal["id"], "--hunks", "2")
     assert driven.changed() == ["a.txt"]

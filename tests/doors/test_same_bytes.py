@@ -44,7 +44,8 @@ def common(driven: Driven) -> list[Call]:
         driven.edits("space.txt", "\treturn 1", "\treturn 2  "),
         driven.edits("unicode.txt", "zwei", "two – “2”"),
         driven.edits("bom.txt", "two", "zwei"),
-        driven.writes("folder/new.txt", "new\nlines\n"),
+        # Copilot makes no folder, and writes nothing where there is none.
+        driven.writes("new.txt" if driven.agent == "copilot" else "folder/new.txt", "new\nlines\n"),
     ]
 
 
@@ -88,7 +89,9 @@ def of_qwen(driven: Driven) -> list[Call]:
         driven.edits("gone.txt", "two", ""),
         driven.writes("whole.txt", "eins\nzwei\n"),
         Call("notebook_edit", {"notebook_path": book, "cell_id": "a1", "new_source": "x = 2\ny = 'ü'"}),
-        Call("notebook_edit", {"notebook_path": bare, "cell_id": "b2", "new_source": "", "edit_mode": "delete"}),
+        Call(
+            "notebook_edit", {"notebook_path": bare, "cell_id": "b2", "new_source": "# <b>", "cell_type": "markdown"}
+        ),
     ]
 
 
@@ -96,7 +99,7 @@ def of_copilot(driven: Driven) -> list[Call]:
     return [
         driven.edits("gone.txt", "two", ""),
         driven.edits("blank.txt", "two\n", ""),
-        driven.writes("crlf/new.txt", "new\r\nlines"),
+        driven.writes("crlf_new.txt", "new\r\nlines"),
     ]
 
 
@@ -159,11 +162,15 @@ def test_the_bytes_are_those_that_the_agent_writes(agent: str, tmp_path: Path) -
             if hooked:
                 driven.install()
             calls = [*common(driven), *OWN[agent](driven)]
-            printed += driven.says("change them", [driven.reads(name) for name in FILES], calls)
+            # Kimi does not say which calls are of one response: the gate closes after the first.
+            for each in [[call] for call in calls] if agent == "kimi" else [calls]:
+                printed += driven.says("change them", [driven.reads(name) for name in FILES], each)
             if hooked:
                 assert driven.changed() == [], printed
-                (proposal,) = driven.proposals()
-                driven.signoff("approve", proposal["id"])
+                proposals = driven.proposals()
+                assert len(proposals) == (len(calls) if agent == "kimi" else 1), printed
+                for proposal in proposals:
+                    driven.signoff("approve", proposal["id"])
             made.append(contents(driven))
     written, approved = made
     assert written != {name: text.encode() for name, text in FILES.items()}, printed
