@@ -67,7 +67,7 @@ def _change_cell_as_qwen(
     if mode == "insert":
         at += 1
         beside = [*cells[max(at - 1, 0) : at], *cells[at : at + 1], *cells]
-        like = next((each["source"] for each in beside if "source" in each), [])
+        like: object = next((each["source"] for each in beside if "source" in each), [])
         cell: dict[str, Any] = {"cell_type": kind or "code", "metadata": {}, "source": like}
         if (notebook.get("nbformat", 0), notebook.get("nbformat_minor", 0)) >= (4, 5):
             cell["id"] = next(
