@@ -20,6 +20,7 @@ from tests.waiting import PATIENCE
 pytestmark = pytest.mark.timeout(600)
 LINES = "".join(f"line {number:02}\n" for number in range(1, 31))
 TWO_LINES = "Not so.\n  Say goodbye instead."
+# Those whose settings the README gives.
 TITLES = {"claude": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI"}
 TOOL = {"claude": "mcp__signoff__{}", "codex": "mcp__signoff::{}", "gemini": "mcp_signoff_{}"}
 # It passes on what the host says, and shows that the host has asked for the tools: it calls none before.
@@ -87,7 +88,7 @@ class ByMcp:
         (file.parent / "policies" / "signoff.toml").write_text(blocks[1])
 
 
-@pytest.fixture(params=PACKAGES)
+@pytest.fixture(params=TITLES)
 def driven(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Driven]:
     name = request.param
     if program(name) is None:
