@@ -51,8 +51,9 @@ class Recorder:
 
     @property
     def turns(self) -> list[Exchange]:
-        """The requests to a model, without those for lists of models."""
-        return [one for one in self.exchanges if one.request.method == "POST"]
+        """The requests to a model, without those for lists of models or for a look at its chat template."""
+        ends = ("/chat/completions", "/messages", "/responses")
+        return [one for one in self.exchanges if one.request.method == "POST" and one.request.path.endswith(ends)]
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
