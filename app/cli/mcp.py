@@ -18,7 +18,7 @@ def serve_mcp(arguments: argparse.Namespace) -> int:
     _check_streams()
     if sys.stdin.isatty():
         sys.stderr.write(
-            "signoff: An agent starts this command and speaks MCP with it; see the README. Ctrl-D ends.\n"
+            "signoff: An agent starts this command and speaks MCP with it; see docs/other-agents.md. Ctrl-D ends.\n"
         )
     # Whatever else prints goes to standard error: the host would take it for a message.
     ending = _ending()

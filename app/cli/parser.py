@@ -31,7 +31,7 @@ commands:
   push ID [REMOTE]    a proposal as a git reference, for review on another machine
   doors               other agents: where signoff is hooked in; `doors install claude`
   hook AGENT          called by another agent before each tool: its edits wait here
-  mcp                 for other agents: a server through which their edits wait here (see the README)
+  mcp                 for other agents: a server through which their edits wait here; see docs/other-agents.md
   sessions            the conversations of this workspace
   search              what was said in them, by words
   export SESSION      a session as Markdown or JSON

@@ -26,7 +26,9 @@ class Price(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     input: float = Field(ge=0)
+    """Tokens that the model reads."""
     output: float = Field(ge=0)
+    """Tokens that the model writes."""
     cached: float | None = Field(default=None, ge=0)
     """Input that came from a cache; as `input` if it is left out."""
     cache_write: float | None = Field(default=None, ge=0)
@@ -75,14 +77,17 @@ class ModelTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     reasoning_effort: Effort | None = None
+    """As the general setting."""
     context_window: int | None = Field(default=None, ge=LEAST_WINDOW)
+    """Tokens, as the general setting."""
     wire: ChosenWire | None = None
+    """As the general setting."""
     price: Price | None = None
-    """Of these models, so without another name in it."""
+    """The price of these models: `input`, `output`, `cached`, `cache_write`."""
     request: RequestFields = Field(default_factory=dict)
-    """Goes over the general table, field by field."""
+    """Overrides the general `[request]`, field by field."""
     profile: dict[str, Any] = Field(default_factory=dict)
-    """The same."""
+    """Overrides the general `[profile]`, field by field."""
 
 
 def fitting(model: str, patterns: Iterable[str]) -> list[str]:

@@ -14,21 +14,23 @@ class ServerTable(BaseModel):
     command: str = ""
     """The program, by path or by name."""
     args: tuple[str, ...] = ()
+    """The arguments of the program."""
     env: dict[str, str] = Field(default_factory=dict)
     """Variables besides the usual, which hold no secret; `${NAME}` stands for one of signoff's own."""
     cwd: str = ""
-    """Where it runs; the workspace if empty."""
+    """The folder in which the program runs; the workspace if empty."""
     url: str = ""
-    """Where it listens, by Streamable HTTP."""
+    """The address of a server that speaks Streamable HTTP."""
     headers: dict[str, str] = Field(default_factory=dict)
     """More headers of each request; `${NAME}` as in `env`."""
     client_id: str = ""
-    """Of signoff, where one signs in to it; it registers itself if empty."""
+    """The OAuth client id of signoff at this server; signoff registers itself if empty."""
     enabled: bool = True
+    """Whether the server is started or connected to."""
     timeout: float = Field(default=60, gt=0, le=3600)
     """Seconds that one call may take."""
     start_timeout: float = Field(default=60, gt=0, le=3600)
-    """Seconds until it has told its tools."""
+    """Seconds until the server has listed its tools."""
     writable: tuple[str, ...] = ()
     """What it may write outside the workspace, besides what commands may."""
     layer: bool = True

@@ -138,7 +138,7 @@ class Settings(BaseModel):
     reasoning_effort: Effort = "off"
     """How much the model is to reason; `off` leaves it to the server."""
     request: RequestFields = Field(default_factory=dict)
-    """More fields of each request; they go over those of signoff's, but for `OWN_FIELDS`."""
+    """More fields of each request; they go over those of signoff, except the conversation and its tools."""
     price: dict[str, Price] = Field(default_factory=dict)
     """What models cost, by name or pattern as in `models`, where the server does not say it with each response."""
     profile: dict[str, Any] = Field(default_factory=dict)
@@ -162,7 +162,7 @@ class Settings(BaseModel):
     wrap: bool = True
     """Whether long lines in the diff wrap."""
     white_space: bool = True
-    """Whether the diff shows changes in white space that says nothing."""
+    """Whether the diff shows changes in white space that means nothing."""
     show_interventions: bool = True
     """Whether the chat shows what signoff tells the model."""
     notify: Literal["bell", "desktop", "off"] = "bell"
@@ -174,7 +174,7 @@ class Settings(BaseModel):
     ignored: Literal["write", "hold"] = "write"
     """Whether what a command writes of what git ignores is written at its end, or only once the user has said so."""
     command_writable: tuple[str, ...] = ()
-    """What commands may write outside the workspace."""
+    """Paths outside the workspace that commands may write."""
     command_environment: tuple[str, ...] = ()
     """Variables that commands get besides the usual ones; with `*` at the end, the beginnings of names."""
     command_sockets: tuple[str, ...] = ()
@@ -184,13 +184,13 @@ class Settings(BaseModel):
     command_processes: int = Field(default=2_000, ge=50)
     """Processes and threads that it may have."""
     check: Annotated[tuple[Check, ...], AfterValidator(_told_apart)] = ()
-    """What is run on a proposal before it is decided on."""
+    """Commands that run on a proposal before the decision."""
     mcp: dict[Annotated[str, Field(pattern=r"^[\w.-]{1,40}\Z")], ServerTable] = Field(default_factory=dict)
-    """MCP servers by name, besides those of other agents' files; the user's word on one counts before all others."""
+    """MCP servers by name, besides those of other agents' files; the user's own table counts before all others."""
     mcp_of_others: bool = True
     """Whether servers count that the user has written down for Claude Code, Gemini CLI and Codex."""
     hook: tuple[Hook, ...] = ()
-    """What is told of events; those of a trusted workspace besides the user's."""
+    """Commands that are told of events; those of a trusted workspace are added to the user's."""
     editor: str = ""
     """Command of the external editor; `$VISUAL` or `$EDITOR` if empty."""
     external_diff: str = ""
@@ -459,7 +459,7 @@ def _explain(error: ValidationError, where: str) -> str:
     first = error.errors(include_input=False, include_url=False)[0]
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return f"{where}: there is no setting {key!r}; the README lists them all."
+        return f"{where}: there is no setting {key!r}; docs/configuration.md lists them all."
     key = key.removesuffix(".[key]")
     said = _SAID.get(first["type"]) or first["msg"].removeprefix("Value error, ")
     return f"{where}: {key}: {said[0].lower()}{said[1:]}."

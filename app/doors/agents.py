@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from app.doors.hook.codex import apply_patch
-from app.doors.hook.notebooks import notebook_edit
+from app.doors.hook.notebooks import notebook_edit, qwen_notebook_edit
 from app.doors.hook.text_edits import Replacement, WholeFile, has_mostly_crlf, has_only_crlf
 from app.doors.hook.transcripts import (
     Response,
@@ -198,7 +198,7 @@ AGENTS = (
         {
             "write_file": WholeFile(keeps_crlf=True, keeps_mark=True).apply,
             "edit": Replacement(takes_line_end=True).apply,
-            "notebook_edit": notebook_edit,
+            "notebook_edit": qwen_notebook_edit,
         },
         ("run_shell_command", "monitor"),
         Denial(on_stderr=True),

@@ -85,8 +85,12 @@ class _Leaf:
     lease: Lease | None = None
     replaced: Path | None = None
     """Path to which the workspace's version was moved."""
-    inode: int = 0
-    """Inode of the command's version, once it is in the workspace."""
+    put: int = -1
+    """Open descriptor of the command's version in the workspace: while it is open, no new file gets its inode."""
+
+    def is_put(self, path: Path) -> bool:
+        """Whether the file at a path is the command's version that was put in the workspace."""
+        return self.put >= 0 and os.path.samestat(path.lstat(), os.fstat(self.put))
 
     @property
     def as_it_was(self) -> bool:
@@ -361,7 +365,7 @@ class IgnoredWriter:
                     if (now and facts_of(now)) != (leaf.there and facts_of(leaf.there)):
                         return _CHANGED
                 for leaf in changed:
-                    self._swap(at, leaf)
+                    self._swap(at, leaf, stack)
                     done.append(leaf)
                 if all(leaf.as_it_was for leaf in done):
                     for leaf in done:
@@ -379,14 +383,15 @@ class IgnoredWriter:
             self._undo(at, done)
             return _CHANGED
 
-    def _swap(self, at: _Place, leaf: _Leaf) -> None:
+    def _swap(self, at: _Place, leaf: _Leaf, stack: ExitStack) -> None:
         """Put the command's version in place of the workspace's, which is moved aside."""
         if leaf.ours is None:
             leaf.replaced = self._take_out(at, leaf.name)
             return
 
         def move(place: Path) -> None:
-            leaf.inode = place.lstat().st_ino
+            leaf.put = os.open(place, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            stack.callback(os.close, leaf.put)
             if leaf.there is None:
                 rename_new(place, at.folder, leaf.name)
             else:
@@ -397,24 +402,39 @@ class IgnoredWriter:
         self._in_reach(at, leaf.source, move)
 
     def _undo(self, at: _Place, done: list[_Leaf]) -> None:
-        """Put replaced files back; where somebody has made a newer file, that stays and the replaced one is kept."""
+        """Put replaced files back; where somebody has made or removed a file, that stands and the old one is kept."""
         for leaf in reversed(done):
-            path = at.join(leaf.name)
-            if leaf.inode:
-                with suppress(FileNotFoundError):
-                    out = self._take_out(at, leaf.name)
-                    if out.lstat().st_ino == leaf.inode:
-                        leaf.source = out
-                    else:
-                        self._give_back(at, leaf.name, out, path)
-            if leaf.replaced is not None:
-                self._give_back(at, leaf.name, leaf.replaced, path)
+            if leaf.put >= 0 and leaf.replaced is not None:
+                self._exchange_back(at, leaf, leaf.replaced)
+                continue
+            with suppress(FileNotFoundError):
+                out = leaf.replaced or self._take_out(at, leaf.name)
+                if leaf.is_put(out):
+                    leaf.source = out
+                else:
+                    self._give_back(at, leaf.name, out)
 
-    def _give_back(self, at: _Place, name: str, place: Path, path: str) -> None:
+    def _exchange_back(self, at: _Place, leaf: _Leaf, place: Path) -> None:
+        """Exchange the command's version with the one that it replaced, only while it is still in the workspace."""
+        expected = os.fstat(leaf.put)
+        with suppress(FileNotFoundError, FileExistsError):
+            while (there := at.below(leaf.name)) is not None and os.path.samestat(there, expected):
+                given = place.lstat()
+                exchange(place, at.folder, leaf.name)
+                if os.path.samestat(place.lstat(), expected):
+                    break
+                # Somebody has replaced it just before: that file goes back.
+                expected = given
+        if leaf.is_put(place):
+            leaf.source = place
+        else:
+            self._keep(place, at.join(leaf.name))
+
+    def _give_back(self, at: _Place, name: str, place: Path) -> None:
         try:
             rename_new(place, at.folder, name)
-        except FileExistsError:
-            self._keep(place, path)
+        except (FileExistsError, FileNotFoundError):
+            self._keep(place, at.join(name))
 
     def _take_out(self, at: _Place, name: str) -> Path:
         """Move a file out of the workspace; returns where it is."""

@@ -224,7 +224,7 @@ def _proposal(body: object) -> Proposal:
     return found
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=32)
 def _small_proposal(body: str) -> Proposal:
     return _read(Proposal, body)
 

@@ -39,7 +39,7 @@ class HardLinks:
             return self._secrets.get((facts.st_dev, facts.st_ino), "")
 
     def _found(self) -> Iterator[tuple[tuple[int, int], str]]:
-        """The files with several names of which one is a secret's, also where git ignores it, as it should."""
+        """Yield the files that have a secret's name, also where git ignores them, as it should."""
         left = _MOST
         for folder, folders, names in os.walk(self._root):
             folders[:] = [name for name in folders if name != ".git"]
@@ -52,8 +52,8 @@ class HardLinks:
                     facts = Path(folder, name).lstat()
                 except OSError:
                     continue
-                if facts.st_nlink > 1:
-                    yield (facts.st_dev, facts.st_ino), path
+                # A secret with one name may get another until the next look.
+                yield (facts.st_dev, facts.st_ino), path
             left -= len(names)
             if left <= 0:
                 return

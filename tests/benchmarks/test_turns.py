@@ -38,15 +38,15 @@ DENIED = 3
 REST = 4.0
 """Seconds after which an app at rest has collected its garbage."""
 
-MEGABYTES = {False: 90.0, True: 110.0}
-"""The most that signoff holds of its own after all turns: few, or many."""
+MEGABYTES = {False: 85.0, True: 110.0}
+"""The most that signoff holds of its own after all turns: few, or many. The aim is 90 after 300 turns."""
 GROWTH_KILOBYTES = {False: 200.0, True: 120.0}
 """The most that comes per turn beyond what is written to the log: in few turns more than in many, since what is
 kept for a while is not as much yet as it may become."""
 MANY = 300
-PAUSE_RATIO = 6.0
-"""The longest that the garbage collector may hold up a key, in units of what the key itself takes: 30 ms where that
-takes 5."""
+PAUSE_RATIO = 10.0
+"""The longest that the garbage collector may hold up a key, in units of what the key itself takes: the aim is 30 ms,
+and a key takes 3 where this was measured."""
 
 PROGRAM = [sys.executable, "-P", "-m", "tests.benchmarks.turns_program"]
 

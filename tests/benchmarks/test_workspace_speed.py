@@ -150,7 +150,14 @@ def git(root: Path, *arguments: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["needle", "value", pytest.param(r"(needle|thread) \w*", id="regex"), "no such text anywhere"]
+    "pattern",
+    [
+        "needle",
+        "value",
+        pytest.param(r"(needle|thread) \w*", id="regex"),
+        pytest.param(r"[a-z]+ \w+$", id="regex without a text"),
+        "no such text anywhere",
+    ],
 )
 def test_searching_without_ripgrep_costs_a_small_multiple_of_git_grep(
     in_git: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
@@ -167,7 +174,8 @@ def test_searching_without_ripgrep_costs_a_small_multiple_of_git_grep(
     base = best(lambda: subprocess.run(["git", "-C", str(in_git), "grep", "-n", "-P", pattern], capture_output=True))
     ratio = best(search, 2) / base
     print(f"search for {pattern!r}: {ratio:.1f} x git grep")
-    assert ratio < 8
+    # The aim is 5; a fifth more is for what else the machine does.
+    assert ratio < 6
 
 
 @pytest.mark.parametrize("kind", ["gen{}_*.tmp", "*.x{}", "**/util/v{}/*.py", "core{}/*/test_*.o", "mod[0-9]{}.py"])

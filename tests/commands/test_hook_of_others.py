@@ -127,7 +127,17 @@ def test_a_denial_is_one_that_the_agent_reads(run: Hook, name: str) -> None:
     words = reason(done)
     assert done.returncode == (0 if name == "copilot" else 2), "Copilot reads no words beside another code"
     assert done.stderr == (f"{words}\n" if name in ("qwen", "kimi", "opencode") else "")
-    assert "continue" not in json.loads(done.stdout), "it does nothing there, or breaks the session"
+    # In Droid it leaves a call without a result in the session; the others were not seen to heed it.
+    assert "continue" not in json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_a_call_that_fails_is_denied_with_exit_code_2_and_words(run: Hook, workspace: Path, name: str) -> None:
+    """Some of these agents take any other code, or this one without words, for a permission."""
+    (workspace.parent / "state").write_text("where the folder of the store should be")
+    done = run("hook", name, payload=SENT[name])
+    assert done.returncode == 2 and done.stderr.startswith("Denied, and nothing was written: "), done
+    assert done.stdout == ""
 
 
 def test_where_a_start_up_file_may_print_first_the_exit_code_denies(run: Hook) -> None:

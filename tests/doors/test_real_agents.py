@@ -51,7 +51,7 @@ def test_four_tries_are_one_proposal_and_what_is_decided_reaches_the_agent(drive
         "where that is safe the turn ends"
     )
     if driven.agent == "droid":
-        return  # `droid exec --session-id` ends with 1 and without a word where Factory can't be reached.
+        return  # `droid exec --session-id` exits here with 1 and without a word, with the hook and without it.
     name = proposal["id"]
     driven.signoff("deny", name, "-m", "Not so.\nSay it in <German>.")
     # Some agents hear of it with their first call, not with the prompt.
@@ -80,6 +80,10 @@ def test_the_calls_of_one_response_are_one_proposal_and_a_hunk_of_it_is_written_
     printed = driven.says("change it", calls)
     assert driven.changed() == [], printed
     (proposal,) = driven.proposals()
+    if driven.agent == "kimi":
+        # It does not say which calls are of one response: the gate closes after the first.
+        assert [file["path"] for file in proposal["files"]] == ["a.txt"], printed
+        return
     assert [file["path"] for file in proposal["files"]] == ["a.txt", "b.txt"], printed
     driven.signoff("approve", proposal["id"], "--hunks", "2")
     assert driven.changed() == ["a.txt"]

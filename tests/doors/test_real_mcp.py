@@ -1,4 +1,4 @@
-"""`signoff mcp` in the real agents, with the settings that the README gives; run as `test_real_agents` says."""
+"""`signoff mcp` in the real agents, with the settings of docs/other-agents.md; run as `test_real_agents` says."""
 
 import json
 import re
@@ -14,12 +14,13 @@ import pytest
 from app.doors.trial.scripted_model import ScriptedCall as Call
 from app.doors.trial.scripted_model import ScriptedModel
 from tests.doors.driving import FOLDER, PACKAGES, Driven, program
-from tests.hygiene.test_readme import README
+from tests.hygiene.test_readme import OTHER_AGENTS
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.timeout(600)
 LINES = "".join(f"line {number:02}\n" for number in range(1, 31))
 TWO_LINES = "Not so.\n  Say goodbye instead."
+# Those whose settings the README gives.
 TITLES = {"claude": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI"}
 TOOL = {"claude": "mcp__signoff__{}", "codex": "mcp__signoff::{}", "gemini": "mcp_signoff_{}"}
 # It passes on what the host says, and shows that the host has asked for the tools: it calls none before.
@@ -59,8 +60,8 @@ class ByMcp:
         raise AssertionError("the agent did not ask for the tools")
 
     def _blocks(self) -> list[str]:
-        """What the README has the user write for this agent."""
-        (part,) = re.findall(rf"\*\*{TITLES[self.driven.agent]}\*\*[:,](.*?)(?=\n\*\*)", README, re.DOTALL)
+        """Return the settings that docs/other-agents.md gives for this agent."""
+        (part,) = re.findall(rf"\*\*{TITLES[self.driven.agent]}\*\*[:,](.*?)(?=\n\*\*)", OTHER_AGENTS, re.DOTALL)
         return re.findall(r"```\w+\n(.*?)```", part, re.DOTALL)
 
     def _set_up_claude(self, blocks: list[str]) -> None:
@@ -87,7 +88,7 @@ class ByMcp:
         (file.parent / "policies" / "signoff.toml").write_text(blocks[1])
 
 
-@pytest.fixture(params=PACKAGES)
+@pytest.fixture(params=TITLES)
 def driven(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Driven]:
     name = request.param
     if program(name) is None:

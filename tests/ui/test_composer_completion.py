@@ -1,7 +1,8 @@
 """Completion: files after @, commands after /, and a hundred thousand names without a stutter."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Event
+from time import monotonic, sleep
 
 import pytest
 from hypothesis import given
@@ -246,6 +247,56 @@ def test_a_search_that_nobody_waits_for_ends() -> None:
         index.search("mo9", lambda: next(asked) >= 2)
     assert next(asked) == 3
     assert len(index.search("mo9")) == LIMIT
+
+
+def test_a_search_and_a_listing_give_way_between_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [f"folder_{number % 1000}/module_{number}.py" for number in range(20_000)]
+    times: list[None] = []
+    monkeypatch.setattr(path_index, "give_way", lambda: times.append(None))
+    index = indexed(paths)
+    assert len(times) >= 20_000 / 500
+    times.clear()
+    index.search("zqxj")
+    assert len(times) >= 20_000 / 4000
+
+
+def test_a_listing_that_nobody_waits_for_ends_and_what_it_has_not_reached_stays() -> None:
+    index = indexed([f"module_{number:05}.py" for number in range(20_000)])
+    taken: list[str] = []
+
+    def paths() -> Iterator[str]:
+        for number in range(20_000):
+            taken.append(f"module_{number:05}.js")
+            yield taken[-1]
+
+    index.refresh(paths(), lambda: len(taken) > 5_000)
+    assert len(taken) < 10_000
+    assert index.search("module_19999.py") == ["module_19999.py"]
+    index.refresh([], lambda: True)
+    assert index.search("module_19999.py") == ["module_19999.py"]
+
+
+async def test_a_search_is_given_up_at_the_next_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+    search = PathIndex.search
+
+    def slow(self: PathIndex, query: str, given_up: Callable[[], bool] = lambda: False) -> list[str]:
+        if query == "g":
+            end = monotonic() + 30
+            while not given_up() and monotonic() < end:
+                sleep(0.005)
+            ended.append("given up" if given_up() else "in vain")
+        return search(self, query, given_up)
+
+    monkeypatch.setattr(PathIndex, "search", slow)
+    app = ChatApp(files=lambda: ["a/gate.py"])
+    async with app.run_test() as pilot:
+        await pilot.press(*"@g")
+        await pilot.press("a")
+        await settled(app, pilot)
+        assert choices(app) == ["a/gate.py"]
+        await until(lambda: bool(ended))
+    assert ended == ["given up"]
 
 
 async def test_files_are_offered_while_others_are_still_listed_and_the_highlighted_one_stays() -> None:

@@ -1,10 +1,14 @@
 """Garbage is collected, and memory given back, while nothing happens in the event loop, and at no other time."""
 
+import ctypes
 import subprocess
 import sys
 
+import pytest
+
 PREPARED = """
-import asyncio, gc, time, weakref
+import asyncio, gc, re, time, weakref
+from pathlib import Path
 from app.ui.terminal import garbage_collection
 
 class Node:
@@ -47,6 +51,19 @@ def test_what_is_left_behind_is_collected_at_rest() -> None:
     )
 
 
+def test_texts_that_were_measured_are_let_go_at_rest() -> None:
+    run(
+        "from rich.cells import cached_cell_len, cell_len\n"
+        "async def main():\n"
+        "    garbage_collection.pause()\n"
+        "    garbage_collection.go_on()\n"
+        "    assert cell_len('a text') == 6 and cached_cell_len.cache_info().currsize\n"
+        "    allocate()\n"
+        "    assert await rest(lambda: not cached_cell_len.cache_info().currsize)\n"
+        "asyncio.run(main())"
+    )
+
+
 def test_nothing_old_is_collected_while_something_happens() -> None:
     run(
         "async def main():\n"
@@ -54,11 +71,12 @@ def test_nothing_old_is_collected_while_something_happens() -> None:
         "    garbage_collection.go_on()\n"
         "    node = left_behind()\n"
         "    allocate()\n"
-        "    end = time.monotonic() + 2\n"
+        "    end, kept = time.monotonic() + 2, []\n"
         "    while time.monotonic() < end:\n"
         "        busy = time.thread_time() + 0.03\n"
         "        while time.thread_time() < busy:\n"
         "            pass\n"
+        "        kept += [[] for _ in range(5_000)]\n"
         "        await asyncio.sleep(0)\n"
         "    assert node() is not None\n"
         "asyncio.run(main())"
@@ -72,5 +90,42 @@ def test_what_makes_a_collection_long_is_frozen() -> None:
         "    garbage_collection.go_on()\n"
         "    kept = [[number] for number in range(1_000_000)]\n"
         "    assert await rest(lambda: gc.get_freeze_count() > 1_000_000)\n"
+        "asyncio.run(main())"
+    )
+
+
+def test_what_there_is_at_the_start_is_never_collected() -> None:
+    run(
+        "async def main():\n"
+        "    garbage_collection.pause()\n"
+        "    node = left_behind()\n"
+        "    garbage_collection.go_on()\n"
+        "    gc.collect()\n"
+        "    assert node() is not None\n"
+        "asyncio.run(main())"
+    )
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="only glibc keeps free memory"
+)
+def test_free_memory_is_given_back_at_rest() -> None:
+    run(
+        "def kilobytes():\n"
+        "    text = Path('/proc/self/smaps_rollup').read_text()\n"
+        "    return int(re.search(r'^Anonymous: +([0-9]+)', text, re.M)[1])\n"
+        "async def main():\n"
+        "    garbage_collection.pause()\n"
+        "    garbage_collection.go_on()\n"
+        "    blocks = [bytearray(b'x') * 100_000 for _ in range(400)]\n"
+        "    above = bytearray(b'x') * 100_000\n"
+        "    full = kilobytes()\n"
+        "    del blocks\n"
+        "    assert kilobytes() > full - 10_000\n"
+        "    end = time.monotonic() + 60\n"
+        "    while kilobytes() > full - 30_000:\n"
+        "        assert time.monotonic() < end\n"
+        "        # Looking takes too long to be rest.\n"
+        "        await asyncio.sleep(2)\n"
         "asyncio.run(main())"
     )

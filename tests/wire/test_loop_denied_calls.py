@@ -9,6 +9,7 @@ import pytest
 
 from app.agent.updates import ConfirmationRequested, Update
 from app.conversation.events import CallDenied, Compacted, Event, Outcome, Pruned, ToolResult
+from app.conversation.payload.projection import KeptProjection
 from app.tools.contract import Confirmation, ConfirmationAnswer
 from tests.oracles.reading import misplaced
 from tests.waiting import until
@@ -170,7 +171,11 @@ async def test_a_log_of_before_gives_what_it_gave(server: WireServer, on: Bench)
             return event
         return event.model_copy(update={"text": f"{event.text}\nThe user says:\n{WORDS}"})
 
-    on.session.log._events[:] = [as_before(event) for event in on.events]
+    kept: tuple[list[Any], list[Any]] = (on.session.log._events, on.session.log._addressed)
+    for events in kept:
+        events[:] = [as_before(event) for event in events]
+    # As after a start: nothing of an earlier request is kept.
+    on.session.context.project = KeptProjection().project
     server.say("And?")
     await on.say("And?")
     assert heard(server.last, WORDS.strip()) == ["tool"]

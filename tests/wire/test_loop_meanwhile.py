@@ -12,7 +12,7 @@ import pytest
 from app.agent.session import Session
 from app.conversation.events import Event, RequestSent, ToolResult
 from app.conversation.log import EventSink
-from app.conversation.payload.projection import project
+from app.conversation.payload.projection import KeptProjection
 from app.proposals.models import ProposalState
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit, of_role
@@ -92,12 +92,13 @@ async def test_no_payload_is_made_on_the_event_loop(
     """Of a long history it takes half a second, in which no key would be dealt with."""
     made_on: list[threading.Thread] = []
 
+    whole = KeptProjection.project
+
     def watched(*given: Any) -> Any:
         made_on.append(threading.current_thread())
-        return project(*given)
+        return whole(*given)
 
-    for module in ("turn", "context", "side_request"):
-        monkeypatch.setattr(f"app.agent.{module}.project", watched)
+    monkeypatch.setattr(KeptProjection, "project", watched)
     async with bench(server, tmp_path) as on:
         server.turn(calls=[edit()])
         server.say("Have a look.")

@@ -12,7 +12,6 @@ import pytest
 from app.agent.trace import DebugFile
 from app.agent.updates import ConfirmationRequested, Update
 from app.conversation.events import LadderMove, RequestSent, ToolResult
-from app.conversation.payload.projection import project
 from app.tools.contract import ConfirmationAnswer
 from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.driving import FAST
@@ -77,13 +76,14 @@ async def test_a_trace_costs_no_write_and_no_second_projection(
             return await append(events, after)
 
         made: list[Any] = []
+        whole = on.session.context.project
 
         def counted(*given: Any) -> Any:
             made.append(given)
-            return project(*given)
+            return whole(*given)
 
         monkeypatch.setattr(on.session.log._sink, "append", watched)
-        monkeypatch.setattr("app.agent.turn.project", counted)
+        monkeypatch.setattr(on.session.context, "project", counted)
         server.turn(calls=[READ])
         server.say("It greets.")
         await on.say("What does it do?")

@@ -1,7 +1,8 @@
-"""What a tool that edits a Jupyter notebook by cell makes of the file, byte for byte."""
+"""What the tools that edit a Jupyter notebook by cell make of the file, byte for byte."""
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,62 @@ def notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
     files.write(
         path, f"{json.dumps(notebook, indent=1, ensure_ascii=False)}{ending}".encode("utf-8", "surrogatepass")
     )
+
+
+def qwen_notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
+    """Change one cell as Qwen Code does, which keeps layout and kind of texts; raises NotStaged."""
+    path = text_of(arguments, "notebook_path")
+    raw = files.text(path)
+    text = raw.removeprefix("\ufeff").replace("\r\n", "\n")
+    try:
+        notebook = json.loads(text, parse_float=_number, parse_int=_number)
+        _change_cell_as_qwen(path, notebook, notebook["cells"], arguments)
+    except (AttributeError, ValueError, KeyError, TypeError) as error:
+        raise NotStaged(f"{path} is no notebook that can be edited by cell: {error}.") from error
+    found = re.search(r'\n([ \t]+)"', text)
+    indent = found[1][:10] if found else None
+    made = json.dumps(notebook, indent=indent, separators=(",", ": " if indent else ":"), ensure_ascii=False)
+    made += "\n" if text.endswith("\n") else ""
+    made = made.replace("\n", "\r\n") if "\r\n" in raw else made
+    mark = "\ufeff" if raw.startswith("\ufeff") else ""
+    files.write(path, f"{mark}{made}".encode("utf-8", "surrogatepass"))
+
+
+def _change_cell_as_qwen(
+    path: str, notebook: dict[str, Any], cells: list[dict[str, Any]], arguments: Mapping[str, Any]
+) -> None:
+    mode = arguments.get("edit_mode") or "replace"
+    wanted, kind = arguments.get("cell_id"), arguments.get("cell_type")
+    names = [cell.get("id") or f"cell-{number}" for number, cell in enumerate(cells)]
+    if mode not in ("insert", "delete", "replace"):
+        raise NotStaged(f"edit_mode can't be {mode!r}.")
+    if names.count(wanted) != 1 and (wanted or mode != "insert"):
+        raise NotStaged(f"There is no single cell {wanted!r} in {path}. Read the notebook again.")
+    at = names.index(wanted) if wanted else -1
+    if mode == "delete":
+        del cells[at]
+        return
+    source = text_of(arguments, "new_source")
+    if mode == "insert":
+        at += 1
+        beside = [*cells[max(at - 1, 0) : at], *cells[at : at + 1], *cells]
+        like: object = next((each["source"] for each in beside if "source" in each), [])
+        cell: dict[str, Any] = {"cell_type": kind or "code", "metadata": {}, "source": like}
+        if (notebook.get("nbformat", 0), notebook.get("nbformat_minor", 0)) >= (4, 5):
+            cell["id"] = next(
+                name for number in range(1, len(names) + 2) if (name := f"qwen-cell-{number}") not in names
+            )
+        cells.insert(at, cell)
+    cell = cells[at]
+    # Not splitlines, which takes other characters for the end of a line, too.
+    cell["source"] = re.findall(r"[^\n]*\n|[^\n]+", source) if isinstance(cell.get("source"), list) else source
+    cell["cell_type"] = kind or cell.get("cell_type")
+    cell.setdefault("metadata", {})
+    if cell["cell_type"] == "code":
+        cell["execution_count"], cell["outputs"] = None, []
+    else:
+        cell.pop("execution_count", None)
+        cell.pop("outputs", None)
 
 
 def _change_cell(

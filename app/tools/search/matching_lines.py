@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -33,6 +33,9 @@ class MatcherStopped(Exception):
 class Matcher(Protocol):
     """Finds matching lines; `prepare` and `hits` block, so they run on a thread, and `stop` may come from another."""
 
+    most_files: int
+    """How many files `hits` is best given at once."""
+
     def prepare(self) -> None:
         """Get ready; raises ToolError for a pattern that is none, and MatcherStopped."""
         ...
@@ -41,8 +44,8 @@ class Matcher(Protocol):
         """Whether a line of a file can match at all, by a quick look at its bytes."""
         ...
 
-    def hits(self, document: Document) -> list[Hit]:
-        """The matching lines of a file; raises MatcherStopped."""
+    def hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
+        """Return the matching lines of each file; raises MatcherStopped."""
         ...
 
     def stop(self) -> None:
@@ -57,6 +60,8 @@ class Matcher(Protocol):
 class LiteralMatcher:
     """Looks for a string."""
 
+    most_files = 1
+
     def __init__(self, pattern: str, ignore_case: bool) -> None:
         self.may_match = _filter(pattern, regex=False, ignore_case=ignore_case)
         self._search = re.compile(re.escape(pattern), re.IGNORECASE if ignore_case else 0).search
@@ -64,9 +69,9 @@ class LiteralMatcher:
     def prepare(self) -> None:
         """Nothing to do."""
 
-    def hits(self, document: Document) -> list[Hit]:
-        """The matching lines."""
-        return lines_with(document.text, self._search)
+    def hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
+        """Return the matching lines of each file."""
+        return [lines_with(document.text, self._search) for document in documents]
 
     def stop(self) -> None:
         """Nothing to do: one text takes no time."""
@@ -77,6 +82,9 @@ class LiteralMatcher:
 
 class RegexMatcher:
     """Looks for a regular expression in Python's dialect."""
+
+    most_files = 64
+    """An exchange with the worker costs as much as the search of a small file."""
 
     def __init__(self, pattern: str, ignore_case: bool) -> None:
         """Start the worker."""
@@ -105,16 +113,21 @@ class RegexMatcher:
             flags = re.IGNORECASE if ignore_case else 0
             self._required = re.compile("|".join(map(re.escape, sorted(texts))), flags).search
 
-    def hits(self, document: Document) -> list[Hit]:
-        """The matching lines."""
+    def hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
+        """Return the matching lines of each file; raises MatcherStopped."""
+        tried = [self._lines_that_may_match(document) for document in documents]
+        answer = self._ask([[line for _, _, line in lines] for lines in tried]) if any(tried) else []
+        assert isinstance(answer, list)
+        found: list[list[Hit]] = [[] for _ in documents]
+        for file, index, column in answer:
+            number, _, line = tried[file][index]
+            found[file].append((number, column, line))
+        return found
+
+    def _lines_that_may_match(self, document: Document) -> list[Hit]:
         if self._required is None:
-            lines = [(number, 0, line) for number, line in enumerate(document.texts)]
-        else:
-            lines = lines_with(document.text, self._required)
-        answer = self._ask([line for _, _, line in lines]) if lines else None
-        if not isinstance(answer, list):
-            return []
-        return [(lines[index][0], column, lines[index][2]) for index, column in answer]
+            return [(number, 0, line) for number, line in enumerate(document.texts)]
+        return lines_with(document.text, self._required)
 
     def stop(self) -> None:
         """Kill the worker."""

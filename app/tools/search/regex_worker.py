@@ -1,8 +1,8 @@
 """Matches a model's regular expression in a process of its own, because some take forever and can't be interrupted.
 
 Run as a script, with nothing but the standard library. Each line on stdin and stdout is one JSON value. First comes
-the expression as `{"pattern": …, "ignore_case": …}`, answered by an error message or null; then texts as lists of
-lines, each answered by the list of `[line number from 0, column from 0]` of the lines that match.
+the expression as `{"pattern": …, "ignore_case": …}`, answered by an error message or null; then batches of
+files, each file a list of lines, answered by the list of `[file, line, column]`, all from 0, of the lines that match.
 
 Kept apart: it is run as a process of its own.
 """
@@ -27,8 +27,14 @@ def main() -> None:
         return
     _answer(None)
     for line in sys.stdin:
-        text = json.loads(line)
-        _answer([[number, found.start()] for number, row in enumerate(text) if (found := expression.search(row))])
+        _answer(
+            [
+                [file, number, found.start()]
+                for file, rows in enumerate(json.loads(line))
+                for number, row in enumerate(rows)
+                if (found := expression.search(row))
+            ]
+        )
 
 
 def _answer(value: object) -> None:

@@ -22,6 +22,8 @@ BATCH_FILES = 2_000
 """Files that ripgrep is given at once: the first are searched while the others have not been found yet."""
 FEW_FILES = 50
 """Up to so many files, starting ripgrep costs more than it saves."""
+BATCH_BYTES = 1_000_000
+"""Bytes of the files that a matcher is given at once: it is given no more once they have as many."""
 
 
 @dataclass(slots=True)
@@ -40,6 +42,16 @@ class Findings:
     """Files left out because they are too large or the disk would not give them."""
     cut_short: bool = False
     """The search was stopped before its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SearchedFile:
+    """A file of which lines may match."""
+
+    path: str
+    document: Document
+    on_disk: FoundFile | None
+    """As it was read; None if it is read with pending edits."""
 
 
 @dataclass(slots=True)
@@ -61,13 +73,10 @@ class Search:
         try:
             self.matcher.prepare()
             with self.context.workspace.found_files() as read:
-                for path, pending in self._candidates():
-                    if self._stopped:
-                        break
-                    if pending:
-                        self._search_staged(path)
-                    else:
-                        self._search_on_disk(path, read)
+                for batch in self._batches(read):
+                    for file, hits in zip(batch, self.matcher.hits([file.document for file in batch]), strict=True):
+                        if hits:
+                            self._take(file, hits)
         except MatcherStopped:
             pass
         finally:
@@ -106,48 +115,77 @@ class Search:
             self.findings.files_searched += 1
             yield path
 
-    def _search_on_disk(self, path: str, read: Callable[[str], FoundFile]) -> None:
+    def _batches(self, read: Callable[[str], FoundFile]) -> Iterator[list[_SearchedFile]]:
+        """Give the files in which a line may match, in batches.
+
+        The first batches are small. Where an expression takes too long in one file, what was found in its batch is
+        lost, and so that is never more than half of the files before it.
+        """
+        batch: list[_SearchedFile] = []
+        size, most = 0, 1
+        for path, pending in self._candidates():
+            if self._stopped:
+                return
+            file = self._read_staged(path) if pending else self._read_on_disk(path, read)
+            if file is None:
+                continue
+            batch.append(file)
+            size += len(file.document.data)
+            if len(batch) >= most or size >= BATCH_BYTES:
+                yield batch
+                batch, size, most = [], 0, min(2 * most, self.matcher.most_files)
+        if batch:
+            yield batch
+
+    def _read_on_disk(self, path: str, read: Callable[[str], FoundFile]) -> _SearchedFile | None:
         try:
             file = read(path)
         except WasLink:
             # Another name of a file that is searched, or kept from the search, under its own.
-            return
+            return None
         except (OSError, WorkspaceError):
             self.findings.unreadable.append(path)
-            return
-        if hits := self._hits(file.content):
-            self._take(path, hits, path != self.allowed_secret and found_file_looks_secret(path, file))
+            return None
+        return self._searched(path, file.content, file)
 
-    def _search_staged(self, path: str) -> None:
-        """Search a file with the pending edits, unless what they hold is not to be seen unasked."""
+    def _read_staged(self, path: str) -> _SearchedFile | None:
+        """Read a file with the pending edits, unless what they hold is not to be seen unasked."""
         try:
             file = self.context.draft.read(path)
-            content = file.content
-            if path != self.allowed_secret and looks_secret_pending(file):
-                self.findings.secrets.append(path)
-            elif content is not None and (hits := self._hits(content)) and not self._is_link(path):
-                secret = path != self.allowed_secret and looks_secret(self.context.workspace, path, content)
-                self._take(path, hits, bool(secret))
         except (OSError, WorkspaceError):
             self.findings.unreadable.append(path)
+            return None
+        if path != self.allowed_secret and looks_secret_pending(file):
+            self.findings.secrets.append(path)
+            return None
+        return None if file.content is None else self._searched(path, file.content, None)
 
-    def _hits(self, content: bytes) -> list[Hit]:
+    def _searched(self, path: str, content: bytes, on_disk: FoundFile | None) -> _SearchedFile | None:
         if not self.matcher.may_match(content):
-            return []
+            return None
         document = Document(content)
-        return [] if document.binary else self.matcher.hits(document)
+        return None if document.binary else _SearchedFile(path, document, on_disk)
 
-    def _take(self, path: str, hits: Sequence[Hit], is_secret: bool) -> None:
-        found = self.findings
-        if is_secret:
-            found.secrets.append(path)
+    def _take(self, file: _SearchedFile, hits: Sequence[Hit]) -> None:
+        """Add the lines of a file, unless it looks like a secret."""
+        path = file.path
+        if file.on_disk is None and self._is_link(path):
             return
+        if path != self.allowed_secret and self._looks_secret(file):
+            self.findings.secrets.append(path)
+            return
+        found = self.findings
         found.files_found += 1
         found.lines_found += len(hits)
         if room := SHOWN_LINES - found.lines_shown:
             shown = [(number + 1, _clipped(line, column)) for number, column, line in hits[:room]]
             found.files.append((path, shown))
             found.lines_shown += len(shown)
+
+    def _looks_secret(self, file: _SearchedFile) -> bool:
+        if file.on_disk is not None:
+            return found_file_looks_secret(file.path, file.on_disk)
+        return bool(looks_secret(self.context.workspace, file.path, file.document.data))
 
     def _is_link(self, path: str) -> bool:
         """Whether it is another name of a file that is searched, or kept from the search, under its own."""

@@ -168,3 +168,51 @@ def test_tables_for_settings_in_toml_are_found_there() -> None:
 def test_a_name_and_a_tool_mean_one_thing_in_an_agent() -> None:
     assert len({agent.name for agent in AGENTS}) == len(AGENTS)
     assert all(not set(agent.edits) & set(agent.shells) for agent in AGENTS)
+
+
+@pytest.mark.parametrize(
+    ("before", "arguments", "after"),
+    [
+        (
+            '{"cells": [{"cell_type": "code", "id": "a", "source": ["x\\n"], "outputs": [1]}], "n": 1e3, "f": 2.0}',
+            {"cell_id": "a", "new_source": "y\n\u2028z"},
+            '{"cells":[{"cell_type":"code","id":"a","source":["y\\n","\u2028z"],"outputs":[],"metadata":{},'
+            '"execution_count":null}],"n":1000,"f":2}',
+        ),
+        (
+            '{\r\n  "cells": [\r\n    {"cell_type": "code", "source": "x", "outputs": []}\r\n  ]\r\n}\r\n',
+            {"cell_id": "cell-0", "new_source": "# y", "cell_type": "markdown"},
+            '{\r\n  "cells": [\r\n    {\r\n      "cell_type": "markdown",\r\n      "source": "# y",\r\n'
+            '      "metadata": {}\r\n    }\r\n  ]\r\n}\r\n',
+        ),
+        (
+            '{"cells": [{"id": "qwen-cell-1", "source": "x"}], "nbformat": 4, "nbformat_minor": 5}\n',
+            {"cell_id": "qwen-cell-1", "new_source": "y", "edit_mode": "insert"},
+            '{"cells":[{"id":"qwen-cell-1","source":"x"},{"cell_type":"code","metadata":{},"source":"y",'
+            '"id":"qwen-cell-2","execution_count":null,"outputs":[]}],"nbformat":4,"nbformat_minor":5}\n',
+        ),
+        ('{"cells": [{"id": "a"}, {"id": "b"}]}', {"cell_id": "a", "edit_mode": "delete"}, '{"cells":[{"id":"b"}]}'),
+    ],
+)
+def test_qwen_keeps_the_layout_of_a_notebook(
+    tmp_path: Path, before: str, arguments: dict[str, Any], after: str
+) -> None:
+    found = made(tmp_path, "qwen", before, "notebook_edit", {"notebook_path": "f", **arguments})
+    assert found == after.encode()
+
+
+@pytest.mark.parametrize("wanted", ["a", "none", ""])
+def test_qwen_edits_only_the_single_cell_of_an_id(tmp_path: Path, wanted: str) -> None:
+    before = '{"cells": [{"id": "a", "source": ""}, {"id": "a", "source": ""}]}'
+    arguments = {"notebook_path": "f", "cell_id": wanted, "new_source": "x"}
+    with pytest.raises(NotStaged, match="no single cell"):
+        made(tmp_path, "qwen", before, "notebook_edit", arguments)
+
+
+def test_one_byte_order_mark_stays_one(tmp_path: Path) -> None:
+    assert written(tmp_path, "qwen", "\ufeffone\n", "\ufeff1\n") == "\ufeff1\n".encode()
+
+
+def test_the_limit_in_the_settings_is_one_that_the_agent_takes() -> None:
+    found = installed_hook(agent_of("kimi"), toml_hooks(agent_of("kimi"), HookOptions(wait=600)))
+    assert found and found.limit == 600 and "too short" in "".join(found.weaknesses(agent_of("kimi")))

@@ -11,6 +11,7 @@ from app.doors import json_text
 from app.doors.agents import AGENTS, Agent, agent_of
 from app.doors.hook.options import LIMIT, HookOptions
 from app.doors.settings import UnreadableSettings, command, installed_hook, with_hook, without_hook
+from app.doors.weaknesses import release_weaknesses
 from app.launcher.deadline import SECONDS
 
 CLAUDE, GEMINI = agent_of("claude"), agent_of("gemini")
@@ -198,3 +199,10 @@ def test_a_text_that_is_none_says_where(text: str, why: str) -> None:
 def test_settings_that_are_none_say_what_is_wrong(text: str, why: str) -> None:
     with pytest.raises(UnreadableSettings, match=why):
         with_hook(CLAUDE, text, HookOptions())
+
+
+def test_agents_that_fail_open_are_told() -> None:
+    told = {agent.name: list(release_weaknesses(agent, "")) for agent in AGENTS}
+    assert {name for name, each in told.items() if each} == {"qwen", "droid", "kimi"}
+    (words,) = told["qwen"]
+    assert words.startswith("Qwen Code fails open: a call passes if its hook ends without exit code 2 and a word")

@@ -10,7 +10,14 @@ import pytest
 from app.doors.hook.calls import parse_call
 from app.doors.hook.entry import root_of
 from app.doors.hook.options import seconds
-from app.doors.hook.transcripts import Response, claude_response, codex_response
+from app.doors.hook.transcripts import (
+    Response,
+    claude_response,
+    codex_response,
+    copilot_response,
+    droid_response,
+    qwen_response,
+)
 
 CALL = {
     "hook_event_name": "PreToolUse",
@@ -103,3 +110,54 @@ def test_calls_that_follow_each_other_before_a_result_are_of_one_response(tmp_pa
     )
     found = {call: codex_response(path, call).id for call in ("c1", "c2", "c3", "c4")}
     assert found == {"c1": "c1", "c2": "c1", "c3": "c3", "c4": ""}
+
+
+def test_the_last_response_of_qwen_is_that_of_the_call(tmp_path: Path) -> None:
+    path = transcript(
+        tmp_path,
+        {"type": "assistant", "uuid": "first", "model": "m"},
+        {"type": "tool_result", "uuid": "result", "model": "other"},
+        {"type": "assistant", "uuid": "second", "model": "m"},
+        {"type": "system", "uuid": "later", "model": "other"},
+    )
+    assert qwen_response(path, "c1") == Response("second", "m")
+    assert qwen_response(str(tmp_path / "none"), "c1") == Response()
+
+
+def test_the_prompt_of_droid_is_no_result_and_no_context(tmp_path: Path) -> None:
+    def line(name: str, role: str, *kinds: str) -> dict[str, Any]:
+        blocks = [{"type": kind} for kind in kinds]
+        return {"type": "message", "id": name, "message": {"role": role, "modelId": "m", "content": blocks}}
+
+    path = transcript(
+        tmp_path,
+        {"type": "session_start", "id": "start", "message": "of a session"},
+        line("prompt", "user", "text"),
+        line("context-1", "user", "text"),
+        line("first", "assistant", "text", "tool_use"),
+        line("result", "user", "tool_result", "text"),
+        line("second", "assistant", "tool_use"),
+        {"type": "other", "id": "third", "message": {"role": "assistant", "content": []}},
+    )
+    assert droid_response(path, "c1") == Response("second", "m", "prompt")
+
+
+def test_copilot_keeps_responses_in_the_folder_of_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def line(kind: str, name: str) -> dict[str, Any]:
+        data = {"messageId": name, "model": "m", "originatingMessageId": "prompt", "of": "assistant.message"}
+        return {"type": kind, "data": data}
+
+    monkeypatch.delenv("COPILOT_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / ".copilot/session-state/s"
+    folder.mkdir(parents=True)
+    lines = (line("assistant.message", "first"), line("assistant.message", "second"), line("tool.start", "third"))
+    Path(transcript(folder, *lines)).rename(folder / "events.jsonl")
+    assert copilot_response("s") == Response("second", "m", "prompt")
+    assert copilot_response("../session-state/s") == Response(), "a session is no path"
+    found = parse_call("copilot", json.dumps(CALL | {"session_id": "s"}))
+    assert (found.response, found.prompt, found.model) == ("second", "prompt", "m")
+    monkeypatch.setenv("COPILOT_HOME", str(tmp_path / "other"))
+    assert copilot_response("s") == Response()

@@ -1,4 +1,4 @@
-"""Attacks of commands in place, under the kernels that SECURITY.md's table distinguishes.
+"""Attacks of commands in place, under the kernels that docs/SECURITY.md's table distinguishes.
 
 Older ones are played: what they don't have is not asked of this one.
 """

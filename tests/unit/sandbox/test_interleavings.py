@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from app.sandbox.changes import ThroughReport
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.layer
 
 DATABASE = ("ig/db", "ig/db-wal")
 NAMES = ("top.x", "ig/d/c", *DATABASE)
-MOMENTS = 150
+MOMENTS = 250
 """About as many calls and returns as it takes to replace a file."""
 
 COMMANDS = {
@@ -40,6 +40,7 @@ COMMANDS = {
     "delete and write": "rm -f NAME; printf TEXT > NAME",
     "make the folder anew": "rm -rf ig/d; mkdir ig/d; printf TEXT > ig/d/c",
 }
+APPEND = ("command", "append", "top.x")
 OTHERS = ("write", "append", "replace", "delete", "hold")
 
 focus = st.shared(st.sampled_from(NAMES), key="focus")
@@ -60,6 +61,15 @@ class SomebodyElse:
         self._removed: dict[int, int] = {}
         self.last: dict[str, bytes | None] = {}
         """The content of each file after the last change; None if that removed it."""
+        self.aside: dict[str, bytes] = {}
+        """The same of another file that had the name for a moment, such as the command's version."""
+        self._newest = {name: os.open(each, os.O_PATH) for name in NAMES if (each := root / name).exists()}
+        """The files that were there before the command, or that somebody else has made; open, as `_removed`."""
+        self.unseen: set[str] = set()
+        """Names that were missing, and are again after a file was made there and removed: nobody can see that."""
+        self._made: set[str] = set()
+        self._superseded: list[int] = []
+        """Those that somebody else has replaced or removed since, whatever had the name at that moment."""
         self.found: dict[str, set[int]] = {name: set() for name in NAMES}
         """The sizes that files had just before they were changed."""
         self.opened: set[str] = set()
@@ -77,15 +87,33 @@ class SomebodyElse:
             return
         if what == "delete":
             path.unlink()
-            self.last[name] = None
+            self._supersede(name, None)
+            if name in self._made:
+                self.unseen.add(name)
         elif what == "replace" or not path.exists():
             new = path.with_name(f"{path.name}.theirs")
             new.write_bytes(text := self._text())
+            newest = os.open(new, os.O_PATH)
+            if not path.exists():
+                self._made.add(name)
             new.rename(path)
-            self.last[name] = text
+            self._supersede(name, text)
+            self._newest[name] = newest
         else:
             # As a process that waits for a lease: it has found the file already.
             self._open(os.open(path, os.O_PATH), what, name, os.O_NONBLOCK)
+
+    def _supersede(self, name: str, content: bytes | None) -> None:
+        self.last[name] = content
+        self.aside.pop(name, None)
+        if name in self._newest:
+            self._superseded.append(self._newest.pop(name))
+
+    def is_back(self, path: Path) -> bool:
+        """Whether there is a file again that somebody else has replaced or removed."""
+        if path.relative_to(self._root).as_posix() in self.unseen:
+            return False
+        return path.exists() and any(os.path.samestat(path.stat(), os.fstat(each)) for each in self._superseded)
 
     def _open(self, place: int, what: str, name: str, flags: int) -> None:
         try:
@@ -104,9 +132,12 @@ class SomebodyElse:
         if truncate:
             os.ftruncate(file, 0)
         os.pwrite(file, self._text(), os.fstat(file).st_size)
-        if os.fstat(file).st_ino not in self._removed:
-            assert os.fstat(file).st_nlink, f"{name} was removed while somebody else had it open"
-            self.last[name] = os.pread(file, 100_000, 0)
+        facts, content = os.fstat(file), os.pread(file, 100_000, 0)
+        if name in self._newest and os.path.samestat(facts, os.fstat(self._newest[name])):
+            self.last[name] = content
+        elif facts.st_ino not in self._removed:
+            self.aside[name] = content
+        assert facts.st_nlink or facts.st_ino in self._removed, f"{name} was removed while somebody else had it open"
         os.close(file)
 
     def _text(self) -> bytes:
@@ -120,8 +151,11 @@ class SomebodyElse:
             self._open(place, what, name, 0)
         for file, name in self._held:
             self._write(file, name, truncate=False)
-        for place in self._removed.values():
-            os.close(place)
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in (*self._removed.values(), *self._newest.values(), *self._superseded):
+            os.close(file)
 
 
 @dataclass
@@ -248,6 +282,15 @@ class Interleaving:
     steps=st.lists(st.one_of(by_command, by_other), min_size=1, max_size=8),
     moments=st.lists(meanwhile, max_size=3),
 )
+@example(there={"top.x"}, steps=[APPEND], moments=[(14, "write", "top.x"), (104, "replace", "top.x")])
+@example(there={"top.x"}, steps=[APPEND], moments=[(14, "write", "top.x"), (130, "replace", "top.x")])
+@example(there={"top.x"}, steps=[APPEND], moments=[(14, "write", "top.x"), (130, "delete", "top.x")])
+@example(there={"top.x"}, steps=[APPEND], moments=[(14, "write", "top.x"), (130, "append", "top.x")])
+@example(
+    there=set(DATABASE),
+    steps=[("command", "delete", "ig/db"), ("command", "replace", "ig/db-wal")],
+    moments=[(144, "write", "ig/db"), (193, "write", "ig/db"), (303, "delete", "ig/db")],
+)
 def test_neither_the_command_nor_somebody_else_loses_a_byte(
     site: Site, there: set[str], steps: list[Any], moments: list[Any]
 ) -> None:
@@ -256,16 +299,24 @@ def test_neither_the_command_nor_somebody_else_loses_a_byte(
     trial = Interleaving(site, steps, moments)
     report = asyncio.run(trial.run())
     other, final = trial.other, trial.final
+    back = [name for name in NAMES if other.is_back(site.root / name)]
+    other.close()
+    assert not back, (back, report)
     for name in NAMES:
         disk = site.content(name)
         group = set(DATABASE) if name in DATABASE else {name}
-        if other.last.get(name) is not None:
+        kept, aside = site.kept(name), other.aside.get(name)
+        assert aside is None or aside in (disk, *kept), (name, report)
+        if aside is not None and disk == aside:
+            assert other.last.get(name) in (None, *kept), (name, report)
+        elif other.last.get(name) is not None:
             assert disk == other.last[name], (name, report)
         elif name in other.last:
-            assert disk is None or disk == final[name], (name, report)
+            unseen = name in other.unseen and disk == before.get(name)
+            assert disk is None or disk == final[name] or unseen, (name, report)
         elif not group & (other.opened | other.last.keys()):
             assert disk == (final[name] if name in trial.changed else before.get(name)), (name, report)
         else:
             assert disk in (before.get(name), final[name]), (name, report)
         if name in trial.changed and (text := final[name]) is not None and disk != text:
-            assert text in site.kept(name) or len(text) in other.found[name], (name, report)
+            assert text in kept or len(text) in other.found[name], (name, report)

@@ -111,13 +111,6 @@ async def test_a_file_that_is_too_large_is_not_read_to_be_refused(
             await bench.call(name, **arguments)
 
 
-async def test_a_large_file_can_be_written_anew(bench: Bench, service: ProposalService, draft: Draft) -> None:
-    (bench.workspace.root / "large.js").write_bytes(b"x" * 66_000_000)
-    await bench.call("write_file", path="large.js", content="small\n")
-    service.approve(service.stage(draft, "").id)
-    assert (bench.workspace.root / "large.js").read_text() == "small\n"
-
-
 TEXTS = ["one\ntwo\n", "ONE\ntwo\n", "one\r\ntw", "two\r\none", "", "\ufeffne\n123", "a\0b\n1234", "one\ntwo\n\u00e9"]
 """Most of them have the same size."""
 

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -216,7 +216,7 @@ EVIL = r"(a+)+$"
 
 def test_an_expression_that_nobody_is_left_to_end_ends_by_itself() -> None:
     worker = [sys.executable, "-I", "-S", str(WORKER), "1"]
-    question = json.dumps({"pattern": EVIL, "ignore_case": False}) + "\n" + json.dumps(["a" * 60 + "b"]) + "\n"
+    question = json.dumps({"pattern": EVIL, "ignore_case": False}) + "\n" + json.dumps([["a" * 60 + "b"]]) + "\n"
     with subprocess.Popen(worker, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert process.stdin is not None
         process.stdin.write(question)
@@ -246,6 +246,34 @@ async def test_an_expression_that_explodes_is_stopped_and_the_loop_stays_free(
     assert ticks > 20
 
 
+async def test_an_expression_that_explodes_loses_half_of_the_files_at_most(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        put(bench, f"a{number:02}", "x needle\n")
+    put(bench, "b", "a" * 64 + "!\n")
+    monkeypatch.setattr(search_text, "TIME_LIMIT", 2.0)
+    output = await bench.call("search_text", pattern=f"needle|{EVIL}", regex=True)
+    assert output.text.count("needle\n") >= 6
+
+
+async def test_large_files_are_not_held_together(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "BATCH_BYTES", 20)
+    for number in range(40):
+        put(bench, f"a{number:02}", "x needle\nneedle 2\n")
+    given: list[int] = []
+    ask = RegexMatcher.hits
+
+    def hits(self: RegexMatcher, documents: Sequence[Document]) -> list[list[Hit]]:
+        given.append(sum(len(document.data) for document in documents))
+        return ask(self, documents)
+
+    monkeypatch.setattr(RegexMatcher, "hits", hits)
+    output = await bench.call("search_text", pattern=r"needle( \d)?$", regex=True)
+    assert output.summary == "80 matching lines in 40 files"
+    assert max(given) < 40
+
+
 async def test_cancelling_ends_the_search_at_once(bench: Bench) -> None:
     put(bench, "b", "a" * 64 + "!\n")
     task = asyncio.create_task(bench.call("search_text", pattern=EVIL, regex=True))
@@ -265,8 +293,8 @@ class Watched(LiteralMatcher):
     def __post_init__(self) -> None:
         super().__init__("needle", False)
 
-    def hits(self, document: Document) -> list[Hit]:
-        found = super().hits(document)
+    def hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
+        found = super().hits(documents)
         self.then()
         return found
 
@@ -341,7 +369,7 @@ def test_a_look_at_the_bytes_passes_over_no_match(
     search = re.compile(re.escape(pattern), re.IGNORECASE if ignore_case else 0).search
     expected = [(at, found.start(), line) for at, line in enumerate(document.texts) if (found := search(line))]
     matcher = LiteralMatcher(pattern, ignore_case)
-    assert matcher.hits(document) == expected
+    assert matcher.hits([document]) == [expected]
     assert matcher.may_match(document.data) or not expected
 
 
@@ -352,7 +380,7 @@ def test_whoever_asks_on_after_the_worker_was_stopped_is_told_so() -> None:
     # The first is more than a pipe takes by itself.
     for text in ("a" * 1_000_000, "a"):
         with pytest.raises(MatcherStopped):
-            matcher.hits(Document(text.encode()))
+            matcher.hits([Document(text.encode())])
     matcher.close()
 
 

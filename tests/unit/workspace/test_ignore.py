@@ -265,6 +265,11 @@ def test_a_folder_that_goes_while_it_is_walked_ends_no_walk(tmp_path: Path) -> N
     assert list(walked) == ["d.py"]
 
 
+def test_the_last_match_decides_among_names_and_paths(tmp_path: Path) -> None:
+    files = {"a/x": "", "b/x": "", "c": "", "d": "", ".gitignore": "/a/x\n!x\nb/x\n/c\n!c\n!d\n/d\n"}
+    assert list(make(tmp_path, files).files()) == [".gitignore", "a/x", "c"]
+
+
 def test_a_folder_that_is_swapped_for_a_link_is_not_entered(tmp_path: Path) -> None:
     outside = make(tmp_path / "outside", {"secret": "x", ".gitignore": ""})
     workspace = make(tmp_path / "ws", {"a.py": "", "b/c.py": "", "d.py": ""})

@@ -1,0 +1,98 @@
+"""The plugin for OpenCode, run by Node as OpenCode runs it: a call passes only if the hook ends with 0."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.doors.opencode_plugin import plugin_text
+
+NODE = shutil.which("node")
+pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node")
+# A session with a subagent's session in it; prints what comes of a prompt and of a call.
+HOST = """\
+import { Signoff } from "./signoff.mjs"
+const parents = { inner: "outer" }
+const messages = [
+  { info: { id: "m1", modelID: "model-1", parentID: "p1" }, parts: [{ callID: "c1" }] },
+  { info: { id: "m2", modelID: "model-1", parentID: "p1" }, parts: [{ callID: "c2" }] },
+]
+const client = { session: {
+  get: async ({ path }) => ({ data: { parentID: parents[path.id] } }),
+  messages: async () => ({ data: messages }),
+} }
+const plugin = await Signoff({ client, directory: process.cwd() })
+const parts = [{ id: "prt_" + "0".repeat(26), text: "prompt" }]
+let thrown = ""
+if (process.argv[3] === "prompt") {
+  await plugin["chat.message"]({ sessionID: process.argv[2] }, { message: { id: "p2" }, parts })
+}
+try {
+  const call = { tool: "write", sessionID: process.argv[2], callID: "c1" }
+  await plugin["tool.execute.before"](call, { args: { filePath: "b.txt", content: "x".repeat(300000) } })
+} catch (error) {
+  thrown = error.message
+}
+console.log(JSON.stringify({ thrown, parts }))
+"""
+
+
+def call(folder: Path, command: str, session: str = "outer", *more: str) -> dict[str, Any]:
+    (folder / "signoff.mjs").write_text(plugin_text(command))
+    (folder / "host.mjs").write_text(HOST)
+    done = subprocess.run(
+        [str(NODE), "host.mjs", session, *more], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("command", "thrown"),
+    [
+        ("cat > /dev/null", ""),
+        ("cat > /dev/null; echo '{}'", ""),
+        ("cat > /dev/null; echo Not so. >&2; exit 2", "Not so."),
+        ("exit 1", "Denied by signoff."),
+        ("exit 127", "Denied by signoff."),
+        ("kill -9 $$", "Denied by signoff."),
+        ("kill -PIPE $$", "Denied by signoff."),
+        ("exec < /dev/null; sleep 0.2; exit 3", "Denied by signoff."),
+    ],
+)
+def test_a_call_passes_only_if_the_hook_ends_with_0(tmp_path: Path, command: str, thrown: str) -> None:
+    assert call(tmp_path, command)["thrown"] == thrown
+
+
+def test_a_call_is_denied_where_no_shell_can_be_started(tmp_path: Path) -> None:
+    text = plugin_text("true").replace('spawn("sh"', 'spawn("/nowhere/sh"')
+    (tmp_path / "signoff.mjs").write_text(text)
+    (tmp_path / "host.mjs").write_text(HOST)
+    done = subprocess.run([str(NODE), "host.mjs", "outer"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "ENOENT" in json.loads(done.stdout)["thrown"]
+
+
+@pytest.mark.parametrize(
+    ("session", "prompt", "named"), [("outer", "", "p1"), ("outer", "prompt", "p2"), ("inner", "", "")]
+)
+def test_the_hook_gets_the_session_of_the_user_with_prompt_and_response(
+    tmp_path: Path, session: str, prompt: str, named: str
+) -> None:
+    call(tmp_path, "cat > payload", session, prompt)
+    sent = json.loads((tmp_path / "payload").read_text())
+    assert sent["hook_event_name"] == "PreToolUse" and sent["cwd"] == str(tmp_path)
+    assert (sent["session_id"], sent["prompt_id"]) == ("outer", named)
+    assert (sent["response_id"], sent["model"]) == ("m1", "model-1")
+    assert sent["tool_name"] == "write" and len(sent["tool_input"]["content"]) == 300_000
+
+
+def test_a_decision_is_put_behind_the_prompt(tmp_path: Path) -> None:
+    said = json.dumps({"hookSpecificOutput": {"additionalContext": "From signoff"}})
+    parts = call(tmp_path, f"cat > /dev/null; echo '{said}'", "outer", "prompt")["parts"]
+    assert [part["text"] for part in parts] == ["prompt", "From signoff"]
+    assert parts[0]["id"] < parts[1]["id"], "OpenCode sorts them by id"
+    assert len(call(tmp_path, "exit 1", "outer", "prompt")["parts"]) == 1
