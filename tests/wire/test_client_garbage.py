@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.conversation.events import EVENTS, AssistantMessage, ToolCall
+from app.conversation.log import EventLog
 from app.llm.capabilities.doctor import Check, Diagnosis, examine
 from app.llm.capabilities.profile import Profile
 from app.llm.failures.errors import FailureKind, RequestError
@@ -17,6 +18,7 @@ from app.llm.response.nesting import DEEPEST
 from app.llm.types import Completed, Endpoint
 from app.llm.wires import chat
 from tests.examples import at_most
+from tests.unit.conversation.test_log import Store
 from tests.wire.driving import FAST, client_of, complete, response, updates_of
 from tests.wire.replies import DONE, Call, Reply, Turn, call_delta, chunk, document, error, event, stream
 from tests.wire.server import WireServer
@@ -69,15 +71,16 @@ async def test_any_value_may_stand_anywhere(server: WireServer, wire: str, data:
         except RequestError as failed:
             assert "failed" not in failed.message, failed.message
         else:
-            readable(completed)
+            await readable(completed)
 
 
-def readable(completed: Completed) -> None:
-    """It can be recorded, and read back."""
+async def readable(completed: Completed) -> None:
+    """It can be recorded, as the log does that, and read back."""
     calls = tuple(ToolCall(uid=f"c{number}", **dict(call)) for number, call in enumerate(completed.calls))
     message = AssistantMessage(text=completed.text, calls=calls, extras=completed.extras, usage=completed.usage)
     assert completed.usage is None or 0 <= completed.usage.prompt_tokens <= 10**9
-    assert EVENTS.validate_json(message.model_dump_json()) is not None
+    (stored,) = await EventLog(Store()).append(message)
+    assert EVENTS.validate_json(stored.model_dump_json()) == stored
 
 
 async def test_a_defect_in_reading_fails_the_request(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
