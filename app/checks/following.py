@@ -295,10 +295,12 @@ class Following:
         """See which checks look at what would be written, which results are of just that, and if any can be run."""
         trees = followed.trees = await asyncio.to_thread(self._trees, proposal_id, followed.chosen)
         checks = [check for check in followed.checks if files_for(check, trees.files) is not None]
-        earlier, followed.results = followed.results, {}
+        # Results stay in place until all are known: a look that is cancelled must not lose them.
+        earlier, found = followed.results, dict[str, Result]()
         if checks:
             followed.why_not = await self._runner.why_not()
             if followed.why_not:
+                followed.results = found
                 return
             if self._base is None:
                 self._base = await self._runner.read(_NO_TREES)
@@ -310,8 +312,9 @@ class Following:
                     # It may be there already while it runs without the proposal.
                     is_of_this = old.is_current and old.tree == read.after
                     result = old if is_of_this else old.outdated_by(read.after, followed.change)
-                followed.results[check.name] = result or Result(check.name, state, check.when)
-        if followed.results != earlier:
+                found[check.name] = result or Result(check.name, state, check.when)
+        followed.results = found
+        if found != earlier:
             self._tell(proposal_id, followed)
 
     async def _run(self, proposal_id: str, followed: _Followed, names: Collection[str]) -> None:
