@@ -7,22 +7,39 @@ not made. https://opencode.ai/docs/plugins
 import json
 import re
 
+_SPARE_SECONDS = 60
+"""Seconds by which the limit of the plugin exceeds that of signoff: a busy machine needs time to start it."""
 _COMMAND = re.compile(r'^const COMMAND = (".*")$', re.MULTILINE)
 _TEXT = """\
 // Has each edit of OpenCode wait in signoff until the user has decided. `signoff doors remove opencode` takes it out.
 import { spawn } from "node:child_process"
 
 const COMMAND = %s
+const SECONDS = %d
 
 function ask(payload) {
   return new Promise((resolve) => {
-    const child = spawn("sh", ["-c", COMMAND], { cwd: payload.cwd })
+    const child = spawn("sh", ["-c", COMMAND], { cwd: payload.cwd, detached: true })
     const said = { stdout: "", stderr: "" }
+    // A hook without an answer is a denial, also if it has ended and a program that it started holds its output open.
+    const timer = setTimeout(() => {
+      const stderr = `Denied, and nothing was written: signoff's hook did not answer within ${SECONDS} seconds.`
+      resolve({ code: 2, stdout: "", stderr })
+      try {
+        process.kill(-child.pid, "SIGKILL")
+      } catch {
+        // It has ended.
+      }
+    }, SECONDS * 1000)
     for (const name of ["stdout", "stderr"]) {
       child[name].setEncoding("utf8").on("data", (piece) => (said[name] += piece))
     }
-    child.on("error", (error) => resolve({ code: 2, stdout: "", stderr: String(error) }))
-    child.on("close", (code) => resolve({ code, ...said }))
+    const end = (answer) => {
+      clearTimeout(timer)
+      resolve(answer)
+    }
+    child.on("error", (error) => end({ code: 2, stdout: "", stderr: String(error) }))
+    child.on("close", (code) => end({ code, ...said }))
     child.stdin.on("error", () => {})
     child.stdin.end(JSON.stringify(payload))
   })
@@ -82,9 +99,14 @@ export const Signoff = async ({ client, directory }) => {
 """
 
 
-def plugin_text(command: str) -> str:
-    """Return the plugin that runs this command line."""
-    return _TEXT % json.dumps(command)
+def plugin_text(command: str, longest: int) -> str:
+    """Return the plugin.
+
+    Args:
+        command: The command line that it runs before each tool and each prompt.
+        longest: Seconds that signoff may take for an answer; the plugin denies a call a minute later.
+    """
+    return _TEXT % (json.dumps(command), longest + _SPARE_SECONDS)
 
 
 def plugin_command(text: str) -> str:

@@ -36,7 +36,7 @@ class InstalledHook(NamedTuple):
 
     command: str
     limit: float
-    """Seconds after which the agent lets an unanswered call through."""
+    """Seconds after which the agent lets an unanswered call through; infinite if it never does."""
     matcher: str
     is_synchronous: bool
     """Whether the agent waits for the answer at all."""
@@ -81,7 +81,8 @@ def installed_hook(agent: Agent, text: str) -> InstalledHook | None:
     """Return signoff's hook before each tool; None if there is none. Raises UnreadableSettings."""
     if agent.form == "plugin":
         line = plugin_command(text)
-        return InstalledHook(line, math.inf, "", True, text != plugin_text(line)) if line else None
+        plugin = InstalledHook(line, math.inf, "", True)
+        return plugin._replace(is_altered=text != plugin_text(line, plugin.options.longest)) if line else None
     if agent.form == "toml":
         return _toml_hook(agent, text)
     for _, group, hook in _ours(agent, text, agent.before_tool):
@@ -96,7 +97,7 @@ def installed_hook(agent: Agent, text: str) -> InstalledHook | None:
 def with_hook(agent: Agent, text: str, options: HookOptions) -> str:
     """Return the settings with signoff's hook, which replaces an earlier one; raises UnreadableSettings."""
     if agent.form == "plugin":
-        return plugin_text(command(agent, options))
+        return plugin_text(command(agent, options), options.longest)
     text = without_hook(agent, text) if text.strip() else "{}\n"
     limit = _limit(agent, options) * (1000 if agent.milliseconds else 1)
     before_tool = {"type": "command", "command": command(agent, options), "timeout": limit, **agent.on_failure}

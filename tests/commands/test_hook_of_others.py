@@ -109,7 +109,8 @@ def reason(done: "subprocess.CompletedProcess[str]") -> str:
 def test_an_edit_is_staged_under_the_name_of_the_agent_that_sent_it(
     run: Hook, workspace: Path, hook: str, sender: str
 ) -> None:
-    each_response = ({"response_id": f"msg_{number}"} if sender == "opencode" else {} for number in range(3))
+    named = {"opencode": "response_id", "copilot": "timestamp"}.get(sender)
+    each_response = ({named: f"2026-11-23T20:48:0{number}.000Z"} if named else {} for number in range(3))
     words = [reason(run("hook", hook, payload=SENT[sender] | response)) for response in each_response]
     assert words[0].startswith("P1 is staged in signoff")
     assert all(each.startswith("Refused, and nothing of this call was done: P1") for each in words[1:])
@@ -127,7 +128,7 @@ def test_a_denial_is_one_that_the_agent_reads(run: Hook, name: str) -> None:
     words = reason(done)
     assert done.returncode == (0 if name == "copilot" else 2), "Copilot reads no words beside another code"
     assert done.stderr == (f"{words}\n" if name in ("qwen", "kimi", "opencode") else "")
-    # In Droid it leaves a call without a result in the session; the others were not seen to heed it.
+    # In Droid it leaves a call without a result in the session. Qwen Code and Copilot CLI go on in spite of it.
     assert "continue" not in json.loads(done.stdout)
 
 
@@ -149,6 +150,34 @@ def test_copilot_sends_a_patch_as_a_text(run: Hook, workspace: Path, tool: str) 
     reason(run("hook", "copilot", payload=COPILOT | {"tool_name": tool, "tool_input": PATCH}))
     assert run("approve", "P1").returncode == 0
     assert (workspace / "b.txt").read_text() == "world\n"
+
+
+def test_the_calls_of_a_response_of_copilot_are_one_proposal_and_autopilot_opens_no_gate(
+    run: Hook, tmp_path: Path
+) -> None:
+    log = tmp_path / ".copilot/session-state" / str(COPILOT["session_id"]) / "events.jsonl"
+    log.parent.mkdir(parents=True)
+
+    def responds(at: str, prompt: str, *names: str) -> list[str]:
+        """What the hook says to each call of a response."""
+        said = {"type": "assistant.message", "data": {"model": "m", "originatingMessageId": prompt}}
+        call = {"type": "hook.start", "timestamp": at, "data": {"hookType": "preToolUse"}}
+        with log.open("a") as file:
+            file.write(f"{json.dumps(said)}\n{json.dumps(call)}\n")
+        calls = (COPILOT | {"timestamp": at, "tool_input": {"path": name, "file_text": ""}} for name in names)
+        return [reason(run("hook", "copilot", payload=each)) for each in calls]
+
+    prompt = COPILOT | {"hook_event_name": "UserPromptSubmit", "prompt": "Go on."}
+    del prompt["tool_name"], prompt["tool_input"]
+    words = responds("2026-11-23T20:48:01.000Z", "first", "b.txt", "c.txt", "d.txt")
+    assert all(each.startswith("P1 is staged") for each in words), words
+    assert run("hook", "copilot", payload=prompt).returncode == 0, "by which autopilot goes on"
+    (refused,) = responds("2026-11-23T20:48:02.000Z", "first", "e.txt")
+    assert refused.startswith("Refused, and nothing of this call was done: P1")
+    (staged,) = responds("2026-11-23T20:48:03.000Z", "second", "e.txt")
+    assert staged.startswith("P2 is staged")
+    files = [[file["path"] for file in one["files"]] for one in proposals(run)]
+    assert sorted(files) == [["b.txt", "c.txt", "d.txt"], ["e.txt"]]
 
 
 def test_a_tool_of_another_agent_is_denied_with_its_name(run: Hook) -> None:

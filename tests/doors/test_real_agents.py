@@ -80,10 +80,6 @@ def test_the_calls_of_one_response_are_one_proposal_and_a_hunk_of_it_is_written_
     printed = driven.says("change it", calls)
     assert driven.changed() == [], printed
     (proposal,) = driven.proposals()
-    if driven.agent == "kimi":
-        # It does not say which calls are of one response: the gate closes after the first.
-        assert [file["path"] for file in proposal["files"]] == ["a.txt"], printed
-        return
     assert [file["path"] for file in proposal["files"]] == ["a.txt", "b.txt"], printed
     driven.signoff("approve", proposal["id"], "--hunks", "2")
     assert driven.changed() == ["a.txt"]
@@ -113,6 +109,7 @@ def test_a_hook_that_is_killed_or_gone_lets_nothing_through(ends: str, driven: D
 
 def test_a_store_that_is_locked_lets_nothing_through(driven: Driven) -> None:
     driven.install("--limit", "5")
+    driven.proposals()  # makes the store, also where the installation did not
     (database,) = (driven.workspace.parent / "signoff").rglob("*.db")
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -131,7 +128,8 @@ def test_what_the_shell_prints_when_it_starts_lets_nothing_through(driven: Drive
 
 def test_an_edit_above_the_size_is_not_written(driven: Driven) -> None:
     driven.install()
-    printed = driven.says("change it", [driven.writes("b.txt", "x" * 1_023 + "\n" * 20_000_000)])
+    # In lines of usual length: with millions of empty ones Gemini takes minutes before it calls the hook.
+    printed = driven.says("change it", [driven.writes("b.txt", ("x" * 1_023 + "\n") * 17 * 1_024)])
     assert driven.changed() == [], printed
     assert driven.model.made == 1 and driven.proposals() == []
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from app.doors.agents import agent_of
-from app.doors.hook.transcripts import Response, copilot_response
+from app.doors.hook.transcripts import Response, copilot_response, kimi_response
 
 BEFORE_TOOL = ("PreToolUse", "BeforeTool")
 BEFORE_PROMPT = ("UserPromptSubmit", "BeforeAgent")
@@ -59,7 +59,13 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
     path, call = str(data.get("transcript_path") or ""), _name(data, "tool_use_id")
     response = Response(_name(data, "response_id"))
     if event in BEFORE_TOOL and not response.id:
-        response = copilot_response(session) if agent == "copilot" else agent_of(agent).response(path, call)
+        match agent:
+            case "copilot":
+                response = copilot_response(session, _name(data, "timestamp"))
+            case "kimi":
+                response = kimi_response(session)
+            case _:
+                response = agent_of(agent).response(path, call)
     prompt = _name(data, "prompt_id") or _name(data, "turn_id") or response.prompt
     model = _name(data, "model") or response.model
     folder = str(data.get("cwd") or "")

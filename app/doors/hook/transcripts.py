@@ -5,13 +5,23 @@ Calls of one response belong to one proposal. A call without a response id count
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.workspace.reading import read_end
 
 _TAIL = 4 * 1024 * 1024
 """Bytes that are read from the end of a transcript."""
+_LONGEST_TAIL = 64 * 1024 * 1024
+"""The same, where a call is not found in fewer."""
+_LOG_SECONDS = 5.0
+"""Seconds to wait until Copilot CLI has written a call to its log: it writes every tenth of a second."""
+_POLL_SECONDS = 0.02
+_SAME_TIME = 0.01
+"""Seconds by which two clock readings of one event may differ; the time between two responses is longer."""
 
 
 class Response(NamedTuple):
@@ -86,20 +96,87 @@ def droid_response(path: str, call: str) -> Response:
     return found
 
 
-def copilot_response(session: str) -> Response:
-    """Return the model's last response, with the id of the user's prompt, from the events of a session.
+def copilot_response(session: str, called: str) -> Response:
+    """Return the response of a call, with the id of the user's prompt, from the log of a session.
 
-    The payload does not name the file.
+    The payload names neither. Its time is that of the event `hook.start` in the log, and all calls of a response have
+    the same time. The log may be a tenth of a second late: until it has the event, its last response and its last
+    prompt can be those before. A prompt by which autopilot goes on has the id of the user's prompt in the responses.
+
+    Args:
+        session: The id of the session, which names the folder of the log.
+        called: The time in the payload, in ISO 8601.
+
+    Raises:
+        ValueError: there is a log, but the call is not in it.
     """
-    found = Response()
+    folder = _home("COPILOT_HOME", ".copilot") / "session-state" / session
+    since = _seconds(called)
+    if "/" in session or not since or not folder.is_dir():
+        return Response(called)
+    until, tail = time.monotonic() + _LOG_SECONDS, _TAIL
+    while time.monotonic() < until:
+        found: Response | None = None
+        for line in _lines(str(folder / "events.jsonl"), '"assistant.message"', '"hook.start"', tail=tail):
+            data = line.get("data")
+            if not isinstance(data, dict):
+                continue
+            if line.get("type") == "assistant.message" and not line.get("agentId"):
+                # What a subagent does belongs to the prompt of the agent that started it.
+                found = Response(called, _name(data, "model"), _name(data, "originatingMessageId"))
+            elif data.get("hookType") == "preToolUse" and _seconds(_name(line, "timestamp")) > since - _SAME_TIME:
+                if found or tail == _LONGEST_TAIL:
+                    return found or Response(called)
+                break
+        # A large edit is in the log three times before its hook is called.
+        tail = min(2 * tail, _LONGEST_TAIL)
+        time.sleep(_POLL_SECONDS)
+    raise ValueError(f"Copilot CLI did not write the call to its log within {_LOG_SECONDS:g} seconds; make it again")
+
+
+def kimi_response(session: str) -> Response:
+    """Return the model's response that is being worked on, from the logs of a session's agents.
+
+    The payload names neither file nor response, and a call is written to the log only after its hook. Each request to
+    the model is a step, whose beginning is written before the request and whose end after all its calls.
+    """
+    newest, found = 0.0, Response()
     if "/" in session:
         return found
-    home = os.environ.get("COPILOT_HOME") or f"{os.environ.get('HOME', '')}/.copilot"
-    for line in _lines(f"{home}/session-state/{session}/events.jsonl", '"assistant.message"'):
-        data = line.get("data")
-        if line.get("type") == "assistant.message" and isinstance(data, dict):
-            found = Response(_name(data, "messageId"), _name(data, "model"), _name(data, "originatingMessageId"))
+    for path in (_home("KIMI_CODE_HOME", ".kimi-code") / "sessions").glob("*"):
+        for log in (path / session / "agents").glob("*/wire.jsonl"):
+            begun, step, model = _kimi_step(str(log))
+            if step and begun > newest:
+                newest, found = begun, Response(step, model)
     return found
+
+
+def _kimi_step(log: str) -> tuple[float, str, str]:
+    """The time, id and model of the last step in a log; no id if the step has ended."""
+    begun, step, model = 0.0, "", ""
+    for line in _lines(log, '"step.begin"', '"step.end"', '"llm.request"'):
+        match line:
+            case {"type": "llm.request"}:
+                model = _name(line, "model")
+            case {"event": {"type": "step.begin", "uuid": str(step)}, "time": int() | float() as begun}:
+                pass
+            case {"event": {"type": "step.end"}}:
+                step = ""
+    return begun, step, model
+
+
+def _home(variable: str, name: str) -> Path:
+    """The folder of an agent: the one in the environment, else `name` in the home folder."""
+    return Path(os.environ.get(variable) or f"{os.environ.get('HOME', '')}/{name}")
+
+
+def _seconds(text: str) -> float:
+    """Seconds since 1970 of a time in ISO 8601; 0 for another text."""
+    from datetime import datetime
+
+    with suppress(ValueError, OverflowError):
+        return datetime.fromisoformat(text).timestamp()
+    return 0.0
 
 
 def _name(found: Mapping[str, Any], key: str) -> str:
@@ -107,18 +184,18 @@ def _name(found: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _lines(path: str, mark: str) -> list[dict[str, Any]]:
-    """The JSON lines at the end of a file that contain `mark`; none if it can't be read."""
-    return list(_parsed(path, mark.encode()))
+def _lines(path: str, *marks: str, tail: int = _TAIL) -> list[dict[str, Any]]:
+    """The JSON lines in the last `tail` bytes of a file that contain one of `marks`; none if it can't be read."""
+    return list(_parsed(path, [mark.encode() for mark in marks], tail))
 
 
-def _parsed(path: str, mark: bytes) -> Iterator[dict[str, Any]]:
+def _parsed(path: str, marks: Sequence[bytes], tail: int) -> Iterator[dict[str, Any]]:
     try:
-        lines = read_end(path, _TAIL).split(b"\n")
+        lines = read_end(path, tail).split(b"\n")
     except (OSError, ValueError):
         return
     for line in lines:
-        if mark in line:
+        if any(mark in line for mark in marks):
             try:
                 found = json.loads(line)
             except ValueError:

@@ -2,11 +2,13 @@
 
 import argparse
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.doors.hook import transcripts
 from app.doors.hook.calls import parse_call
 from app.doors.hook.entry import root_of
 from app.doors.hook.options import seconds
@@ -16,6 +18,7 @@ from app.doors.hook.transcripts import (
     codex_response,
     copilot_response,
     droid_response,
+    kimi_response,
     qwen_response,
 )
 
@@ -142,22 +145,110 @@ def test_the_prompt_of_droid_is_no_result_and_no_context(tmp_path: Path) -> None
     assert droid_response(path, "c1") == Response("second", "m", "prompt")
 
 
-def test_copilot_keeps_responses_in_the_folder_of_the_session(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def line(kind: str, name: str) -> dict[str, Any]:
-        data = {"messageId": name, "model": "m", "originatingMessageId": "prompt", "of": "assistant.message"}
-        return {"type": kind, "data": data}
+AT = "2026-11-24T00:10:{}Z"
 
+
+class CopilotLog:
+    """The log of a session, as Copilot CLI 1.0.102 writes it."""
+
+    def __init__(self, home: Path) -> None:
+        self.folder = home / ".copilot/session-state/s"
+        self.folder.mkdir(parents=True)
+
+    def write(self, *lines: dict[str, Any]) -> None:
+        with (self.folder / "events.jsonl").open("a") as file:
+            file.writelines(f"{json.dumps(line)}\n" for line in lines)
+
+    def responds(self, at: str, prompt: str, *, model: str = "m", **more: object) -> None:
+        said = {"messageId": "r", "model": model, "originatingMessageId": prompt, "content": "hook.start"}
+        call = {"hookInvocationId": "h", "hookType": "preToolUse", "input": {"toolCalls": ["assistant.message"]}}
+        self.write(
+            {"type": "assistant.message", "data": said, "timestamp": AT.format(at), **more},
+            {"type": "hook.start", "data": call, "timestamp": AT.format(at), **more},
+        )
+
+
+@pytest.fixture
+def copilot_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CopilotLog:
     monkeypatch.delenv("COPILOT_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    folder = tmp_path / ".copilot/session-state/s"
-    folder.mkdir(parents=True)
-    lines = (line("assistant.message", "first"), line("assistant.message", "second"), line("tool.start", "third"))
-    Path(transcript(folder, *lines)).rename(folder / "events.jsonl")
-    assert copilot_response("s") == Response("second", "m", "prompt")
-    assert copilot_response("../session-state/s") == Response(), "a session is no path"
-    found = parse_call("copilot", json.dumps(CALL | {"session_id": "s"}))
-    assert (found.response, found.prompt, found.model) == ("second", "prompt", "m")
-    monkeypatch.setenv("COPILOT_HOME", str(tmp_path / "other"))
-    assert copilot_response("s") == Response()
+    return CopilotLog(tmp_path)
+
+
+def test_the_calls_of_a_response_of_copilot_have_its_time(
+    copilot_log: CopilotLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copilot_log.responds("01.100", "first")
+    copilot_log.responds("02.200", "second", model="n")
+    copilot_log.responds("03.300", "third")
+    assert copilot_response("s", AT.format("02.200")) == Response(AT.format("02.200"), "n", "second")
+    found = parse_call("copilot", json.dumps(CALL | {"session_id": "s", "timestamp": AT.format("03.300")}))
+    assert (found.response, found.prompt, found.model) == (AT.format("03.300"), "third", "m")
+    other = f"../{copilot_log.folder.name}"
+    assert copilot_response(other, AT.format("02.200")) == Response(AT.format("02.200")), "a session is no path"
+    monkeypatch.setenv("COPILOT_HOME", "/nowhere")
+    assert copilot_response("s", AT.format("02.200")) == Response(AT.format("02.200"))
+
+
+def test_what_a_subagent_of_copilot_does_is_of_the_users_prompt(copilot_log: CopilotLog) -> None:
+    copilot_log.responds("01.100", "first")
+    copilot_log.responds("02.200", "of the subagent", agentId="a")
+    assert copilot_response("s", AT.format("02.200")).prompt == "first"
+
+
+@pytest.mark.parametrize("agent", [{}, {"agentId": "a"}])
+def test_a_large_edit_is_found_in_the_log_of_copilot(copilot_log: CopilotLog, agent: dict[str, str]) -> None:
+    """It is there three times; and the log of what subagents do can be as long."""
+    copilot_log.responds("01.100", "first")
+    copilot_log.responds("02.200", "second" if agent else "first")
+    copilot_log.write({"type": "tool.execution_start", "data": {"arguments": {"file_text": "x" * 9_000_000}}})
+    copilot_log.responds("03.300", "second", **agent)
+    assert copilot_response("s", AT.format("03.300")).prompt == "second"
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_the_log_of_copilot_is_waited_for(copilot_log: CopilotLog, is_new: bool) -> None:
+    """It is written a tenth of a second late: until then the last prompt in it is an old one, or there is none."""
+    if not is_new:
+        copilot_log.responds("01.100", "first")
+    later = threading.Timer(0.3, copilot_log.responds, ("02.200", "second"))
+    later.start()
+    assert copilot_response("s", AT.format("02.200")).prompt == "second"
+    later.join()
+
+
+def test_a_call_that_copilot_does_not_log_is_not_understood(
+    copilot_log: CopilotLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transcripts, "_LOG_SECONDS", 0.1)
+    copilot_log.responds("01.100", "first")
+    with pytest.raises(ValueError, match="did not write the call to its log within"):
+        copilot_response("s", AT.format("02.200"))
+
+
+def kimi_log(home: Path, agent: str, *lines: tuple[str, str, int]) -> None:
+    """The log of an agent in a session, as Kimi Code 2.1.0 writes it: type, uuid and time of each line."""
+    folder = home / f"sessions/wd_workspace/session_1/agents/{agent}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "wire.jsonl").open("a") as file:
+        for kind, step, at in lines:
+            event = {"type": kind, "uuid": step, "turnId": "0"}
+            file.write(json.dumps({"type": "context.append_loop_event", "event": event, "time": at}) + "\n")
+            if kind == "step.begin":
+                file.write(json.dumps({"type": "llm.request", "model": f"m {step}", "time": at}) + "\n")
+
+
+def test_the_response_of_kimi_is_the_step_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KIMI_CODE_HOME", str(tmp_path))
+    assert kimi_response("session_1") == Response()
+    kimi_log(tmp_path, "main", ("step.begin", "one", 1), ("tool.call", "step.begin", 2))
+    assert kimi_response("session_1") == Response("one", "m one")
+    kimi_log(tmp_path, "main", ("step.end", "one", 3))
+    assert kimi_response("session_1") == Response(), "a log that is late tells nothing"
+    kimi_log(tmp_path, "main", ("step.begin", "two", 4))
+    kimi_log(tmp_path, "agent-0", ("step.begin", "inner", 5))
+    assert kimi_response("session_1").id == "inner", "a subagent of its"
+    kimi_log(tmp_path, "agent-0", ("step.end", "inner", 6))
+    call = CALL | {"session_id": "session_1", "client_type": "kimi_code_cli"}
+    assert parse_call("kimi", json.dumps(call)).response == "two"
+    assert kimi_response("../wd_workspace/session_1") == Response(), "a session is no path"

@@ -1,6 +1,7 @@
 """The plugin for OpenCode, run by Node as OpenCode runs it: a call passes only if the hook ends with 0."""
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -40,8 +41,8 @@ console.log(JSON.stringify({ thrown, parts }))
 """
 
 
-def call(folder: Path, command: str, session: str = "outer", *more: str) -> dict[str, Any]:
-    (folder / "signoff.mjs").write_text(plugin_text(command))
+def call(folder: Path, command: str, session: str = "outer", *more: str, longest: int = 30) -> dict[str, Any]:
+    (folder / "signoff.mjs").write_text(plugin_text(command, longest))
     (folder / "host.mjs").write_text(HOST)
     done = subprocess.run(
         [str(NODE), "host.mjs", session, *more], cwd=folder, capture_output=True, text=True, check=False
@@ -68,8 +69,23 @@ def test_a_call_passes_only_if_the_hook_ends_with_0(tmp_path: Path, command: str
     assert call(tmp_path, command)["thrown"] == thrown
 
 
+@pytest.mark.parametrize("hang", ["sleep 600", "sleep 600 & exit 0", "trap '' TERM INT; while :; do sleep 1; done"])
+def test_a_hook_that_does_not_answer_is_a_denial_and_is_ended(tmp_path: Path, hang: str) -> None:
+    found = call(tmp_path, f"echo $$ > group; {hang}", longest=-59)
+    assert found["thrown"] == "Denied, and nothing was written: signoff's hook did not answer within 1 seconds."
+    with pytest.raises(ProcessLookupError):
+        while True:  # until the signal has ended it
+            os.killpg(int((tmp_path / "group").read_text()), 0)
+
+
+def test_a_prompt_passes_without_an_answer(tmp_path: Path) -> None:
+    command = "grep -q UserPromptSubmit && sleep 600; exit 0"
+    found = call(tmp_path, command, "outer", "prompt", longest=-59)
+    assert found["thrown"] == "" and [part["text"] for part in found["parts"]] == ["prompt"]
+
+
 def test_a_call_is_denied_where_no_shell_can_be_started(tmp_path: Path) -> None:
-    text = plugin_text("true").replace('spawn("sh"', 'spawn("/nowhere/sh"')
+    text = plugin_text("true", 30).replace('spawn("sh"', 'spawn("/nowhere/sh"')
     (tmp_path / "signoff.mjs").write_text(text)
     (tmp_path / "host.mjs").write_text(HOST)
     done = subprocess.run([str(NODE), "host.mjs", "outer"], cwd=tmp_path, capture_output=True, text=True, check=False)
