@@ -143,6 +143,21 @@ def test_the_shell_does_not_decide_in_the_place_of_the_user(driven: Driven) -> N
     assert driven.proposals()[0]["state"] == "pending" and driven.model.made >= 2
 
 
+def test_autopilot_of_copilot_goes_on_in_the_same_turn(tmp_path: Path) -> None:
+    """It writes prompts by itself, and calls the hook for them as for those of the user."""
+    if program("copilot") is None:
+        pytest.skip("copilot is not installed")
+    with ScriptedModel() as model:
+        driven = Driven("copilot", tmp_path, model)
+        driven.commit({"a.txt": LINES})
+        driven.install()
+        model.script[:] = [[driven.writes("b.txt", "1\n")], [], [driven.writes("c.txt", "2\n")]]
+        printed = driven.runs("--autopilot", "--max-autopilot-continues", "2", "--allow-all-tools", "-p", "change it")
+        (proposal,) = driven.proposals()
+        assert [file["path"] for file in proposal["files"]] == ["b.txt"], printed
+        assert model.made == 3 and driven.changed() == []
+
+
 def test_codex_starts_no_shell_into_which_it_writes_a_decision(tmp_path: Path) -> None:
     """It calls no hook for `write_stdin`."""
     if program("codex") is None:

@@ -159,11 +159,13 @@ class CopilotLog:
         with (self.folder / "events.jsonl").open("a") as file:
             file.writelines(f"{json.dumps(line)}\n" for line in lines)
 
-    def responds(self, at: str, prompt: str, *, model: str = "m", **more: object) -> None:
+    def responds(self, at: str, prompt: str, *, model: str = "m", size: int = 0, **more: object) -> None:
+        """A response, whose call has an argument of `size` characters, and the start of the hook."""
         said = {"messageId": "r", "model": model, "originatingMessageId": prompt, "content": "hook.start"}
         call = {"hookInvocationId": "h", "hookType": "preToolUse", "input": {"toolCalls": ["assistant.message"]}}
         self.write(
             {"type": "assistant.message", "data": said, "timestamp": AT.format(at), **more},
+            {"type": "tool.execution_start", "data": {"arguments": {"file_text": "x" * size}}, **more},
             {"type": "hook.start", "data": call, "timestamp": AT.format(at), **more},
         )
 
@@ -197,12 +199,11 @@ def test_what_a_subagent_of_copilot_does_is_of_the_users_prompt(copilot_log: Cop
 
 
 @pytest.mark.parametrize("agent", [{}, {"agentId": "a"}])
-def test_a_large_edit_is_found_in_the_log_of_copilot(copilot_log: CopilotLog, agent: dict[str, str]) -> None:
-    """It is there three times; and the log of what subagents do can be as long."""
+def test_a_large_edit_is_found_in_the_log_of_copilot(copilot_log: CopilotLog, agent: dict[str, Any]) -> None:
     copilot_log.responds("01.100", "first")
-    copilot_log.responds("02.200", "second" if agent else "first")
-    copilot_log.write({"type": "tool.execution_start", "data": {"arguments": {"file_text": "x" * 9_000_000}}})
-    copilot_log.responds("03.300", "second", **agent)
+    if agent:
+        copilot_log.responds("02.200", "second")
+    copilot_log.responds("03.300", "of the subagent" if agent else "second", size=9_000_000, **agent)
     assert copilot_response("s", AT.format("03.300")).prompt == "second"
 
 
