@@ -77,7 +77,7 @@ class ContextKeeper:
         return self._use.tokens
 
     def tokens(self, payload: Payload) -> int:
-        """Tokens of a payload, about."""
+        """Tokens of a payload, about; of a long one to be called on a thread."""
         return self._meter.tokens(payload)
 
     def room_needed(self, profile: Profile) -> bool:
@@ -103,11 +103,15 @@ class ContextKeeper:
         Raises:
             Interrupted: the user stopped while the summary was made.
         """
-        used = await self._measured(self._log.events, model, facts)
+        events, profile = self._log.addressed(), model.profile
+        used = await asyncio.to_thread(lambda: self.tokens(self.project(events, profile, facts)))
         budget = budget_for(used, model.profile.context_window, forced=forced, factor=self._meter.factor)
         summarise, changed = True, False
-        while budget is not None and (step := plan(self._log.events, budget, summarise=summarise)) is not None:
+        while budget is not None:
+            step = await asyncio.to_thread(plan, tuple(self._log.events), budget, summarise=summarise)
             match step:
+                case None:
+                    break
                 case Prune():
                     pruned = Pruned(results=step.results, images=step.images, tokens_before=budget.used)
                     budget = await self._take(pruned, budget, model, facts)
@@ -131,13 +135,10 @@ class ContextKeeper:
             changed = True
         return changed
 
-    async def _measured(self, events: Sequence[Event], model: ModelPort, facts: Facts) -> int:
-        """Tokens of the payload for these events; on a thread, since of a long history it takes its time."""
-        return self._meter.tokens(await asyncio.to_thread(project, tuple(events), model.profile, facts))
-
     async def _take(self, step: Pruned | Compacted, budget: Budget, model: ModelPort, facts: Facts) -> Budget:
         """Record a step with what it leaves, and measure anew."""
-        after = await self._measured([*self._log.events, step], model, facts)
+        events, profile = (*self._log.addressed(), step), model.profile
+        after = await asyncio.to_thread(lambda: self.tokens(project(events, profile, facts)))
         await self._log.append(step.model_copy(update={"tokens_after": after}))
         return replace(budget, used=after)
 

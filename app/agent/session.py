@@ -112,6 +112,7 @@ class Session(Decisions):
             self._unfinished,
             self._publish,
             self._keep_request,
+            self.context.project,
         )
         """What the user asks aside from the conversation."""
 

@@ -7,7 +7,7 @@ tools of the session and no leave to call them; what comes back is shown and rec
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -18,12 +18,13 @@ from app.agent.side_brief import Subject, briefs
 from app.agent.side_request import SideRequest, settled
 from app.agent.updates import Failed, SideDiscarded, SideStreamed, Update
 from app.conversation.compaction.tokens import TokenMeter
-from app.conversation.events import AssistantMessage
+from app.conversation.events import AssistantMessage, Event
 from app.conversation.log import EventLog
 from app.conversation.payload.projection import Facts
 from app.conversation.side_events import Exchange, Place, SideAnswer, SideQuestion, exchanges
+from app.llm.capabilities.profile import Profile
 from app.llm.failures.errors import FailureKind, RequestError
-from app.llm.types import AttemptDiscarded, Completed, ProfileCorrected, TextDelta, Usage
+from app.llm.types import AttemptDiscarded, Completed, Payload, ProfileCorrected, TextDelta, Usage
 from app.llm.wires.registry import SentRequest
 from app.proposals.errors import ProposalError
 from app.tools.contract import ToolError
@@ -60,6 +61,7 @@ class SideQuestions:
         unfinished: Callable[[], AssistantMessage | None],
         publish: Callable[[Update], None],
         sent: Callable[[SentRequest], None],
+        project: Callable[[Sequence[Event], Profile, Facts], Payload],
     ) -> None:
         """None is out.
 
@@ -71,6 +73,7 @@ class SideQuestions:
             unfinished: the response whose calls still run, if one is.
             publish: tells the subscribers.
             sent: takes each request as it goes out.
+            project: makes the payloads of the session's requests.
         """
         self._log = log
         self._session_id = session_id
@@ -79,6 +82,7 @@ class SideQuestions:
         self._unfinished = unfinished
         self._publish = publish
         self._sent = sent
+        self._project = project
         self._meter = log.attach(TokenMeter())
         self._out: dict[str, _Asked] = {}
         self._places: dict[str, Place] = {}
@@ -162,8 +166,9 @@ class SideQuestions:
             facts = await self._facts()
             told = await asyncio.to_thread(lambda: tuple(briefs(subject, question, thread)))
             request = SideRequest(
-                settled(self._log.events, self._unfinished()),
+                settled(self._log.addressed(), self._unfinished()),
                 facts,
+                self._project,
                 self._meter,
                 told,
                 question.text,

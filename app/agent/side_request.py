@@ -4,7 +4,7 @@ What is left out to make room (surroundings first, then what was said in the thr
 request alone: nothing is recorded, so the conversation goes on as if it had not been asked.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from app.conversation.compaction.plan import Prune, budget_for, plan, room_needed
@@ -23,6 +23,8 @@ class SideRequest:
     """The log, without what is still being worked on."""
     facts: Facts
     """As for any request of the session."""
+    project: Callable[[Sequence[Event], Profile, Facts], Payload]
+    """Makes the payloads of the log; keeps what is the same in the next request of the conversation."""
     meter: TokenMeter
     briefs: Sequence[str]
     """What the program says about it, the widest first."""
@@ -35,7 +37,7 @@ class SideRequest:
         window = profile.context_window
         if not tight:
             for aside in self._asides():
-                payload = self._project(self.events, profile, aside)
+                payload = self.project(self.events, profile, replace(self.facts, aside=aside))
                 if not room_needed(self.meter.tokens(payload), window):
                     return payload
         events = self._shortened(profile)
@@ -59,7 +61,7 @@ class SideRequest:
     def _shortened(self, profile: Profile) -> Sequence[Event]:
         """The log with the oldest of it left out, as a compaction without a summary would."""
         events = list(self.events)
-        used = self.meter.tokens(self._project(events, profile, self._least))
+        used = self.meter.tokens(self.project(events, profile, replace(self.facts, aside=self._least)))
         budget = budget_for(used, profile.context_window, forced=True, factor=self.meter.factor)
         while budget is not None and (step := plan(events, budget, summarise=False)) is not None:
             if isinstance(step, Prune):

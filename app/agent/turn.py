@@ -305,10 +305,8 @@ class Turn:
         request = PreparedRequest(
             lambda profile: self._context.project(events, profile, facts), facts.model, self._sent
         )
-        payload = await asyncio.to_thread(request.payload, self._model.profile)
-        record = RequestSent(
-            closing=closing, messages=len(payload.messages), estimated_tokens=self._context.tokens(payload)
-        )
+        payload, tokens = await asyncio.to_thread(self._measured, request)
+        record = RequestSent(closing=closing, messages=len(payload.messages), estimated_tokens=tokens)
         (sent,) = await self._log.append(record)
         before = self._log.addressed(before=sent.id)
         if len(before) > len(events):
@@ -317,6 +315,11 @@ class Turn:
                 lambda profile: self._context.project(before, profile, facts), facts.model, self._sent
             )
         return request
+
+    def _measured(self, request: PreparedRequest) -> tuple[Payload, int]:
+        """Return the payload of a request and about how many tokens it has; on a thread, for it may be long."""
+        payload = request.payload(self._model.profile)
+        return payload, self._context.tokens(payload)
 
     async def _receive(self, build: Callable[[Profile], Payload], received: _Received, *, closing: bool) -> None:
         """Pass the stream on to the subscribers. Writes nothing: it may be cancelled at any point."""

@@ -234,7 +234,7 @@ class ModelClient:
         """Before a request that is long or has images, learn what is taken; returns whether the images are not."""
         if self._listed:
             return False
-        long = self.profile.context_window is None and not payload.images and len(str(payload)) >= _LARGE
+        long = self.profile.context_window is None and not payload.images and _is_long(payload)
         unsure = bool(payload.images) and self.profile.images_supported is None
         if not (unsure or long):
             return False
@@ -411,3 +411,13 @@ class ModelClient:
 
 def _tool_names(payload: Payload) -> list[str]:
     return [str((tool.get("function") or {}).get("name", "")) for tool in payload.tools]
+
+
+def _is_long(payload: Payload) -> bool:
+    """Return whether a request has at least `_LARGE` characters; looks at no more of it than that."""
+    length = len(str(payload.system)) + len(str(payload.tools))
+    for message in payload.messages:
+        if length >= _LARGE:
+            break
+        length += len(str(message))
+    return length >= _LARGE

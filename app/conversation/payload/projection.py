@@ -119,6 +119,8 @@ class _Prefix:
     key: tuple[Any, ...]
     events: tuple[Event, ...]
     marks: Omissions
+    later: tuple[Event, ...]
+    """The compactions and prunings behind it that `marks` has, too."""
     earlier: EarlierHistory | None
     ids: WireIds
     carried: list[CarriedImage]
@@ -147,8 +149,6 @@ class KeptProjection:
 
     def project(self, events: Sequence[Event], profile: Profile, facts: Facts) -> Payload:
         """What `project` gives for the same arguments."""
-        if facts.aside is not None:
-            return project(events, profile, facts)
         events = tuple(events)
         prompt = facts.system_prompt if profile.mid_system == "fold_user" else ""
         key = (profile, facts.endpoint, facts.model, prompt)
@@ -164,7 +164,7 @@ class KeptProjection:
     def _continued(self, prefix: _Prefix, events: tuple[Event, ...], facts: Facts) -> Payload | None:
         """The payload from what is kept; None if an event behind that changes it."""
         start = len(prefix.events)
-        if start and any(isinstance(event, Compacted | Pruned) for event in events[start:]):
+        if _omitting(events[start:]) != prefix.later:
             return None
         profile = wire_of(prefix.key[0]).fitted(prefix.key[0])
         reader, settled = prefix.reader(), start
@@ -174,6 +174,8 @@ class KeptProjection:
                 settled = position
             reader.apply(position, event)
         history = reader.history()
+        if facts.aside is not None:
+            history = _with_aside(history, facts.aside)
         carried = prefix.carried + images_in(history.items)
         judged = judge_images(carried, profile, facts.images)
         if reader.changed_earlier or judged[: len(prefix.judged)] != prefix.judged:
@@ -194,7 +196,14 @@ def _empty_prefix(key: tuple[Any, ...], events: Sequence[Event], prompt: str) ->
     wire = wire_of(key[0])
     profile, marks = wire.fitted(key[0]), compaction_marks(events)
     placer = Placer(prompt, profile, key[1], key[2], marks.pruned)
-    return _Prefix(key, (), marks, None, WireIds(profile.tool_id), [], [], placer, wire.writer(profile))
+    return _Prefix(
+        key, (), marks, _omitting(events), None, WireIds(profile.tool_id), [], [], placer, wire.writer(profile)
+    )
+
+
+def _omitting(events: Sequence[Event]) -> tuple[Event, ...]:
+    """Return the compactions and prunings among these events."""
+    return tuple(event for event in events if isinstance(event, Compacted | Pruned))
 
 
 def _longer(prefix: _Prefix, events: tuple[Event, ...], judged: Sequence[tuple[Image, str]], facts: Facts) -> _Prefix:
@@ -209,7 +218,8 @@ def _longer(prefix: _Prefix, events: tuple[Event, ...], judged: Sequence[tuple[I
     for item in placer.take_settled():
         writer.add(item)
     kept = list(judged[: len(carried)])
-    return _Prefix(prefix.key, events, prefix.marks, earlier, reader.ids, carried, kept, placer, writer)
+    later = prefix.later[len(_omitting(events[len(prefix.events) :])) :]
+    return _Prefix(prefix.key, events, prefix.marks, later, earlier, reader.ids, carried, kept, placer, writer)
 
 
 def _kept_characters(profile: Profile) -> int:

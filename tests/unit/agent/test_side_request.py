@@ -5,7 +5,7 @@ import pytest
 from app.agent.side_request import SideRequest
 from app.conversation.compaction.tokens import TokenMeter
 from app.conversation.events import AssistantMessage, Event, TurnEnded, TurnStarted, UserMessage
-from app.conversation.payload.projection import Facts
+from app.conversation.payload.projection import Facts, KeptProjection
 from app.llm.capabilities.profile import Profile
 
 WIDE, LEAST = "Around it. " * 1_000, "It is about P1."
@@ -34,7 +34,9 @@ def test_what_is_around_goes_first_and_history_before_what_was_said_aside(
     window: int, tight: bool, around: bool, earlier: bool, oldest: bool
 ) -> None:
     facts = Facts("prompt", [])
-    request = SideRequest(conversation(10), facts, TokenMeter(), (WIDE, LEAST), "why?", EARLIER)
+    request = SideRequest(
+        conversation(10), facts, KeptProjection().project, TokenMeter(), (WIDE, LEAST), "why?", EARLIER
+    )
     sent = str(request.payload(Profile(context_window=window), tight=tight).messages)
     assert "why?" in sent
     assert (WIDE.strip() in sent, "And before?" in sent, "answer 0" in sent) == (around, earlier, oldest)

@@ -9,8 +9,12 @@ from app.conversation.events import (
     AssistantMessage,
     Compacted,
     Event,
+    Intervention,
+    InterventionKind,
     Outcome,
     Pruned,
+    Question,
+    RequestFailed,
     RequestSent,
     ToolCall,
     ToolResult,
@@ -19,7 +23,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.projection import Facts, KeptProjection, project
+from app.conversation.payload.projection import Aside, Facts, KeptProjection, project
 from app.images.image import Image
 from app.llm.capabilities.profile import Profile
 
@@ -39,7 +43,7 @@ def log() -> list[Event]:
         ToolStarted(call="c1.0"),
         ToolResult(call="c1.0", outcome=Outcome.OK, text="some output"),
         RequestSent(),
-        AssistantMessage(text="an answer"),
+        AssistantMessage(text="an answer", reasoning="a thought", endpoint="e", model="m"),
         TurnEnded(stopped="answer"),
         TurnStarted(cause="message"),
         UserMessage(text="go on"),
@@ -66,7 +70,10 @@ CHANGES: dict[str, Callable[[State], State]] = {
     "pruned image": appended(Pruned(images=(2,))),
     "image gone": lambda state: (state[0], state[1], replace(state[2], images={})),
     "image refused": lambda state: (state[0], Profile(refused_images=["a" * 64]), state[2]),
-    "profile": lambda state: (state[0], Profile(single_call_turns=True, tool_id="alnum9"), state[2]),
+    "profile": lambda state: (state[0], state[1].model_copy(update={"tool_id": "alnum9"}), state[2]),
+    "endpoint": lambda state: (state[0], state[1], replace(state[2], endpoint="other")),
+    "model": lambda state: (state[0], state[1], replace(state[2], model="other")),
+    "system prompt": lambda state: (state[0], state[1], replace(state[2], system_prompt="other")),
     "other log": lambda state: (
         numbered([*state[0][:1], UserMessage(text="other words"), *state[0][2:]]),
         state[1],
@@ -77,7 +84,8 @@ CHANGES: dict[str, Callable[[State], State]] = {
 
 @pytest.mark.parametrize("change", list(CHANGES))
 def test_what_changes_the_beginning_is_projected_anew(change: str) -> None:
-    state: State = (log(), Profile(images_supported=True), FACTS)
+    profile = Profile(images_supported=True, mid_system="fold_user", reasoning_echo="same_model")
+    state: State = (log(), profile, FACTS)
     kept = KeptProjection()
     before = kept.project(*state)
     assert kept.project(*state) == before == project(*state)
@@ -85,3 +93,96 @@ def test_what_changes_the_beginning_is_projected_anew(change: str) -> None:
     fresh = project(events, profile, facts)
     assert fresh.messages[: len(before.messages) - 1] != before.messages[:-1], "the change reaches the beginning"
     assert kept.project(events, profile, facts) == fresh
+
+
+CALL = ToolCall(uid="c9.0", wire_id="call_9", name="read_file", arguments={"path": "a.py"})
+UNSETTLED: dict[str, list[Event]] = {
+    "a note for one request": [
+        Intervention(kind=InterventionKind.FACT, text="for this request", scope="request"),
+        RequestSent(),
+        RequestFailed(kind="network", message="broke off"),
+        RequestSent(),
+    ],
+    "words while a request is out": [RequestSent(), UserMessage(text="and this"), RequestSent()],
+    "a call without a result": [
+        RequestSent(),
+        AssistantMessage(text="", calls=(CALL,)),
+        TurnStarted(cause="message"),
+    ],
+    "a question": [
+        RequestSent(),
+        AssistantMessage(text="", calls=(CALL,)),
+        Question(call="c9.0", text="which?"),
+        TurnEnded(stopped="question"),
+        TurnStarted(cause="message"),
+        UserMessage(text="never mind"),
+    ],
+    "a closing request": [
+        RequestSent(closing=True),
+        RequestFailed(kind="network", message="broke off"),
+        RequestSent(),
+        AssistantMessage(text="", calls=(CALL,)),
+    ],
+    "a late result": [
+        RequestSent(),
+        AssistantMessage(text="", calls=(CALL,)),
+        ToolResult(call="c9.0", outcome=Outcome.OK, text="some output"),
+        RequestSent(),
+        AssistantMessage(text="read"),
+        ToolResult(call="c9.0", outcome=Outcome.OK, text="other output"),
+    ],
+    "a note for one turn": [
+        Intervention(kind=InterventionKind.FACT, text="for this turn", scope="turn"),
+        RequestSent(),
+        AssistantMessage(text="heard"),
+        TurnEnded(stopped="answer"),
+    ],
+    "a note on files that were read since": [
+        Intervention(kind=InterventionKind.FACT, text="a.py has changed", scope="lasting", files={"a.py": "0"}),
+        RequestSent(),
+        AssistantMessage(text="", calls=(CALL,)),
+        ToolResult(call="c9.0", outcome=Outcome.OK, text="some output", reads={"a.py": "1"}),
+    ],
+    "a cut": [Compacted(upto=15, summary="so far", method="summary"), RequestSent()],
+}
+
+
+@pytest.mark.parametrize("name", list(UNSETTLED))
+def test_what_a_later_event_may_change_is_not_kept(name: str) -> None:
+    """The log grows event by event: what is open at a request is projected again with what comes after it."""
+    events, profile = numbered([*log(), *UNSETTLED[name]]), Profile(images_supported=True)
+    kept = KeptProjection()
+    for length in range(len(log()), len(events) + 1):
+        for _ in range(2):
+            assert kept.project(events[:length], profile, FACTS) == project(events[:length], profile, FACTS)
+
+
+@pytest.mark.parametrize("method", ["pruned", "compacted"])
+def test_room_made_on_trial_leaves_nothing(method: str) -> None:
+    events, profile = log(), Profile(images_supported=True)
+    trial = Pruned(results=(6,)) if method == "pruned" else Compacted(upto=9, summary="so far", method="summary")
+    kept = KeptProjection()
+    assert kept.project([*events, trial], profile, FACTS) == project([*events, trial], profile, FACTS)
+    assert kept.project(events, profile, FACTS) == project(events, profile, FACTS)
+
+
+def test_a_side_question_leaves_nothing() -> None:
+    events, profile = log(), Profile(images_supported=True)
+    asked = replace(FACTS, aside=Aside("of a hunk", "why?", (("and before?", "because"),)))
+    kept = KeptProjection()
+    for _ in range(2):
+        assert kept.project(events, profile, FACTS) == project(events, profile, FACTS)
+        assert kept.project(events, profile, asked) == project(events, profile, asked)
+
+
+def test_what_is_kept_is_not_written_anew() -> None:
+    events, profile = log(), Profile(images_supported=True)
+    asked = replace(FACTS, aside=Aside("of a hunk", "why?"))
+    kept = KeptProjection()
+    first = kept.project(events, profile, FACTS)
+    second, aside = kept.project(events, profile, FACTS), kept.project(events, profile, asked)
+    third = kept.project(events, profile, FACTS)
+    assert len(first.messages) > 5
+    for payload in (aside, third):
+        same = [one is other for one, other in zip(second.messages[1:5], payload.messages[1:5], strict=True)]
+        assert all(same)

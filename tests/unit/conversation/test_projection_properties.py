@@ -30,7 +30,7 @@ from app.conversation.events import (
     RequestSent,
     UserMessage,
 )
-from app.conversation.payload.projection import Facts, KeptProjection, project
+from app.conversation.payload.projection import Aside, Facts, KeptProjection, project
 from app.conversation.side_events import SideAnswer, SideQuestion
 from app.llm.capabilities.profile import Profile
 from app.llm.types import Payload, Usage
@@ -282,6 +282,13 @@ def test_what_is_kept_of_a_projection_changes_nothing(events: list[Event], data:
                 # An event of another process comes between those that were there.
                 events = [*events[: length // 2], *events[length // 2 + 1 :]]
         fresh = project(events[:length], profile, facts)
+        if data.draw(st.booleans()):
+            asked = replace(facts, aside=Aside("a note", "why?", data.draw(st.sampled_from([(), (("and", "so"),)]))))
+            assert kept.project(events[:length], profile, asked) == project(events[:length], profile, asked)
+        if data.draw(st.booleans()):
+            # Room is made on trial, and what is left out of the log then is not the same.
+            trial = [*events[:length], Pruned(results=tuple(range(length // 2)))]
+            assert kept.project(trial, profile, facts) == project(trial, profile, facts)
         payload = kept.project(events[:length], profile, facts)
         assert payload == fresh
         assert json.dumps(payload.messages) == json.dumps(fresh.messages)
