@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
-from app.cli.parser import app_parser, command_parser
+from app.cli.argument_parser import app_parser, command_parser
 from app.config.settings import ENVIRONMENT, NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, Settings
 
 HERE = Path(__file__).resolve().parent

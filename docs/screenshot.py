@@ -7,11 +7,11 @@ import tempfile
 from pathlib import Path
 
 from app.agent.updates import Phase
-from app.demo.sample import create_sample
-from app.demo.server import demo_server
-from app.runtime.workspace import open_runtime
+from app.demo.demo_server import demo_server
+from app.demo.sample_workspace import create_sample
+from app.runtime.open_workspace import open_runtime
 from app.ui.app import SignoffApp
-from app.ui.start import Opened
+from app.ui.startup import OpenedWorkspace
 
 HERE = Path(__file__).resolve().parent
 
@@ -25,8 +25,8 @@ async def main(theme: str = "signoff-dark", size: str = "160x45", file: str = st
         async with demo_server() as settings:
             runtime = open_runtime(root, {**settings, "theme": theme}, {})
 
-            async def opener() -> Opened:
-                return Opened(runtime, runtime.settings, None, True)
+            async def opener() -> OpenedWorkspace:
+                return OpenedWorkspace(runtime, runtime.settings, None, True)
 
             app = SignoffApp(opener, Path(folder) / "log")
             async with app.run_test(size=(columns, rows)) as pilot:

@@ -5,8 +5,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from app.sandbox.mode import SandboxMode
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.sandbox_mode import SandboxMode
 from app.workspace.paths import Workspace
 
 

@@ -15,7 +15,7 @@ from textual.app import App
 from textual.geometry import Region
 from textual.screen import Screen
 
-from widgets.diff.surface import DiffSurface
+from widgets.diff.diff_surface import DiffSurface
 
 _paint: Callable[[Screen[Any]], None] = Screen._compositor_refresh
 _put_off: WeakKeyDictionary[Screen[Any], set[Region]] = WeakKeyDictionary()

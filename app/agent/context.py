@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from app.agent.interrupt import Interrupter
 from app.agent.ports import ModelPort
-from app.conversation.compaction.plan import (
-    Budget,
+from app.conversation.compaction.compaction_plan import (
+    ContextBudget,
     Prune,
     Summarise,
     Truncate,
@@ -15,9 +15,9 @@ from app.conversation.compaction.plan import (
     event_tokens,
     plan,
     room_needed,
+    summary_payload,
 )
-from app.conversation.compaction.summary_request import summary_payload
-from app.conversation.compaction.tokens import TokenMeter
+from app.conversation.compaction.token_count import TokenMeter
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
@@ -28,11 +28,11 @@ from app.conversation.events import (
     Spoken,
 )
 from app.conversation.log import EventLog
-from app.conversation.payload.projection import Facts, KeptProjection, project
+from app.conversation.payload.projection import KeptProjection, PayloadInputs, project
 from app.images.image import names_of
-from app.llm.capabilities.profile import Profile
-from app.llm.failures.errors import RequestError
-from app.llm.types import Completed, Payload, Usage
+from app.llm.failures.request_errors import RequestError
+from app.llm.values.profile import Profile
+from app.llm.values.types import Completed, Payload, Usage
 
 
 class ContextUse:
@@ -85,7 +85,7 @@ class ContextKeeper:
         return room_needed(self.used, profile.context_window)
 
     async def make_room(
-        self, model: ModelPort, facts: Facts, interrupter: Interrupter, *, forced: bool = False
+        self, model: ModelPort, facts: PayloadInputs, interrupter: Interrupter, *, forced: bool = False
     ) -> bool:
         """Prune old tool output, then have history summarised, then cut it, until there is room.
 
@@ -135,7 +135,9 @@ class ContextKeeper:
             changed = True
         return changed
 
-    async def _take(self, step: Pruned | Compacted, budget: Budget, model: ModelPort, facts: Facts) -> Budget:
+    async def _take(
+        self, step: Pruned | Compacted, budget: ContextBudget, model: ModelPort, facts: PayloadInputs
+    ) -> ContextBudget:
         """Record a step with what it leaves, and measure anew."""
         events, profile = (*self._log.addressed(), step), model.profile
         after = await asyncio.to_thread(lambda: self.tokens(project(events, profile, facts)))
@@ -152,7 +154,7 @@ class ContextKeeper:
             )
 
     async def _summary(
-        self, step: Summarise, budget: Budget, model: ModelPort, facts: Facts
+        self, step: Summarise, budget: ContextBudget, model: ModelPort, facts: PayloadInputs
     ) -> tuple[str, Usage | None]:
         """The model's summary of the older part, empty if it could not make one; and what the request took."""
         events = tuple(self._log.events)

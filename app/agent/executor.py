@@ -6,6 +6,7 @@ can ever claim a proposal that a crash has prevented.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 from app.agent.gate import Gate
 from app.agent.interrupt import Interrupted, Interrupter
 from app.agent.measures import Stopwatch
-from app.agent.recorder import Recorder
 from app.agent.updates import CommandOutput, Phase, PhaseChanged, ProposalsChanged, Update
 from app.conversation.events import (
     AssistantMessage,
+    CallOutcome,
     Event,
-    Outcome,
     ProposalStaged,
     Question,
     ToolCall,
@@ -37,16 +37,73 @@ from app.conversation.payload.missing_results import (
     TRUNCATED,
     malformed,
 )
-from app.llm.address import host_of
-from app.llm.types import ReceivedCall
-from app.proposals.origin import Origin, OriginKind
-from app.proposals.service import ProposalService
-from app.tools.contract import Confirmation, ConfirmationAnswer, Rejected, Tool, ToolContext, ToolError, ToolOutput
-from app.tools.registry import ToolSet
+from app.llm.values.address import host_of
+from app.llm.values.types import ReceivedCall
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.origin import Origin, OriginKind
+from app.tools.base.contract import (
+    CallRejected,
+    Confirmation,
+    ConfirmationAnswer,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+)
+from app.tools.tool_registry import ToolSet
 from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
-    from app.proposals.draft import Draft
+    from app.proposals.stack.draft import Draft
+
+
+_GATHERED = 0.1
+"""Seconds for which events may be held, so that a thousand reads cost some dozens of writes and not two thousand."""
+
+
+class CallRecorder:
+    """The way of one batch of calls into the log. Events are written in the order in which they were given."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._held: list[Event] = []
+        self._written = 0.0
+        self._writing = asyncio.Lock()
+        self._due: asyncio.Task[None] | None = None
+
+    async def now(self, *events: Event) -> None:
+        """Write what is held, and these, in one transaction; raises what the store raises."""
+        async with self._writing:
+            batch, self._held = [*self._held, *events], []
+            await self._log.append(*batch)
+            self._written = time.monotonic()
+
+    async def soon(self, *events: Event) -> None:
+        """Write these within a tenth of a second: for what leaves nothing behind if the process dies before."""
+        self._held += events
+        left = self._written + _GATHERED - time.monotonic()
+        if left <= 0:
+            await self.now()
+        elif self._due is None:
+            self._due = asyncio.create_task(self._write_in(left), name="record calls")
+
+    async def close(self) -> None:
+        """Write what is held."""
+        if self._due is not None:
+            self._due.cancel()
+        await self.now()
+
+    async def _write_in(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._due = None
+        async with self._writing:
+            batch, self._held = self._held, []
+            try:
+                await self._log.append(*batch)
+            except Exception:
+                # Whoever writes next hears of it.
+                self._held = [*batch, *self._held]
+
 
 PLANNING = "Not run: plan mode is on, so nothing may be changed. Say what you would do; the user ends plan mode."
 
@@ -60,7 +117,7 @@ class _Progress:
 
     draft: "Draft"
     gate: Gate
-    recorder: Recorder
+    recorder: CallRecorder
     held: list[ToolResult] = field(default_factory=list)
     """Results of edits, waiting for their proposal."""
     edited: bool = False
@@ -130,7 +187,7 @@ class Executor:
         """Record that these calls did not run, because the gate is closed."""
         await self._log.append(
             *(
-                ToolResult(call=call.uid, outcome=Outcome.REFUSED, text=REFUSED, summary="refused: gate closed")
+                ToolResult(call=call.uid, outcome=CallOutcome.REFUSED, text=REFUSED, summary="refused: gate closed")
                 for call in calls
             )
         )
@@ -145,7 +202,7 @@ class Executor:
         for call in calls:
             arguments = None if asked else self._question_in(call)
             asked = asked or arguments is not None
-            cut = _result(call, Outcome.INVALID, TRUNCATED, "cut off")
+            cut = _result(call, CallOutcome.INVALID, TRUNCATED, "cut off")
             recorded.append(cut if arguments is None else _question(call, arguments))
         return recorded
 
@@ -179,7 +236,7 @@ class Executor:
             await self.refuse(message.calls)
             return
         progress = _Progress(
-            await asyncio.to_thread(self._service.draft, self._session_id), gate, Recorder(self._log)
+            await asyncio.to_thread(self._service.draft, self._session_id), gate, CallRecorder(self._log)
         )
         try:
             for call in message.calls:
@@ -191,13 +248,13 @@ class Executor:
 
     async def _run_call(self, call: ToolCall, progress: _Progress, interrupter: Interrupter) -> None:
         if progress.asked:
-            await self._record(progress, call, Outcome.REFUSED, AFTER_QUESTION, "not run: question first")
+            await self._record(progress, call, CallOutcome.REFUSED, AFTER_QUESTION, "not run: question first")
             return
         if interrupter.stopped:
-            await self._record(progress, call, Outcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
+            await self._record(progress, call, CallOutcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
             return
         if call.arguments is None or malformed(call):
-            await self._record(progress, call, Outcome.INVALID, malformed(call), "malformed call")
+            await self._record(progress, call, CallOutcome.INVALID, malformed(call), "malformed call")
             return
         tool = await self._find_tool(call, progress, interrupter)
         if tool is None:
@@ -205,10 +262,10 @@ class Executor:
         try:
             arguments = self._tools.parse(call.name, call.arguments)
         except ToolError as error:
-            await self._record(progress, call, Outcome.INVALID, str(error), "malformed call")
+            await self._record(progress, call, CallOutcome.INVALID, str(error), "malformed call")
             return
         if tool.kind == "edit" and self._planning():
-            await self._record(progress, call, Outcome.REFUSED, PLANNING, "refused: plan mode")
+            await self._record(progress, call, CallOutcome.REFUSED, PLANNING, "refused: plan mode")
             return
         if tool.kind == "ask":
             await progress.recorder.now(_question(call, arguments))
@@ -223,15 +280,15 @@ class Executor:
         try:
             tool = await interrupter.wait_for(self._tools.find(call.name, self._tell_waiting))
         except Interrupted:
-            await self._record(progress, call, Outcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
+            await self._record(progress, call, CallOutcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
             return None
         except ToolError as error:
-            await self._record(progress, call, Outcome.ERROR, str(error), _first_line(str(error)))
+            await self._record(progress, call, CallOutcome.ERROR, str(error), _first_line(str(error)))
             return None
         if tool is None:
             names = ", ".join(schema["function"]["name"] for schema in self._tools.schemas)
             text = f"There is no tool {call.name[:_LONGEST_NAME]!r}. There are: {names}."
-            await self._record(progress, call, Outcome.INVALID, text, "unknown tool")
+            await self._record(progress, call, CallOutcome.INVALID, text, "unknown tool")
         return tool
 
     async def _run_tool(
@@ -263,19 +320,19 @@ class Executor:
             text, summary = (
                 (ABORTED_DURING, "interrupted") if start.recorded else (ABORTED_BEFORE, "not run: interrupted")
             )
-            result = _result(call, Outcome.ABORTED, text, summary)
-        except Rejected as rejected:
-            result = _result(call, Outcome.REJECTED, str(rejected), rejected.summary)
+            result = _result(call, CallOutcome.ABORTED, text, summary)
+        except CallRejected as rejected:
+            result = _result(call, CallOutcome.REJECTED, str(rejected), rejected.summary)
         except ToolError as error:
-            result = _result(call, Outcome.ERROR, str(error), _first_line(str(error)))
+            result = _result(call, CallOutcome.ERROR, str(error), _first_line(str(error)))
         except Exception as error:
             # A defect in a tool, or a disk that fails, must not end the turn with a dangling call.
             text = f"{tool.name} failed: {type(error).__name__}: {error}"
-            result = _result(call, Outcome.ERROR, text, _first_line(text))
+            result = _result(call, CallOutcome.ERROR, text, _first_line(text))
         else:
             result = self._completed(call, tool, output, progress)
         result = result.model_copy(update={"duration": watch.worked, "waited": watch.waited})
-        if result.outcome is Outcome.STAGED:
+        if result.outcome is CallOutcome.STAGED:
             progress.held.append(result)
             progress.edited |= tool.kind == "edit"
         else:
@@ -288,7 +345,7 @@ class Executor:
         staged = tool.kind == "edit" or output.staged
         return ToolResult(
             call=call.uid,
-            outcome=Outcome.STAGED if staged else Outcome.OK,
+            outcome=CallOutcome.STAGED if staged else CallOutcome.OK,
             text=output.text,
             summary=output.summary,
             proposal=progress.draft.proposal_id if staged else "",
@@ -342,7 +399,9 @@ class Executor:
         await progress.recorder.now(*events)
         self._publish(ProposalsChanged((proposal.id,)))
 
-    async def _record(self, progress: _Progress, call: ToolCall, outcome: Outcome, text: str, summary: str) -> None:
+    async def _record(
+        self, progress: _Progress, call: ToolCall, outcome: CallOutcome, text: str, summary: str
+    ) -> None:
         await progress.recorder.soon(_result(call, outcome, text, summary))
 
 
@@ -354,13 +413,13 @@ def _question(call: ToolCall, arguments: object) -> Question:
     )
 
 
-def _result(call: ToolCall, outcome: Outcome, text: str, summary: str) -> ToolResult:
+def _result(call: ToolCall, outcome: CallOutcome, text: str, summary: str) -> ToolResult:
     return ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary)
 
 
 def _unstaged(result: ToolResult, text: str) -> ToolResult:
     return result.model_copy(
-        update={"outcome": Outcome.ERROR, "text": text, "summary": "nothing staged", "proposal": ""}
+        update={"outcome": CallOutcome.ERROR, "text": text, "summary": "nothing staged", "proposal": ""}
     )
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.conversation.events import Intervention, InterventionKind
-from app.proposals.models import Proposal, ProposalState
-from app.proposals.text.unlike import Span
+from app.proposals.text.line_comparison import LineSpan
+from app.proposals.values.models import Proposal, ProposalState
 
 DENIALS_BEFORE_ADVICE = 3
 """Denials in a row, with no approval between, after which the model is told to ask instead."""
@@ -20,17 +20,17 @@ _PLACES_NAMED = 6
 
 
 @dataclass(frozen=True, slots=True)
-class FileNow:
+class ChangedFile:
     """A file that is not as the model knows it."""
 
     version: str
     """What a read would show (SHA-256 hex); empty for a file that is gone."""
-    spans: Sequence[Span] = ()
+    spans: Sequence[LineSpan] = ()
     """The lines of it that the model does not know, as far as that could be found out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TurnProgress:
     """How far a turn has come, for the notes on its having no end."""
 
     step: int = 0
@@ -47,7 +47,7 @@ class Progress:
 
     @property
     def words(self) -> str:
-        """`Step 12 of 50. Called 4 times: …. The last step that brought anything new was step 7: ….`"""
+        """`DecidedFile 12 of 50. Called 4 times: …. The last step that brought anything new was step 7: ….`"""
         parts = [f"Step {self.step} of {self.step_limit}."]
         if self.times > 1:
             parts.append(f"Called {self.times} times in this turn: {self.repeated}.")
@@ -60,7 +60,7 @@ class Progress:
         return " ".join(parts)
 
 
-_BEGINNING = Progress()
+_BEGINNING = TurnProgress()
 
 
 def staged(proposals: Sequence[str], paths: Iterable[str]) -> Intervention:
@@ -83,7 +83,7 @@ def closing(
     kind: InterventionKind,
     proposals: Sequence[str] = (),
     paths: Iterable[str] = (),
-    progress: Progress = _BEGINNING,
+    progress: TurnProgress = _BEGINNING,
 ) -> Intervention:
     """The instruction of a closing request, whatever its cause."""
     match kind:
@@ -102,7 +102,7 @@ def closing(
     return staged(proposals, paths)
 
 
-def nudge(kind: InterventionKind, *, calls: bool = False, progress: Progress = _BEGINNING) -> Intervention:
+def nudge(kind: InterventionKind, *, calls: bool = False, progress: TurnProgress = _BEGINNING) -> Intervention:
     """A word about the last response, for the next request only.
 
     Args:
@@ -179,7 +179,7 @@ def repeated_denials(denials_in_row: int, *, asks_by_tool: bool = True) -> Inter
     )
 
 
-def files_changed(changed: Mapping[str, FileNow]) -> Intervention | None:
+def files_changed(changed: Mapping[str, ChangedFile]) -> Intervention | None:
     """Which files, and which of their lines, are no longer as the model knows them; None if all are.
 
     Args:
@@ -226,7 +226,7 @@ def _pending_line(proposal: Proposal) -> str:
     return f"- {proposal.id}{notes.get(proposal.state, '')}: {proposal.summary or 'no summary'} [{files}]{reason}"
 
 
-def _with_lines(path: str, spans: Sequence[Span]) -> str:
+def _with_lines(path: str, spans: Sequence[LineSpan]) -> str:
     """`a.py (different now: lines 3-5, line 40, lines gone after line 77)`, in the numbers that a read would show."""
     if not spans:
         return path
@@ -235,7 +235,7 @@ def _with_lines(path: str, spans: Sequence[Span]) -> str:
     return f"{path} (different now: {', '.join(places)})"
 
 
-def _place(span: Span) -> str:
+def _place(span: LineSpan) -> str:
     if span.start == span.end:
         return f"lines gone after line {span.start}" if span.start else "lines gone at the top"
     if span.end == span.start + 1:

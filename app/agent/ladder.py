@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Literal
 
 from app.conversation.events import InterventionKind
-from app.llm.failures.errors import COMPACT
+from app.llm.failures.request_errors import COMPACT
 
 NO_PROGRESS_REPEATS = 3
 """The same call this often in a turn: the model is told."""
@@ -22,7 +22,7 @@ NUDGES = 1
 """How many responses in a row that are empty or cut off are answered with a nudge."""
 
 
-class Last(StrEnum):
+class LastStep(StrEnum):
     """What came last in the conversation, from the point of view of the next move."""
 
     USER = "user"
@@ -45,7 +45,7 @@ class Last(StrEnum):
 class LadderState:
     """All that the decision depends on."""
 
-    last: Last = Last.USER
+    last: LastStep = LastStep.USER
     aborted: bool = False
     """The user has interrupted, or the program is ending."""
     question_open: bool = False
@@ -57,7 +57,7 @@ class LadderState:
     """Requests made in this turn, without the closing one."""
     step_limit: int = 50
     failure: str = ""
-    """`app.llm.failures.errors.FailureKind` of the last request, if it failed and was not made again."""
+    """`app.llm.failures.request_errors.FailureKind` of the last request, if it failed and was not made again."""
     failure_message: str = ""
     room_needed: bool = False
     """By measure, the next request would overflow the context."""
@@ -130,35 +130,35 @@ class Rung(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class LadderDecision:
     """What happens next, and the rung that decided it."""
 
     rung: Rung
     action: Action
 
 
-def decide(state: LadderState) -> Move:
+def decide(state: LadderState) -> LadderDecision:
     """The next move."""
     if (move := _control_flow(state)) is not None:
         return move
-    if state.failure == "context_full" or state.last is Last.NO_ROOM:
-        return Move(Rung.FULL_CONTEXT, _no_room(state))
+    if state.failure == "context_full" or state.last is LastStep.NO_ROOM:
+        return LadderDecision(Rung.FULL_CONTEXT, _no_room(state))
     if state.failure:
-        move = Move(Rung.FAILED_REQUEST, _after_failure(state))
+        move = LadderDecision(Rung.FAILED_REQUEST, _after_failure(state))
     else:
-        move = Move(Rung.LAST_RESPONSE, _by_shape(state))
+        move = LadderDecision(Rung.LAST_RESPONSE, _by_shape(state))
     return _request(state, move, move.action) if isinstance(move.action, Request) else move
 
 
-def _control_flow(state: LadderState) -> Move | None:
+def _control_flow(state: LadderState) -> LadderDecision | None:
     if state.aborted:
-        return Move(Rung.USER_STOP, Stop("aborted"))
+        return LadderDecision(Rung.USER_STOP, Stop("aborted"))
     if state.question_open:
-        return Move(Rung.OPEN_QUESTION, WaitForUser())
+        return LadderDecision(Rung.OPEN_QUESTION, WaitForUser())
     if state.closing_sent:
-        return Move(Rung.CLOSING_REQUEST, _after_closing(state))
+        return LadderDecision(Rung.CLOSING_REQUEST, _after_closing(state))
     if state.gate_closed:
-        return Move(Rung.CLOSED_GATE, ClosingRequest(InterventionKind.STAGED))
+        return LadderDecision(Rung.CLOSED_GATE, ClosingRequest(InterventionKind.STAGED))
     return None
 
 
@@ -174,7 +174,7 @@ def _after_closing(state: LadderState) -> Stop:
     # An endpoint may answer a call under "none" with an error: the gate has held all the same.
     failed = state.failure not in ("", "tool_use_failed")
     message = state.failure_message if failed else ""
-    if not state.failure and state.last in (Last.CALLS, Last.CUT_CALLS, Last.RESULTS):
+    if not state.failure and state.last in (LastStep.CALLS, LastStep.CUT_CALLS, LastStep.RESULTS):
         return Stop("refused", "The model called tools although it was told to stop; they did not run.")
     if state.gate_closed:
         return Stop("staged", message)
@@ -190,36 +190,36 @@ def _after_failure(state: LadderState) -> Action:
 def _by_shape(state: LadderState) -> Action:
     action: Action = Request()
     match state.last:
-        case Last.CALLS:
+        case LastStep.CALLS:
             action = RunCalls()
-        case Last.TEXT:
+        case LastStep.TEXT:
             action = Stop("answer")
-        case Last.CUT_TEXT if state.finish_reason == "content_filter":
+        case LastStep.CUT_TEXT if state.finish_reason == "content_filter":
             action = Stop("answer", "The server's content filter cut the answer.")
-        case Last.CUT_CALLS | Last.CUT_TEXT if state.truncated_nudges < NUDGES:
+        case LastStep.CUT_CALLS | LastStep.CUT_TEXT if state.truncated_nudges < NUDGES:
             action = Request(InterventionKind.TRUNCATED)
-        case Last.CUT_CALLS | Last.CUT_TEXT:
+        case LastStep.CUT_CALLS | LastStep.CUT_TEXT:
             said = _BROKEN_OFF_AGAIN if state.finish_reason in (None, "error") else _CUT_AGAIN
-            action = Stop("answer" if state.last is Last.CUT_TEXT else "failed", said)
-        case Last.EMPTY | Last.REASONING_ONLY if state.empty_nudges < NUDGES:
+            action = Stop("answer" if state.last is LastStep.CUT_TEXT else "failed", said)
+        case LastStep.EMPTY | LastStep.REASONING_ONLY if state.empty_nudges < NUDGES:
             action = Request(InterventionKind.EMPTY_RESPONSE)
-        case Last.EMPTY | Last.REASONING_ONLY:
+        case LastStep.EMPTY | LastStep.REASONING_ONLY:
             action = Stop("failed", _EMPTY_AGAIN)
     return action
 
 
-def _request(state: LadderState, move: Move, request: Request) -> Move:
+def _request(state: LadderState, move: LadderDecision, request: Request) -> LadderDecision:
     """Whether the model may be asked once more, and whether there is room to."""
     if state.steps >= state.step_limit:
-        return Move(Rung.STEP_LIMIT, ClosingRequest(InterventionKind.STEP_LIMIT))
-    if state.last is Last.RESULTS and request.nudge is None:
+        return LadderDecision(Rung.STEP_LIMIT, ClosingRequest(InterventionKind.STEP_LIMIT))
+    if state.last is LastStep.RESULTS and request.nudge is None:
         stuck = max(state.repeats - NO_PROGRESS_REPEATS, state.fruitless_steps - NO_PROGRESS_FRUITLESS_STEPS)
         if stuck >= NO_PROGRESS_PATIENCE:
-            return Move(Rung.NO_PROGRESS, ClosingRequest(InterventionKind.NO_PROGRESS))
+            return LadderDecision(Rung.NO_PROGRESS, ClosingRequest(InterventionKind.NO_PROGRESS))
         if stuck >= 0 and state.no_progress_nudges < NUDGES:
-            move = Move(Rung.NO_PROGRESS, Request(InterventionKind.NO_PROGRESS))
+            move = LadderDecision(Rung.NO_PROGRESS, Request(InterventionKind.NO_PROGRESS))
     if state.room_needed and not state.compacted:
-        return Move(Rung.FULL_CONTEXT, Compact())
+        return LadderDecision(Rung.FULL_CONTEXT, Compact())
     return move
 
 

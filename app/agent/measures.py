@@ -3,10 +3,9 @@
 import time
 from collections.abc import Awaitable, Callable
 
-from app.conversation.events import AssistantMessage, Compacted, Event
-from app.conversation.side_events import SideAnswer
-from app.conversation.spent import Spent
-from app.tools.contract import Confirmation, ConfirmationAnswer
+from app.conversation.events import AssistantMessage, Compacted, Event, SideAnswer
+from app.conversation.token_totals import TokenTotals
+from app.tools.base.contract import Confirmation, ConfirmationAnswer
 
 
 class Stopwatch:
@@ -38,11 +37,11 @@ class Stopwatch:
         return timed
 
 
-class Spending:
+class SpendingMeter:
     """Fold: attach it to the log."""
 
     def __init__(self) -> None:
-        self.total = Spent()
+        self.total = TokenTotals()
         """Over all requests."""
 
     def apply(self, event: Event) -> None:

@@ -5,18 +5,18 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from app.agent.allowances import FormStore
+from app.agent.permission_requests import FormStore
 from app.conversation.events import Event
 from app.conversation.log import EventSink
-from app.llm.capabilities.profile import Profile
-from app.llm.types import Endpoint, Payload, StreamUpdate
-from app.proposals.models import Proposal
-from app.proposals.service import ProposalService
-from app.tools.registry import ToolSet
+from app.llm.values.profile import Profile
+from app.llm.values.types import Endpoint, Payload, StreamUpdate
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.models import Proposal
+from app.tools.tool_registry import ToolSet
 from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
-    from app.proposals.draft import Draft
+    from app.proposals.stack.draft import Draft
 
 
 class ModelPort(Protocol):
@@ -30,7 +30,7 @@ class ModelPort(Protocol):
         ...
 
     def stream(self, build: Callable[[Profile], Payload], *, closing: bool = False) -> AsyncIterator[StreamUpdate]:
-        """Make one request, of what `build` makes on a thread; raises `app.llm.failures.errors.RequestError`."""
+        """Send one request with the payload that `build` makes on a thread; raises `RequestError`."""
         ...
 
     def hurry(self) -> None:
@@ -46,7 +46,7 @@ class ModelPort(Protocol):
         ...
 
 
-class Claim(Protocol):
+class TurnClaim(Protocol):
     """The right to run the turns of a session: of all processes that have it open, one has it."""
 
     @property
@@ -84,12 +84,12 @@ class OtherSessions(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class SessionPorts:
     """The surroundings of one session."""
 
     sink: EventSink
     others: OtherSessions
-    claim: Claim
+    claim: TurnClaim
     service: ProposalService
     tools: ToolSet
     workspace: Workspace

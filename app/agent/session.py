@@ -11,59 +11,79 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from app.agent.allowances import Allowances
-from app.agent.briefing import Briefing
-from app.agent.confirmations import Confirmations
+from app.agent.briefing import GateBriefing
 from app.agent.context import ContextKeeper
-from app.agent.deciding import Decisions
-from app.agent.decision_events import (
-    changes,
-    not_recorded,
-    owner_of,
-    speaks,
-    told_elsewhere,
-)
+from app.agent.decision_service import DecisionService, changes, not_recorded, owner_of, speaks, told_elsewhere
 from app.agent.executor import Executor
 from app.agent.gate import Gate, GatePolicy
-from app.agent.image_contents import ImageContents, unseen
 from app.agent.interrupt import Interrupter
-from app.agent.measures import Spending
-from app.agent.ports import ModelPort, Ports
-from app.agent.prepared import facts_of
-from app.agent.publisher import Publisher, Subscriber
+from app.agent.measures import SpendingMeter
+from app.agent.permission_requests import Allowances, PermissionRequests
+from app.agent.ports import ModelPort, SessionPorts
+from app.agent.request_payload import ImageContents, facts_of, unseen
 from app.agent.side_questions import SideQuestions
 from app.agent.turn import Turn, TurnSettings
 from app.agent.turns import Turns
 from app.agent.updates import (
-    Failed,
+    GateChanged,
     Phase,
     PhaseChanged,
     ProposalsChanged,
     QueueChanged,
+    Recorded,
+    SessionFailed,
     Update,
 )
 from app.conversation.events import (
     AssistantMessage,
     Event,
     Invocation,
+    MessageQueued,
     Notice,
     ProposalDecided,
     Question,
+    QueueTaken,
 )
 from app.conversation.log import EventLog
 from app.conversation.pending import PendingProposals
 from app.images.image import Image
-from app.llm.wires.registry import SentRequest
-from app.proposals.models import Proposal
-from app.proposals.reports import DecisionResult
-from app.proposals.service import ProposalService
-from app.tools.contract import ConfirmationAnswer
+from app.llm.wires.wire_registry import SentRequest
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.decision_results import DecisionResult
+from app.proposals.values.models import Proposal
+from app.tools.base.contract import ConfirmationAnswer
+
+Subscriber = Callable[[Update], None]
 
 
-class Session(Decisions):
+class UpdatePublisher:
+    """Fold from now on: shows each stored event to the subscribers, and what it does to gate and queue."""
+
+    def __init__(self, gate: Gate, queue: Callable[[], tuple[str, ...]], publish: Subscriber) -> None:
+        self._gate = gate
+        self._queue = queue
+        self._publish = publish
+        self._shown = gate.closed
+
+    def apply(self, event: Event) -> None:
+        self._publish(Recorded(event))
+        self.check_gate()
+        if isinstance(event, MessageQueued | QueueTaken):
+            self._publish(QueueChanged(self._queue()))
+
+    def check_gate(self) -> None:
+        """Say so if the gate has opened or closed."""
+        if self._gate.closed != self._shown:
+            self._shown = self._gate.closed
+            self._publish(GateChanged(self._gate.closed))
+
+
+class Session(DecisionService):
     """A conversation; every public method may be called at any time, whatever the session is doing."""
 
-    def __init__(self, session_id: str, ports: Ports, settings: TurnSettings, events: Sequence[Event] = ()) -> None:
+    def __init__(
+        self, session_id: str, ports: SessionPorts, settings: TurnSettings, events: Sequence[Event] = ()
+    ) -> None:
         """Open a session.
 
         Args:
@@ -79,10 +99,10 @@ class Session(Decisions):
         self.gate = self.log.attach(Gate(settings.policy))
         self.pending = self.log.attach(PendingProposals())
         self.context = ContextKeeper(self.log)
-        self.spent = self.log.attach(Spending())
+        self.spent = self.log.attach(SpendingMeter())
         self._images = self.log.attach(ImageContents(ports.content))
         self._subscribers: list[Subscriber] = []
-        self.confirmations = Confirmations(self._publish, Allowances(ports.allowed), self.log)
+        self.confirmations = PermissionRequests(self._publish, Allowances(ports.allowed), self.log)
         self._executor = Executor(
             log=self.log,
             service=ports.service,
@@ -96,9 +116,9 @@ class Session(Decisions):
             checked=ports.checked,
             keep=ports.keep,
         )
-        briefing = Briefing(self.log, ports.service, session_id, self.pending, lambda: self.settings.plan)
+        briefing = GateBriefing(self.log, ports.service, session_id, self.pending, lambda: self.settings.plan)
         self._turns = Turns(self.log, ports.claim, self._make_turn, briefing.compose, self._publish, self._owned)
-        self._publisher = self.log.follow(Publisher(self.gate, lambda: self.queue, self._publish))
+        self._publisher = self.log.follow(UpdatePublisher(self.gate, lambda: self.queue, self._publish))
         self._phase = Phase.IDLE
         if ports.claim.held:
             self._owned()
@@ -250,7 +270,7 @@ class Session(Decisions):
         try:
             await self.log.append(notice)
         except Exception:
-            self._publish(Failed(notice.text))
+            self._publish(SessionFailed(notice.text))
 
     async def settled(self) -> None:
         """Wait until no turn runs."""

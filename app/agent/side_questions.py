@@ -7,30 +7,239 @@ tools of the session and no leave to call them; what comes back is shown and rec
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from app.agent.interrupt import Interrupted, Interrupter
-from app.agent.ports import ModelPort, Ports
-from app.agent.prepared import PreparedRequest
-from app.agent.side_brief import Subject, briefs
-from app.agent.side_request import SideRequest, settled
-from app.agent.updates import Failed, SideDiscarded, SideStreamed, Update
-from app.conversation.compaction.tokens import TokenMeter
-from app.conversation.events import AssistantMessage, Event
+from app.agent.ports import ModelPort, SessionPorts
+from app.agent.request_payload import PreparedRequest
+from app.agent.updates import SessionFailed, SideDiscarded, SideStreamed, Update
+from app.conversation.compaction.compaction_plan import Prune, budget_for, plan, room_needed
+from app.conversation.compaction.token_count import TokenMeter
+from app.conversation.decision_words import file_list
+from app.conversation.events import (
+    AssistantMessage,
+    Compacted,
+    Event,
+    Pruned,
+    SideAnswer,
+    SideExchange,
+    SideQuestion,
+    ThreadAnchor,
+    exchanges,
+)
 from app.conversation.log import EventLog
-from app.conversation.payload.projection import Facts
-from app.conversation.side_events import Exchange, Place, SideAnswer, SideQuestion, exchanges
-from app.llm.capabilities.profile import Profile
-from app.llm.failures.errors import FailureKind, RequestError
-from app.llm.types import AttemptDiscarded, Completed, Payload, ProfileCorrected, TextDelta, Usage
-from app.llm.wires.registry import SentRequest
-from app.proposals.errors import ProposalError
-from app.tools.contract import ToolError
-from app.tools.targets import looks_secret
+from app.conversation.payload.projection import PayloadInputs, SideRequestInputs, project
+from app.llm.failures.request_errors import FailureKind, RequestError
+from app.llm.values.profile import Profile
+from app.llm.values.types import AttemptDiscarded, Completed, Payload, ProfileCorrected, TextDelta, Usage
+from app.llm.wires.wire_registry import SentRequest
+from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal, ProposalState
+from app.proposals.values.proposal_errors import ProposalError
+from app.tools.base.contract import ToolError
+from app.tools.base.targets import looks_secret
 from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
+
+
+def hunk_text(diff: FileDiff, hunk: Hunk, characters: int) -> str:
+    """The removed and the added lines with their `-` and `+`, the middle left out where they are too many."""
+    removed = [f"-{line}" for line in diff.old[hunk.old_start : hunk.old_start + hunk.old_count]]
+    added = [f"+{line}" for line in diff.new[hunk.new_start : hunk.new_start + hunk.new_count]]
+    return clipped("\n".join([*removed, *added]), characters)
+
+
+def surroundings(diff: FileDiff, hunk: Hunk | None, lines: int, characters: int) -> str:
+    """The file with the proposal in it, numbered, so many lines to each side of a hunk; of a deleted file, as it was.
+
+    Without a hunk from the beginning of the file. As many lines as fit, those next to the hunk first.
+    """
+    text = diff.new or diff.old
+    start, end = _place(diff, hunk)
+    room = characters
+    first, last = start, start
+    above, below = min(lines, start), min(lines + end - start, len(text) - start)
+    for step in range(max(above, below)):
+        if step < below and (room := room - _cost(text[start + step])) >= 0:
+            last = start + step + 1
+        if step < above and (room := room - _cost(text[start - step - 1])) >= 0:
+            first = start - step - 1
+    width = len(str(last))
+    return "\n".join(f"{number + 1:>{width}}  {text[number]}" for number in range(first, last))
+
+
+def clipped(text: str, characters: int) -> str:
+    """The text, or its beginning and its end with a line that says how much of it is left out between them."""
+    if len(text) <= characters:
+        return text
+    head, tail = max(0, characters * 2 // 3), max(0, characters // 3)
+    left_out = len(text) - head - tail
+    return f"{text[:head]}\n[… {left_out} characters left out …]\n{text[len(text) - tail :]}"
+
+
+def _place(diff: FileDiff, hunk: Hunk | None) -> tuple[int, int]:
+    """From where to where a hunk is in the text that is shown."""
+    if hunk is None:
+        return 0, 0
+    if not diff.new:
+        return min(hunk.old_start, len(diff.old)), min(hunk.old_start + hunk.old_count, len(diff.old))
+    count = 0 if hunk.state is HunkState.DENIED else hunk.new_count
+    return min(hunk.new_start, len(diff.new)), min(hunk.new_start + count, len(diff.new))
+
+
+def _cost(line: str) -> int:
+    return len(line) + 8
+
+
+@dataclass(frozen=True, slots=True)
+class SideRequest:
+    """A side question, ready to be made a payload of for whatever the endpoint turns out to honour."""
+
+    events: Sequence[Event]
+    """The log, without what is still being worked on."""
+    facts: PayloadInputs
+    """As for any request of the session."""
+    project: Callable[[Sequence[Event], Profile, PayloadInputs], Payload]
+    """Makes the payloads of the log; keeps what is the same in the next request of the conversation."""
+    meter: TokenMeter
+    briefs: Sequence[str]
+    """What the program says about it, the widest first."""
+    question: str
+    earlier: Sequence[tuple[str, str]]
+    """What was said in the thread before."""
+
+    def payload(self, profile: Profile, *, tight: bool = False) -> Payload:
+        """The payload; `tight` leaves out as much as can be, for a server that has said that its context is full."""
+        window = profile.context_window
+        if not tight:
+            for aside in self._asides():
+                payload = self.project(self.events, profile, replace(self.facts, aside=aside))
+                if not room_needed(self.meter.tokens(payload), window):
+                    return payload
+        events = self._shortened(profile)
+        for aside in [] if tight else self._asides():
+            payload = self._project(events, profile, aside)
+            if not room_needed(self.meter.tokens(payload), window):
+                return payload
+        return self._project(events, profile, self._least)
+
+    def _asides(self) -> list[SideRequestInputs]:
+        """The ways to ask, from the one with most around it to the least."""
+        return [*(SideRequestInputs(brief, self.question, self.earlier) for brief in self.briefs), self._least]
+
+    @property
+    def _least(self) -> SideRequestInputs:
+        return SideRequestInputs(self.briefs[-1], self.question)
+
+    def _project(self, events: Sequence[Event], profile: Profile, aside: SideRequestInputs) -> Payload:
+        return project(events, profile, replace(self.facts, aside=aside))
+
+    def _shortened(self, profile: Profile) -> Sequence[Event]:
+        """The log with the oldest of it left out, as a compaction without a summary would."""
+        events = list(self.events)
+        used = self.meter.tokens(self.project(events, profile, replace(self.facts, aside=self._least)))
+        budget = budget_for(used, profile.context_window, forced=True, factor=self.meter.factor)
+        while budget is not None and (step := plan(events, budget, summarise=False)) is not None:
+            if isinstance(step, Prune):
+                events.append(Pruned(results=step.results, images=step.images))
+            else:
+                events.append(Compacted(upto=step.upto, summary="", method="truncation"))
+            budget = replace(budget, used=self.meter.tokens(self._project(events, profile, self._least)))
+        return events
+
+
+def settled(events: Sequence[Event], unfinished: AssistantMessage | None) -> Sequence[Event]:
+    """The log without a response whose calls still run: what becomes of them nobody can say yet."""
+    return tuple(event for event in events if event is not unfinished)
+
+
+_INSTRUCTION = (
+    "Side question. Aside from the conversation above, the user asks you something about a change, in the message "
+    "that is to be answered now. Answer it in words, in a few sentences of Markdown, from what stands above and "
+    "below. Do not call tools: none can run. Nothing that is said here decides or changes anything; do not propose "
+    "another edit. Where you do not know, say so, and name what one would have to look at. Afterwards the "
+    "conversation goes on as if this had not been asked."
+)
+_FILES_NAMED = 20
+_SIZES = ((400, 16_000), (80, 8_000), (20, 3_000), (5, 1_000), (0, 600))
+"""Lines of surroundings to each side, and characters of them and of the hunk, from the widest brief to the least."""
+
+
+@dataclass(frozen=True, slots=True)
+class SideSubject:
+    """What a side question is about, as it is now."""
+
+    proposal: Proposal
+    diff: FileDiff
+    hunk: Hunk | None
+    """None for the file as a whole, or where the hunk is no more."""
+
+    @property
+    def hunks(self) -> int:
+        """How many the proposal has."""
+        return sum(len(change.hunks) for change in self.proposal.files)
+
+
+def briefs(subject: SideSubject, question: SideQuestion, earlier: Sequence[SideExchange]) -> Iterator[str]:
+    """The brief for a question, from the widest to one that fits nearly anywhere."""
+    for lines, characters in _SIZES:
+        parts = [_INSTRUCTION, _change(subject), _hunk(subject, question, characters)]
+        picked = [*((one.question.picked, one.question.text) for one in earlier), (question.picked, question.text)]
+        parts += [
+            f"For “{clipped(' '.join(text.split()), 200)}” the user picked these lines:\n{_fenced(rows, characters)}"
+            for rows, text in picked
+            if rows
+        ]
+        if lines and (around := surroundings(subject.diff, subject.hunk, lines, characters)):
+            state = "with the proposal in it" if subject.diff.new else "which the proposal deletes"
+            around = _fenced(around, characters * 2)
+            parts.append(f"{subject.diff.change.path}, {state}, with its line numbers:\n{around}")
+        yield "\n\n".join(parts)
+
+
+def _change(subject: SideSubject) -> str:
+    proposal = subject.proposal
+    stats = [file.stat for file in proposal.files]
+    more = f" and {len(stats) - _FILES_NAMED} more files" if len(stats) > _FILES_NAMED else ""
+    return (
+        f"It is about proposal {proposal.id} ({proposal.origin.words}): {proposal.summary or 'no summary'}. "
+        f"{_standing(proposal)} Its files: {file_list(stats[:_FILES_NAMED])}{more}."
+    )
+
+
+def _standing(proposal: Proposal) -> str:
+    match proposal.state:
+        case _ if proposal.state.waiting and proposal.on_disk:
+            return "It is on disk already and awaits the user's decision."
+        case ProposalState.PARTLY_APPROVED:
+            return "A part of it is written to disk; the rest awaits the user's decision."
+        case _ if proposal.state.waiting:
+            return "It is staged and awaits the user's decision; nothing of it is on disk."
+        case ProposalState.APPLIED:
+            return "The user has approved it, and it is on disk."
+        case _:
+            return f"It is {proposal.state.replace('_', ' ')}; it is not on disk."
+
+
+def _hunk(subject: SideSubject, question: SideQuestion, characters: int) -> str:
+    change = subject.diff.change
+    if subject.hunk is None and question.hunk:
+        return f"The question is about a hunk in {change.path} that was cut or edited since: it is no more as it was."
+    if subject.hunk is None:
+        return f"The question is about {change.path} as a whole ({change.op})."
+    number, line = subject.hunk.number, subject.hunk.new_start + 1
+    lines = _fenced(hunk_text(subject.diff, subject.hunk, characters), 2 * characters)
+    return f"The question is about hunk {number} of {subject.hunks}, in {change.path} from line {line} on:\n{lines}"
+
+
+def _fenced(text: str, characters: int) -> str:
+    """As a code block that nothing in it can close."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{clipped(text, characters)}\n{fence}"
+
 
 AGAIN = "Ask again to try once more."
 _CALLED = "The model called a tool instead of answering; nothing was run. Ask again in other words."
@@ -56,12 +265,12 @@ class SideQuestions:
         self,
         log: EventLog,
         session_id: str,
-        ports: Callable[[], Ports],
-        facts: Callable[[], Awaitable[Facts]],
+        ports: Callable[[], SessionPorts],
+        facts: Callable[[], Awaitable[PayloadInputs]],
         unfinished: Callable[[], AssistantMessage | None],
         publish: Callable[[Update], None],
         sent: Callable[[SentRequest], None],
-        project: Callable[[Sequence[Event], Profile, Facts], Payload],
+        project: Callable[[Sequence[Event], Profile, PayloadInputs], Payload],
     ) -> None:
         """None is out.
 
@@ -85,15 +294,15 @@ class SideQuestions:
         self._project = project
         self._meter = log.attach(TokenMeter())
         self._out: dict[str, _Asked] = {}
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, ThreadAnchor] = {}
         """What those that are out are about."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def is_out(self, place: Place) -> bool:
+    def is_out(self, place: ThreadAnchor) -> bool:
         """Whether an answer is awaited there."""
         return place in self._places.values()
 
-    async def ask(self, place: Place, text: str, picked: str = "") -> str:
+    async def ask(self, place: ThreadAnchor, text: str, picked: str = "") -> str:
         """Record a question and send it; returns its id at once. What comes of it is published.
 
         Raises:
@@ -142,7 +351,7 @@ class SideQuestions:
 
     # What it is about
 
-    def _look(self, place: Place) -> tuple[Subject, tuple[Exchange, ...]]:
+    def _look(self, place: ThreadAnchor) -> tuple[SideSubject, tuple[SideExchange, ...]]:
         """The subject as it is now, and what was said in its thread; on a thread."""
         ports = self._ports()
         proposal = ports.service.get(place.proposal)
@@ -156,11 +365,11 @@ class SideQuestions:
         hunk = next((one for one in diff.change.hunks if one.id == place.hunk), None)
         before = exchanges([*ports.asked(place.proposal), *self._log.events])
         thread = tuple(one for one in before if one.question.place == place and one.answered)
-        return Subject(proposal, diff, hunk), thread
+        return SideSubject(proposal, diff, hunk), thread
 
     # The answer
 
-    async def _answer(self, question: SideQuestion, subject: Subject, thread: tuple[Exchange, ...]) -> None:
+    async def _answer(self, question: SideQuestion, subject: SideSubject, thread: tuple[SideExchange, ...]) -> None:
         asked = self._out.setdefault(question.uid, _Asked())
         try:
             facts = await self._facts()
@@ -178,7 +387,9 @@ class SideQuestions:
             await self._log.append(answer)
         except Exception as error:
             self._publish(SideDiscarded(question.uid, over=True))
-            self._publish(Failed(f"The answer to your question about {question.subject} could not be kept: {error}"))
+            self._publish(
+                SessionFailed(f"The answer to your question about {question.subject} could not be kept: {error}")
+            )
         finally:
             del self._out[question.uid], self._places[question.uid]
 

@@ -10,7 +10,16 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from app.agent.ladder import ClosingRequest, Compact, LadderState, Move, Request, RunCalls, Stop, WaitForUser
+from app.agent.ladder import (
+    ClosingRequest,
+    Compact,
+    LadderDecision,
+    LadderState,
+    Request,
+    RunCalls,
+    Stop,
+    WaitForUser,
+)
 from app.agent.updates import Phase, PhaseChanged, Recorded, TemplateRead, Update
 from app.conversation.events import (
     AssistantMessage,
@@ -30,7 +39,7 @@ _LONGEST = 40
 """Characters of a finish reason, which a server chooses, or of a tool's name, which a model does."""
 
 
-def traced(state: LadderState, move: Move) -> LadderMove:
+def traced(state: LadderState, move: LadderDecision) -> LadderMove:
     """The record of a move. It goes to disk with what comes of the move, so it costs no write."""
     match move.action:
         case Stop(stopped=stopped):

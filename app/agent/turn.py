@@ -15,13 +15,12 @@ from app.agent import interventions
 from app.agent.context import ContextKeeper
 from app.agent.executor import Executor
 from app.agent.gate import Gate, GatePolicy
-from app.agent.image_contents import ImageContents
 from app.agent.interrupt import Interrupted, Interrupter
 from app.agent.ladder import (
     ClosingRequest,
     Compact,
     LadderState,
-    Last,
+    LastStep,
     Request,
     RunCalls,
     Stop,
@@ -29,7 +28,7 @@ from app.agent.ladder import (
     decide,
 )
 from app.agent.ports import ModelPort
-from app.agent.prepared import PreparedRequest, facts_of
+from app.agent.request_payload import ImageContents, PreparedRequest, facts_of
 from app.agent.trace import traced
 from app.agent.turn_state import TurnState, ladder_state
 from app.agent.updates import (
@@ -44,10 +43,10 @@ from app.agent.updates import (
 )
 from app.conversation.events import (
     AssistantMessage,
+    CallOutcome,
     Event,
     InterventionKind,
     Notice,
-    Outcome,
     RequestFailed,
     RequestSent,
     ToolCall,
@@ -56,10 +55,10 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventLog
 from app.conversation.payload.missing_results import ABORTED_BEFORE
-from app.conversation.payload.projection import Facts
-from app.llm.capabilities.profile import Profile
-from app.llm.failures.errors import FailureKind, RequestError
-from app.llm.types import (
+from app.conversation.payload.projection import PayloadInputs
+from app.llm.failures.request_errors import FailureKind, RequestError
+from app.llm.values.profile import Profile
+from app.llm.values.types import (
     AttemptDiscarded,
     CallProgress,
     Completed,
@@ -70,8 +69,8 @@ from app.llm.types import (
     TemplateChecked,
     TextDelta,
 )
-from app.llm.wires.registry import SentRequest
-from app.tools.registry import ToolSet
+from app.llm.wires.wire_registry import SentRequest
+from app.tools.tool_registry import ToolSet
 
 _STALLED = 2.0
 """Seconds without a word after which a closing request has stalled for a user who goes on."""
@@ -181,7 +180,7 @@ class Turn:
                     await self._run_calls()
                 case Request(nudge=kind):
                     if kind is not None:
-                        cut = self._state.last is Last.CUT_CALLS
+                        cut = self._state.last is LastStep.CUT_CALLS
                         await self._log.append(interventions.nudge(kind, calls=cut, progress=self._progress))
                     if unavailable := self._unavailable():
                         await self._log.append(*unavailable)
@@ -214,7 +213,7 @@ class Turn:
             await self._log.append(Notice(text="There is nothing to compact: the context is small already."))
 
     @property
-    def _progress(self) -> interventions.Progress:
+    def _progress(self) -> interventions.TurnProgress:
         return self._state.progress(self._settings().max_steps)
 
     def _ladder_state(self) -> LadderState:
@@ -231,7 +230,9 @@ class Turn:
         self, stopped: Literal["answer", "staged", "question", "refused", "aborted", "failed"], message: str
     ) -> None:
         aborted = [
-            ToolResult(call=call.uid, outcome=Outcome.ABORTED, text=ABORTED_BEFORE, summary="not run: interrupted")
+            ToolResult(
+                call=call.uid, outcome=CallOutcome.ABORTED, text=ABORTED_BEFORE, summary="not run: interrupted"
+            )
             for call in self._state.unfinished_calls
             if stopped == "aborted" and call.uid not in self._state.open_questions
         ]
@@ -252,14 +253,14 @@ class Turn:
 
     async def _make_room(self, *, by_hand: bool = False) -> bool:
         self._publish(PhaseChanged(Phase.COMPACTING))
-        forced = by_hand or bool(self._state.failure) or self._state.last is Last.NO_ROOM
+        forced = by_hand or bool(self._state.failure) or self._state.last is LastStep.NO_ROOM
         self._room_made = True
         facts = await self._facts(closing=False)
         with contextlib.suppress(Interrupted):
             return await self._context.make_room(self._model, facts, self._interrupter, forced=forced)
         return False
 
-    async def _facts(self, *, closing: bool) -> Facts:
+    async def _facts(self, *, closing: bool) -> PayloadInputs:
         return await facts_of(self._model, self._settings().system_prompt, self._tools, self._images, closing=closing)
 
     async def _request(self, *, closing: bool) -> None:

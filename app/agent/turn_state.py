@@ -5,17 +5,17 @@ from collections import Counter
 from collections.abc import Mapping
 
 from app.agent.gate import Gate
-from app.agent.interventions import Progress
-from app.agent.ladder import LadderState, Last
+from app.agent.interventions import TurnProgress
+from app.agent.ladder import LadderState, LastStep
 from app.conversation.events import (
     Answer,
     AssistantMessage,
+    CallOutcome,
     Compacted,
     Event,
     Intervention,
     InterventionKind,
     Invocation,
-    Outcome,
     ProposalStaged,
     Pruned,
     Question,
@@ -28,22 +28,24 @@ from app.conversation.events import (
     UserMessage,
 )
 
-_FRUITLESS = frozenset({Outcome.ERROR, Outcome.INVALID, Outcome.REFUSED, Outcome.REJECTED, Outcome.ABORTED})
+_FRUITLESS = frozenset(
+    {CallOutcome.ERROR, CallOutcome.INVALID, CallOutcome.REFUSED, CallOutcome.REJECTED, CallOutcome.ABORTED}
+)
 _LONGEST_CALL = 160
 """Characters of a call as the model is reminded of it."""
 _CUT_REASONS = frozenset({"length", "model_context_window_exceeded"})
 
 
-def shape_of(message: AssistantMessage) -> Last:
+def shape_of(message: AssistantMessage) -> LastStep:
     """The shape of a response, as the ladder tells them apart."""
     cut = message.state == "truncated"
     if message.calls and message.state != "interrupted":
-        return Last.CUT_CALLS if cut else Last.CALLS
+        return LastStep.CUT_CALLS if cut else LastStep.CALLS
     if message.text.strip():
-        return Last.CUT_TEXT if cut else Last.TEXT
+        return LastStep.CUT_TEXT if cut else LastStep.TEXT
     if message.finish_reason in _CUT_REASONS and not message.reasoning.strip():
-        return Last.NO_ROOM
-    return Last.REASONING_ONLY if message.reasoning.strip() else Last.EMPTY
+        return LastStep.NO_ROOM
+    return LastStep.REASONING_ONLY if message.reasoning.strip() else LastStep.EMPTY
 
 
 class TurnState:
@@ -64,7 +66,7 @@ class TurnState:
         self.steps = 0
         """Requests sent in this turn, without the closing one."""
         self.closing_sent = False
-        self.last = Last.USER
+        self.last = LastStep.USER
         self.finish_reason: str | None = None
         self.failure = ""
         self.failure_message = ""
@@ -100,10 +102,10 @@ class TurnState:
             return ()
         return tuple(call for call in self.last_message.calls if call.uid in self._open_calls)
 
-    def progress(self, step_limit: int) -> Progress:
+    def progress(self, step_limit: int) -> TurnProgress:
         """What the model is told of the turn when it has no end."""
         step, effect = self._effect
-        return Progress(
+        return TurnProgress(
             self.steps,
             step_limit,
             _shortened(self._repeated),
@@ -143,7 +145,7 @@ class TurnState:
                 if event.closing:
                     self.closing_sent = True
                     # What came before it has been dealt with; whatever comes now is its answer.
-                    self.last = Last.USER
+                    self.last = LastStep.USER
                 else:
                     self.steps += 1
             case RequestFailed():
@@ -158,8 +160,8 @@ class TurnState:
                 self.compacted = True
                 if self.failure == "context_full":
                     self.failure = self.failure_message = ""
-                if self.last is Last.NO_ROOM:
-                    self.last = Last.USER
+                if self.last is LastStep.NO_ROOM:
+                    self.last = LastStep.USER
 
     def _response(self, message: AssistantMessage) -> None:
         self.responses += 1
@@ -170,9 +172,9 @@ class TurnState:
         self.last_message = message
         self._open_calls = {call.uid for call in message.calls} if message.state != "interrupted" else set()
         self._fruitful = False
-        if self.last is not Last.NO_ROOM:
+        if self.last is not LastStep.NO_ROOM:
             self.compacted = False
-        if self.last in (Last.CALLS, Last.TEXT):
+        if self.last in (LastStep.CALLS, LastStep.TEXT):
             self.nudges.pop(InterventionKind.TRUNCATED, None)
             self.nudges.pop(InterventionKind.EMPTY_RESPONSE, None)
         self._signatures = {call.uid: _signature(call.name, call.arguments) for call in message.calls}
@@ -190,8 +192,8 @@ class TurnState:
             self._succeeded.add(signature)
             self._effect = (self.steps, signature)
         if not self._open_calls:
-            if self.last is Last.CALLS:
-                self.last = Last.RESULTS
+            if self.last is LastStep.CALLS:
+                self.last = LastStep.RESULTS
             self.fruitless_steps = 0 if self._fruitful else self.fruitless_steps + 1
 
 

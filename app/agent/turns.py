@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from app.agent.feedback import Feedback
+from app.agent.gate import UnansweredFeedback
 from app.agent.interrupt import Interrupter
-from app.agent.message_queue import MessageQueue
-from app.agent.ports import Claim
+from app.agent.ports import TurnClaim
 from app.agent.turn import Cause, Turn
 from app.agent.turn_state import TurnState
-from app.agent.updates import Failed, Phase, PhaseChanged, QueueChanged, Update
+from app.agent.updates import Phase, PhaseChanged, QueueChanged, SessionFailed, Update
 from app.conversation.events import (
     Answer,
     Event,
@@ -18,12 +17,55 @@ from app.conversation.events import (
     MessageQueued,
     ProposalDecided,
     Question,
+    QueueTaken,
     TurnEnded,
     TurnStarted,
     UserMessage,
 )
 from app.conversation.log import EventLog
 from app.images.image import Image
+
+
+class MessageQueue:
+    """Fold: what waits, oldest first. It is in the log from the moment on that it is queued, so no end loses it."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, MessageQueued] = {}
+        self._withdrawn: set[int] = set()
+        """Given back to the user, which is yet to be recorded."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The messages as the user typed them, oldest first."""
+        return tuple(one.typed for number, one in self._waiting.items() if number not in self._withdrawn)
+
+    def said(self) -> tuple[Event, ...]:
+        """The events that say all of them; nothing waits once these are recorded."""
+        waiting = {number: one for number, one in self._waiting.items() if number not in self._withdrawn}
+        if not waiting:
+            return ()
+        said = (UserMessage(text=one.text, command=one.command, images=one.images) for one in waiting.values())
+        return (QueueTaken(messages=tuple(waiting)), *said)
+
+    def withdraw(self) -> tuple[str, ...]:
+        """Give them back to the user, who has them from now on; returns them."""
+        texts = self.texts
+        self._withdrawn.update(self._waiting)
+        return texts
+
+    def withdrawal(self) -> QueueTaken | None:
+        """The event that records what was withdrawn; None if that is done."""
+        return QueueTaken(messages=tuple(sorted(self._withdrawn))) if self._withdrawn else None
+
+    def apply(self, event: Event) -> None:
+        """Take in the next event."""
+        match event:
+            case MessageQueued():
+                self._waiting[event.id] = event
+            case QueueTaken():
+                for number in event.messages:
+                    self._waiting.pop(number, None)
+                    self._withdrawn.discard(number)
 
 
 class OpenElsewhere(Exception):
@@ -51,7 +93,7 @@ class Turns:
     def __init__(
         self,
         log: EventLog,
-        claim: Claim,
+        claim: TurnClaim,
         make: Callable[[Interrupter], Turn],
         brief: Callable[[Sequence[Event]], Awaitable[Sequence[Event]]],
         publish: Callable[[Update], None],
@@ -74,7 +116,7 @@ class Turns:
         self._publish = publish
         self._owned = owned
         self._state = log.attach(TurnState())
-        self._feedback = log.attach(Feedback())
+        self._feedback = log.attach(UnansweredFeedback())
         self._queue = log.attach(MessageQueue())
         self._opened_at = log.last
         self._door = asyncio.Lock()
@@ -93,7 +135,7 @@ class Turns:
         return self._state
 
     @property
-    def feedback(self) -> Feedback:
+    def feedback(self) -> UnansweredFeedback:
         """What the user said with a denial."""
         return self._feedback
 
@@ -304,7 +346,7 @@ class Turns:
         except Exception:
             # Still no store.
             pass
-        self._publish(Failed(message))
+        self._publish(SessionFailed(message))
 
     async def _follow(self, ended: asyncio.Task[Any] | None, *, heeds: bool) -> None:
         """After a turn: the feedback that came meanwhile, else what is queued.
@@ -323,7 +365,7 @@ class Turns:
                 elif self.queue or self._going_on:
                     await self._go_on()
         except Exception as error:
-            self._publish(Failed(f"The turn could not start: {error}"))
+            self._publish(SessionFailed(f"The turn could not start: {error}"))
 
     @property
     def _feedback_waits(self) -> bool:

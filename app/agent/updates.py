@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from app.conversation.events import Event
 
 if TYPE_CHECKING:
-    from app.tools.contract import Confirmation
+    from app.tools.base.contract import Confirmation
 
 
 class Phase(StrEnum):
@@ -147,13 +147,13 @@ class TemplateRead:
     """The server's own renderings of a conversation were looked at."""
 
     server: str
-    """As in `app.llm.types.TemplateChecked`."""
+    """As in `app.llm.values.types.TemplateChecked`."""
     placement: str
     """Where its chat template keeps system messages; empty if that could not be told."""
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class SessionFailed:
     """Something went wrong that is in no event, such as a store that cannot be written."""
 
     message: str
@@ -175,7 +175,7 @@ Update = (
     | SideStreamed
     | SideDiscarded
     | TemplateRead
-    | Failed
+    | SessionFailed
 )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.arguments import COMMANDS, AppArguments, flags_of
+from app.cli.app_arguments import COMMANDS, AppArguments, flags_of
 
 if TYPE_CHECKING:
     import argparse
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    from app.cli.terminal import open_closed_streams, show_control_characters
+    from app.cli.terminal_streams import open_closed_streams, show_control_characters
 
     if words[:1] != ["mcp"]:
         # That one says itself that it needs them.
@@ -47,23 +47,23 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _app_arguments(words: Sequence[str]) -> AppArguments:
-    from app.cli.parser import app_parser
+    from app.cli.argument_parser import app_parser
 
     return AppArguments(**vars(app_parser().parse_args(words)))
 
 
 def _parsed(words: Sequence[str]) -> "argparse.Namespace":
     """The words of a command; with `--json` among them what is wrong with them is a document, too."""
-    from app.cli.parser import WrongUsage, command_parser
+    from app.cli.argument_parser import UsageError, command_parser
 
     try:
         return command_parser().parse_args(words)
-    except WrongUsage as wrong:
+    except UsageError as wrong:
         if "--json" in words:
-            from app.cli.documents import ErrorDocument
-            from app.cli.output import Exit, print_json
+            from app.cli.command_output import ExitCode, print_json
+            from app.cli.json_documents import ErrorDocument
 
-            print_json(ErrorDocument(error=wrong.problem, code=Exit.USAGE))
+            print_json(ErrorDocument(error=wrong.problem, code=ExitCode.USAGE))
         raise
 
 
@@ -89,10 +89,10 @@ def _without_readers(code: int) -> int:
 
 
 def _tell_unwritable(full: OSError) -> int:
-    from app.cli.output import Exit, print_error, unwritable
+    from app.cli.command_output import ExitCode, print_error, unwritable
 
     print_error(unwritable(full))
-    return Exit.FAILED
+    return ExitCode.FAILED
 
 
 def _run_command(arguments: "argparse.Namespace") -> int:
@@ -101,7 +101,7 @@ def _run_command(arguments: "argparse.Namespace") -> int:
     try:
         return int(_command(arguments.command)(arguments))
     except Exception as error:
-        from app.cli.output import exit_code
+        from app.cli.command_output import exit_code
 
         code = exit_code(error)
         if code is None:
@@ -111,8 +111,8 @@ def _run_command(arguments: "argparse.Namespace") -> int:
 
 def _refuse(arguments: "argparse.Namespace", error: Exception, code: int) -> int:
     """Say why on standard error, and with `--json` also in the document that standard output promises."""
-    from app.cli.documents import ErrorDocument
-    from app.cli.output import CommandError, print_error, print_json
+    from app.cli.command_output import CommandError, print_error, print_json
+    from app.cli.json_documents import ErrorDocument
 
     print_error(str(error))
     if getattr(arguments, "json", False):
@@ -126,15 +126,15 @@ def _command(name: str) -> "Callable[[argparse.Namespace], int]":
     """The function of a command; only its own module is imported."""
     match name:
         case "run":
-            from app.cli.run import run
+            from app.cli.headless_run import run
 
             return run
         case "ask":
-            from app.cli.asking import ask
+            from app.cli.ask_command import ask
 
             return ask
         case "proposals":
-            from app.cli.waiting import list_proposals
+            from app.cli.proposals_command import list_proposals
 
             return _in_workspace(list_proposals, recovering=False)
         case "show" | "stage" | "push" | "check" | "checks" | "approve" | "deny" | "undo" | "redo":
@@ -146,7 +146,7 @@ def _command(name: str) -> "Callable[[argparse.Namespace], int]":
         case "mcp" | "demo-server":
             return _server(name)
         case _:
-            from app.cli.completion import completion
+            from app.cli.reference_commands import completion
 
             return completion
 
@@ -154,72 +154,72 @@ def _command(name: str) -> "Callable[[argparse.Namespace], int]":
 def _telling(name: str) -> "Callable[[Any, argparse.Namespace], int]":
     match name:
         case "doctor":
-            from app.cli.doctor import doctor
+            from app.cli.doctor_command import doctor
 
             return doctor
         case "doors":
-            from app.cli.doors import doors
+            from app.cli.door_commands import doors
 
             return doors
         case "servers":
-            from app.cli.servers import servers
+            from app.cli.server_command import servers
 
             return servers
         case _:
-            from app.cli.keys import keys
+            from app.cli.reference_commands import keys
 
             return keys
 
 
 def _server(name: str) -> "Callable[[argparse.Namespace], int]":
     if name == "mcp":
-        from app.cli.mcp import serve_mcp
+        from app.cli.mcp_command import serve_mcp
 
         return serve_mcp
-    from app.cli.demo_server import serve_demo
+    from app.cli.demo_server_command import serve_demo
 
     return serve_demo
 
 
 def _record_command(name: str) -> "Callable[[Any, argparse.Namespace], int]":
     if name in ("trailers", "notes"):
-        from app.cli import record
+        from app.cli import record_commands
 
-        return {"trailers": record.print_trailers, "notes": record.notes}[name]
+        return {"trailers": record_commands.print_trailers, "notes": record_commands.notes}[name]
     if name == "import":
-        from app.cli.importing import import_session
+        from app.cli.session_commands import import_session
 
         return import_session
-    from app.cli import sessions
+    from app.cli import session_commands
 
     return {
-        "sessions": sessions.list_sessions,
-        "search": sessions.search,
-        "export": sessions.export,
-        "log": sessions.log,
+        "sessions": session_commands.list_sessions,
+        "search": session_commands.search,
+        "export": session_commands.export,
+        "log": session_commands.log,
     }[name]
 
 
 def _proposal_command(name: str) -> "Callable[[Any, argparse.Namespace], int]":
     if name == "show":
-        from app.cli.proposals import show
+        from app.cli.proposal_commands import show
 
         return show
     if name in ("stage", "push"):
-        from app.cli import staging
+        from app.cli import proposal_commands
 
-        return {"stage": staging.stage, "push": staging.push}[name]
+        return {"stage": proposal_commands.stage, "push": proposal_commands.push}[name]
     if name in ("check", "checks"):
-        from app.cli import checks
+        from app.cli import check_commands
 
-        return {"check": checks.check, "checks": checks.suggest}[name]
-    from app.cli import decisions
+        return {"check": check_commands.check, "checks": check_commands.suggest}[name]
+    from app.cli import decision_commands
 
     return {
-        "approve": decisions.approve,
-        "deny": decisions.deny,
-        "undo": decisions.undo,
-        "redo": decisions.redo,
+        "approve": decision_commands.approve,
+        "deny": decision_commands.deny,
+        "undo": decision_commands.undo,
+        "redo": decision_commands.redo,
     }[name]
 
 
@@ -229,15 +229,15 @@ def _in_workspace(
     """The command with its workspace opened and, unless it sees to that itself, put right before."""
 
     def run(arguments: "argparse.Namespace") -> int:
-        from app.cli.output import check_folder, print_error
-        from app.runtime.workspace import open_runtime
+        from app.cli.command_output import check_folder, print_error
+        from app.runtime.open_workspace import open_runtime
 
         check_folder(arguments.workspace)
         runtime = open_runtime(Path(arguments.workspace), flags_of(arguments))
         runtime.hooked.tell = print_error
         try:
             if recovering:
-                from app.runtime.recovery import put_right
+                from app.runtime.workspace_recovery import put_right
 
                 put_right(runtime, print_error)
             return command(runtime, arguments)
@@ -269,7 +269,7 @@ def _open_app(arguments: AppArguments) -> int:
 
             return open_app(arguments)
     except Exception as error:
-        from app.cli.output import exit_code, print_error
+        from app.cli.command_output import exit_code, print_error
 
         code = exit_code(error)
         if code is None:
@@ -288,10 +288,10 @@ def _means(what: str) -> bool:
 
 
 def _wrong_usage(problem: str) -> int:
-    from app.cli.output import Exit, print_error
+    from app.cli.command_output import ExitCode, print_error
 
     print_error(problem)
-    return Exit.USAGE
+    return ExitCode.USAGE
 
 
 def _not_a_folder(workspace: str | None) -> str:

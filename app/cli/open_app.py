@@ -9,16 +9,16 @@ from contextlib import AbstractContextManager, AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.arguments import AppArguments, flags_of
-from app.right_of_way import WatchedSelector, make_imports_give_way
-from app.storage.places import places
-from app.ui.start import Opened
+from app.cli.app_arguments import AppArguments, flags_of
+from app.concurrency import WatchedSelector, make_imports_give_way
+from app.storage.app_dirs import places
+from app.ui.startup import OpenedWorkspace
 
 if TYPE_CHECKING:
     from app.agent.trace import DebugFile
-    from app.runtime.workspace import Runtime
-    from app.storage.sessions import SessionRecord
-    from app.ui.session import LeftSession
+    from app.runtime.open_workspace import OpenWorkspace
+    from app.storage.session_store import SessionRecord
+    from app.ui.context.current_session import LeftSession
 
 _SWITCH_INTERVAL = 0.0005
 """Seconds after which a thread that works lets another have the interpreter. A key comes in on one thread and goes
@@ -38,13 +38,13 @@ def open_app(arguments: AppArguments) -> int:
 
 
 async def _run(arguments: AppArguments) -> int:
-    from app.runtime.leaving import leaving_on_signals
+    from app.runtime.shutdown import leaving_on_signals
     from app.ui.app import SignoffApp
-    from app.ui.themes.first import first_theme
+    from app.ui.themes.first_theme import first_theme
 
     async with AsyncExitStack() as stack:
 
-        async def open_behind() -> Opened:
+        async def open_behind() -> OpenedWorkspace:
             return await _open(arguments, stack)
 
         where = places()
@@ -66,7 +66,7 @@ def _tell_the_way_back(arguments: AppArguments, left: "LeftSession") -> None:
     """How to go on with the session that was left, and what waits meanwhile."""
     import shlex
 
-    from app.cli.output import print_line
+    from app.cli.command_output import print_line
 
     if arguments.demo and not arguments.workspace:
         print_line(
@@ -86,14 +86,14 @@ def _tell_the_way_back(arguments: AppArguments, left: "LeftSession") -> None:
 
 def _report_crash(report: str, log: Path) -> None:
     """Keep the details of a crash to the user's own log, and say where they are."""
-    from app.cli.output import print_error
-    from app.ui.problems import keep
+    from app.cli.command_output import print_error
+    from app.ui.context.error_messages import keep
 
     where = f" Details are in {log}." if keep(report, log) else ""
     print_error(f"A defect in signoff ended it.{where} Nothing is lost: `signoff --continue` goes on where you were.")
 
 
-async def _open(arguments: AppArguments, stack: AsyncExitStack) -> Opened:
+async def _open(arguments: AppArguments, stack: AsyncExitStack) -> OpenedWorkspace:
     """Open the workspace; the stack closes it again."""
     root, flags = Path(arguments.workspace or "."), dict(flags_of(arguments))
     if arguments.demo:
@@ -108,9 +108,9 @@ async def _open(arguments: AppArguments, stack: AsyncExitStack) -> Opened:
 
 async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
     """The demo model, and its sample repository unless a folder was given."""
-    from app.cli.demo_server import demo_endpoint
-    from app.cli.output import CommandError
-    from app.demo.sample import SAMPLE_CHECK, create_sample
+    from app.cli.command_output import CommandError
+    from app.cli.demo_server_command import demo_endpoint
+    from app.demo.sample_workspace import SAMPLE_CHECK, create_sample
 
     flags = await stack.enter_async_context(demo_endpoint())
     if workspace:
@@ -125,24 +125,24 @@ async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dic
         raise CommandError(f"{why} Set TMPDIR to a folder with room, or name a workspace.") from error
 
 
-def _open_workspace(root: Path, flags: Mapping[str, Any]) -> "Runtime":
-    from app.runtime.workspace import open_runtime
+def _open_workspace(root: Path, flags: Mapping[str, Any]) -> "OpenWorkspace":
+    from app.runtime.open_workspace import open_runtime
 
     return open_runtime(root, flags)
 
 
 def _debug_file(path: str) -> AbstractContextManager["DebugFile | None"]:
-    from app.cli.output import debug_file
+    from app.cli.command_output import debug_file
 
     return debug_file(path)
 
 
-def _opened(runtime: "Runtime", arguments: AppArguments) -> Opened:
-    return Opened(runtime, runtime.settings, _record(runtime, arguments), arguments.demo)
+def _opened(runtime: "OpenWorkspace", arguments: AppArguments) -> OpenedWorkspace:
+    return OpenedWorkspace(runtime, runtime.settings, _record(runtime, arguments), arguments.demo)
 
 
-def _record(runtime: "Runtime", arguments: AppArguments) -> "SessionRecord | None":
-    from app.cli.output import CommandError, Exit
+def _record(runtime: "OpenWorkspace", arguments: AppArguments) -> "SessionRecord | None":
+    from app.cli.command_output import CommandError, ExitCode
 
     if arguments.session:
         return runtime.sessions.get(arguments.session)
@@ -150,5 +150,5 @@ def _record(runtime: "Runtime", arguments: AppArguments) -> "SessionRecord | Non
         return None
     latest = runtime.sessions.latest()
     if latest is None:
-        raise CommandError("There is no session to continue here.", Exit.USAGE)
+        raise CommandError("There is no session to continue here.", ExitCode.USAGE)
     return latest

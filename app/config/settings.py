@@ -15,19 +15,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
-from app.config.check_command import check_placed
-from app.config.hook_table import Hook
-from app.config.model_table import (
+from app.config.config_tables import (
     LEAST_WINDOW,
     ChosenWire,
     Effort,
+    Hook,
     ModelTable,
     Price,
     RequestFields,
+    ServerTable,
+    check_placed,
     merged,
     table_of,
 )
-from app.config.server_table import ServerTable
 from app.config.toml import parse_toml
 
 WORKSPACE_FILE = ".signoff.toml"
@@ -82,7 +82,7 @@ def _one_or_more(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
-class Check(BaseModel):
+class CheckTable(BaseModel):
     """A command of the user's that says whether a proposal is sound: one `[[check]]` table."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re", defer_build=True)
@@ -101,7 +101,7 @@ class Check(BaseModel):
     """Whether the model is told at once, in the result of its staging step, if it fails (`when = "staged"` only)."""
 
 
-def _told_apart(checks: tuple[Check, ...]) -> tuple[Check, ...]:
+def _told_apart(checks: tuple[CheckTable, ...]) -> tuple[CheckTable, ...]:
     if len({check.name for check in checks}) < len(checks):
         raise ValueError("two checks have the same name")
     return checks
@@ -183,7 +183,7 @@ class Settings(BaseModel):
     """Megabytes that a command may use with all that it starts; three quarters of the machine's memory if not set."""
     command_processes: int = Field(default=2_000, ge=50)
     """Processes and threads that it may have."""
-    check: Annotated[tuple[Check, ...], AfterValidator(_told_apart)] = ()
+    check: Annotated[tuple[CheckTable, ...], AfterValidator(_told_apart)] = ()
     """Commands that run on a proposal before the decision."""
     mcp: dict[Annotated[str, Field(pattern=r"^[\w.-]{1,40}\Z")], ServerTable] = Field(default_factory=dict)
     """MCP servers by name, besides those of other agents' files; the user's own table counts before all others."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from app.conversation.events import CallDenied, Decision, ProposalDecided
-from app.proposals.facts import FileStat, HunkFact, LineComment
+from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
 
 
 def decision_facts(decided: ProposalDecided) -> str:

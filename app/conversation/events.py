@@ -6,21 +6,161 @@ request, the transcript, the state of the gate) is computed from the log, so no 
 Kept whole: it is the vocabulary of all logs, which is read as one list.
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from app.conversation.event_base import Audience, EventBase, Record, Source
-from app.conversation.side_events import SideAnswer, SideQuestion
+from app.conversation.todos import Todo
 from app.images.image import Image
-from app.llm.types import ReceivedCall, Usage
-from app.proposals.facts import FileStat, HunkFact, LineComment
-from app.proposals.origin import Origin
-from app.todos import Todo
+from app.llm.values.types import ReceivedCall, Usage
+from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
+from app.proposals.values.origin import Origin
 
 
-class Invocation(Record):
+class EventSource(StrEnum):
+    """Who said or did what an event records."""
+
+    USER = "user"
+    MODEL = "model"
+    TOOL = "tool"
+    PROGRAM = "program"
+
+
+class Audience(StrEnum):
+    """Who gets to know it: only a text that is for both goes into payloads."""
+
+    USER = "user"
+    BOTH = "both"
+    """The user and the model."""
+    NOBODY = "nobody"
+    """It is in the log for whoever looks there: no payload and no transcript has it."""
+
+
+class EventValue(BaseModel):
+    """A frozen value inside an event; unknown fields are an error, so that a newer log is noticed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class EventBase(EventValue):
+    """What all events have."""
+
+    id: int = 0
+    """Position in the store, growing; 0 until the store has taken the event."""
+    time: float = 0.0
+    """Unix time in seconds; 0 until the store has taken the event."""
+    source: EventSource
+    audience: Audience
+
+    @property
+    def way(self) -> str:
+        """From whom to whom, for the user's eyes: `signoff → model`. What goes to both is not said of the user."""
+        return f"{_NAMES.get(self.source, self.source)} → {_NAMES.get(self.audience, self.audience)}"
+
+
+_NAMES = {EventSource.PROGRAM: "signoff", Audience.USER: "you", Audience.BOTH: "model"}
+
+
+class ThreadAnchor(NamedTuple):
+    """What a thread is about."""
+
+    proposal: str
+    path: str
+    hunk: str = ""
+    """`Hunk.id`; empty for the file as a whole."""
+
+
+class SideQuestion(EventBase):
+    """The user asked something about a hunk, aside from the conversation."""
+
+    type: Literal["side_question"] = "side_question"
+    source: Literal[EventSource.USER] = EventSource.USER
+    audience: Literal[Audience.USER] = Audience.USER
+    uid: str
+    """The same in the copy that a fork has."""
+    proposal: str
+    path: str
+    hunk: str = ""
+    number: int = 0
+    """Of the hunk, as the user knows it; 0 where there is none, or none any more."""
+    picked: str = ""
+    """The lines that the user picked, with their `+`, `-` or space; empty for all of the hunk."""
+    text: str
+
+    @property
+    def place(self) -> ThreadAnchor:
+        """Its thread."""
+        return ThreadAnchor(self.proposal, self.path, self.hunk)
+
+    @property
+    def subject(self) -> str:
+        """What it is about, in words: `hunk 2 of P7 in a.py`."""
+        hunk = f"hunk {self.number} of " if self.number else ""
+        return f"{'lines of ' if self.picked else ''}{hunk}{self.proposal} in {self.path}"
+
+
+class SideAnswer(EventBase):
+    """What came of a side question."""
+
+    type: Literal["side_answer"] = "side_answer"
+    source: Literal[EventSource.MODEL] = EventSource.MODEL
+    audience: Literal[Audience.USER] = Audience.USER
+    question: str
+    """`SideQuestion.uid`."""
+    proposal: str
+    text: str = ""
+    state: Literal["complete", "interrupted", "truncated", "failed"] = "complete"
+    note: str = ""
+    """A line of the program: what went wrong and how to ask again, or what was ignored."""
+    usage: Usage | None = None
+    model: str = ""
+    duration: float = 0.0
+    """Seconds from the request to the end of the stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class SideExchange:
+    """A question with its answer, as far as there is one."""
+
+    question: SideQuestion
+    answer: SideAnswer | None = None
+
+    @property
+    def answered(self) -> str:
+        """What the model said; empty if nothing."""
+        return self.answer.text.strip() if self.answer is not None else ""
+
+
+def place_of(events: Iterable[EventBase], number: int) -> ThreadAnchor | None:
+    """What the side question or its answer with this id is about; None where the id is another event's."""
+    places: dict[str, ThreadAnchor] = {}
+    for event in events:
+        match event:
+            case SideQuestion():
+                places[event.uid] = event.place
+                if event.id == number:
+                    return event.place
+            case SideAnswer() if event.id == number:
+                return places.get(event.question)
+    return None
+
+
+def exchanges(events: Iterable[EventBase]) -> tuple[SideExchange, ...]:
+    """The side questions among events with their answers, in the order in which they were asked, each once."""
+    asked: dict[str, SideExchange] = {}
+    for event in events:
+        match event:
+            case SideQuestion() if event.uid not in asked:
+                asked[event.uid] = SideExchange(event)
+            case SideAnswer() if event.question in asked and asked[event.question].answer is None:
+                asked[event.question] = SideExchange(asked[event.question].question, event)
+    return tuple(asked.values())
+
+
+class Invocation(EventValue):
     """How the user called a command of their own, which became the message."""
 
     typed: str
@@ -34,7 +174,7 @@ class UserMessage(EventBase):
     """Something the user typed, or had a command of their own say."""
 
     type: Literal["user_message"] = "user_message"
-    source: Literal[Source.USER] = Source.USER
+    source: Literal[EventSource.USER] = EventSource.USER
     audience: Literal[Audience.BOTH] = Audience.BOTH
     text: str
     command: Invocation | None = None
@@ -50,7 +190,7 @@ class MessageQueued(EventBase):
     """Something the user typed while a turn ran; it is said, as a `UserMessage`, once that is over."""
 
     type: Literal["message_queued"] = "message_queued"
-    source: Literal[Source.USER] = Source.USER
+    source: Literal[EventSource.USER] = EventSource.USER
     audience: Literal[Audience.USER] = Audience.USER
     text: str
     command: Invocation | None = None
@@ -66,7 +206,7 @@ class QueueTaken(EventBase):
     """Queued messages wait no longer: they were said, or the user took them back to change them."""
 
     type: Literal["queue_taken"] = "queue_taken"
-    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.USER] = Audience.USER
     messages: tuple[int, ...]
     """Ids of `MessageQueued` events."""
@@ -83,7 +223,7 @@ class AssistantMessage(EventBase):
     """One response of the model, as far as it came."""
 
     type: Literal["assistant_message"] = "assistant_message"
-    source: Literal[Source.MODEL] = Source.MODEL
+    source: Literal[EventSource.MODEL] = EventSource.MODEL
     audience: Literal[Audience.BOTH] = Audience.BOTH
     text: str = ""
     reasoning: str = ""
@@ -101,7 +241,7 @@ class AssistantMessage(EventBase):
     """Seconds from the request to the end of the stream."""
 
 
-class Outcome(StrEnum):
+class CallOutcome(StrEnum):
     """How a tool call ended."""
 
     OK = "ok"
@@ -123,7 +263,7 @@ class ToolStarted(EventBase):
     """A call begins to run."""
 
     type: Literal["tool_started"] = "tool_started"
-    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.USER] = Audience.USER
     call: str
     """`ToolCall.uid`."""
@@ -133,11 +273,11 @@ class ToolResult(EventBase):
     """What one call came to; there is at most one per call."""
 
     type: Literal["tool_result"] = "tool_result"
-    source: Literal[Source.TOOL] = Source.TOOL
+    source: Literal[EventSource.TOOL] = EventSource.TOOL
     audience: Literal[Audience.BOTH] = Audience.BOTH
     call: str
     """`ToolCall.uid`."""
-    outcome: Outcome
+    outcome: CallOutcome
     text: str
     """What the model reads."""
     summary: str = ""
@@ -162,7 +302,7 @@ class Question(EventBase):
     """`ask_user`: the model asks, and the turn is over. The answer becomes the result of the call."""
 
     type: Literal["question"] = "question"
-    source: Literal[Source.MODEL] = Source.MODEL
+    source: Literal[EventSource.MODEL] = EventSource.MODEL
     audience: Literal[Audience.USER] = Audience.USER
     call: str
     text: str
@@ -173,7 +313,7 @@ class Answer(EventBase):
     """The user's answer to a question."""
 
     type: Literal["answer"] = "answer"
-    source: Literal[Source.USER] = Source.USER
+    source: Literal[EventSource.USER] = EventSource.USER
     audience: Literal[Audience.BOTH] = Audience.BOTH
     call: str
     text: str
@@ -205,7 +345,7 @@ class Intervention(EventBase):
     """An instruction that the program gives the model: `role: system` on the wire, never `user`."""
 
     type: Literal["intervention"] = "intervention"
-    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.BOTH] = Audience.BOTH
     kind: InterventionKind
     text: str
@@ -219,7 +359,7 @@ class ProposalStaged(EventBase):
     """The edits of one step became a proposal."""
 
     type: Literal["proposal_staged"] = "proposal_staged"
-    source: Literal[Source.MODEL] = Source.MODEL
+    source: Literal[EventSource.MODEL] = EventSource.MODEL
     audience: Literal[Audience.BOTH, Audience.USER] = Audience.BOTH
     """USER in logs of earlier versions."""
     proposal: str
@@ -254,7 +394,7 @@ class ProposalDecided(EventBase):
     """The user decided. The facts go to the model as system, the feedback as the user's words."""
 
     type: Literal["proposal_decided"] = "proposal_decided"
-    source: Literal[Source.USER] = Source.USER
+    source: Literal[EventSource.USER] = EventSource.USER
     audience: Literal[Audience.BOTH] = Audience.BOTH
     proposal: str
     decision: Decision
@@ -287,7 +427,7 @@ class CallDenied(EventBase):
     """What the user said when they denied something that a call asked for. Without words there is no such event."""
 
     type: Literal["call_denied"] = "call_denied"
-    source: Literal[Source.USER] = Source.USER
+    source: Literal[EventSource.USER] = EventSource.USER
     audience: Literal[Audience.BOTH] = Audience.BOTH
     call: str
     """`ToolCall.uid`."""
@@ -302,7 +442,7 @@ class ProposalChanged(EventBase):
     """The world moved: a pending proposal was re-based, or turned stale."""
 
     type: Literal["proposal_changed"] = "proposal_changed"
-    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.BOTH, Audience.USER] = Audience.BOTH
     """USER in logs of earlier versions."""
     proposal: str
@@ -314,7 +454,7 @@ class RequestSent(EventBase):
     """A request went out."""
 
     type: Literal["request_sent"] = "request_sent"
-    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.USER] = Audience.USER
     closing: bool = False
     """True for the closing request, the one with `tool_choice: "none"`."""
@@ -326,10 +466,10 @@ class RequestFailed(EventBase):
     """A request ended without a usable response."""
 
     type: Literal["request_failed"] = "request_failed"
-    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.USER] = Audience.USER
     kind: str
-    """`app.llm.failures.errors.FailureKind`."""
+    """`app.llm.failures.request_errors.FailureKind`."""
     message: str
     """One line that says what to do."""
 
@@ -338,7 +478,7 @@ class TurnStarted(EventBase):
     """The user did something that gives the model the word; the gate is open."""
 
     type: Literal["turn_started"] = "turn_started"
-    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.USER] = Audience.USER
     cause: Literal["message", "feedback", "answer", "continue"]
 
@@ -347,7 +487,7 @@ class TurnEnded(EventBase):
     """Control is back with the user."""
 
     type: Literal["turn_ended"] = "turn_ended"
-    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.USER] = Audience.USER
     stopped: Literal["answer", "staged", "question", "refused", "aborted", "failed"]
     """`staged`: a proposal waits; `refused`: calls came back under a closed gate and did not run."""
@@ -358,10 +498,10 @@ class LadderMove(EventBase):
     """What the decision ladder decided in a turn, and on what."""
 
     type: Literal["ladder_move"] = "ladder_move"
-    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.NOBODY] = Audience.NOBODY
     rung: str
-    """`app.agent.ladder.Rung`."""
+    """`app.agent.ladder.MatchLevel`."""
     move: str
     """What comes next: `run calls`, `request`, `closing request (staged)`."""
     facts: dict[str, str | int] = Field(default_factory=dict)
@@ -378,7 +518,7 @@ class Compacted(EventBase):
     """Older history is represented by a summary from here on; the log itself keeps everything."""
 
     type: Literal["compacted"] = "compacted"
-    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.BOTH] = Audience.BOTH
     upto: int
     """Id of the last event that the summary stands for."""
@@ -395,7 +535,7 @@ class Pruned(EventBase):
     """The texts of these old tool results, or these images, are left out of payloads from here on."""
 
     type: Literal["pruned"] = "pruned"
-    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.BOTH] = Audience.BOTH
     results: tuple[int, ...] = ()
     """Ids of `ToolResult` events."""
@@ -409,7 +549,7 @@ class Notice(EventBase):
     """A line for the user alone (a profile was corrected, a crash was recovered from)."""
 
     type: Literal["notice"] = "notice"
-    source: Literal[Source.PROGRAM] = Source.PROGRAM
+    source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.USER] = Audience.USER
     text: str
     level: Literal["info", "warning", "error"] = "info"

@@ -6,8 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from app.conversation.event_base import Audience
-from app.conversation.events import EVENTS, Event, TurnStarted
+from app.conversation.events import EVENTS, Audience, Event, TurnStarted
 
 
 class EventSink(Protocol):

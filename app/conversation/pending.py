@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from app.conversation.decision_words import file_list
 from app.conversation.events import Decision, Event, ProposalChanged, ProposalDecided, ProposalStaged
-from app.proposals.facts import FileStat
+from app.proposals.values.decision_facts import FileStat
 
 _OVER = frozenset({"applied", "denied", "superseded", "undone", "failed"})
 

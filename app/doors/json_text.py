@@ -11,21 +11,21 @@ _SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}"/]+')
 
 
-class Node(NamedTuple):
+class JsonNode(NamedTuple):
     """A value in a text."""
 
     start: int
     end: int
     """After it."""
-    members: "dict[str, Node] | None" = None
+    members: "dict[str, JsonNode] | None" = None
     """Of an object."""
-    items: "tuple[Node, ...] | None" = None
+    items: "tuple[JsonNode, ...] | None" = None
     """Of an array."""
     key_start: int = -1
     """Where its key begins, in an object."""
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> JsonNode:
     """Parse a JSON text, comments allowed; raises ValueError."""
     node, at = _value(text, _skip(text, 0), 0)
     if _skip(text, at) != len(text):
@@ -33,7 +33,7 @@ def parse(text: str) -> Node:
     return node
 
 
-def value(text: str, node: Node) -> object:
+def value(text: str, node: JsonNode) -> object:
     """The Python value of a node."""
     if node.members is not None:
         return {key: value(text, each) for key, each in node.members.items()}
@@ -42,17 +42,17 @@ def value(text: str, node: Node) -> object:
     return json.loads(text[node.start : node.end])
 
 
-def with_member(text: str, node: Node, key: str, added: object) -> str:
+def with_member(text: str, node: JsonNode, key: str, added: object) -> str:
     """Return the text with one more member at the end of an object."""
     return _with_last(text, node, f"{json.dumps(key)}: ", added, list((node.members or {}).values()))
 
 
-def with_item(text: str, node: Node, added: object) -> str:
+def with_item(text: str, node: JsonNode, added: object) -> str:
     """Return the text with one more item at the end of an array."""
     return _with_last(text, node, "", added, list(node.items or ()))
 
 
-def without(text: str, holder: Node, gone: Node) -> str:
+def without(text: str, holder: JsonNode, gone: JsonNode) -> str:
     """Return the text without one member or item of `holder`, and without its comma."""
     every = list(holder.members.values()) if holder.members is not None else list(holder.items or ())
     at = every.index(gone)
@@ -64,7 +64,7 @@ def without(text: str, holder: Node, gone: Node) -> str:
     return text[: every[at - 1].end] + text[gone.end :]
 
 
-def _with_last(text: str, node: Node, key: str, added: object, every: list[Node]) -> str:
+def _with_last(text: str, node: JsonNode, key: str, added: object, every: list[JsonNode]) -> str:
     outer = _indent(text, node.start)
     step = _step(text)
     if every:
@@ -102,7 +102,7 @@ def _skip(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _value(text: str, at: int, depth: int) -> tuple[Node, int]:
+def _value(text: str, at: int, depth: int) -> tuple[JsonNode, int]:
     if depth > 100:
         raise ValueError("it is nested too deep")
     if text[at : at + 1] == "{":
@@ -113,11 +113,11 @@ def _value(text: str, at: int, depth: int) -> tuple[Node, int]:
     if not found:
         raise ValueError(f"there is no value at character {at}")
     json.loads(found[0])
-    return Node(at, found.end()), found.end()
+    return JsonNode(at, found.end()), found.end()
 
 
-def _object(text: str, start: int, depth: int) -> tuple[Node, int]:
-    members: dict[str, Node] = {}
+def _object(text: str, start: int, depth: int) -> tuple[JsonNode, int]:
+    members: dict[str, JsonNode] = {}
     at = _skip(text, start + 1)
     while text[at : at + 1] != "}":
         key = _SCALAR.match(text, at)
@@ -129,17 +129,17 @@ def _object(text: str, start: int, depth: int) -> tuple[Node, int]:
         node, after = _value(text, _skip(text, colon + 1), depth + 1)
         members[json.loads(key[0])] = node._replace(key_start=at)
         at = _comma(text, after, "}")
-    return Node(start, at + 1, members=members), at + 1
+    return JsonNode(start, at + 1, members=members), at + 1
 
 
-def _array(text: str, start: int, depth: int) -> tuple[Node, int]:
-    items: list[Node] = []
+def _array(text: str, start: int, depth: int) -> tuple[JsonNode, int]:
+    items: list[JsonNode] = []
     at = _skip(text, start + 1)
     while text[at : at + 1] != "]":
         node, after = _value(text, at, depth + 1)
         items.append(node)
         at = _comma(text, after, "]")
-    return Node(start, at + 1, items=tuple(items)), at + 1
+    return JsonNode(start, at + 1, items=tuple(items)), at + 1
 
 
 def _comma(text: str, at: int, end: str) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.doors import json_text
-from app.doors.agents import Agent
+from app.doors.hook.agents import Agent
 
 _SECONDS = 20
 _RELEASES: Mapping[str, tuple[tuple[tuple[int, int, int], str], ...]] = {

@@ -4,10 +4,10 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.git.borrowed import Borrowed
-from app.git.running import GitFailed
-from app.proposals.disk.filesystem import default_mode
-from app.sandbox.changes import Leaf, link_mode
+from app.git.borrowed_repository import BorrowedRepository
+from app.git.run_git import GitFailed
+from app.proposals.files.filesystem import default_mode
+from app.sandbox.captured_changes import Leaf, link_mode
 
 MOST_FILES = 5_000
 """Files of one proposal; more than that nobody reviews."""
@@ -17,7 +17,7 @@ _LINK, _MODULE, _EXECUTABLE = "120000", "160000", "100755"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     """A path in a tree or in an index."""
 
     path: str
@@ -38,28 +38,28 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class BlobPair:
     """A path before and after; None where there is none."""
 
     path: str
-    before: Entry | None
-    after: Entry | None
+    before: TreeEntry | None
+    after: TreeEntry | None
 
 
-def pairs(raw: bytes) -> list[Pair]:
+def pairs(raw: bytes) -> list[BlobPair]:
     """What `git diff-tree --raw -z --no-renames` and its kin say; the side that is on disk has no blob."""
     parts = raw.decode("utf-8", "surrogateescape").split("\0")
-    found: list[Pair] = []
+    found: list[BlobPair] = []
     for facts, path in zip(parts[::2], parts[1::2], strict=False):
         old_mode, new_mode, old, new, _ = facts.removeprefix(":").split(" ")
         # A path that two branches left in conflict comes twice, first without a side to compare with.
-        found.append(Pair(path, _entry(path, old_mode, old), _entry(path, new_mode, new)))
+        found.append(BlobPair(path, _entry(path, old_mode, old), _entry(path, new_mode, new)))
     if len(found) > MOST_FILES:
         raise GitFailed(f"{len(found):,} files are changed, and the most is {MOST_FILES:,}; name a path, or less.")
     return found
 
 
-def leaves(borrowed: Borrowed, entries: Iterable[Entry], limit: int) -> dict[Entry, Leaf]:
+def leaves(borrowed: BorrowedRepository, entries: Iterable[TreeEntry], limit: int) -> dict[TreeEntry, Leaf]:
     """Each file or link with the bytes that git would check out, line endings and encoding as it is set to.
 
     Args:
@@ -83,7 +83,7 @@ def leaves(borrowed: Borrowed, entries: Iterable[Entry], limit: int) -> dict[Ent
     return found
 
 
-def mode_of(entry: Entry, like: int | None = None) -> int:
+def mode_of(entry: TreeEntry, like: int | None = None) -> int:
     """The permission bits of a file: those of `like`, of which git only knows whether the file can be run."""
     if entry.is_link:
         return link_mode()
@@ -98,11 +98,11 @@ def git_mode(mode: int, *, link: bool) -> str:
     return _LINK if link else _EXECUTABLE if mode & 0o100 else "100644"
 
 
-def _entry(path: str, mode: str, blob: str) -> Entry | None:
-    return None if not mode.strip("0") else Entry(path, mode, blob)
+def _entry(path: str, mode: str, blob: str) -> TreeEntry | None:
+    return None if not mode.strip("0") else TreeEntry(path, mode, blob)
 
 
-def _sizes(borrowed: Borrowed, blobs: set[str]) -> Mapping[str, int]:
+def _sizes(borrowed: BorrowedRepository, blobs: set[str]) -> Mapping[str, int]:
     asked = sorted(blobs)
     wanted = "\n".join((*asked, "")).encode()
     said = borrowed.ask("cat-file", "--batch-check=%(objectsize)", data=wanted) if asked else b""
@@ -115,15 +115,18 @@ def _sizes(borrowed: Borrowed, blobs: set[str]) -> Mapping[str, int]:
 
 
 def _read(
-    borrowed: Borrowed, command: Sequence[str], entries: Sequence[Entry], line: Callable[[Entry], str]
-) -> Iterable[tuple[Entry, Leaf]]:
+    borrowed: BorrowedRepository,
+    command: Sequence[str],
+    entries: Sequence[TreeEntry],
+    line: Callable[[TreeEntry], str],
+) -> Iterable[tuple[TreeEntry, Leaf]]:
     # The size that git tells is the one before it converts line endings. So between two files it is asked for a name
     # that no file's author can know, and its answer, that there is no such object, says where a file ends.
     mark = secrets.token_hex(16)
     asked = "".join(f"{line(entry)}\n{mark}\n" for entry in entries).encode("utf-8", "surrogateescape")
     said = borrowed.ask(*command, data=asked) if entries else b""
     end_of_file = f"\n{mark} missing\n".encode()
-    found: list[tuple[Entry, Leaf]] = []
+    found: list[tuple[TreeEntry, Leaf]] = []
     at = 0
     for entry in entries:
         start = said.index(b"\n", at) + 1

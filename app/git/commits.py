@@ -1,19 +1,107 @@
 """What a commit, or a range of them, changes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.git.blobs import Entry, leaves, mode_of, pairs
-from app.git.borrowed import Borrowed
-from app.git.running import GitFailed
-from app.sandbox.changes import Change, Leaf
+from app.git.blobs import TreeEntry, git_mode, leaves, mode_of, pairs
+from app.git.borrowed_repository import BorrowedRepository
+from app.git.run_git import GitFailed
+from app.proposals.stack.rebase import merged_bytes
+from app.proposals.text.document import Document
+from app.sandbox.captured_changes import Leaf, PathChange
+
+
+def commit_changes(borrowed: BorrowedRepository, changes: Sequence[PathChange], message: str, limit: int) -> str:
+    """The id of a commit, in our own repository, that makes these changes to HEAD.
+
+    Args:
+        borrowed: The workspace's repository.
+        changes: Each path as the proposal found it and as it makes it.
+        message: Of the commit.
+        limit: Bytes of the largest file.
+
+    Raises:
+        GitFailed: HEAD has other text in the same places, or git would not make it.
+    """
+    head = borrowed.resolve("HEAD")
+    if not head:
+        raise GitFailed("There is no commit yet that the proposal could be put on; make a first one.")
+    index = borrowed.own / "made"
+    borrowed.ask("read-tree", head, index=index)
+    there = _at_head(borrowed, head, changes, limit)
+    lines: list[str] = []
+    for change in changes:
+        path = f"{borrowed.folder}/{change.path}" if borrowed.folder else change.path
+        leaf = _on_head(change, there.get(path))
+        if leaf is None:
+            lines.insert(0, f"0 {'0' * len(head)}\t{path}\0")
+        else:
+            lines.append(f"{git_mode(leaf.mode, link=leaf.is_link)} {_blob(borrowed, path, leaf)}\t{path}\0")
+    data = "".join(lines).encode("utf-8", "surrogateescape")
+    borrowed.ask("update-index", "--replace", "-z", "--index-info", data=data, index=index)
+    tree = borrowed.ask("write-tree", index=index).decode().strip()
+    if tree == borrowed.resolve("HEAD", "tree"):
+        raise GitFailed("HEAD has all of this already; there is nothing to push.")
+    said = borrowed.write("commit-tree", tree, "-p", head, "-F", "-", data=message.encode("utf-8", "replace"))
+    return said.decode().strip()
+
+
+def _at_head(borrowed: BorrowedRepository, head: str, changes: Iterable[PathChange], limit: int) -> dict[str, Leaf]:
+    """What HEAD has at the paths, as it would be on disk."""
+    lead = f"{borrowed.folder}/" if borrowed.folder else ""
+    paths = [f"{lead}{change.path}" for change in changes]
+    said = borrowed.ask("ls-tree", "-z", "--full-tree", head, "--", *paths).decode("utf-8", "surrogateescape")
+    entries = []
+    for line in said.split("\0")[:-1]:
+        facts, _, path = line.partition("\t")
+        mode, kind, blob = facts.split()
+        if kind == "blob":
+            entries.append(TreeEntry(path, mode, blob))
+    found = leaves(borrowed, entries, limit)
+    return {entry.path: leaf for entry, leaf in found.items()}
+
+
+def _on_head(change: PathChange, there: Leaf | None) -> Leaf | None:
+    """What the change makes of what HEAD has.
+
+    Raises:
+        GitFailed: it was made of something else, and does not fit.
+    """
+    before, after = change.before, change.after
+    if _same(there, before) or _same(there, after):
+        return after
+    apart = GitFailed(
+        f"{change.path} is changed in the same places, or not there, since the last commit; commit that first, or "
+        "decide on what the proposal builds on."
+    )
+    if there is None or before is None or after is None or any(leaf.is_link for leaf in (there, before, after)):
+        raise apart
+    if any(Document(leaf.data).binary for leaf in (there, before, after)):
+        raise apart
+    merged, how = merged_bytes(before.data, there.data, after.data)
+    if how.conflicts:
+        raise apart
+    return Leaf(merged, there.mode if before.mode == after.mode else after.mode)
+
+
+def _same(one: Leaf | None, other: Leaf | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.data == other.data and one.is_link == other.is_link
+
+
+def _blob(borrowed: BorrowedRepository, path: str, leaf: Leaf) -> str:
+    """The id of the content as git keeps it: line endings and encoding as they are set to."""
+    how = ("--no-filters",) if leaf.is_link else ("--path", path)
+    return borrowed.ask("hash-object", "-w", "--stdin", *how, data=leaf.data).decode().strip()
+
 
 _MOST_COMMITS = 10_000
 _BRANCHES = ("refs/heads/", "refs/remotes/")
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class CommitRange:
     """Two commits, and what lies between."""
 
     base: str
@@ -24,10 +112,10 @@ class Picked:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommitChanges:
     """What commits come to."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[PathChange, ...]
     left_out: tuple[str, ...]
     """What can't be proposed, each with the reason."""
     subject: str
@@ -36,10 +124,10 @@ class Committed:
     """Of all of them, each once, the latest first."""
     count: int
     """How many commits."""
-    picked: Picked
+    picked: CommitRange
 
 
-def pick(borrowed: Borrowed, name: str) -> Picked | None:
+def pick(borrowed: BorrowedRepository, name: str) -> CommitRange | None:
     """What a name means: `A..B` and `A...B` as in `git diff`, a branch all that it has and HEAD has not, and anything
     else one commit. None if there is nothing of that name here."""
     for dots in ("...", ".."):
@@ -48,7 +136,7 @@ def pick(borrowed: Borrowed, name: str) -> Picked | None:
             ends = [borrowed.resolve(each or "HEAD") for each in (first, last)]
             if not all(ends):
                 return None
-            return Picked(_fork(borrowed, ends[0], ends[1], name) if dots == "..." else ends[0], ends[1], name)
+            return CommitRange(_fork(borrowed, ends[0], ends[1], name) if dots == "..." else ends[0], ends[1], name)
     commit = borrowed.resolve(name)
     if not commit:
         return None
@@ -57,7 +145,7 @@ def pick(borrowed: Borrowed, name: str) -> Picked | None:
     return single(borrowed, commit, name)
 
 
-def branch(borrowed: Borrowed, tip: str, name: str) -> Picked:
+def branch(borrowed: BorrowedRepository, tip: str, name: str) -> CommitRange:
     """All that a branch has and HEAD has not.
 
     Raises:
@@ -66,16 +154,16 @@ def branch(borrowed: Borrowed, tip: str, name: str) -> Picked:
     head = borrowed.resolve("HEAD")
     if not head:
         raise GitFailed(f"There is no commit here yet that {name} could be compared with.")
-    return Picked(_fork(borrowed, head, tip, name), tip, name)
+    return CommitRange(_fork(borrowed, head, tip, name), tip, name)
 
 
-def single(borrowed: Borrowed, commit: str, name: str) -> Picked:
+def single(borrowed: BorrowedRepository, commit: str, name: str) -> CommitRange:
     """One commit against its first parent, or against nothing."""
     said = borrowed.ask("rev-list", "--parents", "--max-count=1", commit).decode().split()
-    return Picked(said[1] if len(said) > 1 else _empty_tree(borrowed), commit, name)
+    return CommitRange(said[1] if len(said) > 1 else _empty_tree(borrowed), commit, name)
 
 
-def committed(borrowed: Borrowed, picked: Picked, limit: int) -> Committed:
+def committed(borrowed: BorrowedRepository, picked: CommitRange, limit: int) -> CommitChanges:
     """What lies between two commits, in the folder of the workspace.
 
     Raises:
@@ -86,7 +174,7 @@ def committed(borrowed: Borrowed, picked: Picked, limit: int) -> Committed:
     options = ("-r", "--raw", "-z", "--no-renames", "--no-abbrev")
     found = pairs(borrowed.ask("diff-tree", *options, picked.base, picked.tip, *within))
     contents = leaves(borrowed, [entry for pair in found for entry in (pair.before, pair.after) if entry], limit)
-    changes: list[Change] = []
+    changes: list[PathChange] = []
     left_out: list[str] = []
     for pair in found:
         path = pair.path.removeprefix(lead)
@@ -96,16 +184,16 @@ def committed(borrowed: Borrowed, picked: Picked, limit: int) -> Committed:
         elif any(entry not in contents for entry in sides):
             left_out.append(f"{path}: larger than {limit:,} bytes")
         else:
-            changes.append(Change(path, _leaf(contents, pair.before), _leaf(contents, pair.after)))
+            changes.append(PathChange(path, _leaf(contents, pair.before), _leaf(contents, pair.after)))
     subject, authors, count = _told(borrowed, picked)
-    return Committed(tuple(changes), tuple(left_out), subject, authors, count, picked)
+    return CommitChanges(tuple(changes), tuple(left_out), subject, authors, count, picked)
 
 
-def _leaf(contents: dict[Entry, Leaf], entry: Entry | None) -> Leaf | None:
+def _leaf(contents: dict[TreeEntry, Leaf], entry: TreeEntry | None) -> Leaf | None:
     return None if entry is None else Leaf(contents[entry].data, mode_of(entry))
 
 
-def _told(borrowed: Borrowed, picked: Picked) -> tuple[str, tuple[str, ...], int]:
+def _told(borrowed: BorrowedRepository, picked: CommitRange) -> tuple[str, tuple[str, ...], int]:
     """The subject of the tip, the authors, and how many commits there are."""
     since = () if picked.base == _empty_tree(borrowed) else (f"^{picked.base}",)
     one = ("--max-count=1",) if not since else (f"--max-count={_MOST_COMMITS}",)
@@ -116,7 +204,7 @@ def _told(borrowed: Borrowed, picked: Picked) -> tuple[str, tuple[str, ...], int
     return subject, tuple(dict.fromkeys(filter(None, authors))), len(authors)
 
 
-def _fork(borrowed: Borrowed, one: str, other: str, name: str) -> str:
+def _fork(borrowed: BorrowedRepository, one: str, other: str, name: str) -> str:
     """Where two commits part."""
     try:
         said = borrowed.ask("merge-base", one, other)
@@ -125,6 +213,6 @@ def _fork(borrowed: Borrowed, one: str, other: str, name: str) -> str:
     return said.decode().split()[0]
 
 
-def _empty_tree(borrowed: Borrowed) -> str:
+def _empty_tree(borrowed: BorrowedRepository) -> str:
     """The id of a tree without files."""
     return borrowed.ask("hash-object", "-t", "tree", "--stdin").decode().strip()

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from app.git.borrowed import Borrowed
-from app.git.commits import Picked, branch, pick, single
-from app.git.running import GitFailed
+from app.git.borrowed_repository import BorrowedRepository
+from app.git.commits import CommitRange, branch, pick, single
+from app.git.run_git import GitFailed
 
 FETCH_SECONDS = 300.0
 PUSH_SECONDS = 300.0
@@ -26,7 +26,7 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FetchTarget:
     """What is to be fetched."""
 
     url: str
@@ -38,7 +38,7 @@ class Wanted:
     """Whether it is all that HEAD has not, rather than one commit."""
 
 
-def find(borrowed: Borrowed, words: list[str]) -> Picked:
+def find(borrowed: BorrowedRepository, words: list[str]) -> CommitRange:
     """What is meant by a reference, a range, the address of a pull request, or a remote and a reference.
 
     What is not here is fetched into a repository of our own; nothing comes into that of the workspace.
@@ -68,7 +68,7 @@ def find(borrowed: Borrowed, words: list[str]) -> Picked:
     return (branch if wanted.whole else single)(borrowed, commit, wanted.name)
 
 
-def default_remote(borrowed: Borrowed) -> str:
+def default_remote(borrowed: BorrowedRepository) -> str:
     """The remote that the user would mean: `origin`, or the only one. Raises GitFailed."""
     names = remotes(borrowed)
     if "origin" in names:
@@ -80,12 +80,12 @@ def default_remote(borrowed: Borrowed) -> str:
     raise GitFailed("The repository has no remote; name one: the address or the folder of another repository.")
 
 
-def remotes(borrowed: Borrowed) -> list[str]:
+def remotes(borrowed: BorrowedRepository) -> list[str]:
     """The names of the remotes."""
     return [key[len("remote.") : -len(".url")] for key in borrowed.settings if re.fullmatch(r"remote\..+\.url", key)]
 
 
-def address(borrowed: Borrowed, remote: str, *, pushing: bool = False) -> str:
+def address(borrowed: BorrowedRepository, remote: str, *, pushing: bool = False) -> str:
     """Where a remote is; a folder as an absolute path.
 
     Raises:
@@ -104,7 +104,7 @@ def address(borrowed: Borrowed, remote: str, *, pushing: bool = False) -> str:
     return os.path.normpath(borrowed.top / Path(url).expanduser())
 
 
-def push(borrowed: Borrowed, commit: str, remote: str, reference: str, *, force: bool) -> None:
+def push(borrowed: BorrowedRepository, commit: str, remote: str, reference: str, *, force: bool) -> None:
     """Put a commit at a reference of a remote.
 
     Raises:
@@ -129,7 +129,7 @@ def push(borrowed: Borrowed, commit: str, remote: str, reference: str, *, force:
 _QUIET_RECEIVER = "-c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false -c gc.auto=0"
 
 
-def _of_page(borrowed: Borrowed, name: str) -> Wanted | None:
+def _of_page(borrowed: BorrowedRepository, name: str) -> FetchTarget | None:
     """What the address of a pull request or of a commit stands for; None if it is none."""
     if not re.match(r"https?://", name):
         return None
@@ -142,18 +142,18 @@ def _of_page(borrowed: Borrowed, name: str) -> Wanted | None:
                 _like_a_remote(borrowed, page.hostname or "", project)
                 or f"{page.scheme}://{page.netloc}/{project}.git"
             )
-            return Wanted(url, reference.format(number), f"{project}{short.format(number)}", whole=True)
+            return FetchTarget(url, reference.format(number), f"{project}{short.format(number)}", whole=True)
     if found := _COMMIT_PAGE.fullmatch(page.path):
         project = found["project"].strip("/")
         url = _like_a_remote(borrowed, page.hostname or "", project) or f"{page.scheme}://{page.netloc}/{project}.git"
-        return Wanted(url, found["commit"], f"{project}@{found['commit'][:7]}", whole=False)
+        return FetchTarget(url, found["commit"], f"{project}@{found['commit'][:7]}", whole=False)
     raise GitFailed(
         f"{name} is not the address of a pull request or a commit; name the repository and a reference: "
         "`--from URL REF`."
     )
 
 
-def _like_a_remote(borrowed: Borrowed, host: str, project: str) -> str:
+def _like_a_remote(borrowed: BorrowedRepository, host: str, project: str) -> str:
     """The address of the remote that is the same project, by which the user gets in; empty if none is."""
     for name in remotes(borrowed):
         url = borrowed.setting(f"remote.{name}.url")
@@ -164,7 +164,7 @@ def _like_a_remote(borrowed: Borrowed, host: str, project: str) -> str:
     return ""
 
 
-def _of_remote(borrowed: Borrowed, remote: str, name: str) -> Wanted:
+def _of_remote(borrowed: BorrowedRepository, remote: str, name: str) -> FetchTarget:
     """A reference of a remote; without its beginning it is a proposal's, a pull request's, or a branch."""
     if name.startswith("-") or any(each in name for each in (":", "*", "..", " ", "\n")):
         raise GitFailed(f"{name} is not a reference; a range has to be fetched first: `git fetch`.")
@@ -175,10 +175,10 @@ def _of_remote(borrowed: Borrowed, remote: str, name: str) -> Wanted:
     else:
         reference = f"refs/heads/{name}"
     whole = reference == "HEAD" or reference.startswith(("refs/heads/", "refs/pull/", "refs/merge-requests/"))
-    return Wanted(address(borrowed, remote), reference, f"{remote} {name}", whole)
+    return FetchTarget(address(borrowed, remote), reference, f"{remote} {name}", whole)
 
 
-def _fetch(borrowed: Borrowed, wanted: Wanted) -> str:
+def _fetch(borrowed: BorrowedRepository, wanted: FetchTarget) -> str:
     """The id of the commit that was fetched."""
     if head := borrowed.resolve("HEAD"):
         borrowed.note("refs/heads/here", head)

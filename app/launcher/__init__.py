@@ -53,7 +53,7 @@ def _hook(arguments: "Sequence[str]", agent: "AgentPipes") -> int:
     try:
         if root := _root():
             sys.path.insert(0, str(root))
-        from app.doors.hook.entry import hook
+        from app.doors.hook.hook_entry import hook
 
         return hook(arguments, agent)
     except BaseException as error:

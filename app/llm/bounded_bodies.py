@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import httpx2
 
-from app.llm.response import limits
-from app.llm.response.limits import TooLarge
+from app.llm.response import response_limits
+from app.llm.response.response_limits import ResponseTooLarge
 
 ACCEPTED = {"Accept-Encoding": "identity"}
 """The header that asks for bodies as they are."""
@@ -21,7 +21,7 @@ _RAW = -zlib.MAX_WBITS
 
 
 async def bound_body(response: httpx2.Response) -> None:
-    """A response hook of the HTTP client: replaces the body by one that raises `TooLarge` at its limit.
+    """A response hook of the HTTP client: replaces the body by one that raises `FileTooLarge` at its limit.
 
     It is text in UTF-8, whatever its type says: Python knows encodings that fail, or make no text of it.
 
@@ -41,8 +41,12 @@ async def bound_body(response: httpx2.Response) -> None:
 
 def _bound(response: httpx2.Response) -> tuple[int, str]:
     if response.status_code >= 300:
-        return limits.ERROR, f"an error ({response.status_code})"
-    return (limits.LISTING, "a list of models") if response.request.method == "GET" else (limits.BODY, "a response")
+        return response_limits.ERROR, f"an error ({response.status_code})"
+    return (
+        (response_limits.LISTING, "a list of models")
+        if response.request.method == "GET"
+        else (response_limits.BODY, "a response")
+    )
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -60,7 +64,7 @@ class _Bounded(httpx2.AsyncByteStream):
             for part in (piece,) if self._unpack is None else self._unpack(piece):
                 size += len(part)
                 if size > self._limit:
-                    raise TooLarge(self._what, self._limit)
+                    raise ResponseTooLarge(self._what, self._limit)
                 yield part
 
     async def aclose(self) -> None:

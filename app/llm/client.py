@@ -6,28 +6,36 @@ Importing this module does not import the OpenAI SDK; `ModelClient.expect_reques
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from app.config.model_table import Price
-from app.llm.capabilities.beliefs import Beliefs, ProfileCache
-from app.llm.capabilities.lessons import Lessons
+from app.config.config_tables import Price
+from app.llm.capabilities.correction_trial import CorrectionTrial
 from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, listed_facts
-from app.llm.capabilities.profile import NEXT_PLACEMENT, Profile
-from app.llm.capabilities.profiles import seed
+from app.llm.capabilities.profiles import LearnedProfile, ProfileCache, seed
 from app.llm.capabilities.template_check import TemplateFinding, TrialBuilder, check_template
-from app.llm.failures.errors import AttemptFailed, Failure, FailureKind, RequestError
 from app.llm.failures.failures import FailureReader
-from app.llm.failures.retry import ONCE, STANDARD, RetryPolicy
-from app.llm.prices import with_cost
-from app.llm.reading import Reading
-from app.llm.response.assembly import ResponseAssembly
+from app.llm.failures.request_errors import (
+    ONCE,
+    STANDARD,
+    AttemptFailed,
+    Failure,
+    FailureKind,
+    RequestError,
+    RetryPolicy,
+)
+from app.llm.failures.server_words import parse_body
+from app.llm.response.response_assembly import Delta, DeltaCollector, ResponseAssembly
+from app.llm.response.response_limits import ResponseTooLarge
+from app.llm.response.sse import ServerEvent
 from app.llm.sdk import Sdk
-from app.llm.transport import Patience, StreamEnd, Timeouts, Transport
-from app.llm.types import (
+from app.llm.transport import ProgressTimeout, StreamEnd, Timeouts, Transport
+from app.llm.values.prices import with_cost
+from app.llm.values.profile import NEXT_PLACEMENT, Profile
+from app.llm.values.types import (
     AttemptDiscarded,
     CallProgress,
     Completed,
@@ -40,8 +48,95 @@ from app.llm.types import (
     TemplateChecked,
     TextDelta,
 )
-from app.llm.wires.registry import SentRequest, wire_of
-from app.llm.wires.wire import Wire
+from app.llm.wires.chunks import mapping
+from app.llm.wires.wire import Decoder, Wire
+from app.llm.wires.wire_registry import SentRequest, wire_of
+
+
+class ResponseReader:
+    """Reads one response into its assembly."""
+
+    def __init__(self, assembly: ResponseAssembly, decoder: Decoder, reader: FailureReader) -> None:
+        """`decoder` is the wire's, `reader` knows what failures mean."""
+        self._assembly = assembly
+        self._decoder = decoder
+        self._reader = reader
+
+    @property
+    def finished(self) -> bool:
+        """The model's part of the response is over, whatever else the connection does."""
+        return self._assembly.finish_reason not in (None, "error")
+
+    def take(self, events: Iterable[ServerEvent]) -> Iterator[Delta]:
+        """What some events add; at last raises `AttemptFailed` if one says that there will be no response."""
+        return self._fed(map(self._chunk, events))
+
+    def take_unframed(self, text: str) -> Iterator[Delta]:
+        """As `take`, of a body that was no event stream: a completion, an error, or something else altogether."""
+        return self._fed(self._whole(text))
+
+    def _fed(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Delta]:
+        deltas = DeltaCollector()
+        failed: AttemptFailed | None = None
+        try:
+            for chunk in chunks:
+                self._assembly.feed(chunk, deltas)
+                if not self.finished and (error := _error_in(chunk)) is not None:
+                    failed = AttemptFailed(self._reader.in_stream(error))
+                    break
+        except AttemptFailed as failure:
+            failed = failure
+        except ResponseTooLarge as endless:
+            failed = AttemptFailed(self._reader.too_large(endless))
+        yield from deltas.take()
+        if failed is not None:
+            raise failed
+
+    def _chunk(self, event: ServerEvent) -> Mapping[str, Any]:
+        body = parse_body(event.data)
+        if event.name == "error":
+            raise AttemptFailed(self._reader.in_stream(body))
+        if not isinstance(body, dict):
+            raise AttemptFailed(self._reader.broken("contains something that is no JSON object", event.data))
+        chunk = self._decoder.read(body)
+        if event.damaged and _has_call(chunk):
+            # U+FFFD may stand in a text that people read, but not in what a tool would write.
+            raise AttemptFailed(self._reader.broken("has a tool call that is damaged"))
+        return chunk
+
+    def _whole(self, text: str) -> Iterator[Mapping[str, Any]]:
+        if not text.strip():
+            return
+        body = parse_body(text)
+        if isinstance(body, list) and body and isinstance(body[0], dict):
+            body = body[0]
+        if isinstance(body, dict):
+            yield self._decoder.whole(body)
+        elif self._assembly.empty:
+            raise AttemptFailed(self._reader.not_a_stream(text))
+
+
+def _has_call(chunk: Mapping[str, Any]) -> bool:
+    choices = chunk.get("choices")
+    return isinstance(choices, list) and any(
+        isinstance(choice, dict) and any("tool_calls" in mapping(choice.get(part)) for part in ("delta", "message"))
+        for choice in choices
+    )
+
+
+def _error_in(chunk: Mapping[str, Any]) -> Any:
+    """The error that a chunk carries, in any of the shapes in use, or None."""
+    if chunk.get("error"):
+        return chunk
+    if "choices" in chunk:
+        choices = chunk["choices"]
+        first = choices[0] if isinstance(choices, list) and choices else None
+        # OpenRouter: an error inside the choice.
+        return first if isinstance(first, dict) and first.get("error") else None
+    if chunk.get("object") == "error" or chunk.get("type") == "error" or "detail" in chunk:
+        return chunk
+    return chunk if isinstance(chunk.get("message"), str) and ("code" in chunk or "status" in chunk) else None
+
 
 _LARGE = 24_000
 """Characters of a request from which on the size of the context window matters: some models have 8,192 tokens."""
@@ -90,7 +185,7 @@ class ModelClient:
         self._another = another
         self._others: dict[tuple[str, str], ModelClient] = {}
         """Those for single turns, by model and effort."""
-        self._beliefs = Beliefs(endpoint, seed(endpoint.base_url, endpoint.model), profile, cache, clock)
+        self._beliefs = LearnedProfile(endpoint, seed(endpoint.base_url, endpoint.model), profile, cache, clock)
         self._retry = retry
         self._timeouts = timeouts or Timeouts.for_endpoint(endpoint)
         self._reader = FailureReader(endpoint)
@@ -194,7 +289,7 @@ class ModelClient:
         self._beliefs.age()
         if closing and (checked := await self._template_checked()) is not None:
             yield checked
-        lessons = Lessons(self.profile)
+        lessons = CorrectionTrial(self.profile)
         while True:
             payload = await asyncio.to_thread(build, lessons.profile)
             if await self._ask_list(payload, lessons):
@@ -230,7 +325,7 @@ class ModelClient:
             yield RetryScheduled(attempt, delay, failure.message)
             await self._pause(delay)
 
-    async def _ask_list(self, payload: Payload, lessons: Lessons) -> bool:
+    async def _ask_list(self, payload: Payload, lessons: CorrectionTrial) -> bool:
         """Before a request that is long or has images, learn what is taken; returns whether the images are not."""
         if self._listed:
             return False
@@ -294,12 +389,12 @@ class ModelClient:
         self, wire: Wire, fields: dict[str, Any], assembly: ResponseAssembly, *, closing: bool
     ) -> AsyncGenerator[TextDelta | ReasoningDelta | CallProgress | Completed]:
         """Send once and assemble the response into `assembly`; raises `AttemptFailed`."""
-        reading = Reading(assembly, wire.decoder(), self._reader)
+        reading = ResponseReader(assembly, wire.decoder(), self._reader)
         done = False
         try:
             # What loading the SDK takes is no silence of the server's.
             await self._transport.ready()
-            patience = Patience(self._timeouts, closing=closing)
+            patience = ProgressTimeout(self._timeouts, closing=closing)
             async with aclosing(self._transport.exchange(wire, fields, patience)) as arrived:
                 async for events in arrived:
                     if isinstance(events, StreamEnd):
@@ -379,13 +474,13 @@ class ModelClient:
         self._beliefs.learn(finish_optional=True)
         return True
 
-    def _cured(self, lessons: Lessons) -> list[ProfileCorrected]:
+    def _cured(self, lessons: CorrectionTrial) -> list[ProfileCorrected]:
         """A response has come: keep what made it possible."""
         changes, corrections = lessons.learned()
         self._beliefs.learn(**changes)
         return corrections
 
-    def _note(self, failure: Failure, lessons: Lessons) -> None:
+    def _note(self, failure: Failure, lessons: CorrectionTrial) -> None:
         """Learn what needs no other request."""
         facts: dict[str, Any] = {}
         if failure.kind is FailureKind.TOOL_USE_FAILED and not failure.retryable:

@@ -8,23 +8,128 @@ status 200, complete documents, damaged UTF-8).
 import asyncio
 import contextlib
 import json
+import math
+import time
+from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from app.llm.address import is_local
-from app.llm.arrivals import Arrivals
 from app.llm.capabilities.model_list import ListedModel, read_models
-from app.llm.failures.errors import AttemptFailed, Failure
 from app.llm.failures.failures import FailureReader, chain
+from app.llm.failures.request_errors import AttemptFailed, Failure
 from app.llm.failures.server_words import parse_body
-from app.llm.response.limits import RENDERED, TooLarge
+from app.llm.response.response_limits import RENDERED, ResponseTooLarge
 from app.llm.response.sse import EventDecoder, ServerEvent
 from app.llm.sdk import Sdk, expect_request, loaded
-from app.llm.types import Endpoint
+from app.llm.values.address import is_local
+from app.llm.values.types import Endpoint
 from app.llm.wires.wire import Wire
+
+_SLICE = 0.002
+"""Seconds of work that a response takes of the event loop at a time, however much of it has come."""
+_TURNS = 64
+"""Turns of the event loop in between that are the others', at most: twice what a key takes to the screen."""
+_IDLE = 2
+"""Times the shortest turn so far that a turn takes in which the others still had something to do."""
+_PIECE = 2**13
+"""Bytes that are taken at a time, about: what is made of them takes half a slice."""
+_PIECES = 64
+"""Pieces that are read before any of them is taken: reading them takes a quarter of a slice."""
+
+
+class BodyReader:
+    """Reads the pieces of a body while it is entered."""
+
+    def __init__(self, pieces: AsyncGenerator[bytes]) -> None:
+        """`pieces` may be of any size."""
+        self._pieces = pieces
+        self._read: deque[bytes] = deque()
+        """What was not taken yet; no queue of asyncio's, which costs as much as what is in a piece."""
+        self._more, self._room = asyncio.Event(), asyncio.Event()
+        """Something was read, or the end has come; some of it was taken."""
+        self._ended = False
+        self._failure: Exception | None = None
+        """Why the end came too soon."""
+        self._others = OtherTasks()
+        self._since = 0.0
+
+    async def __aenter__(self) -> Self:
+        self._reading = asyncio.create_task(self._fill(), name="read response")
+        self._since = time.thread_time()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._reading.cancel()
+        await asyncio.wait({self._reading})
+
+    async def take(self) -> bytes:
+        """What has come since the last time, or comes next; empty at the end. Raises what reading has raised."""
+        if time.thread_time() - self._since > _SLICE:
+            await self._others.go_first()
+            self._since = time.thread_time()
+        while not self._read:
+            if self._failure is not None:
+                raise self._failure
+            if self._ended:
+                return b""
+            self._more.clear()
+            await self._more.wait()
+        taken: list[bytes] = []
+        size = 0
+        while self._read and size < _PIECE:
+            taken.append(self._read.popleft())
+            size += len(taken[-1])
+        self._room.set()
+        return b"".join(taken)
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for the end, but not longer, nor for a good one."""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(seconds):
+                while await self.take():
+                    pass
+
+    async def _fill(self) -> None:
+        try:
+            async with contextlib.aclosing(self._pieces) as pieces:
+                async for piece in pieces:
+                    if len(piece) <= _PIECE:
+                        self._read.append(piece)
+                    else:
+                        self._read.extend(piece[start : start + _PIECE] for start in range(0, len(piece), _PIECE))
+                    self._more.set()
+                    while len(self._read) >= _PIECES:
+                        self._room.clear()
+                        await self._room.wait()
+        except Exception as problem:
+            self._failure = problem
+        self._ended = True
+        self._more.set()
+
+
+class OtherTasks:
+    """Everything else on the event loop: all of it goes before what streams in."""
+
+    def __init__(self) -> None:
+        self._shortest = math.inf
+        """Seconds that a turn took in which nobody did anything."""
+
+    async def go_first(self) -> None:
+        """Return once a turn of the loop shows that nobody has anything to do, or after so many that it is fair."""
+        for _ in range(_TURNS):
+            begun = time.thread_time()
+            await asyncio.sleep(0)
+            took = time.thread_time() - begun
+            self._shortest = min(self._shortest, took)
+            if took < _IDLE * self._shortest:
+                return
+
 
 DRAIN = 0.1
 """Seconds for the rest of a body after its last event, so that the connection can serve the next request."""
@@ -62,7 +167,7 @@ class Timeouts:
         return cls(read=600, first=600, idle=300, closing=45, whole=3600, whole_closing=180)
 
 
-class Patience:
+class ProgressTimeout:
     """How long the next byte may take; moved on by progress in the response, not by mere bytes, and not for ever."""
 
     def __init__(self, timeouts: Timeouts, *, closing: bool) -> None:
@@ -126,7 +231,7 @@ class Transport:
         await loaded(encrypted=self._encrypted)
 
     async def exchange(
-        self, wire: Wire, fields: dict[str, Any], patience: Patience
+        self, wire: Wire, fields: dict[str, Any], patience: ProgressTimeout
     ) -> AsyncGenerator[list[ServerEvent] | StreamEnd]:
         """Send a request and give out the events of the response, those together that are there, at last its end.
 
@@ -210,7 +315,7 @@ class Transport:
             async for piece in response.aiter_raw():
                 text += piece
                 if len(text) > RENDERED:
-                    raise TooLarge("a prompt", RENDERED)
+                    raise ResponseTooLarge("a prompt", RENDERED)
             return response.status_code, text.decode("utf-8", "replace")
         except sdk.openai.APIStatusError as refused:
             return refused.status_code, refused.response.text
@@ -282,9 +387,11 @@ class Transport:
             headers["Authorization"] = sdk.openai.Omit()
         return headers | {name: value for name, value in own.items() if name not in named}
 
-    async def _events(self, response: Any, patience: Patience) -> AsyncGenerator[list[ServerEvent] | StreamEnd]:
+    async def _events(
+        self, response: Any, patience: ProgressTimeout
+    ) -> AsyncGenerator[list[ServerEvent] | StreamEnd]:
         decoder = EventDecoder()
-        async with Arrivals(response.aiter_raw()) as arrivals:
+        async with BodyReader(response.aiter_raw()) as arrivals:
             while True:
                 async with asyncio.timeout_at(patience.deadline):
                     piece = await arrivals.take()
@@ -299,7 +406,7 @@ class Transport:
 
     def _failure(self, problem: Exception, sdk: Sdk, *, begun: bool) -> Any:
         openai, httpx2 = sdk.openai, sdk.httpx2
-        if endless := next((link for link in chain(problem) if isinstance(link, TooLarge)), None):
+        if endless := next((link for link in chain(problem) if isinstance(link, ResponseTooLarge)), None):
             return self._reader.too_large(endless)
         if isinstance(problem, openai.APIStatusError):
             return self._reader.response(problem.status_code, problem.response.headers, problem.response.text)

@@ -3,17 +3,17 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from app.images.attaching import Candidate, ImageFiles
 from app.images.image import Image
+from app.images.image_files import Candidate, ImageFiles
 from app.images.mentions import Mention
-from app.runtime.workspace import Runtime
+from app.runtime.open_workspace import OpenWorkspace
 
 Meant = Callable[[Candidate], Awaitable[bool]]
 """Asks the user whether a doubtful file is meant to be sent."""
 
 
 async def attached(
-    runtime: Runtime, mentions: Iterable[Mention], wire: str, meant: Meant, named: Sequence[str] = ()
+    runtime: OpenWorkspace, mentions: Iterable[Mention], wire: str, meant: Meant, named: Sequence[str] = ()
 ) -> tuple[Image, ...]:
     """The images of a message; when this returns, their bytes are in the store.
 
@@ -33,13 +33,13 @@ async def attached(
     return await asyncio.to_thread(_kept, runtime, files, chosen, wire)
 
 
-async def mentions_of_pasted(runtime: Runtime, text: str) -> list[Mention]:
+async def mentions_of_pasted(runtime: OpenWorkspace, text: str) -> list[Mention]:
     """The images that a pasted text consists of; empty if it says anything else."""
     paths = await asyncio.to_thread(ImageFiles(runtime.workspace).pasted, text)
     return [Mention(path, dropped=True) for path in paths]
 
 
-def _kept(runtime: Runtime, files: ImageFiles, chosen: Sequence[Candidate], wire: str) -> tuple[Image, ...]:
+def _kept(runtime: OpenWorkspace, files: ImageFiles, chosen: Sequence[Candidate], wire: str) -> tuple[Image, ...]:
     loaded = [files.load(candidate, wire) for candidate in chosen]
     runtime.proposals.put_blobs(data for _, data in loaded)
     return tuple(image for image, _ in loaded)

@@ -4,30 +4,242 @@ UI-free: the app gives it a subscriber and calls its methods; tests drive it wit
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack, aclosing
+import os
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import replace
 from typing import Any
 
-from app.agent.deciding import Decisions
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from app.agent.decision_service import DecisionService, not_recorded
 from app.agent.gate import GatePolicy
 from app.agent.session import Session
-from app.agent.updates import Failed, ProposalsChanged, Recorded, Update
+from app.agent.updates import ProposalsChanged, Recorded, SessionFailed, Update
 from app.config.settings import Settings
-from app.conversation.events import Notice, TurnStarted
+from app.conversation.events import Notice, ProposalDecided, TurnStarted
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.client import ModelClient
-from app.proposals.disk.watching import ProposalWatcher
-from app.proposals.errors import UnknownProposal
-from app.proposals.models import Proposal
-from app.runtime.connection import committer, connect, list_models, open_session, turn_settings
-from app.runtime.deciding import SessionlessDecisions
-from app.runtime.drafts import Drafts
-from app.runtime.left_over import LeftOver
-from app.runtime.recovery import BROKE_OFF, broke_off, recover
-from app.runtime.served import Served
-from app.runtime.workspace import Runtime
-from app.storage.sessions import SessionRecord
+from app.proposals.files.proposal_watcher import ProposalWatcher
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.decision_results import DecisionResult
+from app.proposals.values.models import Proposal
+from app.proposals.values.proposal_errors import UnknownProposal
+from app.runtime.mcp_manager import McpManager
+from app.runtime.model_connection import committer, connect, list_models, open_session, turn_settings
+from app.runtime.open_workspace import OpenWorkspace
+from app.runtime.workspace_recovery import BROKE_OFF, PATIENCE, broke_off, record_decision, record_left_over, recover
+from app.storage.session_store import SessionRecord, SessionStore
+from app.storage.storage_errors import StorageError
+
+_GATHER_SECONDS = 0.3
+"""How long keys are gathered before they are written, also while the user types without a pause."""
+_PREFIX = "draft:"
+
+
+class StoredDraft(BaseModel):
+    """The draft of one session, as it is stored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    draft: str
+    """As the composer keeps it."""
+    process: int = 0
+    """Whose composer it stands in."""
+    time: float = 0.0
+    """When it was written, in Unix time."""
+
+
+class DraftStore:
+    """Keeps the drafts of the sessions of one workspace; use it on one event loop."""
+
+    def __init__(self, sessions: SessionStore, failed: Callable[[str], None]) -> None:
+        """Nothing is read yet.
+
+        Args:
+            sessions: the store.
+            failed: called with a line for the user when a draft could not be kept.
+        """
+        self._sessions = sessions
+        self._failed = failed
+        self._now: dict[str, str] = {}
+        self._due: set[str] = set()
+        self._writer: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
+
+    async def recall(self, session_id: str, *, fresh: bool = False) -> str:
+        """What was being written in a session.
+
+        Args:
+            session_id: the session.
+            fresh: it is a new one; it takes over what a process that is gone left in one in which nothing was said.
+        """
+        await self.settled()
+        kept = await asyncio.to_thread(self._adopted if fresh else self._stored, session_id)
+        self._now[session_id] = kept
+        return kept
+
+    def keep(self, session_id: str, draft: str) -> None:
+        """The composer has changed."""
+        if draft == self._now.get(session_id, ""):
+            return
+        self._now[session_id] = draft
+        self._due.add(session_id)
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write(), name="drafts")
+
+    async def settled(self) -> None:
+        """Have everything written now."""
+        if self._writer is not None:
+            self._hurry.set()
+            await asyncio.wait({self._writer})
+
+    async def _write(self) -> None:
+        try:
+            while self._due:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._hurry.wait(), _GATHER_SECONDS)
+                due, self._due = self._due, set()
+                await asyncio.to_thread(self._store, {session_id: self._now[session_id] for session_id in due})
+        except StorageError as error:
+            self._failed(f"What you write is not kept for a restart: {error}")
+        finally:
+            self._writer = None
+            self._hurry.clear()
+
+    # On a thread
+
+    def _store(self, drafts: dict[str, str]) -> None:
+        for session_id, draft in drafts.items():
+            kept = StoredDraft(draft=draft, process=os.getpid(), time=time.time())
+            self._sessions.set_setting(_PREFIX + session_id, kept.model_dump_json() if draft else None)
+
+    def _stored(self, session_id: str) -> str:
+        value = self._sessions.setting(_PREFIX + session_id)
+        return _parsed(value).draft if value else ""
+
+    def _adopted(self, session_id: str) -> str:
+        found = {key: _parsed(value) for key, value in self._sessions.settings(_PREFIX).items()}
+        for key, kept in sorted(found.items(), key=lambda each: -each[1].time):
+            if not _is_alive(kept.process) and not self._sessions.last_events(key.removeprefix(_PREFIX), 1):
+                self._sessions.rename_setting(key, _PREFIX + session_id)
+                return kept.draft
+        return ""
+
+
+def _parsed(value: str) -> StoredDraft:
+    try:
+        return StoredDraft.model_validate_json(value)
+    except ValidationError:
+        # Earlier versions stored the bare text.
+        return StoredDraft(draft=value)
+
+
+def _is_alive(process: int) -> bool:
+    if process <= 0:
+        return False
+    try:
+        os.kill(process, 0)
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return True
+
+
+_LONGEST_PAUSE = 60.0
+"""Seconds between two attempts, once many have failed."""
+
+
+class UnrecordedDecisions:
+    """Decisions of any process that stand without a record. Nothing tells when a store works again: it is tried."""
+
+    def __init__(self, runtime: OpenWorkspace, here: Callable[[], str], patience: float = PATIENCE) -> None:
+        """Nothing is looked for yet.
+
+        Args:
+            runtime: the open workspace.
+            here: the session whose model is told of proposals that come from none.
+            patience: seconds that a living process has between a decision and its record.
+        """
+        self._runtime = runtime
+        self._here = here
+        self._patience = patience
+        self._decided = asyncio.Event()
+
+    def look(self) -> None:
+        """Something may have been decided."""
+        self._decided.set()
+
+    async def record(self, recorded: Callable[[list[str]], Awaitable[None]]) -> None:
+        """Record what is left over, whenever anything is, and say so, a line for each."""
+        while True:
+            await self._decided.wait()
+            self._decided.clear()
+            pause = self._patience
+            while await asyncio.to_thread(self._is_any):
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                if lines := await asyncio.to_thread(self._try):
+                    await recorded(lines)
+
+    def _is_any(self) -> bool:
+        try:
+            return bool(self._runtime.proposals.unrecorded())
+        except StorageError:
+            return True
+
+    def _try(self) -> list[str]:
+        try:
+            return record_left_over(self._runtime, patience=self._patience, here=self._here())
+        except StorageError:
+            return []
+
+
+class SessionlessDecisions(DecisionService):
+    """Decisions that are recorded for whoever proposed: an agent reads them, a session when it is resumed."""
+
+    def __init__(
+        self,
+        runtime: OpenWorkspace,
+        commit: Callable[[], Callable[[Proposal], str] | None],
+        changed: Callable[[tuple[str, ...]], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        """Nothing is decided yet.
+
+        Args:
+            runtime: The open workspace.
+            commit: Gives what makes a git commit of an approved proposal, if the settings ask for that.
+            changed: Takes the ids of proposals that are different now.
+            tell: Takes a line for the user.
+        """
+        self._runtime = runtime
+        self._commits = commit
+        self._changed = changed
+        self._tell = tell
+
+    @property
+    def service(self) -> ProposalService:
+        """That of the workspace."""
+        return self._runtime.service
+
+    @property
+    def committer(self) -> Callable[[Proposal], str] | None:
+        """By the settings in force."""
+        return self._commits()
+
+    async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
+        try:
+            await asyncio.to_thread(record_decision, self._runtime, event, result.changed)
+        except Exception as error:
+            raise not_recorded(result, error) from error
+        finally:
+            self._changed((result.proposal.id, *(other.id for other in result.changed)))
+
+    async def _tell_commit(self, text: str, *, failed: bool) -> None:
+        if failed:
+            self._tell(text)
+
 
 Subscriber = Callable[[Update], None]
 _PATIENCE = 5.0
@@ -39,7 +251,7 @@ _HOOKS_AT_THE_END = 1.0
 class OpenSession:
     """One workspace, one session at a time, one model at a time."""
 
-    def __init__(self, runtime: Runtime, settings: Settings, subscriber: Subscriber) -> None:
+    def __init__(self, runtime: OpenWorkspace, settings: Settings, subscriber: Subscriber) -> None:
         """Nothing is opened yet.
 
         Args:
@@ -60,19 +272,19 @@ class OpenSession:
         self._rewatch = asyncio.Event()
         self._watcher = ProposalWatcher(runtime.workspace.root)
         runtime.hooked.patience = _HOOKS_AT_THE_END
-        self.drafts = Drafts(runtime.sessions, lambda line: subscriber(Failed(line)))
+        self.drafts = DraftStore(runtime.sessions, lambda line: subscriber(SessionFailed(line)))
         """What stands in the composer, session by session."""
-        self.served = Served(runtime, lambda line: subscriber(Failed(line)), _PATIENCE)
+        self.served = McpManager(runtime, lambda line: subscriber(SessionFailed(line)), _PATIENCE)
         """The MCP servers, whose tools every session has."""
         self._told: set[str] = set()
         """Lines that opening a session brought up."""
-        self.left_over = LeftOver(runtime, lambda: self.session.id if self.session else "")
+        self.left_over = UnrecordedDecisions(runtime, lambda: self.session.id if self.session else "")
         """Decisions without a record."""
         self._brought_up: list[str] = []
         """Decided proposals that the user opened although they are not recent."""
 
     @property
-    def decisions(self) -> Decisions:
+    def decisions(self) -> DecisionService:
         """What carries out the user's decisions: the session, or, while there is none, what does without."""
         if self.session is not None:
             return self.session
@@ -80,7 +292,7 @@ class OpenSession:
             self.runtime,
             commit=lambda: committer(self.runtime, self.settings),
             changed=lambda ids: self._pass_on(ProposalsChanged(ids)),
-            tell=lambda line: self._subscriber(Failed(line)),
+            tell=lambda line: self._subscriber(SessionFailed(line)),
         )
 
     async def start(self) -> list[str]:
@@ -88,7 +300,7 @@ class OpenSession:
         loop = asyncio.get_running_loop()
 
         def tell(line: str) -> None:
-            loop.call_soon_threadsafe(self._subscriber, Failed(line))
+            loop.call_soon_threadsafe(self._subscriber, SessionFailed(line))
 
         service = await asyncio.to_thread(lambda: self.runtime.service)
         service.tell = self.runtime.hooked.tell = tell
@@ -155,7 +367,7 @@ class OpenSession:
 
     async def start_demo(self) -> tuple[str, str]:
         """Start the demo model beside the app; returns its base URL and model. Raises DemoServerFailed."""
-        from app.demo.server import demo_server
+        from app.demo.demo_server import demo_server
 
         settings = await self._demo.enter_async_context(demo_server())
         return settings["base_url"], settings["model"]
@@ -224,7 +436,7 @@ class OpenSession:
         def tell(line: str) -> None:
             if line not in self._told:
                 self._told.add(line)
-                loop.call_soon_threadsafe(self._subscriber, Failed(line))
+                loop.call_soon_threadsafe(self._subscriber, SessionFailed(line))
 
         return tell
 
@@ -253,7 +465,7 @@ class OpenSession:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            self._subscriber(Failed(f"signoff no longer notices changes from outside: {error}"))
+            self._subscriber(SessionFailed(f"signoff no longer notices changes from outside: {error}"))
 
     async def _hear_others(self) -> None:
         """Take in what other processes wrote to this workspace."""
@@ -268,7 +480,7 @@ class OpenSession:
                 continue
             seen = now
             for line in await asyncio.to_thread(_stage_captured, self.runtime):
-                self._subscriber(Failed(line))
+                self._subscriber(SessionFailed(line))
             if self.session is not None:
                 await self.session.catch_up()
             await self.notice_proposals()
@@ -286,7 +498,7 @@ class OpenSession:
     async def _left_over_recorded(self, lines: list[str]) -> None:
         if (session := self.session) is None:
             for line in lines:
-                self._subscriber(Failed(line))
+                self._subscriber(SessionFailed(line))
             return
         await session.catch_up()
         for line in lines:
@@ -310,9 +522,9 @@ class OpenSession:
                 await self.notice_proposals()
 
 
-def _stage_captured(runtime: Runtime) -> list[str]:
+def _stage_captured(runtime: OpenWorkspace) -> list[str]:
     # What it needs is loaded once another process has written.
-    from app.runtime.captured import stage_captured
+    from app.runtime.captured_edits import stage_captured
 
     return stage_captured(runtime)
 

@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.conversation.markdown import fenced, quoted
-from app.conversation.side_events import Exchange, exchanges
+from app.conversation.events import SideExchange, exchanges
+from app.conversation.markdown_export import fenced, quoted
 from app.images.image import names_of
-from app.proposals.facts import LineComment
-from app.proposals.models import FileChange, FileDiff, FileVersion, Proposal
-from app.proposals.states import words_for
-from app.proposals.text.diff import Change, diff
-from app.runtime.workspace import Runtime
-from app.storage.record import RecordedDecision, RecordStore
+from app.proposals.text.diff import LineChange, diff
+from app.proposals.values.decision_facts import LineComment
+from app.proposals.values.models import FileChange, FileDiff, FileVersion, Proposal
+from app.proposals.values.proposal_states import words_for
+from app.runtime.open_workspace import OpenWorkspace
+from app.storage.record_store import RecordedDecision, RecordStore
 from app.text.plural import plural
 
 ASKED = "Asked aside"
@@ -20,7 +20,7 @@ ASKED = "Asked aside"
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReviewReport:
     """All that there is to tell of one proposal."""
 
     proposal: Proposal
@@ -28,9 +28,9 @@ class Report:
     patch: str
     decisions: Sequence[RecordedDecision]
     """Oldest first."""
-    refused: "Sequence[Refused]" = ()
+    refused: "Sequence[DeniedPartText]" = ()
     """What was denied while other parts of the same file were not."""
-    asked: Sequence[Exchange] = ()
+    asked: Sequence[SideExchange] = ()
     """What the user asked the model aside, with the answers: no part of what was decided."""
 
     @property
@@ -58,7 +58,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class DeniedPartText:
     """A part of a file that was denied, as lines without it and with it."""
 
     path: str
@@ -66,15 +66,15 @@ class Refused:
     new: tuple[str, ...]
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[LineChange]:
         """Where the two differ."""
         return diff(self.old, self.new)
 
 
-def report(runtime: Runtime, name: str) -> Report:
+def report(runtime: OpenWorkspace, name: str) -> ReviewReport:
     """Gather it; raises UnknownProposal, and KeyError where its contents were pruned."""
     proposal = runtime.service.get(name)
-    return Report(
+    return ReviewReport(
         proposal,
         runtime.service.diffs(proposal.id),
         runtime.service.as_unified_diff(proposal.id),
@@ -84,7 +84,7 @@ def report(runtime: Runtime, name: str) -> Report:
     )
 
 
-def _refused(runtime: Runtime, change: FileChange) -> Iterator[Refused]:
+def _refused(runtime: OpenWorkspace, change: FileChange) -> Iterator[DeniedPartText]:
     def lines(version: FileVersion | None) -> tuple[str, ...]:
         data = runtime.proposals.blob(version.sha256) if version is not None else b""
         return tuple(data.decode("utf-8", "surrogateescape").splitlines())
@@ -92,7 +92,7 @@ def _refused(runtime: Runtime, change: FileChange) -> Iterator[Refused]:
     for part in change.denied:
         # Where nothing else waited, what the file is without them is what it came to.
         without = part.after if part.after != part.before else change.result
-        yield Refused(change.path, lines(without), lines(part.before))
+        yield DeniedPartText(change.path, lines(without), lines(part.before))
 
 
 def when(moment: float) -> str:
@@ -121,7 +121,7 @@ def facts_of(decision: RecordedDecision) -> list[str]:
     return [*facts, *(f"{check.name}: {check.words or check.state.replace('_', ' ')}" for check in seen.checks)]
 
 
-def as_markdown(found: Report) -> str:
+def as_markdown(found: ReviewReport) -> str:
     """The report as Markdown."""
     parts = [f"# {found.proposal.id}: {found.proposal.summary}"]
     parts.append("\n".join(f"- {name}: {value}" for name, value in found.head))
@@ -152,20 +152,20 @@ def as_markdown(found: Report) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _asked(one: Exchange) -> str:
+def _asked(one: SideExchange) -> str:
     """A question and its answer, both quoted: nothing in them is a heading of the report."""
     picked = fenced(one.question.picked, "diff") if one.question.picked else ""
     head, said = f"### {asked_head(one)}", quoted(one.question.text)
     return "\n\n".join(filter(None, (head, picked, said, f"{answer_head(one)}:", quoted(one.answered))))
 
 
-def asked_head(one: Exchange) -> str:
+def asked_head(one: SideExchange) -> str:
     """What was asked about, and when: `Hunk 2 of P7 in a.py, 2026-11-02 10:15`."""
     subject = one.question.subject
     return f"{subject[:1].upper()}{subject[1:]}, {when(one.question.time)}"
 
 
-def answer_head(one: Exchange) -> str:
+def answer_head(one: SideExchange) -> str:
     """Who answered, and whether that is all."""
     if one.answer is None or not one.answered:
         return "No answer came"

@@ -1,8 +1,8 @@
 """Runs commands on the workspace as it would be, and tells what they changed; the workspace itself stays as it is.
 
-`Sandbox.open` gives a `Run`: the workspace with some pending changes laid over it, in which programs are executed one
-after the other. What they wrote is read with `Run.changes` and `Run.read`; what is not read, and not written through,
-is thrown away at the end. So a check of one proposal, and of the base without it, is
+`Sandbox.open` gives a `SandboxRun`: the workspace with some pending changes laid over it, in which programs are
+executed one after the other. What they wrote is read with `SandboxRun.changes` and `SandboxRun.read`; what is not
+read, and not written through, is thrown away at the end. So a check of one proposal, and of the base without it, is
 
     async with runtime.sandbox.open(runtime.service.trees("P7").after) as run:    # before for the base
         ended = await run.execute(["/bin/sh", "-c", line], folder=".", seconds=30, output=take)

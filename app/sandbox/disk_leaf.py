@@ -1,11 +1,137 @@
 """Reads files and links of the disk as leaves, writes them, and compares them."""
 
+import ctypes
+import errno
+import fcntl
 import os
+import signal
 import stat
+from contextlib import suppress
 from pathlib import Path
 
-from app.sandbox.changes import Leaf, link_mode
+from app.sandbox.captured_changes import Leaf, link_mode
 from app.workspace.reading import read_file, same_bytes
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_HERE = -100
+_NO_REPLACE, _EXCHANGE = 1, 2
+_MISSING = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
+"""Errors of file systems and C libraries that don't know renameat2(2) or its flag."""
+
+
+def rename_new(source: Path, folder: int, name: str) -> None:
+    """Move a file or folder to a name in an open folder.
+
+    Raises:
+        FileExistsError: There is something of this name.
+        OSError: As by rename(2).
+    """
+    if _rename(source, folder, name, _NO_REPLACE):
+        return
+    if stat.S_ISDIR(source.lstat().st_mode):
+        # rename(2) replaces a folder only if it is empty.
+        os.rename(source, name, dst_dir_fd=folder)
+    else:
+        os.link(source, name, dst_dir_fd=folder, follow_symlinks=False)
+        source.unlink()
+
+
+def exchange(source: Path, folder: int, name: str) -> None:
+    """Exchange two files.
+
+    Raises:
+        FileNotFoundError: One of them is gone.
+        FileExistsError: Only where the system can't do it in one step: somebody else has made the second one anew.
+        OSError: As by rename(2).
+    """
+    if _rename(source, folder, name, _EXCHANGE):
+        return
+    taken = source.with_name(f"{source.name}.taken")
+    os.rename(name, taken, src_dir_fd=folder)
+    try:
+        rename_new(source, folder, name)
+    finally:
+        if os.path.lexists(source):
+            with suppress(FileExistsError):
+                rename_new(taken, folder, name)
+        else:
+            taken.rename(source)
+
+
+def _rename(source: Path, folder: int, name: str, flags: int) -> bool:
+    """Call renameat2(2); returns whether the system knows it and its flag. Raises OSError."""
+    if not hasattr(_LIBC, "renameat2"):
+        return False
+    if not _LIBC.renameat2(_HERE, os.fsencode(source), folder, os.fsencode(name), ctypes.c_uint(flags)):
+        return True
+    number = ctypes.get_errno()
+    if number in _MISSING:
+        return False
+    raise OSError(number, os.strerror(number), name)
+
+
+class FileInUse(Exception):
+    """Another program has the file open."""
+
+
+class FileLease:
+    """A lease on a file until `close`: another program that opens the file waits until then."""
+
+    def __init__(self, folder: int, name: str, *, exclusive: bool) -> None:
+        """Take the lease.
+
+        Args:
+            folder: An open folder.
+            name: A regular file in it.
+            exclusive: Fail also if another program reads the file.
+
+        Raises:
+            FileInUse: Another program has it open, or, if exclusive, that can't be found out.
+            OSError: The file is gone.
+        """
+        self._kind = fcntl.F_WRLCK if exclusive else fcntl.F_RDLCK
+        self._descriptor = -1
+        try:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+            self._descriptor = os.open(name, flags, dir_fd=folder)
+            # Signal when another program opens the file; SIGIO, the default, would end this process.
+            fcntl.fcntl(self._descriptor, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(self._descriptor, fcntl.F_SETLEASE, self._kind)
+        except OSError as error:
+            held = error.errno == errno.EAGAIN
+            unknown = exclusive and not isinstance(error, FileNotFoundError)
+            if held or (unknown and (self._descriptor < 0 or _is_open(os.fstat(self._descriptor)))):
+                self.close()
+                raise FileInUse from error
+            self._kind = fcntl.F_UNLCK
+            if isinstance(error, FileNotFoundError):
+                raise
+
+    @property
+    def holds(self) -> bool:
+        """Whether no other program has tried to open the file; always true where there are no leases."""
+        return self._kind == fcntl.F_UNLCK or fcntl.fcntl(self._descriptor, fcntl.F_GETLEASE) == self._kind
+
+    def close(self) -> None:
+        """Give it back."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _is_open(facts: os.stat_result) -> bool:
+    """Whether another process of this user has a file open; for file systems without leases."""
+    own = str(os.getpid())
+    for process in filter(str.isdigit, (each.name for each in Path("/proc").iterdir())):
+        if process == own:
+            continue
+        with suppress(OSError):
+            for link in Path(f"/proc/{process}/fd").iterdir():
+                with suppress(OSError):
+                    there = link.stat()
+                    if (there.st_dev, there.st_ino) == (facts.st_dev, facts.st_ino):
+                        return True
+    return False
 
 
 def leaf_at(path: Path, limit: int) -> Leaf | None:

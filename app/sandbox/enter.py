@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from _socket import socket
     from collections.abc import Callable, Iterator
 
-    from app.sandbox.syscall_filter import Answers
+    from app.sandbox.syscall_filter import SyscallResponder
 else:
     # Without the enums of `signal`, which take as long as all the rest.
     import _signal as signal
@@ -474,7 +474,7 @@ def _run_in_place(program: list[str], alive: int, own: int) -> tuple[int, bool, 
         its.close()
         for _, _, right in ours.recvmsg(1, _socket.CMSG_SPACE(4))[1]:
             listener = int.from_bytes(right[:4], sys.byteorder)
-            answers = syscall_filter.Answers(listener, _write_only, _hidden, usage.admit)
+            answers = syscall_filter.SyscallResponder(listener, _write_only, _hidden, usage.admit)
     return _watch(command, usage, answers)
 
 
@@ -517,7 +517,7 @@ def _install_filter(watcher: "socket") -> None:
     watcher.sendmsg([b"x"], [right])
 
 
-def _watch(command: int, usage: "_Usage", answers: "Answers | None") -> tuple[int, bool, str, bool]:
+def _watch(command: int, usage: "_Usage", answers: "SyscallResponder | None") -> tuple[int, bool, str, bool]:
     """Wait for the command, answer what the filter hands over, and end all that the command has left behind."""
     import select
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.sandbox.access import Access, is_below
-from app.sandbox.caches import CacheLayers
-from app.sandbox.keeping import Keeping
+from app.sandbox.cache_layers import CacheLayers
+from app.sandbox.outside_access import OutsideAccess, is_below
 from app.sandbox.own_process import can_block_abstract_sockets
-from app.workspace.git import repository
+from app.sandbox.path_policy import PathPolicy
+from app.workspace.git_repository import repository
 
 MADE_CACHES = "/tmp/.signoff-caches"
 """Path at which a command sees the folder for bytecode, and for caches that the user doesn't have."""
@@ -37,7 +37,7 @@ class LayerFolders:
     caches: CacheLayers
 
 
-def mount_steps(root: Path, folders: LayerFolders, access: Access, keeping: Keeping) -> list[str]:
+def mount_steps(root: Path, folders: LayerFolders, access: OutsideAccess, keeping: PathPolicy) -> list[str]:
     """The steps that set up a mount namespace for a command.
 
     Args:
@@ -69,7 +69,7 @@ class _Mount:
     """Paths to open before anything is mounted."""
 
 
-def _mounts(root: Path, folders: LayerFolders, access: Access, keeping: Keeping) -> Iterator[_Mount]:
+def _mounts(root: Path, folders: LayerFolders, access: OutsideAccess, keeping: PathPolicy) -> Iterator[_Mount]:
     # New each time: the kernel refuses a used work folder of a volatile overlay, as after a crash.
     work = Path(tempfile.mkdtemp(prefix="work-", dir=folders.run))
     yield _Mount(root, ("overlay", str(root), str(folders.upper), str(work)), (root, folders.upper, work))
@@ -99,7 +99,7 @@ def _mounts(root: Path, folders: LayerFolders, access: Access, keeping: Keeping)
     yield from _hidden(folders, access)
 
 
-def _temporary(root: Path, folders: LayerFolders, access: Access) -> Iterator[_Mount]:
+def _temporary(root: Path, folders: LayerFolders, access: OutsideAccess) -> Iterator[_Mount]:
     for number, path in enumerate(access.temporary):
         if path == root:
             continue
@@ -115,7 +115,7 @@ def _temporary(root: Path, folders: LayerFolders, access: Access) -> Iterator[_M
     yield _Mount(Path(MADE_CACHES), ("cover", MADE_CACHES, str(made)), (made,))
 
 
-def _hidden(folders: LayerFolders, access: Access) -> Iterator[_Mount]:
+def _hidden(folders: LayerFolders, access: OutsideAccess) -> Iterator[_Mount]:
     empty, nothing = folders.run / "empty", folders.run / "nothing"
     for number, path in enumerate(access.hidden):
         inside = [each for each in access.opened if path in each.parents]

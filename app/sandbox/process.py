@@ -4,10 +4,25 @@ import asyncio
 import os
 import time
 from asyncio.subprocess import DEVNULL
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+async def to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """Do it, and only then be cancelled; an error of it goes before that."""
+    doing = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait({doing})
+        if not doing.cancelled() and (error := doing.exception()):
+            raise error from None
+        raise
+
 
 DRAIN_SECONDS = 0.5
 """How long output is awaited once the program has ended but something it started keeps the pipe open."""
@@ -18,7 +33,7 @@ Output = Callable[[bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProcessResult:
     """How a program ended."""
 
     code: int
@@ -47,7 +62,7 @@ async def run_process(
     end: Callable[[asyncio.subprocess.Process], Awaitable[bool]],
     keep_open: Sequence[int] = (),
     given: int = DEVNULL,
-) -> Ended:
+) -> ProcessResult:
     """Run a program in a session of its own.
 
     Args:
@@ -86,7 +101,7 @@ async def run_process(
                 reading.cancel()
                 # The reader must let go of the pipe before the pipe is closed.
                 await asyncio.wait({reading})
-    return Ended(process.returncode or 0, time.monotonic() - started, timed_out, left_running)
+    return ProcessResult(process.returncode or 0, time.monotonic() - started, timed_out, left_running)
 
 
 async def _start(

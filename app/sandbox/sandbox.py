@@ -3,32 +3,102 @@
 import asyncio
 import hashlib
 import os
+import uuid
 import weakref
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from app.sandbox.access import DEVICES, Access, access
-from app.sandbox.caches import CACHE_FOLDER, cache_variables, fresh_layers, kept_layers, prune_layers
-from app.sandbox.changes import Leaf, Pending
-from app.sandbox.enclosed import StepFailed
-from app.sandbox.environment import command_environment, with_git_settings
-from app.sandbox.guard import Guard, guard_of
-from app.sandbox.in_place_run import InPlaceRun
-from app.sandbox.keeping import Keeping
-from app.sandbox.kept_versions import kept_versions_of
-from app.sandbox.limits import Limits, limits
-from app.sandbox.mode import CommandPermissions, ProbeResult, Run, SandboxMode
+from app.sandbox.cache_layers import CACHE_FOLDER, cache_variables, fresh_layers, kept_layers, prune_layers
+from app.sandbox.captured_changes import CapturedChanges, Leaf, PathChange, Pending, ThroughReport
+from app.sandbox.enclosed_process import ProcessLimits, StepFailed, limits, run_enclosed
+from app.sandbox.environment import MARKER, command_environment, with_git_settings
 from app.sandbox.mounting import MADE_CACHES, LayerFolders
-from app.sandbox.own_process import can_filter, confine_steps, landlock_version, why_unbounded
-from app.sandbox.process import StartFailed
-from app.sandbox.run_folders import clear_left_over, run_folder
-from app.sandbox.sockets import opened_variables
-from app.sandbox.standing_layer import StandingLayer
-from app.sandbox.uncancelled import to_its_end
-from app.sandbox.written_layer import OverlayRun
+from app.sandbox.outside_access import DEVICES, OutsideAccess, access, opened_variables
+from app.sandbox.overlay_layer import OverlayRun, PersistentOverlay
+from app.sandbox.own_process import can_filter, confine_steps, hide_memory, landlock_version, why_unbounded
+from app.sandbox.path_policy import PathPolicy
+from app.sandbox.process import Output, ProcessResult, StartFailed, run_process, to_its_end
+from app.sandbox.process_tree import PLATFORM, end_tree
+from app.sandbox.run_folders import clear_left_over, kept_versions_of, run_folder
+from app.sandbox.sandbox_mode import CommandPermissions, ProbeResult, SandboxMode, SandboxRun
+from app.sandbox.workspace_backup import WorkspaceBackup, guard_of
 from app.workspace.paths import Workspace
+
+
+class InPlaceRun:
+    """Runs programs in the workspace itself."""
+
+    def __init__(
+        self,
+        guard: WorkspaceBackup,
+        keeping: PathPolicy,
+        writable: Sequence[Path],
+        unreadable: Sequence[Path],
+        variables: Mapping[str, str],
+        limits: ProcessLimits,
+        *,
+        sockets: bool = False,
+    ) -> None:
+        """Use a guarded workspace.
+
+        Args:
+            guard: Locked, with all files copied and pending changes written.
+            keeping: Judges the paths.
+            writable: What programs may write besides the workspace, by Landlock.
+            unreadable: What they may not read, by Landlock.
+            variables: Their environment.
+            limits: Of the memory and the processes of each program.
+            sockets: Whether they may use Unix sockets.
+        """
+        self._guard = guard
+        self._keeping = keeping
+        self._writable = tuple(writable)
+        self._unreadable = tuple(unreadable)
+        self._variables = variables
+        self._limits = limits
+        self._sockets = sockets
+
+    async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessResult:
+        """Run a program; raises StartFailed, and OSError where the system can't bound it."""
+        marker = uuid.uuid4().hex
+        environment = {**self._variables, MARKER: marker}
+        where = self._guard.root / folder
+        if PLATFORM == "linux":
+            hide_memory()
+            steps = confine_steps(
+                (self._guard.root, *self._writable), DEVICES, self._unreadable, sockets=self._sockets
+            )
+            return await run_enclosed(
+                [*steps, "folder", str(where)],
+                program,
+                environment=environment,
+                seconds=seconds,
+                output=output,
+                limits=self._limits,
+                hold=(self._guard.lock,),
+            )
+
+        async def end(process: asyncio.subprocess.Process) -> bool:
+            return await end_tree(process, marker)
+
+        return await run_process(
+            program, folder=where, environment=environment, seconds=seconds, output=output, end=end
+        )
+
+    async def changes(self) -> CapturedChanges:
+        """What has changed so far. Raises OSError."""
+        return await asyncio.to_thread(self._guard.look, self._keeping)
+
+    def read(self, path: str, limit: int) -> PathChange:
+        """One of the changes with its contents. Raises OSError."""
+        return self._guard.read(path, limit)
+
+    async def write_through(self, paths: Sequence[str], *, dry: bool = False) -> ThroughReport:
+        """Report the ignored paths that have changed; they are written already."""
+        return ThroughReport() if dry else ThroughReport(await asyncio.to_thread(self._guard.changed_ignored))
+
 
 _NO_PERMISSIONS = CommandPermissions()
 
@@ -55,7 +125,7 @@ class Sandbox:
         permissions: CommandPermissions = _NO_PERMISSIONS,
         modes: Sequence[SandboxMode] = tuple(SandboxMode),
         kept: Path | None = None,
-        bounds: Limits | None = None,
+        bounds: ProcessLimits | None = None,
     ) -> None:
         self._workspace = workspace
         # Resolved, since Landlock's rules in place must not end at a link on the way.
@@ -82,7 +152,7 @@ class Sandbox:
             return self._probed
 
     @asynccontextmanager
-    async def open(self, pending: Pending, *, keep: bool = False) -> AsyncIterator[Run]:
+    async def open(self, pending: Pending, *, keep: bool = False) -> AsyncIterator[SandboxRun]:
         """The workspace with pending changes over it; at the end, changes that were not read are removed.
 
         Args:
@@ -94,7 +164,7 @@ class Sandbox:
             OSError: There is no room for it.
         """
         is_layer = (await self.probe()).mode is SandboxMode.OVERLAY
-        opened: AbstractAsyncContextManager[Run] = (
+        opened: AbstractAsyncContextManager[SandboxRun] = (
             self._overlay(pending, keep=keep) if is_layer else self._in_place(pending)
         )
         async with opened as run:
@@ -107,7 +177,7 @@ class Sandbox:
         writable: Sequence[str] = (),
         environment: Mapping[str, str] = os.environ,
         files: Iterable[Path] = (),
-    ) -> AsyncIterator[StandingLayer]:
+    ) -> AsyncIterator[PersistentOverlay]:
         """A layer for a program that runs for long; only where commands run on an overlay.
 
         Args:
@@ -122,7 +192,7 @@ class Sandbox:
         async with self._folders(f"server-{name}") as folders:
             may = self._access(writable, files)
             variables = self._variables(may, MADE_CACHES, environment, bytecode=True)
-            layer = StandingLayer(self._workspace, folders, may, variables, self.kept, self.limits, {})
+            layer = PersistentOverlay(self._workspace, folders, may, variables, self.kept, self.limits, {})
             await to_its_end(asyncio.to_thread(layer.fill))
             yield layer
 
@@ -156,7 +226,7 @@ class Sandbox:
 
     @asynccontextmanager
     async def _in_place(self, pending: Pending) -> AsyncIterator[InPlaceRun]:
-        guard, keeping = self._guard(), Keeping(self._workspace, pending)
+        guard, keeping = self._guard(), PathPolicy(self._workspace, pending)
         async with self._folders("commands", keep=True) as folders:
             with ExitStack() as stack:
                 await to_its_end(asyncio.to_thread(stack.enter_context, guard.held()))
@@ -187,9 +257,9 @@ class Sandbox:
             Busy: A command is running.
             OSError: The files can't be written.
         """
-        return self._guard().left_over(lambda pending: Keeping(self._workspace, pending), patient=patient)
+        return self._guard().left_over(lambda pending: PathPolicy(self._workspace, pending), patient=patient)
 
-    def _guard(self) -> Guard:
+    def _guard(self) -> WorkspaceBackup:
         return guard_of(self._workspace.root, self._state)
 
     @asynccontextmanager
@@ -238,12 +308,14 @@ class Sandbox:
             layers = fresh_layers(folder / "caches")
         return LayerFolders(folder, folder / "upper", temporary, layers)
 
-    def _access(self, writable: Sequence[str] = (), files: Iterable[Path] = ()) -> Access:
+    def _access(self, writable: Sequence[str] = (), files: Iterable[Path] = ()) -> OutsideAccess:
         permissions = replace(self.permissions, writable=(*self.permissions.writable, *writable))
         outside = [path for path in files if not path.is_relative_to(self._workspace.root)]
         return access(permissions, self._own, layered=self._layered, files=outside)
 
-    def _variables(self, may: Access, made: str, environment: Mapping[str, str], *, bytecode: bool) -> dict[str, str]:
+    def _variables(
+        self, may: OutsideAccess, made: str, environment: Mapping[str, str], *, bytecode: bool
+    ) -> dict[str, str]:
         """The environment of a command, without its marker.
 
         Args:

@@ -154,7 +154,7 @@ def _program(
     return [*program, (_RETURN, 0, 0, _ALLOW)]
 
 
-class Answers:
+class SyscallResponder:
     """Answers the calls that the filter hands over.
 
     Args:

@@ -14,17 +14,17 @@ import time
 from dataclasses import dataclass
 from typing import cast
 
-from app.storage import search
+from app.storage import session_search
 from app.storage.database import Database
-from app.storage.errors import StorageError
-from app.storage.proposals import FRESH_SECONDS
+from app.storage.sqlite_proposal_store import FRESH_SECONDS
+from app.storage.storage_errors import StorageError
 
 _NAME = re.compile(r'"([0-9a-f]{64})"')
 """A content's name, wherever in a document it stands; one too many keeps a content, one too few would lose it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PruneReport:
     """What was removed."""
 
     sessions: int
@@ -34,7 +34,7 @@ class Pruned:
     """Bytes of the contents."""
 
 
-def prune(database: Database, workspace: str, before: float) -> Pruned:
+def prune(database: Database, workspace: str, before: float) -> PruneReport:
     """Remove what was last used before the moment `before` (Unix time) in one workspace.
 
     Raises:
@@ -42,7 +42,7 @@ def prune(database: Database, workspace: str, before: float) -> Pruned:
     """
     with database.transaction() as connection:
         sessions = [one for (one,) in connection.execute(_OLD_SESSIONS, (workspace, before))]
-        search.forget(connection, sessions)
+        session_search.forget(connection, sessions)
         connection.executemany("DELETE FROM sessions WHERE id = ?", [(one,) for one in sessions])
         old = [number for (number,) in connection.execute(_OLD_PROPOSALS, (workspace, before, before))]
         connection.executemany(
@@ -54,7 +54,7 @@ def prune(database: Database, workspace: str, before: float) -> Pruned:
         contents, freed = _drop_contents(connection)
     if sessions or old or contents:
         _reclaim(database)
-    return Pruned(len(sessions), len(old), contents, freed)
+    return PruneReport(len(sessions), len(old), contents, freed)
 
 
 _OLD_SESSIONS = "SELECT id FROM sessions WHERE workspace = ? AND updated < ? AND NOT pinned"

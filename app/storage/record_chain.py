@@ -7,16 +7,16 @@ from typing import cast
 from pydantic import ValidationError
 
 from app.conversation.events import ProposalDecided
-from app.proposals.record import Entry, EventEntry, Link, words_hash
+from app.proposals.values.record_entries import ChainLink, EventEntry, RecordEntry, words_hash
 
 
-def end_of_chain(connection: sqlite3.Connection, workspace: str) -> Link:
+def end_of_chain(connection: sqlite3.Connection, workspace: str) -> ChainLink:
     """What the next entry is to follow."""
     row = connection.execute("SELECT number, sha256 FROM record_ends WHERE workspace = ?", (workspace,)).fetchone()
-    return Link(*row) if row else Link()
+    return ChainLink(*row) if row else ChainLink()
 
 
-def add_entry(connection: sqlite3.Connection, workspace: str, entry: Entry | EventEntry) -> None:
+def add_entry(connection: sqlite3.Connection, workspace: str, entry: RecordEntry | EventEntry) -> None:
     """Add an entry at the end, within a transaction."""
     body = entry.model_dump_json().encode()
     link = (workspace, entry.number, hashlib.sha256(body).hexdigest())

@@ -11,12 +11,19 @@ from typing import TypeVar, cast
 from pydantic import BaseModel, ValidationError
 
 from app.conversation.events import ProposalDecided
-from app.proposals.facts import LastDecision
-from app.proposals.models import Proposal, ProposalState
-from app.proposals.record import Entry, EventEntry, decision_hash, proposal_hash, standing, words_hash
+from app.proposals.values.decision_facts import LastDecision
+from app.proposals.values.models import Proposal, ProposalState
+from app.proposals.values.record_entries import (
+    EventEntry,
+    RecordEntry,
+    decision_hash,
+    proposal_hash,
+    standing,
+    words_hash,
+)
 from app.storage.database import Database
-from app.storage.record import Verified
 from app.storage.record_chain import decision_event, event_hash
+from app.storage.record_store import ChainVerification
 
 _BY_THE_USER = (ProposalState.PARTLY_APPROVED, ProposalState.APPLIED, ProposalState.DENIED, ProposalState.UNDONE)
 """States that a decision of the user's leads to."""
@@ -27,7 +34,7 @@ _Key = tuple[str, int, float]
 class RecordCheck:
     """Holds the tables of a workspace against its verified chain."""
 
-    def __init__(self, database: Database, workspace: str, verified: Verified) -> None:
+    def __init__(self, database: Database, workspace: str, verified: ChainVerification) -> None:
         self._database = database
         self._workspace = workspace
         self._entries = {(one.proposal, one.count): one for one in verified.entries}
@@ -212,7 +219,7 @@ class RecordCheck:
         return any(event.earlier and event.proposal == proposal.id for event in self._all_events)
 
 
-def _still_stands(proposal: Proposal, entry: Entry) -> bool:
+def _still_stands(proposal: Proposal, entry: RecordEntry) -> bool:
     """Whether what was decided is as it was, in a proposal of which something waited; a successor ends that."""
     now, then = standing(proposal), entry.hunks
     same = (now.approved, now.approved_files) == (then.approved, then.approved_files)
@@ -224,7 +231,7 @@ def _still_stands(proposal: Proposal, entry: Entry) -> bool:
     )
 
 
-def _is_last(last: LastDecision, entry: Entry) -> bool:
+def _is_last(last: LastDecision, entry: RecordEntry) -> bool:
     if not entry.last:
         return (last.number, last.decision) == (entry.count, entry.decision)
     return decision_hash(last) == entry.last

@@ -5,7 +5,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from app.storage.errors import StorageError
+from app.storage.storage_errors import StorageError
 
 
 class SessionLock:

@@ -19,7 +19,7 @@ _IS_BIDI = re.compile(f"[{BIDI}]")
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class DeceptiveText:
     """What a reviewer should know of a text before trusting their eyes."""
 
     control: int = 0
@@ -81,10 +81,10 @@ class Findings:
         return "They are shown as glyphs."
 
 
-def inspect(text: str) -> Findings:
+def inspect(text: str) -> DeceptiveText:
     """Find what could deceive a reader; tabs, newlines and the carriage return of a CRLF are ordinary."""
     if text.isascii() and is_plain(text):
-        return Findings()
+        return DeceptiveText()
     control = bidi = invisible = blank = spaces = 0
     for match in SHOWN.finditer(text):
         character = match[0]
@@ -101,13 +101,13 @@ def inspect(text: str) -> Findings:
             invisible += 1
     words = tuple(dict.fromkeys(text[start:end] for start, end in lookalikes(text)))
     reordered, other = _right_to_left(text)
-    return Findings(control, bidi, invisible, words, blank, reordered, other, spaces)
+    return DeceptiveText(control, bidi, invisible, words, blank, reordered, other, spaces)
 
 
-def together(parts: Iterable[Findings]) -> Findings:
+def together(parts: Iterable[DeceptiveText]) -> DeceptiveText:
     """The findings of several texts as those of one."""
     found = list(parts)
-    return Findings(
+    return DeceptiveText(
         sum(part.control for part in found),
         sum(part.bidi for part in found),
         sum(part.invisible for part in found),

@@ -4,11 +4,11 @@ import asyncio
 
 from pydantic import Field
 
-from app.proposals.overlay import OverlayFile
-from app.proposals.pending_paths import named
+from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.text.document import MAX_LINES, Document
-from app.tools.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
-from app.tools.targets import ask_if_secret, explained, locate, similar_files
+from app.proposals.values.pending_paths import named
+from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
+from app.tools.base.targets import ask_if_secret, explained, locate, similar_files
 
 PAGE_LINES = 800
 """Lines in one result."""

@@ -22,18 +22,16 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.theme import Theme
 
-from app.actions import Action, bindings
-from app.ui.chat_actions import Talk
-from app.ui.inbox import Inbox
-from app.ui.means import Job, Means
-from app.ui.parts import Parts
-from app.ui.problems import is_slip, told
-from app.ui.session import CurrentSession, LeftSession
-from app.ui.sides import Sides
-from app.ui.start import Opener, Startup, begun
+from app.keys.registry import Action, bindings
+from app.ui.chat_controller import ChatController
+from app.ui.context.app_context import AppContext, Job
+from app.ui.context.current_session import CurrentSession, LeftSession, UpdateBuffer
+from app.ui.context.error_messages import is_slip, told
+from app.ui.pane_split import PaneSplit
+from app.ui.startup import Controllers, Opener, Startup, begun
 from app.ui.terminal import garbage_collection
-from app.ui.terminal.fitted import FittedApp
-from app.ui.themes.first import STANDARD, own_theme
+from app.ui.terminal.fitted_app import FittedApp
+from app.ui.themes.first_theme import STANDARD, own_theme
 from app.ui.workbench import Workbench
 from widgets.chat.composer import Composer
 from widgets.chat.queue import Queue
@@ -52,7 +50,7 @@ class SessionUpdated(Message, bubble=False):
 
 
 def _palette() -> type[Provider]:
-    from app.ui.palette import PaletteCommands
+    from app.ui.controllers.app_commands import PaletteCommands
 
     return PaletteCommands
 
@@ -103,10 +101,10 @@ class SignoffApp(FittedApp):
         self.workbench = Workbench()
         self.current = CurrentSession()
         """Whom the user talks to."""
-        self._inbox = Inbox(lambda: self.post_message(SessionUpdated()))
+        self._inbox = UpdateBuffer(lambda: self.post_message(SessionUpdated()))
         """What the session has said and the screen does not show yet."""
-        self._means = Means(self.work, self.tell, self.push_screen_wait)
-        self._talk = Talk(
+        self._means = AppContext(self.work, self.tell, self.push_screen_wait)
+        self._talk = ChatController(
             self.workbench,
             self.current,
             self._means,
@@ -114,7 +112,7 @@ class SignoffApp(FittedApp):
             self.show_proposals,
             self._inbox.emptied,
         )
-        self.parts = Parts()
+        self.parts = Controllers()
         """What stands behind the panes."""
         self._startup = Startup(
             self,
@@ -214,7 +212,7 @@ class SignoffApp(FittedApp):
 
     def _show_update(self, update: "Update") -> None:
         """Pass an update on to the side that shows it."""
-        from app.agent.updates import ConfirmationRequested, ConfirmationResolved, Failed, ProposalsChanged
+        from app.agent.updates import ConfirmationRequested, ConfirmationResolved, ProposalsChanged, SessionFailed
         from app.ui.status import begins_turn, calls_back, changes_status
 
         match update:
@@ -226,7 +224,7 @@ class SignoffApp(FittedApp):
             case ConfirmationResolved(key=key):
                 self.workbench.chat.apply(update)
                 self.workbench.change_permissions(lambda review: review.remove_confirmation(key))
-            case Failed(message=message):
+            case SessionFailed(message=message):
                 self.tell(message, problem=True)
             case _:
                 self.workbench.chat.apply(update)
@@ -316,8 +314,8 @@ class SignoffApp(FittedApp):
 
         self.work(write, group="editor", exclusive=True)
 
-    @on(Sides.Parted)
-    def keep_share(self, event: Sides.Parted) -> None:
+    @on(PaneSplit.Parted)
+    def keep_share(self, event: PaneSplit.Parted) -> None:
         """How the width is shared is remembered, for every workspace."""
 
         async def keep() -> None:
@@ -371,7 +369,7 @@ class SignoffApp(FittedApp):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """What the palette offers."""
-        from app.ui.palette import offered
+        from app.ui.controllers.app_commands import offered
 
         own = self.parts.commands.own.known.commands.values() if self.current.ready.is_set() else ()
         return offered(self._perform, own, self.action_command)

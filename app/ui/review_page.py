@@ -9,14 +9,14 @@ from pathlib import Path
 
 from textual.theme import Theme
 
-from app.conversation.side_events import Exchange
-from app.proposals.facts import LineComment
-from app.proposals.models import FileDiff, Hunk, HunkState
-from app.runtime.review_report import ASKED, Refused, Report, answer_head, asked_head, facts_of, when
+from app.conversation.events import SideExchange
+from app.proposals.values.decision_facts import LineComment
+from app.proposals.values.models import FileDiff, Hunk, HunkState
+from app.runtime.review_report import ASKED, DeniedPartText, ReviewReport, answer_head, asked_head, facts_of, when
 from app.text.safe_text import visible
-from app.ui.themes.first import own_theme
-from widgets.diff.colours import diff_variable_defaults
-from widgets.diff.syntax import lex
+from app.ui.themes.first_theme import own_theme
+from widgets.diff.diff_colours import diff_variable_defaults
+from widgets.diff.syntax_tokens import lex
 
 _Said = dict[tuple[str, int], list[str]]
 """The user's comments by the side and the line that they are on."""
@@ -29,7 +29,7 @@ _COLOURS = (
 )
 
 
-def as_html(found: Report) -> str:
+def as_html(found: ReviewReport) -> str:
     """The page."""
     title, styles = f"{found.proposal.id}: {found.proposal.summary}", _styles()
     facts = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in found.head)
@@ -52,7 +52,7 @@ def as_html(found: Report) -> str:
     )
 
 
-def _decision(found: Report, number: int) -> str:
+def _decision(found: ReviewReport, number: int) -> str:
     decision = found.decisions[number]
     feedback = decision.words.feedback.strip()
     lines = "".join(f"<li>{_text(fact)}</li>" for fact in facts_of(decision))
@@ -93,7 +93,7 @@ def _file(diff: FileDiff, comments: Sequence[LineComment]) -> str:
     return f"<article>{head}{note}{body}{left}</article>"
 
 
-def _refused(refused: Refused) -> str:
+def _refused(refused: DeniedPartText) -> str:
     """What was denied of a file of which other parts were not."""
     head = '<tr class="hunk denied"><td colspan="4"><b>denied</b></td></tr>'
     parts = [
@@ -105,7 +105,7 @@ def _refused(refused: Refused) -> str:
     return f'<article class="denied"><h3>{_text(refused.path)} <span>without</span></h3>{_table(rows)}</article>'
 
 
-def _asked(one: Exchange) -> str:
+def _asked(one: SideExchange) -> str:
     """A question aside and its answer, as they were written."""
     picked = f"<pre>{_text(one.question.picked)}</pre>" if one.question.picked else ""
     answer = f'<p class="answer">{_text(one.answered)}</p>' if one.answered else ""

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.app import ComposeResult
 
-from app.ui.links import open_link
-from app.ui.means import Work
-from app.ui.review_actions import Decided, Decisions
-from app.ui.review_checks import ReviewChecks
-from app.ui.review_notes import ReviewNotes
-from app.ui.side_asking import SideAsking
-from widgets.approval import messages as wishes
-from widgets.approval.review import Review
+from app.ui.context.app_context import RunWork, open_link
+from app.ui.controllers.review_actions import Decided, ReviewActions
+from app.ui.controllers.review_services import ReviewChecks, ReviewNotes, SideQuestionActions
 from widgets.common.containers import Column
-from widgets.diff.messages import ExternalDiffWanted
+from widgets.diff.diff_messages import ExternalDiffWanted
+from widgets.review import review_messages as wishes
+from widgets.review.review import Review
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
@@ -29,11 +26,11 @@ class ReviewSide(Column):
         self,
         review: Review,
         keys: dict[str, str],
-        decisions: Decisions,
+        decisions: ReviewActions,
         notes: ReviewNotes,
         checks: ReviewChecks,
-        asking: SideAsking,
-        work: Work,
+        asking: SideQuestionActions,
+        work: RunWork,
         take_words: Callable[[str], None],
     ) -> None:
         """Hold a review.

@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from app.agent.updates import ConfirmationRequested, ConfirmationResolved, GateChanged, PhaseChanged, Recorded, Update
-from app.conversation.events import Answer, Question, TurnEnded, TurnStarted
-from app.conversation.side_events import SideAnswer
-from app.keymap import first_key
-from app.ui.session import CurrentSession
-from app.workspace.git import branch
-from widgets.common.status_bar import Status
+from app.conversation.events import Answer, Question, SideAnswer, TurnEnded, TurnStarted
+from app.keys.keymap import first_key
+from app.ui.context.current_session import CurrentSession
+from app.workspace.git_repository import branch
+from widgets.common.status_bar import StatusValues
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
@@ -26,7 +25,7 @@ _WORDS = {
 
 def status_of(
     settings: "Settings", current: CurrentSession, root: Path, waiting: int, *, in_review: bool, in_composer: bool
-) -> Status:
+) -> StatusValues:
     """What the status bar shows of the session, its model, the workspace and how many proposals wait.
 
     Args:
@@ -39,7 +38,7 @@ def status_of(
     """
     here, session = branch(root), current.now
     if session is None:
-        return Status(model=settings.model, waiting=waiting, branch=here)
+        return StatusValues(model=settings.model, waiting=waiting, branch=here)
     policy = session.gate.policy
     asks: Literal["", "permission", "question"] = ""
     if session.confirmations.waiting:
@@ -48,7 +47,7 @@ def status_of(
         asks = "question"
     effort = current.open_session.effort
     chain = f"chain {len(session.gate.staged)}/{policy.staging_steps}"
-    return Status(
+    return StatusValues(
         model=settings.model,
         effort="" if effort == "off" else effort,
         gate_closed=session.gate.closed,

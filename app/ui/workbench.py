@@ -17,9 +17,9 @@ from textual.strip import Strip
 from textual.timer import Timer, TimerCallback
 from textual.widget import Widget
 
-from app.ui.sides import Sides
-from app.ui.slash_commands import COMMANDS
-from widgets.chat.column import ChatColumn
+from app.ui.context.slash_commands import COMMANDS
+from app.ui.pane_split import PaneSplit
+from widgets.chat.chat_column import ChatColumn
 from widgets.chat.composer import Composer
 from widgets.common.containers import background_of
 from widgets.common.key_bar import KeyBar
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
     from app.config.settings import Settings
     from app.conversation.events import Event
-    from app.proposals.models import Proposal
-    from app.ui.chat_side import ChatSide
+    from app.proposals.values.models import Proposal
+    from app.ui.chat_area import ChatArea
     from app.ui.review_side import ReviewSide
-    from widgets.approval import messages as wishes
-    from widgets.approval.review import Review
-    from widgets.chat.pane import ChatPane
+    from widgets.chat.chat_pane import ChatPane
+    from widgets.review import review_messages as wishes
+    from widgets.review.review import Review
 
 _PICTURES = 2
 """Pictures that there may be in the time of one of Textual's."""
@@ -80,7 +80,7 @@ class Workbench(Screen[None]):
 
     status = getters.query_one(StatusBar)
     tabs = getters.query_one(PaneTabs)
-    sides = getters.query_one(Sides)
+    sides = getters.query_one(PaneSplit)
 
     def __init__(self) -> None:
         super().__init__(classes="-chat-only")
@@ -88,7 +88,7 @@ class Workbench(Screen[None]):
             commands=[(name, action.help) for name, action in COMMANDS.items()], more_commands=True
         )
         """Where the user writes, from the first picture on."""
-        self._chat_side: ChatSide | None = None
+        self._chat_side: ChatArea | None = None
         """None until the workspace is open."""
         self._review_side: ReviewSide | None = None
         """None until something waits in it, or the user goes there."""
@@ -107,7 +107,7 @@ class Workbench(Screen[None]):
         _, name = max(point for point in self.HORIZONTAL_BREAKPOINTS if self.app.size.width >= point[0])
         self.set_class(True, name, update=False)
         yield PaneTabs()
-        yield Sides(self.composer)
+        yield PaneSplit(self.composer)
         yield StatusBar()
         yield KeyBar()
 
@@ -136,7 +136,7 @@ class Workbench(Screen[None]):
         self.set_focus(self.composer.editor)
         self.post_message(self.Ready())
 
-    async def install_chat(self, side: "ChatSide", settings: "Settings", end: "Sequence[Event]" = ()) -> None:
+    async def install_chat(self, side: "ChatArea", settings: "Settings", end: "Sequence[Event]" = ()) -> None:
         """Put the chat in its place above the composer, with the end of a session."""
         column = self.query_one(ChatColumn)
         # Where it is made ready it is beside the composer, not above it.
@@ -163,7 +163,7 @@ class Workbench(Screen[None]):
         await self._laid_out(side.review, side.review.view)
         self._bring_in(side, "#front-review")
         self.sides.share()
-        from widgets.approval.permission_bar import PermissionBar
+        from widgets.review.permission_bar import PermissionBar
 
         bar = PermissionBar(side.review, self.composer, self._has_review_beside)
         self.query_one(ChatColumn).ask(bar)
@@ -175,7 +175,7 @@ class Workbench(Screen[None]):
         """Whether the review is on the screen beside the chat."""
         return self.has_class("-wide") and not self.has_class("-chat-only")
 
-    async def _prepare(self, side: "ChatSide | ReviewSide", place: str, settings: "Settings", width: int) -> None:
+    async def _prepare(self, side: "ChatArea | ReviewSide", place: str, settings: "Settings", width: int) -> None:
         """Mount one side as large as it will be, under the others, all but one column of it beyond the edge.
 
         Of what cannot be seen at all Textual does not say how large it is.
@@ -201,7 +201,7 @@ class Workbench(Screen[None]):
         self.call_after_refresh(tell_sizes)
         await done.wait()
 
-    def _bring_in(self, side: "ChatSide | ReviewSide", place: str) -> None:
+    def _bring_in(self, side: "ChatArea | ReviewSide", place: str) -> None:
         # A class would have all that is inside styled again.
         for rule in ("layer", "offset", "width", "height", "display"):
             side.styles.clear_rule(rule)

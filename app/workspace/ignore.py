@@ -16,10 +16,10 @@ from operator import itemgetter
 from pathlib import Path
 
 from app.workspace.folder_chain import FolderChain
-from app.workspace.git import repository
+from app.workspace.git_repository import repository
 from app.workspace.path_rules import DEEPEST, LONGEST_PATH, UnsafePath, WorkspaceClosed, check_name
 from app.workspace.reading import read_file
-from app.workspace.wildmatch import Rule, expression, parse
+from app.workspace.wildmatch import IgnoreRule, expression, parse
 
 IGNORE_FILES = (".signoffignore", ".ignore", ".gitignore")
 """Names of ignore files, the strongest first."""
@@ -39,13 +39,13 @@ class _Patterns:
 
     __slots__ = ("_beginnings", "_endings", "_folders", "_literals", "_names", "_others")
 
-    def __init__(self, rules: Iterable[tuple[int, Rule]]) -> None:
+    def __init__(self, rules: Iterable[tuple[int, IgnoreRule]]) -> None:
         self._literals: dict[str, int] = {}
         folders: _Found = {}
         names: _Found = {}
         beginnings: _Found = {}
         endings: _Found = {}
-        others: list[tuple[int, Rule]] = []
+        others: list[tuple[int, IgnoreRule]] = []
         for place, rule in rules:
             last_name = rule.last_name
             if rule.literal:
@@ -95,7 +95,7 @@ class _Group:
 
     __slots__ = ("_batches", "_sure")
 
-    def __init__(self, rules: Sequence[tuple[int, Rule]]) -> None:
+    def __init__(self, rules: Sequence[tuple[int, IgnoreRule]]) -> None:
         self._sure = -1
         """The place of the last one that matches whatever is tried, as all of it has been looked at."""
         expressions: list[tuple[int, str]] = []
@@ -141,7 +141,7 @@ class _Batch:
         return self._places[found.lastindex - 1] if found and found.lastindex else None
 
 
-_Found = dict[str, list[tuple[int, Rule]]]
+_Found = dict[str, list[tuple[int, IgnoreRule]]]
 """Patterns with their places, by a text that a path must have."""
 
 
@@ -160,7 +160,7 @@ class Patterns:
 
     __slots__ = ("_folder_names", "_folder_paths", "_ignores", "_names", "_paths")
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[IgnoreRule]) -> None:
         def those(*, anchored: bool, folders_only: bool) -> _Patterns | None:
             kind = (anchored, folders_only)
             found = [each for each in enumerate(rules) if (each[1].anchored, each[1].folders_only) == kind]

@@ -40,7 +40,7 @@ class UnsafePath(WorkspaceError, ValueError):
     """The path leaves the workspace, or names something in it that no tool may touch."""
 
 
-class TooLarge(WorkspaceError):
+class FileTooLarge(WorkspaceError):
     """The file is larger than what is read into memory."""
 
 

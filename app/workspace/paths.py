@@ -8,19 +8,67 @@ Links that are there are read and followed by hand, as long as they stay inside.
 import errno
 import os
 import stat
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import Literal
 
 from app.workspace.folder_chain import FOLDER_FLAGS, FolderChain
-from app.workspace.hard_links import HardLinks
-from app.workspace.path_rules import TooLarge, UnsafePath, WorkspaceError, check_name, components
+from app.workspace.path_rules import FileTooLarge, UnsafePath, WorkspaceError, check_name, components
 from app.workspace.reading import read_file
+from app.workspace.secrets import secret_reason
 
-__all__ = ["FoundFile", "Place", "TooLarge", "UnsafePath", "WasLink", "Workspace", "WorkspaceError"]
+_FRESH = 5.0
+"""Seconds for which one look through the workspace holds: all files of a copy by `cp -al` have two names."""
+_MOST = 200_000
+"""Names that are looked at."""
+
+
+class HardLinks:
+    """Of one workspace; may be asked from any thread."""
+
+    def __init__(self, root: Path) -> None:
+        """Nothing is looked at before a file with more than one name comes up."""
+        self._root = root
+        self._lock = Lock()
+        self._secrets: dict[tuple[int, int], str] = {}
+        self._until = 0.0
+
+    def secret(self, facts: os.stat_result) -> str:
+        """The path by which a file looks like a secret, whatever it was found by; empty if there is none."""
+        if facts.st_nlink < 2 or not stat.S_ISREG(facts.st_mode):
+            return ""
+        with self._lock:
+            if time.monotonic() >= self._until:
+                self._secrets = dict(self._found())
+                self._until = time.monotonic() + _FRESH
+            return self._secrets.get((facts.st_dev, facts.st_ino), "")
+
+    def _found(self) -> Iterator[tuple[tuple[int, int], str]]:
+        """Yield the files that have a secret's name, also where git ignores them, as it should."""
+        left = _MOST
+        for folder, folders, names in os.walk(self._root):
+            folders[:] = [name for name in folders if name != ".git"]
+            above = os.path.relpath(folder, self._root)
+            for name in names[:left]:
+                path = name if above == "." else f"{above}/{name}"
+                if not secret_reason(path):
+                    continue
+                try:
+                    facts = Path(folder, name).lstat()
+                except OSError:
+                    continue
+                # A secret with one name may get another until the next look.
+                yield (facts.st_dev, facts.st_ino), path
+            left -= len(names)
+            if left <= 0:
+                return
+
+
+__all__ = ["FileTooLarge", "FoundFile", "ResolvedPath", "UnsafePath", "WasLink", "Workspace", "WorkspaceError"]
 
 READ_LIMIT = 20 * 1024 * 1024
 """Bytes of the largest file that is read into memory."""
@@ -32,7 +80,7 @@ _OF_THE_KERNEL = tuple(map(Path, ("/dev", "/proc", "/sys")))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedPath:
     """Where a path leads once its links are followed."""
 
     folder: int | None
@@ -142,7 +190,7 @@ class Workspace:
             FileNotFoundError: There is no such file.
             IsADirectoryError: It is a folder.
             UnsafePath: It leads out of the workspace, changed into a link meanwhile, or is a device or pipe.
-            TooLarge: It has more bytes.
+            FileTooLarge: It has more bytes.
         """
         return self._read(relative, self.read_limit if limit is None else limit, head=False)[0]
 
@@ -219,7 +267,7 @@ class Workspace:
             raise UnsafePath(f"{named} belongs to {whose}; tools don't touch it")
 
     @contextmanager
-    def place(self, relative: str) -> Iterator[Place]:
+    def place(self, relative: str) -> Iterator[ResolvedPath]:
         """Walk to the real parent folder of `relative` and hold it open: the base of every read and write.
 
         Inside the `with` block, `os.open(place.name, flags | os.O_NOFOLLOW, dir_fd=place.folder)` and its kin
@@ -290,7 +338,7 @@ def _explained(path: str, limit: int, link_error: type[UnsafePath]) -> Iterator[
             case errno.EINVAL | errno.ENXIO:
                 raise UnsafePath(f"{path} is not a regular file") from error
             case errno.EFBIG:
-                raise TooLarge(f"{path} is too large: the limit is {limit:,} bytes") from error
+                raise FileTooLarge(f"{path} is too large: the limit is {limit:,} bytes") from error
         raise
 
 
@@ -317,7 +365,7 @@ class _Walk:
         """Real names under the root; `_folders` has one more item."""
         self._links = 0
 
-    def run(self) -> Place:
+    def run(self) -> ResolvedPath:
         """Walk to the end; raises UnsafePath."""
         todo = components(self._relative)[::-1]
         self._folders.append(os.open(self._workspace.root, FOLDER_FLAGS))
@@ -336,8 +384,8 @@ class _Walk:
             elif todo:
                 self._enter(name)
             else:
-                return Place(self._folders[-1], name, "/".join([*self._names, name]))
-        return Place(self._folders[-1], ".", "/".join(self._names) or ".")
+                return ResolvedPath(self._folders[-1], name, "/".join([*self._names, name]))
+        return ResolvedPath(self._folders[-1], ".", "/".join(self._names) or ".")
 
     def close(self) -> None:
         """Close every folder."""

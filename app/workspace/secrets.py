@@ -4,8 +4,204 @@ Names first, contents second: a name can tell before anything is read. Both err 
 """
 
 import re
+from collections.abc import Iterable
+from enum import Enum
+from fnmatch import fnmatchcase, translate
+from functools import lru_cache
 
-from app.workspace.secret_names import NameKind, folder_of_secrets, kind_of_name
+from app.workspace.path_rules import folded_name
+
+_COPY = re.compile(
+    r"(?:~|\.?~\d+~|[._-](?:bak|backup|bk|bkp|old|orig|original|save|saved|sav|sw[a-p]|tmp|temp|copy|prev|previous|rej"
+    r"|txt|rpm(?:save|new|orig)|dpkg-(?:old|new|dist)|pac(?:new|save)|[0-9]{1,14}|[0-9]{4}-[0-9]{2}-[0-9]{2})[0-9]?"
+    r"| (?:- )?copy| \([0-9]{1,3}\))\Z"
+)
+"""Endings of copies that editors, people and package managers make."""
+_LONGEST = 255
+
+
+def _patterns(table: str) -> tuple[str, ...]:
+    return tuple(table.split())
+
+
+KEYS = _patterns(
+    """
+    *.pem *.key *.p8 *.pk8 *.p12 *.pfx *.pkcs12 *.pvk *.snk *.jks *.jceks *.bks *.keystore *.keyring *.keytab *.ppk
+    *.asc *.gpg *.agekey *.kdb *.kdbx *.psafe3 *.1pif *.agilekeychain *.opvault *.keychain *.keychain-db *.kwallet
+    *.wallet *.ovpn *.tblk *.nmconnection *.rdp *.cscfg *.publishsettings *.bek *.tpm *.fve *.kubeconfig *.rkestate
+    id_rsa* id_dsa* id_ecdsa* id_ed25519* *_rsa *_dsa *_ecdsa *_ed25519 ssh_host_*_key otr.private_key
+    encrypted_data_bag_secret wallet.dat utc--* priv_validator_key.json secring.* key3.db key4.db
+    """
+)
+"""Key material: no `example` in such a name says that it is harmless, as it is often the name of a host."""
+
+CERTAIN = _patterns(
+    """
+    .env .env[-_.0-9]* *.env env.local env.prod* *.private.env.json .envrc .dev.vars .dev.vars.* .renviron
+    *.secret.exs .netrc _netrc netrc *.netrc .authinfo .git-credentials .gitcookies .hub hub .gitrobrc .pypirc
+    .pause .httr-oauth *.tfstate *.tfstate.backup *.tfvars *.tfvars.json .terraformrc terraform.rc
+    credentials.tfrc.json .pgpass pgpass pgpass.conf .my.cnf .mylogin.cnf .mongorc.js .mongoshrc.js
+    .dbeaver-data-sources.xml dbeaver-data-sources.xml data-sources.local.xml robomongo.json favorites.plist
+    dump.sql *.sqldump .*_history bash_history zsh_history sh_history mysql_history psql_history irb_history
+    .histfile .viminfo .htpasswd htpasswd .htdigest proftpdpasswd passwd- shadow shadow- gshadow gshadow- opasswd
+    smbpasswd .smbpasswd .smbcredentials .dockercfg dockercfg .dockerconfigjson kubeconfig .kubeconfig
+    kubeconfig[-_.]* *[-_.]kubeconfig *[-_.]kubeconfig.y*ml kube_config*.y*ml k3s.yaml talosconfig .s3cfg s3cfg
+    .boto boto boto.cfg .passwd-s3fs passwd-s3fs .tugboat .trc heroku.json kaggle.json .wakatime.cfg
+    application_default_credentials.json accesstokens.json msal_token_cache.* azureprofile.json local.settings.json
+    *.pubxml.user *.azurepubxml connectionstrings.config gha-creds-*.json *firebase-adminsdk*.json oauth_creds.json
+    client_secret* client-secret* service-account*.json service_account*.json serviceaccount*.json credentials
+    .credentials *.credentials credentials.* *[-_.]credentials.* *credentials.json *credentials.xml creds creds.*
+    *[-_.]creds.* secret .secret *.secret secret.* .secrets secrets secrets.* secret_key secret_key.* secret_token.rb
+    secret_token.* secret-key* .secret_key *[-_.]secret.y*ml *[-_.]secrets.y*ml *[-_.]secret.json *[-_.]secrets.json
+    *[-_.]secrets.toml *[-_.]secret.properties *[-_.]secrets.properties hudson.util.secret initialadminpassword
+    password password.* passwords passwords.* .password .passwords .passwd vault_pass* .vault_pass* vault-pass*
+    .vault-pass* .vault-token vault-token vault-keys* .token token token.* access_token* refresh_token* .api_key
+    api_key* api-key* apikey* auth.json auth.toml wp-config*.php localsettings.php local_settings.py
+    settings_local.py knife.rb jenkins.plugins.publish_over_ssh.bapsshpublisherplugin.xml key.properties
+    keystore.properties signing.properties .ftpconfig .ftppass sftp-config.json sftp.json .remote-sync.json
+    deployment-config.json webservers.xml filezilla.xml recentservers.xml sitemanager.xml winscp.ini ws_ftp.ini
+    ventrilo_srv.ini .msmtprc .esmtprc .fetchmailrc .offlineimaprc .mbsyncrc wpa_supplicant.conf wg[0-9].conf
+    chap-secrets pap-secrets ipsec.secrets logins.json *recovery-codes*.txt passwords.csv lastpass*.csv
+    bitwarden*.json
+    """
+)
+"""Files whose purpose is to hold secrets, and those that hold one as a rule."""
+
+POSSIBLE = _patterns(
+    """
+    .npmrc npmrc .yarnrc .yarnrc.yml .pnpmrc pip.conf pip.ini .condarc nuget.config nuget.*.config gradle.properties
+    local.properties .gitconfig gitconfig .hgrc .bashrc .zshrc .cshrc .bash_profile .zsh_profile .profile .zprofile
+    .zshenv .bash_aliases .zsh_aliases .aliases .exports .extra .functions .flaskenv config.inc.php config.php
+    settings.php configuration.php parameters.yml parameters.yaml database.yml mongoid.yml ormconfig.json
+    appsettings.json appsettings.*.json application.properties application-*.properties application.yml
+    application-*.yml web.config app.config .sentryclirc sentry.properties ngrok.yml .muttrc muttrc .mcp.json
+    mcp.json claude_desktop_config.json salesforce.js .vars jupyter_*_config.json carrierwave.rb omniauth.rb
+    tokens.json
+    """
+)
+"""Files of settings: some hold a secret, and their content tells which."""
+
+_FOLDERS = {
+    ".ssh": "*",
+    ".aws": "*",
+    ".azure": "*",
+    ".gnupg": "*",
+    ".password-store": "*",
+    ".subversion": "*",
+    ".secrets": "*",
+    "gcloud": "*",
+    ".kube": "*config*",
+    ".docker": "config.json",
+    ".oci": "config",
+    ".bluemix": "config.json",
+    "doctl": "config.yaml",
+    ".m2": "settings*.xml",
+    ".bundle": "config",
+    ".circleci": "cli.yml",
+    "huggingface": "token",
+    "gh": "hosts.yml",
+    "glab-cli": "config.yml",
+    "helm": "repositories.yaml",
+    ".purple": "accounts.xml",
+    ".irssi": "config",
+    ".xchat2": "servlist*.conf",
+    "etc": "env.php",
+    "kubernetes": "*.conf",
+}
+"""Folders of credentials, and which names in them."""
+
+_HARMLESS_ENDING = re.compile(
+    r"[-_.](?:examples?|samples?|templates?|tmpl|tpl|dist|defaults?|pub|j2|jinja2?|tt|erb|mustache)\Z"
+)
+_HARMLESS_WORD = re.compile(r"(?:^|[-_.])(?:examples?|samples?|templates?|dummy|dist)(?:[-_.]|$)")
+"""Names of files that show the form of a secret without holding one."""
+_SOURCES = _patterns(
+    """
+    .py .pyi .js .jsx .mjs .cjs .ts .tsx .mts .vue .svelte .go .rs .java .kt .kts .scala .groovy .rb .php .cs .fs
+    .vb .swift .m .mm .c .h .cc .cpp .hpp .ex .exs .erl .hs .ml .clj .lua .pl .pm .r .dart .tf .bicep .css .scss
+    .svg .png .md .mdx .rst .adoc .html .htm .tt .po .snap
+    """
+)
+"""Endings of code and prose: `secrets.py` is a module, not a secret."""
+
+
+class NameKind(Enum):
+    """What a name says of its file."""
+
+    CERTAIN = "certain"
+    POSSIBLE = "possible"
+    ORDINARY = "ordinary"
+
+
+class _Table:
+    """Patterns of names; those whose only wildcard is a `*` at one end are compared as texts, which is fast."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        plain = {one: one.strip("*") for one in patterns}
+        simple = {one for one, text in plain.items() if not set(text) & set("*?[")}
+        self._names = frozenset(one for one in simple if one == plain[one])
+        self._endings = tuple(plain[one] for one in simple if one[0] == "*")
+        self._beginnings = tuple(plain[one] for one in simple if one[-1] == "*")
+        self._others = re.compile("|".join(translate(one) for one in plain if one not in simple) or "(?!)")
+
+    def has(self, name: str) -> bool:
+        """Whether a pattern matches the name."""
+        at_an_end = name in self._names or name.endswith(self._endings) or name.startswith(self._beginnings)
+        return at_an_end or self._others.match(name) is not None
+
+
+def _tables(patterns: tuple[str, ...]) -> tuple[_Table, _Table]:
+    """The patterns that name files of code, and all others."""
+    code = [one for one in patterns if one.endswith(_SOURCES)]
+    return _Table(code), _Table(one for one in patterns if one not in code)
+
+
+_KEYS = _Table(KEYS)
+_CERTAIN_CODE, _CERTAIN = _tables(CERTAIN)
+_POSSIBLE_CODE, _POSSIBLE = _tables(POSSIBLE)
+
+
+@lru_cache(maxsize=4096)
+def kind_of_name(name: str) -> NameKind:
+    """What a file's name says of it, without its folders."""
+    names = _originals(folded_name(name))
+    if any(_KEYS.has(one) and not one.endswith(".pub") for one in names):
+        return NameKind.CERTAIN
+    if any(_HARMLESS_ENDING.search(one) or _HARMLESS_WORD.search(one) for one in names):
+        return NameKind.ORDINARY
+    others = [one for one in names if not one.endswith(_SOURCES)]
+    if any(map(_CERTAIN_CODE.has, names)) or any(map(_CERTAIN.has, others)):
+        return NameKind.CERTAIN
+    possible = any(map(_POSSIBLE_CODE.has, names)) or any(map(_POSSIBLE.has, others))
+    return NameKind.POSSIBLE if possible else NameKind.ORDINARY
+
+
+def folder_of_secrets(path: str) -> str:
+    """The folder on a path that makes the file one of credentials; empty if there is none."""
+    *folders, name = [folded_name(one) for one in path.split("/")]
+    if _HARMLESS_ENDING.search(name):
+        return ""
+    held = (one for one in folders if one in _FOLDERS)
+    return next((one for one in held if any(fnmatchcase(each, _FOLDERS[one]) for each in _originals(name))), "")
+
+
+def _originals(name: str) -> list[str]:
+    """The name, and those of which it is a copy: `.env` of `.env~`, `.env.bak`, `#.env#` and `.env.swp`."""
+    # NTFS knows a name with dots and blanks at its end by what is before them.
+    names = [name[:_LONGEST].strip().rstrip(" .")]
+    while shorter := _without_copy_mark(names[-1]):
+        names.append(shorter)
+    # An editor puts a dot before the name of which it makes a swap file: `.credentials.swp`.
+    return names + [one[1:] for one in names[1:] if one.startswith(".")]
+
+
+def _without_copy_mark(name: str) -> str:
+    """The name without one mark of a copy; empty if it has none."""
+    if name.startswith(("#", ".#")):
+        return name.removeprefix(".").strip("#")
+    mark = _COPY.search(name, 1)
+    return name[: mark.start()] if mark else ""
+
 
 _PRIVATE_KEY = re.compile(rb"^-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----\r?$", re.MULTILINE)
 _LOOKED_AT = 64 * 1024

@@ -38,7 +38,7 @@ class LastName(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class IgnoreRule:
     """One line of an ignore file."""
 
     text: str
@@ -84,7 +84,7 @@ class Rule:
         return "[" in self.text or "\\" in self.text
 
 
-def parse(line: str) -> Rule | None:
+def parse(line: str) -> IgnoreRule | None:
     """The rule in a line; None if there is none, as in an empty line or a comment."""
     line = _without_trailing_spaces(line.removesuffix("\r"))
     if line.startswith("#"):
@@ -95,10 +95,10 @@ def parse(line: str) -> Rule | None:
     text = text.removesuffix("/")
     anchored = "/" in text
     text = text.removeprefix("/")
-    return Rule(text, ignores, folders_only, anchored) if text else None
+    return IgnoreRule(text, ignores, folders_only, anchored) if text else None
 
 
-def expression(rule: Rule) -> str | None:
+def expression(rule: IgnoreRule) -> str | None:
     """A regular expression that fully matches what the rule means: a path if it is anchored, else one name.
 
     For use with `re.DOTALL`. None for a pattern that matches nothing. Whatever it is followed by must not give it

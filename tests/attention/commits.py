@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from app.proposals.attention.looking import looked_through
-from app.proposals.changes import make_change, next_number
-from app.proposals.models import FileChange, Proposal
-from app.proposals.overlay import Contents
-from app.proposals.store import ProposalStore
+from app.proposals.overlay.file_changes import make_change, next_number
+from app.proposals.overlay.overlay import Contents
+from app.proposals.risk.risk_reasons import looked_through
+from app.proposals.values.models import FileChange, Proposal
+from app.proposals.values.proposal_store import ProposalStore
 
 Texts = tuple[str | None, str | None]
 """A file before and after; None where there is none."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from app.proposals.attention.kinds import is_generated, is_test, lock_of
+from app.proposals.risk.edited_file import is_generated, is_test, lock_of
 from tests.attention.commits import Texts
 
 LEAST_FILES = 3

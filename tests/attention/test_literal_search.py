@@ -10,17 +10,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.proposals import attention
-from app.proposals.attention.literal_search import LiteralPattern
-from app.proposals.attention.reason import ReasonKind
-from app.proposals.models import Proposal
+from app.proposals import risk
+from app.proposals.risk.literal_search import LiteralPattern
+from app.proposals.values.attention_reason import ReasonKind
+from app.proposals.values.models import Proposal
 from tests.attention.commits import as_proposal
 from tests.examples import at_most
 
 
 def all_patterns() -> Iterator[tuple[str, LiteralPattern]]:
-    for module in iter_modules(attention.__path__):
-        for name, value in vars(import_module(f"{attention.__name__}.{module.name}")).items():
+    for module in iter_modules(risk.__path__):
+        for name, value in vars(import_module(f"{risk.__name__}.{module.name}")).items():
             of_it = value if isinstance(value, dict) else {"": value}
             for key, pattern in of_it.items():
                 if isinstance(pattern, LiteralPattern):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from app.proposals.attention.edited import LexingBudget, blanked
-from app.proposals.attention.reason import ReasonKind
-from app.proposals.attention.summary import computed, reason_line, result_of, said
-from app.proposals.models import HunkState, Match, Proposal, Rung
-from app.proposals.origin import Origin, OriginKind
+from app.proposals.risk.change_summary import computed, reason_line, result_of, said
+from app.proposals.risk.edited_file import LexingBudget, blanked
+from app.proposals.values.attention_reason import ReasonKind
+from app.proposals.values.models import EditMatch, HunkState, MatchLevel, Proposal
+from app.proposals.values.origin import Origin, OriginKind
 from tests.attention.commits import as_proposal
 
 GUARDED = "def pay(sum):\n    if sum < 0:\n        raise ValueError(sum)\n    book(sum)\n"
@@ -215,13 +215,15 @@ def test_a_reason_names_its_lines_as_they_are_now() -> None:
 
 
 def test_a_place_that_was_not_found_exactly_deserves_eyes() -> None:
-    from app.proposals.attention.looking import looked_through
-    from app.proposals.overlay import Contents
+    from app.proposals.overlay.overlay import Contents
+    from app.proposals.risk.risk_reasons import looked_through
     from tests.unit.proposals.memory_store import MemoryStore
 
     contents = Contents(MemoryStore())
     plain = as_proposal({"a.bin": (None, "")})
-    change = plain.files[0].model_copy(update={"matches": (Match(rung=Rung.ALIGNED, line=1),), "binary": True})
+    change = plain.files[0].model_copy(
+        update={"matches": (EditMatch(rung=MatchLevel.ALIGNED, line=1),), "binary": True}
+    )
     proposal = looked_through(contents, plain.model_copy(update={"files": (change,)}))
     assert words(proposal) == "was not found exactly in the file"
 

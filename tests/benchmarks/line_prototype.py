@@ -19,7 +19,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from app.proposals.models import FileDiff
+from app.proposals.values.models import FileDiff
 
 _CONTEXT = 3
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")

@@ -15,8 +15,8 @@ from textual.scroll_view import ScrollView
 
 from tests.benchmarks.line_prototype import LinePrototype
 from tests.ui.sample_diffs import blocks, proposal
-from widgets.diff.colours import diff_variable_defaults
-from widgets.diff.pane import DiffPane
+from widgets.diff.diff_colours import diff_variable_defaults
+from widgets.diff.diff_pane import DiffPane
 
 SIZE = (120, 40)
 

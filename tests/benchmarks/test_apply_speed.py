@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 
 from app.proposals.locate.matching import Replacement
-from app.proposals.service import ProposalService
+from app.proposals.proposal_service import ProposalService
+from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
-from app.storage.proposals import SqliteProposalStore
-from app.storage.signals import Signal
+from app.storage.sqlite_proposal_store import SqliteProposalStore
 from app.workspace.paths import Workspace
 
 FILES = 1_000
@@ -35,7 +35,7 @@ def test_a_thousand_files_against_git_apply(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"line {line} of {number}\n" for line in range(200)))
     shutil.copytree(root, tmp_path / "git")
-    store = SqliteProposalStore(Database(tmp_path / "state" / "db"), "here", Signal(tmp_path / "state", "here"))
+    store = SqliteProposalStore(Database(tmp_path / "state" / "db"), "here", ChangeSignal(tmp_path / "state", "here"))
     service = ProposalService(Workspace(root), store, tmp_path / "state" / "lock")
     draft = service.draft("session")
     for number in range(FILES):
@@ -63,7 +63,7 @@ def test_half_of_very_many_hunks_against_all_of_them(tmp_path: Path) -> None:
     root = tmp_path / "workspace"
     root.mkdir()
     old = "".join(f"line {number}\na\nb\nc\nd\ne\nf\n" for number in range(3_000))
-    store = SqliteProposalStore(Database(tmp_path / "state" / "db"), "here", Signal(tmp_path / "state", "here"))
+    store = SqliteProposalStore(Database(tmp_path / "state" / "db"), "here", ChangeSignal(tmp_path / "state", "here"))
     service = ProposalService(Workspace(root), store, tmp_path / "state" / "lock")
     took: list[float] = []
     for name, share in (("whole.txt", 3_000), ("half.txt", 1_500)):

@@ -10,13 +10,12 @@ from typing import Any
 
 import httpx2
 
-from app.llm.capabilities.profile import Profile
-from app.llm.client import ModelClient
+from app.llm.client import ModelClient, ResponseReader
 from app.llm.failures.failures import FailureReader
-from app.llm.reading import Reading
-from app.llm.response.assembly import ResponseAssembly
+from app.llm.response.response_assembly import ResponseAssembly
 from app.llm.response.sse import EventDecoder
-from app.llm.types import Endpoint, Payload
+from app.llm.values.profile import Profile
+from app.llm.values.types import Endpoint, Payload
 from app.llm.wires.chat import ChatWire
 from tests.wire.driving import called
 from tests.wire.replies import Turn, call_delta, chunk, event
@@ -77,7 +76,7 @@ async def test_a_request_costs_little_more_than_its_http() -> None:
 def read(body: bytes) -> None:
     """Decode, parse and assemble a whole response, eight kilobytes at a time as the client does."""
     decoder, assembly = EventDecoder(), ResponseAssembly(["edit_file"])
-    reading = Reading(assembly, ChatWire().decoder(), FailureReader(Endpoint("http://127.0.0.1/v1", "m")))
+    reading = ResponseReader(assembly, ChatWire().decoder(), FailureReader(Endpoint("http://127.0.0.1/v1", "m")))
     for start in range(0, len(body), 8192):
         for _delta in reading.take(decoder.feed(body[start : start + 8192])):
             pass

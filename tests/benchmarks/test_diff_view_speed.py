@@ -22,11 +22,11 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.strip import Strip
 
-from app.proposals.models import FileDiff, Proposal
+from app.proposals.values.models import FileDiff, Proposal
 from tests.benchmarks.line_prototype import LinePrototype
 from tests.ui.sample_diffs import blocks, file_diff_of_hunks, many_lines, proposal
-from widgets.diff.colours import diff_variable_defaults
-from widgets.diff.view import DiffView
+from widgets.diff.diff_colours import diff_variable_defaults
+from widgets.diff.diff_view import DiffView
 
 UNIFIED = (120, 40)
 SIDE_BY_SIDE = (200, 50)

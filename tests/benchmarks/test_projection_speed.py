@@ -14,11 +14,11 @@ import pytest
 
 from app.agent.gate import Gate, GatePolicy
 from app.agent.turn_state import TurnState
-from app.conversation.compaction.plan import Budget, plan
+from app.conversation.compaction.compaction_plan import ContextBudget, plan
 from app.conversation.events import (
     AssistantMessage,
+    CallOutcome,
     Event,
-    Outcome,
     RequestSent,
     ToolCall,
     ToolResult,
@@ -27,15 +27,15 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.projection import Facts, project
-from app.llm.capabilities.profile import Profile
+from app.conversation.payload.projection import PayloadInputs, project
+from app.llm.values.profile import Profile
 from tests.unit.conversation.importing import repair
 
 SIZES = (1_000, 10_000, 100_000)
 LINEAR = 10.0
 """What ten times the events cost if the cost is linear."""
 NOISE = 2.5
-FACTS = Facts("prompt", [])
+FACTS = PayloadInputs("prompt", [])
 
 
 def log_of(size: int) -> list[Event]:
@@ -56,7 +56,7 @@ def log_of(size: int) -> list[Event]:
             add(RequestSent())
             add(AssistantMessage(text="", calls=(call,)))
             add(ToolStarted(call=uid))
-            add(ToolResult(call=uid, outcome=Outcome.OK, text="some output " * 5))
+            add(ToolResult(call=uid, outcome=CallOutcome.OK, text="some output " * 5))
         add(AssistantMessage(text="an answer"))
         add(TurnEnded(stopped="answer"))
     return events[:size]
@@ -99,7 +99,7 @@ WORK: dict[str, Callable[[list[Event]], Callable[[], Any]]] = {
         lambda: project(events, Profile(mid_system="fold_user", single_call_turns=True, tool_id="alnum9"), FACTS)
     ),
     "fold": lambda events: lambda: fold(events),
-    "plan": lambda events: lambda: plan(events, Budget(10**9, 1_000, None)),
+    "plan": lambda events: lambda: plan(events, ContextBudget(10**9, 1_000, None)),
     "repair": lambda events: (lambda messages: lambda: repair(messages))(damaged(events)),
 }
 

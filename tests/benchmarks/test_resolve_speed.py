@@ -6,9 +6,9 @@ import time
 import pytest
 
 from app.proposals.locate.matching import Replacement, apply_replacements
-from app.proposals.models import Rung
-from app.proposals.refusals import NoMatch
 from app.proposals.text.document import Document
+from app.proposals.values.edit_refusals import NoMatch
+from app.proposals.values.models import MatchLevel
 
 LINES = 20_000
 EDITS = 200
@@ -24,7 +24,7 @@ def source() -> list[str]:
     ]
 
 
-def edits(lines: list[str], rung: Rung) -> list[Replacement]:
+def edits(lines: list[str], rung: MatchLevel) -> list[Replacement]:
     """Seven-line blocks, the middle line changed, written as sloppily as the rung allows."""
     result = []
     step = LINES // EDITS
@@ -34,20 +34,20 @@ def edits(lines: list[str], rung: Rung) -> list[Replacement]:
             start += 1
         block = lines[start : start + 7]
         match rung:
-            case Rung.TRAILING_SPACE:
+            case MatchLevel.TRAILING_SPACE:
                 block = [line + " " for line in block]
-            case Rung.INDENTATION:
+            case MatchLevel.INDENTATION:
                 block = [line and f"    {line}" for line in block]
-            case Rung.SPACING:
+            case MatchLevel.SPACING:
                 block = [line.replace(", ", ",  ") for line in block]
-            case Rung.ALIGNED:
+            case MatchLevel.ALIGNED:
                 block[1] = block[1].replace("first", "fist")
         wanted = [*block[:3], block[3].replace("call", "changed"), *block[4:]]
         result.append(Replacement("\n".join(block), "\n".join(wanted)))
     return result
 
 
-def seconds(document: Document, replacements: list[Replacement], rung: Rung) -> float:
+def seconds(document: Document, replacements: list[Replacement], rung: MatchLevel) -> float:
     times = []
     for _ in range(3):
         fresh = Document(document.data)
@@ -58,11 +58,13 @@ def seconds(document: Document, replacements: list[Replacement], rung: Rung) -> 
     return min(times)
 
 
-@pytest.mark.parametrize("rung", [Rung.TRAILING_SPACE, Rung.INDENTATION, Rung.SPACING, Rung.ALIGNED])
-def test_tolerant_rungs_against_exact(rung: Rung) -> None:
+@pytest.mark.parametrize(
+    "rung", [MatchLevel.TRAILING_SPACE, MatchLevel.INDENTATION, MatchLevel.SPACING, MatchLevel.ALIGNED]
+)
+def test_tolerant_rungs_against_exact(rung: MatchLevel) -> None:
     lines = source()
     document = Document("\n".join([*lines, ""]).encode())
-    exact = seconds(document, edits(lines, Rung.EXACT), Rung.EXACT)
+    exact = seconds(document, edits(lines, MatchLevel.EXACT), MatchLevel.EXACT)
     tolerant = seconds(document, edits(lines, rung), rung)
     print(
         f"{EDITS} edits: exact {exact * 1000:.0f} ms, {rung} {tolerant * 1000:.0f} ms, ratio {tolerant / exact:.1f}"
@@ -74,7 +76,7 @@ def test_a_refusal_costs_a_few_times_the_200_edits_at_most() -> None:
     """The search for the nearest text is what a refusal adds."""
     lines = source()
     document = Document("\n".join([*lines, ""]).encode())
-    exact = seconds(document, edits(lines, Rung.EXACT), Rung.EXACT)
+    exact = seconds(document, edits(lines, MatchLevel.EXACT), MatchLevel.EXACT)
     block = [line.replace("value", "vault") for line in lines[500:520]]
     start = time.perf_counter()
     with pytest.raises(NoMatch):

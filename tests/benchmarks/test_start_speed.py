@@ -16,9 +16,17 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import AssistantMessage, Event, ProposalStaged, TurnEnded, TurnStarted, UserMessage
-from app.proposals.facts import FileStat
-from app.proposals.models import FileChange, FileVersion, Hunk, HunkState, Op, Proposal, ProposalState
-from app.runtime.workspace import Runtime, open_runtime
+from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.models import (
+    FileChange,
+    FileOperation,
+    FileVersion,
+    Hunk,
+    HunkState,
+    Proposal,
+    ProposalState,
+)
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from tests.benchmarks.outside import Start
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -202,7 +210,7 @@ def fill(workspace: Path, messages: int) -> None:
             if number % (messages // 2 // PROPOSALS) == 0:
                 name = runtime.proposals.next_proposal_id()
                 change = FileChange(
-                    path="a.py", op=Op.EDIT, base=base, result=result, hunks=hunks, added=1, removed=1
+                    path="a.py", op=FileOperation.EDIT, base=base, result=result, hunks=hunks, added=1, removed=1
                 )
                 runtime.proposals.save_proposal(
                     Proposal(
@@ -224,6 +232,6 @@ def fill(workspace: Path, messages: int) -> None:
         runtime.close()
 
 
-def _kept(runtime: Runtime, lines: list[str]) -> FileVersion:
+def _kept(runtime: OpenWorkspace, lines: list[str]) -> FileVersion:
     data = "".join(f"{line}\n" for line in lines).encode()
     return FileVersion(sha256=runtime.proposals.put_blobs([data])[0], size=len(data))

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.service import ProposalService
+from app.proposals.proposal_service import ProposalService
+from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
-from app.storage.proposals import SqliteProposalStore
-from app.storage.signals import Signal
+from app.storage.sqlite_proposal_store import SqliteProposalStore
 from app.workspace.paths import Workspace
 from tests.ui.review_app import ReviewApp
 from tests.ui.test_review_decisions import ready, small
@@ -21,7 +21,7 @@ def service_with(folder: Path, files: int) -> ProposalService:
     root.mkdir(parents=True)
     for number in range(files):
         (root / f"f{number}.txt").write_text("a\nb\nc\n")
-    store = SqliteProposalStore(Database(folder / "db"), "here", Signal(folder, "here"))
+    store = SqliteProposalStore(Database(folder / "db"), "here", ChangeSignal(folder, "here"))
     return ProposalService(Workspace(root), store, folder / "lock")
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from app.checks.runner import CheckRunner
-from app.cli.checks import check, suggest
-from app.cli.decisions import approve
-from app.cli.looks import looked_at
-from app.cli.output import CommandError, Exit
-from app.proposals.errors import NotWaiting
-from app.runtime.workspace import Runtime, open_runtime
-from app.storage.record import RecordStore
+from app.automation.check_runner import CheckRunner
+from app.cli.check_commands import check, suggest
+from app.cli.command_output import CommandError, ExitCode
+from app.cli.decision_commands import approve
+from app.cli.seen_proposals import looked_at
+from app.proposals.values.proposal_errors import NotPending
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.storage.record_store import RecordStore
 from app.workspace import trust
 
 PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
@@ -44,7 +44,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def runtime(root: Path) -> Iterator[Runtime]:
+def runtime(root: Path) -> Iterator[OpenWorkspace]:
     opened = open_runtime(root, {}, {})
     trust.trust(trust.configuration(opened.workspace), opened.sessions)
     opened.reload()
@@ -58,8 +58,10 @@ def asked(*, only: tuple[str, ...] = (), as_json: bool = False) -> argparse.Name
 
 
 @pytest.mark.layer
-def test_the_exit_code_and_the_document_say_what_failed(runtime: Runtime, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(runtime, asked(as_json=True)) == Exit.FAILED
+def test_the_exit_code_and_the_document_say_what_failed(
+    runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(runtime, asked(as_json=True)) == ExitCode.FAILED
     said = json.loads(capsys.readouterr().out)
     assert (said["id"], said["ok"]) == ("P1", False)
     two, one = said["checks"]
@@ -70,34 +72,34 @@ def test_the_exit_code_and_the_document_say_what_failed(runtime: Runtime, capsys
 
 
 @pytest.mark.layer
-def test_one_check_alone(runtime: Runtime, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(runtime, asked(only=("one",))) == Exit.DONE
+def test_one_check_alone(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(runtime, asked(only=("one",))) == ExitCode.DONE
     assert capsys.readouterr().out.startswith("one ✓ ")
     with pytest.raises(CommandError, match="no check three") as raised:
         check(runtime, asked(only=("three",)))
-    assert raised.value.code == Exit.USAGE
+    assert raised.value.code == ExitCode.USAGE
 
 
-def test_what_is_decided_is_not_checked(runtime: Runtime) -> None:
+def test_what_is_decided_is_not_checked(runtime: OpenWorkspace) -> None:
     runtime.service.deny("P1")
-    with pytest.raises(NotWaiting, match="P1 is denied; there is nothing to check before it is decided"):
+    with pytest.raises(NotPending, match="P1 is denied; there is nothing to check before it is decided"):
         check(runtime, asked())
 
 
-def test_an_untrusted_or_changed_file_runs_nothing(runtime: Runtime, root: Path) -> None:
+def test_an_untrusted_or_changed_file_runs_nothing(runtime: OpenWorkspace, root: Path) -> None:
     (root / ".signoff.toml").write_text(TABLES + "# another\n")
     runtime.reload()
     with pytest.raises(CommandError, match="/trust") as raised:
         check(runtime, asked())
-    assert raised.value.code == Exit.REFUSED
+    assert raised.value.code == ExitCode.REFUSED
 
 
 def test_suggestions_are_a_proposal_that_keeps_what_is_there(
-    runtime: Runtime, root: Path, capsys: pytest.CaptureFixture[str]
+    runtime: OpenWorkspace, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (root / "Makefile").write_text("test:\n\ttrue\n")
     arguments = argparse.Namespace(what="suggest", json=True)
-    assert suggest(runtime, arguments) == Exit.DONE
+    assert suggest(runtime, arguments) == ExitCode.DONE
     said = json.loads(capsys.readouterr().out)
     assert [file["path"] for file in said["files"]] == [".signoff.toml"]
     assert (root / ".signoff.toml").read_text() == TABLES
@@ -113,34 +115,36 @@ def approving(*, unchecked: bool = False) -> argparse.Namespace:
 
 
 @pytest.mark.layer
-@pytest.mark.parametrize(("says", "code"), [("two", Exit.REFUSED), ("one", Exit.DONE)])
-def test_what_is_to_be_checked_before_a_write_is(root: Path, runtime: Runtime, says: str, code: Exit) -> None:
+@pytest.mark.parametrize(("says", "code"), [("two", ExitCode.REFUSED), ("one", ExitCode.DONE)])
+def test_what_is_to_be_checked_before_a_write_is(
+    root: Path, runtime: OpenWorkspace, says: str, code: ExitCode
+) -> None:
     (root / ".signoff.toml").write_text(
         f"""[[check]]\nname = "no {says}"\nrun = "! grep {says} a.txt"\nwhen = "approve"\n"""
     )
     trust.trust(trust.configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
-    if code is Exit.DONE:
+    if code is ExitCode.DONE:
         assert approve(runtime, approving()) == code
     else:
         with pytest.raises(CommandError, match=f"not written: no {says}.*--unchecked") as refused:
             approve(runtime, approving())
         assert refused.value.code == code
         assert (root / "a.txt").read_text() == "one\n"
-        assert approve(runtime, approving(unchecked=True)) == Exit.DONE
+        assert approve(runtime, approving(unchecked=True)) == ExitCode.DONE
     assert (root / "a.txt").read_text() == "two\n"
 
 
-def test_without_trust_no_check_stands_before_a_write(root: Path, runtime: Runtime) -> None:
+def test_without_trust_no_check_stands_before_a_write(root: Path, runtime: OpenWorkspace) -> None:
     (root / ".signoff.toml").write_text(
         """[[check]]\nname = "no two"\nrun = "! grep two a.txt"\nwhen = "approve"\n"""
     )
     runtime.reload()
-    assert approve(runtime, approving()) == Exit.DONE
+    assert approve(runtime, approving()) == ExitCode.DONE
 
 
 @pytest.mark.layer
-def test_a_workspace_without_trust_turns_no_check_of_the_users_own_off(root: Path, runtime: Runtime) -> None:
+def test_a_workspace_without_trust_turns_no_check_of_the_users_own_off(root: Path, runtime: OpenWorkspace) -> None:
     own = runtime.places.config_file
     own.parent.mkdir(parents=True, exist_ok=True)
     own.write_text("""[[check]]\nname = "no two"\nrun = "! grep two a.txt"\nwhen = "approve"\n""")
@@ -153,25 +157,25 @@ def test_a_workspace_without_trust_turns_no_check_of_the_users_own_off(root: Pat
 
 @pytest.mark.layer
 def test_what_is_decided_is_refused_for_that_and_checks_nothing(
-    root: Path, runtime: Runtime, capsys: pytest.CaptureFixture[str]
+    root: Path, runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (root / ".signoff.toml").write_text("""[[check]]\nname = "never"\nrun = "false"\nwhen = "approve"\n""")
     trust.trust(trust.configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
     runtime.service.deny("P1")
-    with pytest.raises(NotWaiting, match="P1 is denied"):
+    with pytest.raises(NotPending, match="P1 is denied"):
         approve(runtime, approving())
     assert "never" not in capsys.readouterr().out
 
 
-def test_suggestions_leave_a_file_that_cannot_be_read_alone(runtime: Runtime, root: Path) -> None:
+def test_suggestions_leave_a_file_that_cannot_be_read_alone(runtime: OpenWorkspace, root: Path) -> None:
     (root / ".signoff.toml").write_text("nonsense")
     with pytest.raises(CommandError, match="cannot be read: ") as raised:
         suggest(runtime, argparse.Namespace(what="suggest", json=False))
-    assert raised.value.code == Exit.USAGE
+    assert raised.value.code == ExitCode.USAGE
 
 
-def test_where_no_check_can_run_it_is_said(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_check_can_run_it_is_said(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     async def why_not(_: CheckRunner) -> str:
         return "the system has no room"
 
@@ -180,7 +184,9 @@ def test_where_no_check_can_run_it_is_said(runtime: Runtime, monkeypatch: pytest
         check(runtime, asked())
 
 
-def test_a_defect_in_a_decision_is_not_taken_for_a_refusal(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_in_a_decision_is_not_taken_for_a_refusal(
+    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
@@ -194,7 +200,7 @@ TWO_HUNKS = "".join(f"line {number}\n" for number in range(20))
 
 @pytest.mark.layer
 def test_of_chosen_hunks_just_those_are_checked_and_the_record_says_on_which_tree(
-    root: Path, runtime: Runtime
+    root: Path, runtime: OpenWorkspace
 ) -> None:
     (root / ".signoff.toml").write_text(
         """[[check]]\nname = "both"\nrun = "! grep -q 'Hi 2' b.txt || grep -q 'Hi 15' b.txt"\nwhen = "approve"\n"""
@@ -214,16 +220,16 @@ def test_of_chosen_hunks_just_those_are_checked_and_the_record_says_on_which_tre
         approve(runtime, named("1"))
     assert (root / "b.txt").read_text() == TWO_HUNKS
     tree = asyncio.run(runtime.checks.read(runtime.service.trees(proposal.id))).after.id
-    assert approve(runtime, named(None)) == Exit.DONE
+    assert approve(runtime, named(None)) == ExitCode.DONE
     *_, entry = RecordStore(runtime.database, runtime.name).entries()
     (fact,) = entry.circumstances.checks
     assert (fact.name, fact.state, fact.tree, fact.stale) == ("both", "passed", tree, "")
 
 
 @pytest.mark.layer
-def test_a_check_can_be_run_on_some_hunks(runtime: Runtime, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_check_can_be_run_on_some_hunks(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = asked(only=("one",), as_json=True)
     chosen.hunks = "1"
-    assert check(runtime, chosen) == Exit.DONE
+    assert check(runtime, chosen) == ExitCode.DONE
     (line,) = json.loads(capsys.readouterr().out)["checks"]
     assert (line["state"], line["stale"], len(line["tree"])) == ("passed", "", 64)

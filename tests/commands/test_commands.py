@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from app.runtime.picked_model import keep_picked_model
-from app.runtime.workspace import open_runtime
-from app.sandbox import kept_versions
-from app.sandbox.kept_versions import kept_versions_of
+from app.runtime.model_connection import keep_picked_model
+from app.runtime.open_workspace import open_runtime
+from app.sandbox import run_folders
+from app.sandbox.run_folders import kept_versions_of
 from app.storage.session_lock import SessionLock
 from tests.forking import Forking
 from tests.terminal.terminal import signoff_command
@@ -464,7 +464,7 @@ def test_kept_versions_of_ignored_files_are_listed_with_their_folder_and_pruned_
 def test_of_kept_versions_the_newest_stay_within_a_size_and_an_age(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_versions, "MOST_BYTES", 10)
+    monkeypatch.setattr(run_folders, "MOST_BYTES", 10)
     kept, folders = kept_versions_of(workspace, tmp_path / "kept"), []
     for age in (31, 3, 2, 1):
         folder = kept.new_folder()

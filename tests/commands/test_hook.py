@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from app.doors.hook.entry import LARGEST, hook
+from app.doors.hook.hook_entry import LARGEST, hook
 from tests.commands.agent_calls import AGENTS, Agent, Caller, context, reason, stops
 from tests.forking import Forking
 from tests.terminal.terminal import signoff_command
@@ -364,7 +364,7 @@ def test_whoever_does_not_listen_is_denied_all_the_same(streams: str, site: Site
 
 
 def test_by_itself_too_it_never_raises(site: Site) -> None:
-    calls = "from app.doors.hook.entry import hook; from tests.commands.agent_calls import Caller"
+    calls = "from app.doors.hook.hook_entry import hook; from tests.commands.agent_calls import Caller"
     program = f"import sys; {calls}; sys.exit(hook(['claude'], Caller()))"
     line = f"{shlex.join([sys.executable, '-c', program])} 2>/dev/full"
     done = subprocess.run(["sh", "-c", line], input="{}", capture_output=True, text=True, check=False)

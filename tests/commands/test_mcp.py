@@ -230,7 +230,7 @@ def unread(pipe: Any) -> int:
 TALKATIVE = """
 import os, sys
 from app.cli.main import main
-from app.doors.mcp import drafting
+from app.doors.mcp import proposal_tools as drafting
 quiet = drafting.draft_files
 def talks(*arguments):
     print("stray")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.own_commands.finding import in_workspace
-from app.runtime.workspace import open_runtime
+from app.prompts.custom_commands import in_workspace
+from app.runtime.open_workspace import open_runtime
 from app.workspace import trust
 from tests.forking import Forking
 from tests.wire.bench import of_role

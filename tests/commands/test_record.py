@@ -16,17 +16,16 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from app.agent.decision_events import approval, decided
-from app.cli.caller import _MARKER
+from app.agent.decision_service import approval, decided
+from app.cli.decision_commands import _MARKER
 from app.cli.main import main
-from app.conversation.events import Decision, ProposalStaged, UserMessage
-from app.conversation.side_events import SideAnswer, SideQuestion
-from app.proposals.facts import CheckFact, Circumstances, LineComment
-from app.proposals.origin import Origin
-from app.runtime import recovery
-from app.runtime.workspace import Runtime, open_runtime
-from app.sandbox.changes import IgnoredPath
-from app.storage.schema import EVENTS_IN_THE_RECORD, MIGRATIONS
+from app.conversation.events import Decision, ProposalStaged, SideAnswer, SideQuestion, UserMessage
+from app.proposals.values.decision_facts import CheckFact, DecisionContext, LineComment
+from app.proposals.values.origin import Origin
+from app.runtime import workspace_recovery
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.sandbox.captured_changes import IgnoredPath
+from app.storage.database import EVENTS_IN_THE_RECORD, MIGRATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = "".join(f"line {number}\n" for number in range(40))
@@ -89,7 +88,7 @@ def alter(root: Path, *statements: str) -> None:
 def told(root: Path) -> None:
     """P1 and P2 with their events, P3 denied with words."""
     runtime = open_runtime(root, {}, {})
-    recovery.record_left_over(runtime, patience=-1)
+    workspace_recovery.record_left_over(runtime, patience=-1)
     draft = runtime.service.draft("session")
     draft.write("c.txt", "c\n")
     denied = runtime.service.deny(runtime.service.stage(draft, "c").id, None, "not this")
@@ -241,7 +240,7 @@ def reviewed(root: Path) -> None:
     draft.write("a.txt", changed)
     name = runtime.service.stage(draft, "Take <b>this</b>").id
     comment = LineComment(path="a.txt", line=10, side="new", quote="+x", text="Why\n```\nthis?")
-    red = Circumstances(through="app", unseen_lines=1, unseen_files=("a.txt",), checks=(RED,))
+    red = DecisionContext(through="app", unseen_lines=1, unseen_files=("a.txt",), checks=(RED,))
     done = runtime.service.approve(name, ["1"], comments=[comment], circumstances=red)
     runtime.sessions.record_decision(approval(done, comments=(comment,)))
     session = runtime.sessions.create(title="t").id
@@ -354,7 +353,7 @@ def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def stage_and_approve(runtime: Runtime, stage: Callable[[str, str], str]) -> str:
+def stage_and_approve(runtime: OpenWorkspace, stage: Callable[[str, str], str]) -> str:
     name = stage("gone.txt", "gone\n")
     runtime.service.approve(name)
     return name

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from app.agent.decision_events import approval, decided, edited, undone
+from app.agent.decision_service import approval, decided, edited, undone
 from app.cli.main import main
 from app.conversation.events import Decision, ProposalStaged, UserMessage
-from app.proposals.facts import LineComment
-from app.proposals.models import Proposal
-from app.proposals.origin import Origin, OriginKind
-from app.proposals.reports import DecisionResult
-from app.runtime.workspace import Runtime, open_runtime
-from app.storage.schema import MIGRATIONS
+from app.proposals.values.decision_facts import LineComment
+from app.proposals.values.decision_results import DecisionResult
+from app.proposals.values.models import Proposal
+from app.proposals.values.origin import Origin, OriginKind
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.storage.database import MIGRATIONS
 from tests.examples import at_most
 
 LINES = "".join(f"line {number}\n" for number in range(40))
@@ -52,7 +52,7 @@ def git(root: Path, *arguments: str) -> str:
 class Reviews:
     """Proposals of a session and of another agent, decided in all ways."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: OpenWorkspace) -> None:
         self._runtime = runtime
         self._session = runtime.sessions.create(title="work").id
         self._say(UserMessage(text="do it"))

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.arguments import COMMANDS, flags_of
+from app.cli.app_arguments import COMMANDS, flags_of
+from app.cli.argument_parser import app_parser, command_parser
 from app.cli.main import main
-from app.cli.parser import app_parser, command_parser
-from app.cli.terminal import _VisibleText
+from app.cli.terminal_streams import _VisibleText
 from tests.commands.test_commands import PATCH, Run, document, refused, signoff, workspace
 from tests.hygiene.test_imports import modules_after
 from tests.terminal.terminal import signoff_command

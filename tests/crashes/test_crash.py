@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.disk.filesystem import OPEN_FOLDERS, PosixFilesystem
-from app.proposals.errors import ApplyFailed, ProposalError, RecoveryNeeded
+from app.proposals.files.filesystem import OPEN_FOLDERS, PosixFilesystem
 from app.proposals.locate.matching import Replacement
-from app.proposals.models import ProposalState
-from app.proposals.origin import Origin, OriginKind
-from app.proposals.service import ProposalService
-from app.sandbox.changes import Change, Leaf
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.models import ProposalState
+from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.proposal_errors import ApplyFailed, ProposalError, RecoveryNeeded
+from app.sandbox.captured_changes import Leaf, PathChange
+from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
-from app.storage.proposals import SqliteProposalStore
-from app.storage.signals import Signal
+from app.storage.sqlite_proposal_store import SqliteProposalStore
 from app.workspace.paths import Workspace
 from tests.examples import every
 from tests.unit.proposals.bench import Tree, tree
@@ -43,7 +43,7 @@ class Site:
     def open(self, steps: Steps | None = None, *, torn: bool = False) -> ProposalService:
         workspace = Workspace(self.root)
         database = Database(self.folder / "state" / "signoff.db")
-        store = SqliteProposalStore(database, "here", Signal(self.folder / "signals", "here"))
+        store = SqliteProposalStore(database, "here", ChangeSignal(self.folder / "signals", "here"))
         if steps is None:
             return ProposalService(workspace, store, self.folder / "lock")
         if torn:
@@ -144,7 +144,7 @@ def make_case_on_disk(folder: Path, site: Site, action: str) -> Case:
     shutil.rmtree(site.folder / "state")
     new = site.tree()
     changes = [
-        Change(path, Leaf(*old[path]) if path in old else None, Leaf(*new[path]) if path in new else None)
+        PathChange(path, Leaf(*old[path]) if path in old else None, Leaf(*new[path]) if path in new else None)
         for path in sorted(old.keys() | new.keys())
         if old.get(path) != new.get(path)
     ]

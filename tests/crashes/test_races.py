@@ -19,11 +19,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.disk.filesystem import PosixFilesystem
-from app.proposals.errors import ProposalError
+from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.locate.matching import Replacement
-from app.proposals.models import ProposalState
-from app.proposals.service import ProposalService
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.models import ProposalState
+from app.proposals.values.proposal_errors import ProposalError
 from app.workspace.paths import Workspace
 from tests.examples import every
 from tests.unit.proposals.faults import CHANGING, Watched
@@ -290,7 +290,7 @@ def test_somebody_changes_a_file_of_a_killed_apply_or_of_its_killed_recovery(
     late: bool,
 ) -> None:
     if not one_step:
-        monkeypatch.setattr("app.proposals.disk.renames._renameat2", lambda: None)
+        monkeypatch.setattr("app.proposals.files.filesystem._renameat2", lambda: None)
     site = Site(folders(), victim, intruder)
     apply, recover = Script({killed: kill}), Script({recovered: kill})
     chosen = recover if late else apply

@@ -12,9 +12,9 @@ from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 
-from app.proposals.errors import PatchRefused, ProposalError
-from app.proposals.models import Proposal
-from app.proposals.service import ProposalService
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.models import Proposal
+from app.proposals.values.proposal_errors import PatchRefused, ProposalError
 from app.workspace.paths import Workspace
 from tests.fuzz.material import Files, put
 from tests.unit.proposals.memory_store import MemoryStore

@@ -11,13 +11,13 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from app.agent.updates import Phase
-from app.cli.arguments import AppArguments
+from app.cli.app_arguments import AppArguments
 from app.cli.open_app import _open
 from app.ui.app import SignoffApp
-from app.ui.start import Opened
+from app.ui.startup import OpenedWorkspace
 from tests.waiting import until
 
-AT_REST = ("app.servers.known", "watchfiles")
+AT_REST = ("app.mcp_client.configured_servers", "watchfiles")
 """What is loaded at last, each on a thread of its own, if the user does nothing."""
 FOR_A_TURN = ("openai._client", "httpcore2", "markdown_it", "app.ui.review_side", "pygments.lexers.python")
 """The same once the user writes."""
@@ -32,7 +32,7 @@ async def imported_on_the_loop(folder: Path) -> list[str]:
         if watched and event == "import" and threading.current_thread() is threading.main_thread():
             found.append(str(arguments[0]))
 
-    async def opener() -> Opened:
+    async def opener() -> OpenedWorkspace:
         nonlocal watched
         watched = True
         return await _open(AppArguments(str(folder), base_url="https://127.0.0.1:9/v1", model="none"), stack)

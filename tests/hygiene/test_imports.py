@@ -13,29 +13,30 @@ from graphlib import TopologicalSorter
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from app.cli.arguments import AppArguments
-from app.cli.parser import app_parser
+from app.cli.app_arguments import AppArguments
+from app.cli.argument_parser import app_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("app.text", "app.todos", "app.actions", "app.json_rpc", "app.slash_line", "app.vim", "app.right_of_way"),
-    ("app.config", "app.keymap"),
+    ("app.text", "app.concurrency", "app.conversation.todos", "app.keys", "app.mcp_client.json_rpc"),
+    ("app.config",),
     ("app.workspace",),
-    ("app.sandbox", "app.own_commands", "app.skills", "app.images"),
+    ("app.sandbox", "app.prompts", "app.images"),
     ("app.proposals", "app.llm"),
     ("app.conversation", "app.tools", "app.git"),
-    ("app.storage", "app.agent", "app.checks", "app.hooks"),
-    ("app.demo", "app.servers"),
+    ("app.storage", "app.agent", "app.automation"),
+    ("app.demo", "app.mcp_client"),
     ("app.runtime",),
     ("app.doors",),
     ("widgets.common",),
+    ("widgets.vim",),
     ("widgets.diff", "widgets.chat"),
-    ("widgets.approval",),
+    ("widgets.review",),
     ("app.ui",),
     ("app.cli",),
 )
 """From the ground up: a room imports only from those below it, and those beside it know nothing of each other."""
-_SPEAK_OF_KEYS = ("app.actions", "app.keymap")
+_SPEAK_OF_KEYS = ("app.keys",)
 UI_FREE = {"app.cli", *(room for layer in LAYERS[:10] for room in layer)} - set(_SPEAK_OF_KEYS)
 
 
@@ -111,6 +112,34 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     TopologicalSorter(arrows).prepare()
 
 
+def test_folders_of_a_room_import_each_other_in_no_circle() -> None:
+    """So each room has storeys: whoever changes a folder knows which others can notice."""
+    arrows: dict[str, set[str]] = {}
+    known = sources()
+    for module, path in known.items():
+        folder = path.parent.relative_to(ROOT).as_posix()
+        for target in imported(path) & known.keys():
+            other = known[target].parent.relative_to(ROOT).as_posix()
+            if folder != other and room_of(module) == room_of(target):
+                arrows.setdefault(folder, set()).add(other)
+    TopologicalSorter(arrows).prepare()
+
+
+def test_a_public_class_name_stands_for_one_class() -> None:
+    places: dict[str, list[str]] = {}
+    for path in python_files("app", "widgets"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(path.name)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_a_file_name_stands_for_one_file() -> None:
+    paths = python_files("app", "widgets")
+    names = [path.name for path in paths if path.name not in ("__init__.py", "__main__.py")]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
 def test_the_core_knows_neither_textual_nor_widgets() -> None:
     forbidden = {"textual", "widgets", "rich"}
     free = [path for module, path in sources().items() if room_of(module) in UI_FREE]
@@ -159,19 +188,19 @@ def test_the_version_needs_no_heavy_import() -> None:
 
 
 def test_nothing_of_servers_is_loaded_before_a_file_names_one() -> None:
-    loaded = "import app.runtime.open_session, app.cli.run, app.ui.commands, sys"
-    code = f"{loaded}\nassert not [name for name in sys.modules if name.startswith('app.servers')]"
-    assert "app" in modules_after(code)
+    loaded = "import app.runtime.open_session, app.cli.headless_run, app.ui.controllers.app_commands, sys"
+    client = {name for name in all_modules_after(loaded) if name.startswith("app.mcp_client.")}
+    assert client <= {"app.mcp_client.json_rpc"}
 
 
 def test_the_command_line_needs_no_textual() -> None:
-    loaded = modules_after("import app.cli.run, app.cli.proposals, app.cli.sessions")
+    loaded = modules_after("import app.cli.headless_run, app.cli.proposal_commands, app.cli.session_commands")
     assert not loaded & {"textual", "openai", "watchfiles", "httpx2"}
 
 
 def test_nothing_is_loaded_before_the_first_paint_that_it_does_not_need() -> None:
     """Each of them costs a hundredth of the way there, or more."""
-    loaded = all_modules_after("import app.cli.main, app.cli.open_app, app.ui.app, app.runtime.leaving")
+    loaded = all_modules_after("import app.cli.main, app.cli.open_app, app.ui.app, app.runtime.shutdown")
     heavy = {"openai", "watchfiles", "httpx2", "tree_sitter", "tomlkit", "unidiff", "git", "pydantic", "sqlite3"}
     assert not {top(name) for name in loaded} & (heavy | {"argparse", "shlex"})
     ours = {name for name in loaded if top(name) in ("app", "widgets")}
@@ -179,8 +208,8 @@ def test_nothing_is_loaded_before_the_first_paint_that_it_does_not_need() -> Non
         "app.text.deceiving_text",
         "app.text.homoglyphs",
         "app.config.settings",
-        "app.ui.palette",
-        "app.ui.terminal.editor",
+        "app.ui.controllers.app_commands",
+        "app.ui.terminal.external_editor",
         "widgets.common.splitter",
     )
     assert not ours & set(later)
@@ -197,43 +226,46 @@ def test_no_words_are_what_the_parser_makes_of_none() -> None:
 
 def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stages() -> None:
     loaded = all_modules_after(
-        "from app.ui.start import load_chat_side, load_session_parts\nload_chat_side(); load_session_parts()"
+        "from app.ui.startup import load_chat_side, load_session_parts\nload_chat_side(); load_session_parts()"
     )
     later = ("widgets.diff", "widgets.approval", "app.proposals.locate.", "app.proposals.patch.")
     assert not {name for name in loaded if name.startswith(later)}
     assert not loaded & {
-        "app.proposals.draft",
-        "app.proposals.staging",
-        "app.proposals.attention.looking",
-        "app.proposals.rebase",
+        "app.proposals.stack.draft",
+        "app.proposals.stack.proposal_staging",
+        "app.proposals.risk.risk_reasons",
+        "app.proposals.stack.rebase",
         "app.proposals.text.merge",
     }
 
 
 def test_where_nothing_was_ever_decided_no_record_and_no_search_is_loaded() -> None:
-    loaded = all_modules_after("import app.storage.proposals, app.storage.sessions, app.storage.captured")
+    loaded = all_modules_after(
+        "import app.storage.sqlite_proposal_store, app.storage.session_store, app.storage.captured_edit_store"
+    )
     later = {
-        "app.proposals.record",
-        "app.storage.record",
+        "app.proposals.values.record_entries",
+        "app.storage.record_store",
         "app.storage.record_chain",
         "app.storage.pruning",
-        "app.storage.search",
+        "app.storage.session_search",
     }
     assert not loaded & later and not {name for name in loaded if room_of(name) == "app.git"}
 
 
 def test_where_commands_run_is_loaded_once_one_does() -> None:
     loaded = all_modules_after(
-        "from app.ui.start import load_session_parts\nload_session_parts()\n"
-        "from app.tools.registry import standard_tools\nassert 'run_command' in standard_tools(lambda: None).names"
+        "from app.ui.startup import load_session_parts\nload_session_parts()\n"
+        "from app.tools.tool_registry import standard_tools\n"
+        "assert 'run_command' in standard_tools(lambda: None).names"
     )
-    needed = {"app.sandbox", "app.sandbox.changes", "app.sandbox.process", "app.sandbox.mode"}
+    needed = {"app.sandbox", "app.sandbox.captured_changes", "app.sandbox.process", "app.sandbox.sandbox_mode"}
     assert {name for name in loaded if room_of(name) == "app.sandbox"} <= needed
 
 
 def test_to_watch_files_loads_no_other_event_loop(tmp_path: Path) -> None:
     code = (
-        "import asyncio\nfrom pathlib import Path\nfrom app.workspace.watching import changes_of\n"
+        "import asyncio\nfrom pathlib import Path\nfrom app.workspace.file_watching import changes_of\n"
         f"async def watch():\n    changes = changes_of([Path({str(tmp_path)!r})], quiet_ms=1)\n"
         "    await anext(changes)\n"
         f"    Path({str(tmp_path / 'a.txt')!r}).touch()\n    assert await anext(changes)\n"
@@ -259,10 +291,10 @@ def test_nothing_is_imported_on_the_event_loop_after_the_first_picture(tmp_path:
 def test_models_that_nothing_was_given_to_yet_are_not_built() -> None:
     """Each takes pydantic a quarter of a millisecond; parts of the settings are built with the whole."""
     code = (
-        "from app.config import hook_table, model_table, server_table, settings\n"
-        "from app.tools.registry import standard_tools\n"
-        "parts = [hook_table.Hook, model_table.ModelTable, model_table.Price, server_table.ServerTable]\n"
-        "parts += [settings.Check, *(tool.Arguments for tool in standard_tools(lambda: None))]\n"
+        "from app.config import config_tables, settings\n"
+        "from app.tools.tool_registry import standard_tools\n"
+        "parts = [config_tables.Hook, config_tables.ModelTable, config_tables.Price, config_tables.ServerTable]\n"
+        "parts += [settings.CheckTable, *(tool.Arguments for tool in standard_tools(lambda: None))]\n"
         "settings.Settings()\n"
         "built = [part.__name__ for part in parts if part.__pydantic_complete__]\nassert not built, built"
     )
@@ -275,7 +307,7 @@ def test_to_load_a_session_reads_no_source_code() -> None:
         "import tokenize\n"
         "def refuse(*_): raise AssertionError\n"
         "tokenize.tokenize = tokenize.generate_tokens = refuse\n"
-        "from app.ui.start import load_chat_side, load_session_parts\nload_chat_side(); load_session_parts()"
+        "from app.ui.startup import load_chat_side, load_session_parts\nload_chat_side(); load_session_parts()"
     )
     assert "app" in modules_after(code)
 
@@ -308,7 +340,7 @@ def test_what_agents_call_before_each_tool_loads_little(tmp_path: Path) -> None:
         f"import io, os, sys; os.environ['SIGNOFF_HOME'] = {str(tmp_path / 'home')!r}\n"
         "os.environ.pop('CLAUDE_PROJECT_DIR', None)\n"
         f"sys.stdin = io.TextIOWrapper(io.BytesIO({json.dumps(call).encode()!r}))\n"
-        "from app.doors.hook.entry import hook\nfrom tests.commands.agent_calls import Caller\n"
+        "from app.doors.hook.hook_entry import hook\nfrom tests.commands.agent_calls import Caller\n"
         "assert hook(['claude'], Caller()) == 0"
     )
     heavy = {"textual", "pydantic", "asyncio", "email", "logging", "watchfiles", "subprocess", "openai"}

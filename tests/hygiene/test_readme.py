@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from textual.binding import Binding
 
-from app.actions import ACTIONS
-from app.cli.parser import command_parser
+from app.cli.argument_parser import command_parser
 from app.config.settings import Settings
-from app.demo.task import read_intent
-from app.keymap import checked, key_name
-from app.ui.screens.resolve import ResolveScreen
-from app.ui.slash_commands import COMMANDS
-from app.ui.themes.first import OWN_THEMES
+from app.demo.demo_conversation import read_intent
+from app.keys.keymap import checked, key_name
+from app.keys.registry import ACTIONS
+from app.ui.context.slash_commands import COMMANDS
+from app.ui.screens.resolve_screen import ResolveScreen
+from app.ui.themes.first_theme import OWN_THEMES
 
 ROOT = Path(__file__).resolve().parents[2]
 READMES = sorted(ROOT.glob("README*.md"))

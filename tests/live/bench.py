@@ -17,12 +17,12 @@ import pytest
 from app.agent.session import Session
 from app.agent.updates import CallStreamed, ReasoningStreamed, Recorded, TextStreamed, Update
 from app.conversation.events import Event, ProposalStaged, Question, TurnEnded
-from app.llm.capabilities.profile import Profile
 from app.llm.client import ModelClient
-from app.proposals.models import Proposal
-from app.runtime.connection import connect, open_session
-from app.runtime.workspace import Runtime, open_runtime
-from app.storage.places import places
+from app.llm.values.profile import Profile
+from app.proposals.values.models import Proposal
+from app.runtime.model_connection import connect, open_session
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.storage.app_dirs import places
 from tests.live import prompts
 from tests.live.vendors import MOST_TOKENS, Target
 from tests.oracles.reading import VIOLATIONS
@@ -91,7 +91,9 @@ def configure(target: Target) -> None:
 class Live:
     """A workspace with one file, and a session in it with the target's model."""
 
-    def __init__(self, target: Target, runtime: Runtime, model: ModelClient, session: Session, recorder: Recorder):
+    def __init__(
+        self, target: Target, runtime: OpenWorkspace, model: ModelClient, session: Session, recorder: Recorder
+    ):
         self.target = target
         self.runtime = runtime
         self.session = session

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from app.config.model_table import Price
+from app.config.config_tables import Price
 
 MOST_TOKENS = 3_000
 """Limit of each response, reasoning included."""

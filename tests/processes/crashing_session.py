@@ -5,9 +5,9 @@ import random
 import sys
 from pathlib import Path
 
-from app.proposals.errors import ProposalError
-from app.runtime.connection import connect, open_session
-from app.runtime.workspace import open_runtime
+from app.proposals.values.proposal_errors import ProposalError
+from app.runtime.model_connection import connect, open_session
+from app.runtime.open_workspace import open_runtime
 
 
 async def main(root: Path, base_url: str, seed: int) -> None:

@@ -4,9 +4,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from app.sandbox.changes import Leaf
-from app.sandbox.mode import SandboxMode
+from app.sandbox.captured_changes import Leaf
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.sandbox_mode import SandboxMode
 from app.workspace.paths import Workspace
 
 PENDING = {"a.txt": Leaf(b"proposed\n", 0o755), "d/y.bin": None, "n/o/new": Leaf(b"waits\n", 0o644)}

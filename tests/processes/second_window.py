@@ -8,7 +8,7 @@ from pathlib import Path
 from app.agent.turns import OpenElsewhere
 from app.agent.updates import GateChanged, ProposalsChanged, Recorded, Update
 from app.runtime.open_session import OpenSession
-from app.runtime.workspace import open_runtime
+from app.runtime.open_workspace import open_runtime
 
 
 def tell(**facts: object) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.mode import SandboxMode
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.sandbox_mode import SandboxMode
 from app.workspace.paths import Workspace
 from tests.forking import Forking
 from tests.unit.sandbox.test_scripts import make, state

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import Event, UserMessage
-from app.conversation.payload.projection import Facts, project
-from app.llm.capabilities.profile import Profile
-from app.proposals.models import ProposalState
-from app.runtime.recovery import recover
-from app.runtime.workspace import Runtime, open_runtime
+from app.conversation.payload.projection import PayloadInputs, project
+from app.llm.values.profile import Profile
+from app.proposals.values.models import ProposalState
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.workspace_recovery import recover
 from tests.forking import Forking
 from tests.unit.conversation.validity import violations
 from tests.wire.endpoints import OBEYS
@@ -64,13 +64,13 @@ def run_and_kill(processes: Forking, root: Path, server: WireServer, seed: int, 
     return [line.decode() for line in data.split(b"\n")[:-1]]
 
 
-def check(runtime: Runtime, done: list[str]) -> None:
+def check(runtime: OpenWorkspace, done: list[str]) -> None:
     """The state on disk agrees with everything that was said to be done."""
     recovered = recover(runtime, patience=-1)
     assert not any("blocked" in line for line in recovered), recovered
     latest = runtime.sessions.latest()
     events: list[Event] = runtime.sessions.events(latest.id) if latest else []
-    payload = project(events, Profile(), Facts("system", []))
+    payload = project(events, Profile(), PayloadInputs("system", []))
     assert violations(payload.messages) == []
     decided = {(one.decided.decision.value, one.decided.proposal) for one in runtime.sessions.decisions()}
     told = {proposal for _, proposal in decided}

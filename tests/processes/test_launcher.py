@@ -18,7 +18,7 @@ ENTRIES = {
     "app/__init__.py": "",
     "app/launcher/__main__.py": "",
     "app/cli/main.py": "def main():\n    return 7\n",
-    "app/doors/hook/entry.py": "def hook(arguments, agent):\n    agent.answer(b'%d' % len(arguments))\n",
+    "app/doors/hook/hook_entry.py": "def hook(arguments, agent):\n    agent.answer(b'%d' % len(arguments))\n",
 }
 
 
@@ -64,14 +64,14 @@ def test_what_is_bundled_goes_before_a_checkout(run: Run) -> None:
 
 @pytest.mark.parametrize("failure", ["raise SystemExit(0)", "raise KeyboardInterrupt", "import nothing", "1 +"])
 def test_a_hook_that_does_not_start_denies(run: Run, failure: str) -> None:
-    done = run("checkout", "hook", "claude", files={"app/doors/hook/entry.py": failure})
+    done = run("checkout", "hook", "claude", files={"app/doors/hook/hook_entry.py": failure})
     assert done.returncode == 2
     assert done.stderr.startswith("Denied, and nothing was written: signoff does not start")
 
 
 def test_it_denies_though_nobody_can_hear_why(run: Run) -> None:
     with Path("/dev/full").open("w") as full:
-        done = run("checkout", "hook", "claude", files={"app/doors/hook/entry.py": "1 +"}, stderr=full.fileno())
+        done = run("checkout", "hook", "claude", files={"app/doors/hook/hook_entry.py": "1 +"}, stderr=full.fileno())
     assert done.returncode == 2
 
 
@@ -87,14 +87,16 @@ HELD_UP = {
 
 @pytest.mark.parametrize("held_up", HELD_UP.values(), ids=list(HELD_UP))
 def test_a_hook_that_is_held_up_denies_in_time_whatever_it_does(run: Run, held_up: str) -> None:
-    done = run("checkout", "hook", "claude", "--wait=1", "--limit", "1", files={"app/doors/hook/entry.py": held_up})
+    done = run(
+        "checkout", "hook", "claude", "--wait=1", "--limit", "1", files={"app/doors/hook/hook_entry.py": held_up}
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Denied, and nothing was written: signoff had no answer within 1 seconds.")
 
 
 @pytest.mark.parametrize("ends", ["os._exit(0)", "os._exit(1)", "os.kill(os.getpid(), 9)", "return 0"])
 def test_a_hook_that_ends_without_a_whole_answer_denies(run: Run, ends: str) -> None:
-    done = run("checkout", "hook", "claude", files={"app/doors/hook/entry.py": f"{HALF}    {ends}\n"})
+    done = run("checkout", "hook", "claude", files={"app/doors/hook/hook_entry.py": f"{HALF}    {ends}\n"})
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Denied, and nothing was written: signoff ended with")
 
@@ -104,24 +106,24 @@ def test_the_exit_code_says_too_what_is_denied_though_the_child_never_ends(run: 
     entry = (
         f"import time\ndef hook(arguments, agent):\n    agent.answer(b'no', denied={denied})\n    time.sleep(600)\n"
     )
-    done = run("checkout", "hook", "claude", "--limit=1", files={"app/doors/hook/entry.py": entry})
+    done = run("checkout", "hook", "claude", "--limit=1", files={"app/doors/hook/hook_entry.py": entry})
     assert (done.returncode, done.stdout, done.stderr) == (2 if denied else 0, "no", "")
 
 
 def test_a_limit_of_no_seconds_is_a_limit(run: Run) -> None:
-    held_up = {"app/doors/hook/entry.py": "import time\ntime.sleep(600)"}
+    held_up = {"app/doors/hook/hook_entry.py": "import time\ntime.sleep(600)"}
     assert run("checkout", "hook", "claude", "--limit=0", files=held_up).returncode == 2
 
 
 def test_an_answer_that_is_given_stands_though_what_comes_after_is_held_up(run: Run) -> None:
     entry = "import time\ndef hook(arguments, agent):\n    agent.answer(b'no' * 99_999)\n    time.sleep(600)\n"
-    done = run("checkout", "hook", "claude", "--limit=1", files={"app/doors/hook/entry.py": entry})
+    done = run("checkout", "hook", "claude", "--limit=1", files={"app/doors/hook/hook_entry.py": entry})
     assert (done.returncode, done.stdout, done.stderr) == (0, "no" * 99_999, "")
 
 
 def test_before_a_prompt_no_failure_takes_the_words_of_the_user_away(run: Run) -> None:
     entry = "import time\ndef hook(arguments, agent):\n    agent.needs_no_denial()\n    time.sleep(600)\n"
-    done = run("checkout", "hook", "claude", "--limit=1", files={"app/doors/hook/entry.py": entry})
+    done = run("checkout", "hook", "claude", "--limit=1", files={"app/doors/hook/hook_entry.py": entry})
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -136,7 +138,7 @@ def test_it_ends_with_the_process_that_the_agent_has_started(run: Run, tmp_path:
     with ThreadPoolExecutor(1) as pool:
         # Read to its end, which comes when the child has ended.
         end = pool.submit(told.read_bytes)
-        assert run("checkout", "hook", "claude", files={"app/doors/hook/entry.py": entry}).returncode == -9
+        assert run("checkout", "hook", "claude", files={"app/doors/hook/hook_entry.py": entry}).returncode == -9
         assert end.result(60) == b""
 
 

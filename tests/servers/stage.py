@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.agent.updates import ConfirmationRequested, Failed, Update
+from app.agent.updates import ConfirmationRequested, SessionFailed, Update
 from app.conversation.events import ToolResult
+from app.mcp_client.mcp_server import McpServer, ServerState
 from app.runtime.open_session import OpenSession
-from app.runtime.workspace import open_runtime
-from app.sandbox.mode import SandboxMode
+from app.runtime.open_workspace import open_runtime
 from app.sandbox.sandbox import Sandbox
-from app.servers.server import Server, State
-from app.tools.contract import Confirmation, ConfirmationAnswer
+from app.sandbox.sandbox_mode import SandboxMode
+from app.tools.base.contract import Confirmation, ConfirmationAnswer
 from tests.wire.bench import FILE
 from tests.wire.endpoints import OBEYS, Behaviour
 from tests.wire.server import WireServer
@@ -48,7 +48,7 @@ class Stage:
             self.asked.append(update.confirmation)
             assert self.host.session is not None
             self.host.session.confirm(update.key, self.answers(update.confirmation))
-        elif isinstance(update, Failed):
+        elif isinstance(update, SessionFailed):
             self.told.append(update.message)
 
     async def say(self, *calls: tuple[str, dict[str, Any]], text: str = "Do it.", last: str = "Done.") -> str:
@@ -78,7 +78,7 @@ class Stage:
         """The names of the tools in the last request."""
         return [tool["function"]["name"] for tool in self.wire.last.body["tools"]]
 
-    def server(self, name: str) -> Server:
+    def server(self, name: str) -> McpServer:
         """One of the servers."""
         assert self.host.served.servers is not None
         return next(each for each in self.host.served.servers.all if each.name == name)
@@ -92,7 +92,7 @@ class Stage:
 
     async def ready(self, *names: str) -> None:
         """Wait until these servers are ready."""
-        await self.until(lambda: all(self.server(name).state is State.READY for name in names))
+        await self.until(lambda: all(self.server(name).state is ServerState.READY for name in names))
 
     @property
     def played(self) -> list[dict[str, Any]]:

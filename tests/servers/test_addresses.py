@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from app.servers import connection, http, listing
-from app.servers.server import State
+from app.mcp_client import http_connection, mcp_connection, tool_listing
+from app.mcp_client.mcp_server import ServerState
 from tests.servers.address import Answer, Heard, address, document, result
 from tests.servers.stage import stage
 from tests.waiting import until
@@ -83,7 +83,7 @@ async def test_the_certificates_are_read_once_for_all_servers(
 
     monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", counted)
     # Other tests of this process have had them read.
-    http._read_certificates.cache_clear()
+    http_connection._read_certificates.cache_clear()
     async with address() as one:
         servers = {name: {"url": one.url} for name in ("one", "two", "three")}
         async with stage(wire, tmp_path, servers) as on:
@@ -110,7 +110,7 @@ async def test_a_session_that_has_ended_is_begun_anew(wire: WireServer, tmp_path
         played.tricks["tools/call"] = forget_always
         played.heard.clear()
         assert "hello" not in await on.say(("far__echo", {"text": "hello"}))
-        assert on.server("far").state is State.FAILED
+        assert on.server("far").state is ServerState.FAILED
         assert sum(b'"initialize"' in heard.body for heard in played.heard) == 1
 
 
@@ -199,8 +199,8 @@ HOSTILE: dict[str, tuple[Answer, str]] = {
 async def test_a_hostile_answer_is_an_error_line(
     name: str, wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "LONGEST_MESSAGE", 2**20)
-    monkeypatch.setattr(connection, "MOST_UNASKED", 2**20)
+    monkeypatch.setattr(http_connection, "LONGEST_MESSAGE", 2**20)
+    monkeypatch.setattr(mcp_connection, "MOST_UNASKED", 2**20)
     trick, told = HOSTILE[name]
     async with address() as played:
         table: dict[str, Any] = {"url": played.url, "timeout": 0.5 if name == "silent" else 60}
@@ -228,7 +228,7 @@ async def test_what_cannot_be_sent_is_a_line_without_what_is_secret_in_it(
 ) -> None:
     far = {"url": "http://127.0.0.1:9/mcp", **table}
     async with stage(wire, tmp_path, {"far": far}, environment={"TOKEN": "s3cr\n\xe9t"}) as on:
-        await on.until(lambda: on.server("far").state is State.FAILED)
+        await on.until(lambda: on.server("far").state is ServerState.FAILED)
         assert why in on.server("far").problem
         assert "s3cr" not in str(on.server("far").log.lines) + on.server("far").problem
 
@@ -239,7 +239,7 @@ async def test_where_it_has_moved_to_is_said_without_what_may_be_secret_in_it(
     async with address() as played:
         played.tricks["/s3cret"] = _raw(document(b"", status=302, Location="?more"))
         async with stage(wire, tmp_path, {"far": {"url": played.url.replace("mcp", "s3cret")}}) as on:
-            await on.until(lambda: on.server("far").state is State.FAILED)
+            await on.until(lambda: on.server("far").state is ServerState.FAILED)
             assert on.server("far").problem.startswith("it has moved to http://127.0.0.1; change")
 
 
@@ -287,18 +287,18 @@ async def test_one_that_refuses_the_greeting_is_not_taken_for_one_that_needs_non
     async with address() as played:
         played.tricks["initialize"] = _told(error={"code": -32603, "message": "out of order"})
         async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
-            await on.until(lambda: on.server("far").state in (State.FAILED, State.READY))
+            await on.until(lambda: on.server("far").state in (ServerState.FAILED, ServerState.READY))
             assert on.server("far").problem == "out of order"
 
 
 async def test_one_that_takes_the_connection_and_says_nothing_is_not_waited_for(
     wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "_CONNECT", 0.1)
+    monkeypatch.setattr(http_connection, "_CONNECT", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"https://127.0.0.1:{silent.getsockname()[1]}/mcp"
         async with stage(wire, tmp_path, {"far": {"url": url}}) as on:
-            await on.until(lambda: on.server("far").state is State.FAILED)
+            await on.until(lambda: on.server("far").state is ServerState.FAILED)
             assert on.server("far").problem == "it cannot be reached in time"
 
 
@@ -310,7 +310,7 @@ async def test_one_that_takes_the_connection_and_says_nothing_is_not_waited_for(
 async def test_what_is_told_unasked_is_asked_for_so_often_and_no_more(
     said: bytes, times: int, wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(http_connection, "_PAUSES", (0.0, 0.0))
     async with address() as played:
         played.tricks["GET"] = _raw(said)
         async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
@@ -332,14 +332,14 @@ async def test_one_that_takes_no_goodbye_is_left_all_the_same(
         async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
             await on.ready("far")
             await on.server("far").stop()
-            assert on.server("far").state is State.OFF
+            assert on.server("far").state is ServerState.OFF
         assert played.heard[-1].method == "DELETE"
 
 
 async def test_tools_that_could_not_be_listed_anew_are_asked_for_again(
     wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "_SOON", 0.0)
+    monkeypatch.setattr(tool_listing, "_SOON", 0.0)
     async with address() as played:
         changed = asyncio.Event()
 
@@ -365,8 +365,8 @@ async def test_tools_that_could_not_be_listed_anew_are_asked_for_again(
 async def test_a_stream_that_ends_is_heard_again(
     wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "_PAUSES", (0.0, 0.0))
-    monkeypatch.setattr(http, "_LASTING", 0.0)
+    monkeypatch.setattr(http_connection, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(http_connection, "_LASTING", 0.0)
     async with address() as played:
         streams = 0
 
@@ -393,7 +393,7 @@ async def _no_tools(heard: Heard, writer: asyncio.StreamWriter) -> None:
 
 async def test_an_address_where_nobody_listens_is_a_line(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"far": {"url": "http://127.0.0.1:9/mcp"}}) as on:
-        await on.until(lambda: on.server("far").state is State.FAILED)
+        await on.until(lambda: on.server("far").state is ServerState.FAILED)
         assert "cannot be reached" in on.server("far").problem
         assert await on.say() == ""
         assert "far__echo" not in on.offered

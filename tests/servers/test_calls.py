@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.conversation.events import Outcome
+from app.conversation.events import CallOutcome
 from tests.servers.stage import NO, player, stage
 from tests.wire.bench import FILE, edit
 from tests.wire.endpoints import FAILS_CALLS, IGNORES_TOOL_CHOICE, LEAKS_CALLS, OBEYS, REJECTS_TOOL_CHOICE, Behaviour
@@ -69,7 +69,7 @@ async def test_what_a_server_writes_is_staged_and_closes_the_gate(wire: WireServ
         assert on.called == ["write"]
         staged, refused = on.results
         assert '"status": "staged"' in staged.text
-        assert refused.outcome is Outcome.REFUSED
+        assert refused.outcome is CallOutcome.REFUSED
         proposal = on.host.runtime.proposals.recent()[0]
         assert [change.path for change in proposal.files] == ["new/file.txt"]
         # It sees what waits, and after the decision what is on the disk.

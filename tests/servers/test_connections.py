@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 
-from app.config.server_table import ServerTable
-from app.json_rpc import Message
-from app.llm.response import limits
-from app.sandbox import standing
+from app.config.config_tables import ServerTable
+from app.llm.response import response_limits
+from app.mcp_client import http_connection
+from app.mcp_client import mcp_server as servers
+from app.mcp_client import server_program as stdio
+from app.mcp_client.http_connection import HttpConnection
+from app.mcp_client.json_rpc import Message
+from app.mcp_client.mcp_connection import ConnectionLost, Notified, ServerTimeout
+from app.mcp_client.mcp_server import McpServer, ServerState
+from app.mcp_client.server_definition import ServerDefinition, WriteAccess
+from app.mcp_client.server_program import StdioConnection
+from app.mcp_client.token_store import OAuthToken, TokenStore
+from app.sandbox import persistent_process
+from app.sandbox.enclosed_process import limits as program_limits
 from app.sandbox.environment import MARKER
-from app.sandbox.limits import limits as program_limits
+from app.sandbox.persistent_process import start_standing
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.standing import start_standing
-from app.servers import http, stdio
-from app.servers import server as servers
-from app.servers.connection import ConnectionLost, Notified, TooSlow
-from app.servers.definition import Definition
-from app.servers.http import AddressConnection
-from app.servers.reach import Reach
-from app.servers.server import Server, State
-from app.servers.stdio import ProgramConnection
-from app.servers.tokens import Token, Tokens
 from app.workspace.paths import Workspace
 from tests.servers.address import Address, Answer, Heard, address, document
 from tests.servers.stage import ENVIRONMENT, PLAYER, player
@@ -37,7 +37,7 @@ from tests.waiting import until
 
 
 @contextlib.asynccontextmanager
-async def program(folder: Path, *words: str) -> AsyncIterator[ProgramConnection]:
+async def program(folder: Path, *words: str) -> AsyncIterator[StdioConnection]:
     """A connection to a program of Python's, by default the one that plays."""
     environment = {**ENVIRONMENT, MARKER: new_mark(), "PLAYED": str(folder / "played.jsonl")}
     process = await start_standing(
@@ -47,7 +47,7 @@ async def program(folder: Path, *words: str) -> AsyncIterator[ProgramConnection]
         environment=environment,
         limits=program_limits(),
     )
-    talk = ProgramConnection(process, folder, lambda *_: None, lambda _: None)
+    talk = StdioConnection(process, folder, lambda *_: None, lambda _: None)
     try:
         yield talk
     finally:
@@ -82,7 +82,7 @@ async def test_one_that_says_nothing_more_of_use_is_gone_whether_it_ends_or_not(
     monkeypatch.setattr(stdio, "_ENDING", 0.1 if "sleep" in code else 60)
     monkeypatch.setattr(stdio, "LONGEST_MESSAGE", 2**18)
     # On Linux what is around it holds its output open as long as it runs.
-    monkeypatch.setattr(standing, "PLATFORM", "darwin")
+    monkeypatch.setattr(persistent_process, "PLATFORM", "darwin")
     async with program(tmp_path, "-c", code) as talk:
         await talk.gone.wait()
         assert talk.why == why
@@ -93,7 +93,7 @@ async def test_one_that_says_nothing_more_of_use_is_gone_whether_it_ends_or_not(
 async def test_one_that_nobody_waits_for_any_more_is_told_so(tmp_path: Path) -> None:
     go = tmp_path / "go"
     async with program(tmp_path) as talk:
-        with pytest.raises(TooSlow, match=r"no answer within 0.01 s"):
+        with pytest.raises(ServerTimeout, match=r"no answer within 0.01 s"):
             await talk.request("tools/call", waits_for(go), 0.01)
         asking = asyncio.create_task(talk.request("tools/call", waits_for(go), 60))
         await asyncio.sleep(0)
@@ -113,7 +113,7 @@ async def test_one_that_nobody_waits_for_any_more_is_told_so(tmp_path: Path) -> 
 @contextlib.asynccontextmanager
 async def far(
     folder: Path, method: str, trick: Answer, notified: Notified = lambda *_: None
-) -> AsyncIterator[tuple[Address, AddressConnection]]:
+) -> AsyncIterator[tuple[Address, HttpConnection]]:
     """A connection to an address that does this for one method."""
 
     async def nobody() -> Mapping[str, str]:
@@ -121,7 +121,7 @@ async def far(
 
     async with address() as played:
         played.tricks[method] = trick
-        talk = AddressConnection(played.url, {}, folder, notified, nobody)
+        talk = HttpConnection(played.url, {}, folder, notified, nobody)
         try:
             yield played, talk
         finally:
@@ -144,7 +144,7 @@ def streaming(*lines: str) -> Answer:
 async def test_what_is_told_unasked_is_heard_also_after_a_connection_that_broke(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(http_connection, "_PAUSES", (0.0, 0.0))
     heard: list[str] = []
 
     async def break_once(asked: Heard, writer: asyncio.StreamWriter) -> None:
@@ -163,21 +163,21 @@ async def test_a_stream_is_left_with_the_answer_whatever_came_before_it(tmp_path
 
 
 async def test_a_line_without_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "EVENT", 1_000)
+    monkeypatch.setattr(response_limits, "EVENT", 1_000)
     async with far(tmp_path, "ping", streaming("data: " + "x" * 2_000)) as (_, talk):
         with pytest.raises(ConnectionLost, match="its answer is too long"):
             await talk.request("ping", {}, 60)
 
 
 @contextlib.asynccontextmanager
-async def served(folder: Path, *, layer: bool = False, **table: Any) -> AsyncIterator[Server]:
+async def served(folder: Path, *, layer: bool = False, **table: Any) -> AsyncIterator[McpServer]:
     """A server that is to run."""
     (folder / "workspace").mkdir()
     workspace = Workspace(folder / "workspace")
     sandbox = Sandbox(workspace, folder / "runs", own=())
-    definition = Definition("play", ServerTable.model_validate({**table, "layer": layer}), "a test")
-    tokens = Tokens(folder / "tokens.json")
-    server = Server(definition, lambda: sandbox, workspace.root, ENVIRONMENT, tokens, lambda: None)
+    definition = ServerDefinition("play", ServerTable.model_validate({**table, "layer": layer}), "a test")
+    tokens = TokenStore(folder / "tokens.json")
+    server = McpServer(definition, lambda: sandbox, workspace.root, ENVIRONMENT, tokens, lambda: None)
     server.begin()
     try:
         yield server
@@ -191,7 +191,7 @@ async def test_what_the_user_has_stopped_is_no_longer_in_the_way_of_the_next_cal
     monkeypatch.setattr(servers, "_ROUSED", 0.05)
     async with served(tmp_path, **player(timeout=5)) as server:
         await server.start()
-        assert await server.reach() is Reach.DIRECT
+        assert await server.reach() is WriteAccess.DIRECT
         tools = {offer.tool: offer for offer in server.offers}
         calling = asyncio.create_task(server.call(tools["sleep"], {}))
         await until(lambda: "sleeps" in server.log.lines)
@@ -209,13 +209,13 @@ async def test_one_that_takes_too_long_is_ended(tmp_path: Path) -> None:
         sleep = next(offer for offer in server.offers if offer.tool == "sleep")
         with pytest.raises(ConnectionLost, match=r"no answer within 0.05 s, its time limit; it was ended"):
             await server.call(sleep, {})
-        assert server.state is State.FAILED
+        assert server.state is ServerState.FAILED
 
 
 async def test_one_that_is_gone_when_it_is_called_is_shown_as_that(tmp_path: Path) -> None:
     async with address() as played, served(tmp_path, url=played.url) as server:
         await server.start()
-        assert await server.reach() is Reach.REMOTE
+        assert await server.reach() is WriteAccess.REMOTE
         (echo, *_) = server.offers
 
         async def hang_up(heard: Heard, writer: asyncio.StreamWriter) -> None:
@@ -224,7 +224,7 @@ async def test_one_that_is_gone_when_it_is_called_is_shown_as_that(tmp_path: Pat
         played.tricks["tools/call"] = hang_up
         with pytest.raises(ConnectionLost, match="it cannot be reached"):
             await server.call(echo, {})
-        assert server.state is State.FAILED
+        assert server.state is ServerState.FAILED
         del played.tricks["tools/call"]
         await server.start()
         assert (await server.call(echo, {"text": "hello"}))["content"][0]["text"] == "hello"
@@ -240,11 +240,11 @@ async def test_a_token_that_is_not_taken_any_more_is_renewed_without_the_user(ke
         played.tricks["/token"], played.token = renew, "another"
         if kept:
             endpoint = played.url.replace("/mcp", "/token")
-            token = Token(access_token="old", refresh_token="r", token_endpoint=endpoint, client_id="c")
-            Tokens(tmp_path / "tokens.json").keep(played.url, token)
+            token = OAuthToken(access_token="old", refresh_token="r", token_endpoint=endpoint, client_id="c")
+            TokenStore(tmp_path / "tokens.json").keep(played.url, token)
         async with served(tmp_path, url=played.url) as server:
             await server.settled()
-            assert server.state is (State.READY if kept else State.SIGN_IN)
+            assert server.state is (ServerState.READY if kept else ServerState.SIGN_IN)
         greetings = [heard for heard in played.heard if b'"initialize"' in heard.body]
         assert len(greetings) == 1 + kept
 
@@ -254,7 +254,7 @@ async def test_one_that_has_died_just_now_is_started_again_before_it_is_called(t
     async with served(tmp_path, layer=True, **player()) as server:
         await server.start()
         program = server._program
-        assert program is not None and await server.reach() is Reach.LAYER
+        assert program is not None and await server.reach() is WriteAccess.LAYER
         os.kill(program.process.pid, signal.SIGKILL)
         assert await server.lay({}) == []
-        assert server.state is State.READY and server._program is not program
+        assert server.state is ServerState.READY and server._program is not program

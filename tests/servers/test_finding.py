@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.servers.finding import SHARE
+from app.mcp_client.mcp_servers import SHARE
 from tests.servers.stage import player, stage
 from tests.wire.server import WireServer
 

@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from app.conversation.events import Outcome
-from app.sandbox.mode import SandboxMode
-from app.servers import connection, listing, stdio
-from app.servers.connection import ConnectionLost
-from app.servers.log import LONGEST, MOST_LINES
-from app.servers.reach import Reach
-from app.servers.server import State
-from app.tools.contract import Confirmation, ConfirmationAnswer
+from app.conversation.events import CallOutcome
+from app.mcp_client import mcp_connection, server_program
+from app.mcp_client import tool_listing as listing
+from app.mcp_client.mcp_connection import ConnectionLost
+from app.mcp_client.mcp_server import ServerState
+from app.mcp_client.server_definition import WriteAccess
+from app.mcp_client.tool_listing import LONGEST, MOST_LINES
+from app.sandbox.sandbox_mode import SandboxMode
+from app.tools.base.contract import Confirmation, ConfirmationAnswer
 from tests.forking import Forking
 from tests.servers.stage import YES, Stage, player, stage
 from tests.unit.tools.processes import new_mark
@@ -33,8 +34,8 @@ SPAWN = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds that are met soon."""
-    monkeypatch.setattr(stdio, "LONGEST_MESSAGE", 2**20)
-    monkeypatch.setattr(connection, "MOST_UNASKED", 2**17)
+    monkeypatch.setattr(server_program, "LONGEST_MESSAGE", 2**20)
+    monkeypatch.setattr(mcp_connection, "MOST_UNASKED", 2**17)
 
 
 async def run(on: Stage, code: str) -> str:
@@ -75,15 +76,15 @@ async def test_it_is_an_error_line_and_the_next_call_gets_another_one(
     async with stage(wire, tmp_path, {"play": player(timeout=seconds)}) as on:
         await on.ready("play")
         assert told in await run(on, code)
-        assert on.results[-1].outcome is Outcome.ERROR
+        assert on.results[-1].outcome is CallOutcome.ERROR
         assert await run(on, "found['said'] = 'well'") == "well"
 
 
 async def test_one_that_asks_and_reads_nothing_of_the_answers_is_not_heard_on(
     wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "MOST_UNASKED", 2**26)
-    monkeypatch.setattr(stdio, "MOST_UNREAD", 2**16)
+    monkeypatch.setattr(mcp_connection, "MOST_UNASKED", 2**26)
+    monkeypatch.setattr(server_program, "MOST_UNREAD", 2**16)
     async with stage(wire, tmp_path, {"play": player()}) as on:
         said = await run(on, "while True: send({'id': 'r', 'method': 'ping'})")
         assert "it reads nothing of what it is told" in said
@@ -173,7 +174,7 @@ async def test_one_that_does_not_start_says_why(wire: WireServer, tmp_path: Path
     missing = {"command": "no-such-program-here"}
     servers = {"dies": player("die"), "missing": missing, "unset": player(env={"A": "${NOT_SET}"})}
     async with stage(wire, tmp_path, servers) as on:
-        await on.until(lambda: all(on.server(name).state is State.FAILED for name in servers))
+        await on.until(lambda: all(on.server(name).state is ServerState.FAILED for name in servers))
         assert "exit code 1" in on.server("dies").problem
         assert "I would rather not." in on.server("dies").log.lines
         assert "no program 'no-such-program-here'" in on.server("missing").problem
@@ -191,7 +192,7 @@ async def test_what_cannot_be_started_is_a_line(wire: WireServer, tmp_path: Path
         "argument": player("a\0b"),
     }
     async with stage(wire, tmp_path, servers) as on:
-        await on.until(lambda: all(on.server(name).state is State.FAILED for name in servers))
+        await on.until(lambda: all(on.server(name).state is ServerState.FAILED for name in servers))
         assert f"there is no folder '{nobody}'" in on.server("cwd").problem
         assert f"there is no program '{nobody}'" in on.server("home").problem
         assert "there is no program" in on.server("nul").problem
@@ -206,7 +207,7 @@ async def test_whatever_goes_wrong_it_does_not_start_for_ever(
 
     monkeypatch.setattr("shutil.which", broken)
     async with stage(wire, tmp_path, {"play": player()}) as on:
-        await on.until(lambda: on.server("play").state is State.FAILED)
+        await on.until(lambda: on.server("play").state is ServerState.FAILED)
         assert on.server("play").problem == "it can't be used (ZeroDivisionError)"
 
 
@@ -232,7 +233,7 @@ async def test_whoever_switches_off_a_server_that_starts_does_not_stop_the_turn(
         wire.say("Done after all.")
         assert on.host.session is not None
         await on.host.session.send("Again.")
-        await on.until(lambda: server.state is State.STARTING)
+        await on.until(lambda: server.state is ServerState.STARTING)
         await servers.switch(server, on=False)
         await on.host.session.settled()
         assert "it is switched off" in on.results[-1].text
@@ -248,9 +249,9 @@ async def test_of_two_wishes_the_later_one_counts(wire: WireServer, tmp_path: Pa
         assert servers.is_on(server)
         await on.ready("play")
         await asyncio.gather(servers.restart(server), servers.switch(server, on=False))
-        assert server.state is State.OFF
+        assert server.state is ServerState.OFF
         await servers.restart(server)
-        assert server.state is State.OFF
+        assert server.state is ServerState.OFF
 
 
 async def test_a_call_starts_no_server_that_was_switched_off(wire: WireServer, tmp_path: Path) -> None:
@@ -265,7 +266,7 @@ async def test_a_call_starts_no_server_that_was_switched_off(wire: WireServer, t
         on.answers = switch_off
         assert "it is switched off" in await on.say(("play__echo", {"text": "x"}))
         await stopping[0]
-        assert server.state is State.OFF
+        assert server.state is ServerState.OFF
         assert on.called == []
 
 
@@ -360,7 +361,7 @@ async def test_escape_stops_a_call_and_the_server_is_roused_for_the_next(wire: W
         await until(lambda: "sleeps" in on.server("play").log.lines)
         session.interrupt()
         await session.settled()
-        assert on.results[-1].outcome is Outcome.ABORTED
+        assert on.results[-1].outcome is CallOutcome.ABORTED
         assert await run(on, "found['said'] = 'well'") == "well"
 
 
@@ -477,7 +478,7 @@ async def test_where_there_is_no_layer_it_cannot_write_and_the_question_says_so(
     async with stage(wire, tmp_path, {"play": player()}, modes=(SandboxMode.IN_PLACE,)) as on:
         path = on.root / "new.txt"
         said = await on.say(("play__write", {"path": str(path), "text": "x"}))
-        if await on.server("play").reach() is Reach.READ_ONLY:
+        if await on.server("play").reach() is WriteAccess.READ_ONLY:
             assert "PermissionError" in said
             assert not path.exists()
             assert on.asked[0].notes[0] == "This server can read your files, and can't write to them."

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.conversation.compaction.tokens import message_tokens
+from app.conversation.compaction.token_count import message_tokens
 from app.conversation.events import Pruned, ToolResult
 from app.images.mentions import mentions
 from app.runtime.attachments import attached

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
-from app.config.server_table import ServerTable
-from app.servers.definition import BadServer, Definition
-from app.servers.known import Known, known_servers
+from app.config.config_tables import ServerTable
+from app.mcp_client.configured_servers import KnownServers, known_servers
+from app.mcp_client.server_definition import InvalidServer, ServerDefinition
 from app.workspace import trust
 from app.workspace.paths import Workspace
 from tests.unit.workspace.test_trust import MemoryStore
@@ -49,7 +49,7 @@ class Home:
         path.write_text(content if isinstance(content, str) else json.dumps(content))
         return path.read_bytes()
 
-    def known(self, own: dict[str, ServerTable] | None = None, of_workspace: Collection[str] = ()) -> Known:
+    def known(self, own: dict[str, ServerTable] | None = None, of_workspace: Collection[str] = ()) -> KnownServers:
         """What there is."""
         home = {"HOME": str(self.folder)}
         return known_servers(own or {}, Workspace(self.root), self.store, home, of_workspace=of_workspace)
@@ -145,7 +145,7 @@ def test_no_workspace_has_signoff_s_own_key_sent_anywhere(key: str, user: Home) 
     trust.trust(content, user.store, ".mcp.json")
     theirs, mine = user.known().definitions
     for environment in ({key: "sk-secret"}, {}):
-        with pytest.raises(BadServer, match="that key is for the endpoint alone"):
+        with pytest.raises(InvalidServer, match="that key is for the endpoint alone"):
             theirs.expanded(environment)
     assert mine.expanded({key: "sk-secret"}).headers == {"X": "sk-secret"}
 
@@ -215,10 +215,10 @@ def test_what_cannot_be_used_is_a_line_and_the_rest_counts(content: str, words: 
 
 def test_variables_are_those_of_the_environment_or_a_default() -> None:
     table = ServerTable(command="${HOME}/x", args=("${A:-b c}", "$A", "${A:-}"), url="", cwd="${HOME}")
-    definition = Definition("one", table, "a file")
+    definition = ServerDefinition("one", table, "a file")
     expanded = definition.expanded({"HOME": "/home/me"})
     assert (expanded.command, expanded.args, expanded.cwd) == ("/home/me/x", ("b c", "$A", ""), "/home/me")
-    with pytest.raises(BadServer, match=r"\$\{HOME\} is not set"):
+    with pytest.raises(InvalidServer, match=r"\$\{HOME\} is not set"):
         definition.expanded({})
 
 

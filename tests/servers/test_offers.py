@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.images.image import bytes_text
-from app.images.limits import LARGEST, MOST_IN_MESSAGE
-from app.proposals.remarks import size_words
-from app.servers.offers import LONGEST_NAME, read_offers, wire_name, written_offers
-from app.servers.results import told
-from app.tools.contract import LONGEST_TEXT
+from app.images.image import LARGEST, MOST_IN_MESSAGE, bytes_text
+from app.mcp_client.server_tool import told
+from app.mcp_client.tool_definitions import LONGEST_NAME, read_offers, wire_name, written_offers
+from app.proposals.text.file_warnings import size_words
+from app.tools.base.contract import LONGEST_TEXT
 from tests.examples import at_most
 from tests.unit.images.pictures import png
 

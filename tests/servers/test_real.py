@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from app.conversation.events import Outcome
+from app.conversation.events import CallOutcome
 from tests.servers.stage import Stage, stage
 from tests.wire.bench import FILE, edit
 from tests.wire.endpoints import IGNORES_TOOL_CHOICE
@@ -77,8 +77,8 @@ async def behind_the_gate(on: Stage, wire: WireServer, *calls: tuple[str, dict[s
     before = len(on.results)
     await on.say(last="")
     staged, *refused = on.results[before:]
-    assert staged.outcome is Outcome.STAGED
-    assert [each.outcome for each in refused] == [Outcome.REFUSED] * len(calls)
+    assert staged.outcome is CallOutcome.STAGED
+    assert [each.outcome for each in refused] == [CallOutcome.REFUSED] * len(calls)
     assert len(on.asked) == asked
     assert (on.root / "greet.py").read_text() == FILE
 
@@ -109,7 +109,7 @@ async def test_three_real_servers_in_one_session(wire: WireServer, tmp_path: Pat
         await on.say(last="")
         staged, refused = on.results[before:]
         assert '"status": "staged"' in staged.text
-        assert refused.outcome is Outcome.REFUSED
+        assert refused.outcome is CallOutcome.REFUSED
         assert not (root / "made.txt").exists()
         proposal = next(each for each in on.host.runtime.proposals.recent() if each.files[0].path == "made.txt")
         await on.host.decisions.approve(proposal.id)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.servers.server import Server, State
+from app.mcp_client.mcp_server import McpServer, ServerState
 from tests.servers.stage import ENVIRONMENT, player
 from tests.ui.running_app import Running, running
 from tests.wire.server import WireServer
@@ -17,7 +17,7 @@ SIZES = pytest.mark.parametrize(
 )
 
 
-def server_of(run: Running, name: str) -> Server:
+def server_of(run: Running, name: str) -> McpServer:
     """One of the servers."""
     servers = run.app.current.open_session.served.servers
     assert servers is not None
@@ -27,7 +27,9 @@ def server_of(run: Running, name: str) -> Server:
 async def ready(run: Running, name: str) -> None:
     """Wait until it is."""
     served = run.app.current.open_session.served
-    await run.until(lambda: served.servers is not None and server_of(run, name).state is State.READY, f"{name} ready")
+    await run.until(
+        lambda: served.servers is not None and server_of(run, name).state is ServerState.READY, f"{name} ready"
+    )
 
 
 @SIZES
@@ -45,9 +47,9 @@ async def test_servers_are_listed_switched_and_looked_into(size: Any, wire: Wire
         with run.without("settings"):
             await run.pilot.press("enter")
             await run.told("no such table: settings")
-        assert server_of(run, "play").state is State.READY
+        assert server_of(run, "play").state is ServerState.READY
         await run.pilot.press("enter")
-        await run.until(lambda: server_of(run, "play").state is State.OFF, "the switch")
+        await run.until(lambda: server_of(run, "play").state is ServerState.OFF, "the switch")
         await run.see("0 of 2 ready")
         await run.pilot.press("down", "ctrl+l")
         await run.see("there is no program 'no-such-program'")
@@ -57,7 +59,7 @@ async def test_servers_are_listed_switched_and_looked_into(size: Any, wire: Wire
     async with running(tmp_path, wire, size=size, mcp=servers) as again:
         # It was remembered, and is undone by the same key, without a restart.
         await again.until(lambda: again.app.current.open_session.served.servers is not None, "the servers")
-        assert server_of(again, "play").state is State.OFF
+        assert server_of(again, "play").state is ServerState.OFF
         await again.command("mcp")
         await again.screen("ServersScreen")
         await again.see("0 of 2 ready")

@@ -18,12 +18,11 @@ import httpx2
 import pytest
 from textual.widgets import Input
 
-from app.servers import sign_in
-from app.servers.connection import ConnectionLost
-from app.servers.server import State
-from app.servers.sign_in import LARGEST
-from app.servers.tokens import Token, Tokens
-from app.servers.way_back import Invitation
+from app.mcp_client import oauth
+from app.mcp_client.mcp_connection import ConnectionLost
+from app.mcp_client.mcp_server import ServerState
+from app.mcp_client.oauth import LARGEST, SignInRequest
+from app.mcp_client.token_store import OAuthToken, TokenStore
 from tests.servers.address import Address, Answer, Heard, address, document
 from tests.servers.stage import Stage, stage
 from tests.servers.test_screens import server_of
@@ -85,7 +84,7 @@ class Authority:
         said = {"access_token": self.played.token, "refresh_token": "refresh-1", "expires_in": self.lasts}
         writer.write(document(json.dumps(said).encode()))
 
-    async def browse(self, invitation: Invitation, **answer: str) -> None:
+    async def browse(self, invitation: SignInRequest, **answer: str) -> None:
         """What a user does in the browser."""
         async with httpx2.AsyncClient() as client:
             await client.get(self.end(invitation.address, **answer))
@@ -103,14 +102,14 @@ async def signed_out(wire: WireServer, folder: Path) -> AsyncIterator[tuple[Stag
     async with address() as played:
         authority = Authority(played)
         async with stage(wire, folder, {"far": {"url": played.url}}) as on:
-            await on.until(lambda: on.server("far").state is State.SIGN_IN)
+            await on.until(lambda: on.server("far").state is ServerState.SIGN_IN)
             yield on, authority
 
 
 async def test_the_user_signs_in_and_stays_signed_in(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
-        assert on.server("far").state is State.READY
+        assert on.server("far").state is ServerState.READY
         assert authority.asked["resource"] == authority.played.url
         assert authority.asked["scope"] == "use"
         assert await on.say(("far__echo", {"text": "hello"})) == "hello"
@@ -132,7 +131,7 @@ async def test_the_user_signs_in_and_stays_signed_in(wire: WireServer, tmp_path:
 async def test_a_token_is_renewed_when_it_has_ended_or_is_not_taken(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
-        tokens = Tokens(on.host.runtime.places.tokens)
+        tokens = TokenStore(on.host.runtime.places.tokens)
         kept = tokens.get(authority.played.url)
         assert kept is not None
         tokens.keep(authority.played.url, kept.model_copy(update={"expires": time.time() - 1}))
@@ -149,7 +148,7 @@ async def test_a_token_is_renewed_when_it_has_ended_or_is_not_taken(wire: WireSe
         authority.played.tricks["tools/call"] = never
         assert "you have to sign in: /mcp" in await on.say(("far__echo", {"text": "three"}))
         assert len(authority.forms) == 4
-        assert on.server("far").state is State.SIGN_IN
+        assert on.server("far").state is ServerState.SIGN_IN
 
 
 async def test_one_that_cannot_be_renewed_wants_a_sign_in(wire: WireServer, tmp_path: Path) -> None:
@@ -162,8 +161,8 @@ async def test_one_that_cannot_be_renewed_wants_a_sign_in(wire: WireServer, tmp_
         authority.played.tricks["/token"] = refuse
         authority.played.token = "another"
         assert "you have to sign in: /mcp" in await on.say(("far__echo", {"text": "two"}))
-        assert on.server("far").state is State.SIGN_IN
-        assert Tokens(on.host.runtime.places.tokens).get(authority.played.url) is None
+        assert on.server("far").state is ServerState.SIGN_IN
+        assert TokenStore(on.host.runtime.places.tokens).get(authority.played.url) is None
 
 
 @pytest.mark.parametrize(
@@ -178,7 +177,7 @@ async def test_what_comes_back_is_looked_at(
 ) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
 
-        async def browse(invitation: Invitation) -> None:
+        async def browse(invitation: SignInRequest) -> None:
             await authority.browse(invitation, **answer)
 
         with pytest.raises(ConnectionLost, match=why):
@@ -204,7 +203,7 @@ async def test_the_scope_that_the_server_asks_for_goes_before_all_that_there_are
         authority = Authority(played)
         played.challenge += ', scope="read:one"'
         async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
-            await on.until(lambda: on.server("far").state is State.SIGN_IN)
+            await on.until(lambda: on.server("far").state is ServerState.SIGN_IN)
             await on.server("far").sign_in(authority.browse)
         assert authority.asked["scope"] == "read:one"
 
@@ -219,7 +218,7 @@ async def test_who_is_signed_in_for_too_little_signs_in_again_for_more(wire: Wir
 
         authority.played.tricks["tools/call"] = refuse
         assert "you have to sign in again, for more than before" in await on.say(("far__echo", {"text": "x"}))
-        assert on.server("far").state is State.SIGN_IN
+        assert on.server("far").state is ServerState.SIGN_IN
         del authority.played.tricks["tools/call"]
         await on.server("far").sign_in(authority.browse)
         assert authority.asked["scope"] == "use write"
@@ -234,11 +233,11 @@ async def test_an_answer_without_a_name_is_none_of_an_authority_that_names_itsel
         with pytest.raises(ConnectionLost, match="does not name itself"):
             await on.server("far").sign_in(authority.browse)
 
-        async def browse(invitation: Invitation) -> None:
+        async def browse(invitation: SignInRequest) -> None:
             await authority.browse(invitation, iss=authority.origin)
 
         await on.server("far").sign_in(browse)
-        assert on.server("far").state is State.READY
+        assert on.server("far").state is ServerState.READY
 
 
 @pytest.mark.parametrize("what", ["authorization_endpoint", "token_endpoint", "registration_endpoint"])
@@ -252,20 +251,20 @@ async def test_addresses_that_are_none_are_a_line(what: str, wire: WireServer, t
 async def test_the_address_that_the_browser_ends_up_at_can_be_pasted(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
 
-        async def paste(invitation: Invitation) -> None:
+        async def paste(invitation: SignInRequest) -> None:
             wrong = authority.end(invitation.address, state="guessed")
             for nothing in ("", "code-1", "https://[", invitation.address, wrong, "http://127.0.0.1/?state=\xe9"):
                 assert not invitation.take(nothing)
             assert invitation.take(f"  {authority.end(invitation.address)}\n")
 
         await on.server("far").sign_in(paste)
-        assert on.server("far").state is State.READY
+        assert on.server("far").state is ServerState.READY
 
 
 async def test_whoever_is_offline_for_a_moment_stays_signed_in(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
-        tokens = Tokens(on.host.runtime.places.tokens)
+        tokens = TokenStore(on.host.runtime.places.tokens)
         kept = tokens.get(authority.played.url)
         assert kept is not None
         ended = kept.model_copy(update={"expires": 1, "token_endpoint": "http://127.0.0.1:9/token"})
@@ -279,7 +278,7 @@ async def test_whoever_is_offline_for_a_moment_stays_signed_in(wire: WireServer,
 async def test_without_a_token_to_renew_by_nobody_is_asked(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
-        tokens = Tokens(on.host.runtime.places.tokens)
+        tokens = TokenStore(on.host.runtime.places.tokens)
         kept = tokens.get(authority.played.url)
         assert kept is not None
         tokens.keep(authority.played.url, kept.model_copy(update={"expires": 1, "refresh_token": ""}))
@@ -322,7 +321,7 @@ async def test_a_client_id_of_the_users_is_not_registered(wire: WireServer, tmp_
     async with address() as played:
         authority = Authority(played)
         async with stage(wire, tmp_path, {"far": {"url": played.url, "client_id": "mine"}}) as on:
-            await on.until(lambda: on.server("far").state is State.SIGN_IN)
+            await on.until(lambda: on.server("far").state is ServerState.SIGN_IN)
             await on.server("far").sign_in(authority.browse)
         assert authority.asked["client_id"] == authority.forms[0]["client_id"] == "mine"
         assert "/register" not in [heard.path for heard in played.heard]
@@ -331,9 +330,9 @@ async def test_a_client_id_of_the_users_is_not_registered(wire: WireServer, tmp_
 async def test_nobody_is_waited_for_without_end(
     wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sign_in, "PATIENCE", 0.05)
+    monkeypatch.setattr(oauth, "PATIENCE", 0.05)
 
-    async def browse(invitation: Invitation) -> None:
+    async def browse(invitation: SignInRequest) -> None:
         """Look at the page, and go away."""
 
     async with signed_out(wire, tmp_path) as (on, _):
@@ -360,7 +359,7 @@ async def test_nonsense_at_the_way_back_is_hung_up_on(
 ) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
 
-        async def browse(invitation: Invitation) -> None:
+        async def browse(invitation: SignInRequest) -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", invitation.port)
             writer.write(nonsense)
             if len(nonsense) < 100:
@@ -371,7 +370,7 @@ async def test_nonsense_at_the_way_back_is_hung_up_on(
             await authority.browse(invitation)
 
         await on.server("far").sign_in(browse)
-        assert on.server("far").state is State.READY
+        assert on.server("far").state is ServerState.READY
         # It would stand in the middle of the screen.
         assert not [record for record in caplog.records if record.name == "asyncio"]
 
@@ -392,7 +391,7 @@ async def test_what_another_window_has_renewed_meanwhile_is_not_renewed_again(
 ) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
-        tokens = Tokens(on.host.runtime.places.tokens)
+        tokens = TokenStore(on.host.runtime.places.tokens)
         kept = tokens.get(authority.played.url)
         assert kept is not None
 
@@ -410,7 +409,7 @@ async def test_what_another_window_has_renewed_meanwhile_is_not_renewed_again(
 async def test_what_another_window_has_renewed_is_taken_over(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
-        tokens = Tokens(on.host.runtime.places.tokens)
+        tokens = TokenStore(on.host.runtime.places.tokens)
         kept = tokens.get(authority.played.url)
         assert kept is not None
         authority.played.token = "of the other window"
@@ -426,8 +425,8 @@ async def test_what_another_window_has_renewed_is_taken_over(wire: WireServer, t
 
 
 def test_two_windows_keep_their_tokens_side_by_side(tmp_path: Path) -> None:
-    token = Token(access_token="a", token_endpoint="https://a.example/token", client_id="c")
-    windows = [Tokens(tmp_path / "tokens.json") for _ in range(8)]
+    token = OAuthToken(access_token="a", token_endpoint="https://a.example/token", client_id="c")
+    windows = [TokenStore(tmp_path / "tokens.json") for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         for number, each in enumerate(windows * 4):
             pool.submit(each.keep, f"https://a.example/{number}", token)
@@ -437,7 +436,7 @@ def test_two_windows_keep_their_tokens_side_by_side(tmp_path: Path) -> None:
 async def test_whoever_does_not_know_the_state_is_not_heard(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
 
-        async def browse(invitation: Invitation) -> None:
+        async def browse(invitation: SignInRequest) -> None:
             await authority.browse(invitation, state="guessed", code="stolen")
             await authority.browse(invitation)
 
@@ -490,7 +489,7 @@ async def test_the_user_is_asked_about_each_origin_before_the_browser_opens(
 
         if agrees:
             await on.server("far").sign_in(authority.browse, confirm)
-            assert on.server("far").state is State.READY
+            assert on.server("far").state is ServerState.READY
             assert "/token" in [heard.path for heard in other.heard]
         else:
             with pytest.raises(ConnectionLost, match="you did not agree"):
@@ -528,7 +527,7 @@ async def test_an_issuer_of_another_origin_than_the_servers_is_asked_about(wire:
             return roles["server"] != roles["issuer"] == elsewhere
 
         await on.server("far").sign_in(authority.browse, agree)
-        assert on.server("far").state is State.READY
+        assert on.server("far").state is ServerState.READY
 
 
 @pytest.mark.parametrize("issuer", ["https://honest.example", "{own}/tenant", "{own}.evil.example", None])
@@ -571,7 +570,7 @@ async def test_an_address_that_a_browser_may_read_otherwise_is_refused(
 async def test_an_answer_that_names_two_issuers_is_none(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
 
-        async def browse(invitation: Invitation) -> None:
+        async def browse(invitation: SignInRequest) -> None:
             twice = f"{authority.end(invitation.address, iss=authority.origin)}&iss=https://honest.example"
             assert not invitation.take(twice)
             assert not invitation.take(f"{authority.end(invitation.address)}&code=other")
@@ -618,7 +617,7 @@ async def test_a_key_begins_it_on_the_screen(
             await run.see("Your browser was opened at", "paste the address here")
             async with httpx2.AsyncClient() as client:
                 await client.get(authority.end(opened[0]))
-            await run.until(lambda: server_of(run, "far").state is State.READY, "the server")
+            await run.until(lambda: server_of(run, "far").state is ServerState.READY, "the server")
             await run.see("1 of 1 ready")
 
 
@@ -653,7 +652,7 @@ async def test_the_screen_names_each_address_before_it_opens_the_browser(
             await run.until(lambda: bool(opened), "the browser")
             async with httpx2.AsyncClient() as client:
                 await client.get(authority.end(opened[0]))
-            await run.until(lambda: server_of(run, "far").state is State.READY, "the server")
+            await run.until(lambda: server_of(run, "far").state is ServerState.READY, "the server")
 
 
 @pytest.mark.parametrize("size", [(140, 44), (60, 20)], ids=["wide", "narrow"])
@@ -686,7 +685,7 @@ async def test_from_another_machine_the_address_is_pasted(
             await run.see("That is not where this sign-in ends")
             run.app.screen.query_one(Input).value = ended
             await run.pilot.press("enter")
-            await run.until(lambda: server_of(run, "far").state is State.READY, "the server")
+            await run.until(lambda: server_of(run, "far").state is ServerState.READY, "the server")
             await run.screen("ServersScreen")
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from app.conversation.events import Event, Intervention, Notice, Outcome
-from app.servers.server import State
+from app.conversation.events import CallOutcome, Event, Intervention, Notice
+from app.mcp_client.mcp_server import ServerState
 from tests.forking import Forking
 from tests.servers.stage import PLAYER, Stage, player, stage
 from tests.servers.test_screens import server_of
@@ -196,7 +196,7 @@ async def test_in_the_app_the_user_and_the_model_are_told_of_one_that_is_still_s
         assert "The MCP server gone can't be used: there is no program 'no-such-program'" in told
         await run.see("The MCP server play is still starting", "The MCP server gone can't be used")
         go(tmp_path)
-        await run.until(lambda: server_of(run, "play").state is State.READY, "play ready")
+        await run.until(lambda: server_of(run, "play").state is ServerState.READY, "play ready")
         wire.say("Hello.")
         await run.say("Hello again.")
         assert "play__echo" in [tool["function"]["name"] for tool in wire.last.body["tools"]]
@@ -259,7 +259,7 @@ async def test_a_call_that_waits_is_stopped_by_the_user(wire: WireServer, tmp_pa
         await until(lambda: session.phase.value == "waiting")
         session.interrupt()
         await session.settled()
-        assert on.results[-1].outcome is Outcome.ABORTED
+        assert on.results[-1].outcome is CallOutcome.ABORTED
         go(tmp_path)
         assert await on.say(ECHO) == "hello", "the start went on"
 

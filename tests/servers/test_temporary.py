@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.access import access, named_files
-from app.sandbox.mode import CommandPermissions
+from app.sandbox.outside_access import access, named_files
+from app.sandbox.sandbox_mode import CommandPermissions
 from tests.servers.stage import PLAYER, stage
 from tests.wire.server import WireServer
 

@@ -20,13 +20,13 @@ from app.agent.updates import (
 )
 from app.conversation.events import (
     AssistantMessage,
+    CallOutcome,
     Compacted,
     Decision,
     Event,
     Intervention,
     InterventionKind,
     Notice,
-    Outcome,
     ProposalDecided,
     ProposalStaged,
     Question,
@@ -35,10 +35,10 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.llm.types import Usage
-from app.proposals.facts import FileStat, HunkFact, LineComment
+from app.llm.values.types import Usage
+from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
 from tests.ui.chat_app import ChatApp, call
-from widgets.chat.pastes import Draft
+from widgets.chat.folded_pastes import ComposerDraft
 from widgets.chat.status_line import StatusLine
 
 NARROW = (80, 24)
@@ -93,9 +93,9 @@ TURN: list[Event] = [
             call("c1.2", "run_command", command="pytest -q tests/test_fetch.py"),
         ),
     ),
-    ToolResult(id=4, call="c1.0", outcome=Outcome.OK, text="1 import asyncio", summary="84 lines"),
-    ToolResult(id=5, call="c1.1", outcome=Outcome.OK, text="a", summary="3 matches in 2 files", duration=0.12),
-    ToolResult(id=6, call="c1.2", outcome=Outcome.ERROR, text="boom", summary="exit code 1", duration=4.2),
+    ToolResult(id=4, call="c1.0", outcome=CallOutcome.OK, text="1 import asyncio", summary="84 lines"),
+    ToolResult(id=5, call="c1.1", outcome=CallOutcome.OK, text="a", summary="3 matches in 2 files", duration=0.12),
+    ToolResult(id=6, call="c1.2", outcome=CallOutcome.ERROR, text="boom", summary="exit code 1", duration=4.2),
     AssistantMessage(
         id=7,
         text="The loop never waits. I stage a back-off with a test.",
@@ -105,8 +105,8 @@ TURN: list[Event] = [
         ),
         usage=Usage(completion_tokens=812),
     ),
-    ToolResult(id=8, call="c2.0", outcome=Outcome.STAGED, text="", summary="+12 -3", proposal="P7"),
-    ToolResult(id=9, call="c2.1", outcome=Outcome.STAGED, text="", summary="+40", proposal="P7"),
+    ToolResult(id=8, call="c2.0", outcome=CallOutcome.STAGED, text="", summary="+12 -3", proposal="P7"),
+    ToolResult(id=9, call="c2.1", outcome=CallOutcome.STAGED, text="", summary="+40", proposal="P7"),
     ProposalStaged(id=10, proposal="P7", summary="Back off between retries", files=FILES, calls=("c2.0", "c2.1")),
     Intervention(id=11, kind=InterventionKind.STAGED, text="Staged as P7, not applied. Stop and hand control back."),
     AssistantMessage(id=12, text="I staged **P7**; it backs off and keeps the last error."),
@@ -252,7 +252,7 @@ def test_a_failure_and_long_options(scene: Callable[..., None], theme: str) -> N
         pane = pilot.app.pane  # type: ignore[attr-defined]
         pane.apply(Recorded(TurnEnded(id=40, stopped="failed", message="The key was refused.")))
         pane.apply(QueueChanged(("Then run the tests, please", "and tidy up")))
-        pane.composer.restore(Draft("see " + "x\n" * 340 + " and try again", ((4, 684),)).kept())
+        pane.composer.restore(ComposerDraft("see " + "x\n" * 340 + " and try again", ((4, 684),)).kept())
         await pilot.pause()
 
     scene([*TURN, *LONG_QUESTION], (80, 45), theme, before)

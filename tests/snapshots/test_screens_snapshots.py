@@ -12,29 +12,27 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from app.conversation.events import AssistantMessage, Event, ProposalStaged, UserMessage
-from app.llm.capabilities.discovery import LocalServer
-from app.llm.capabilities.doctor import CHECKS, Check, Diagnosis
 from app.llm.capabilities.model_list import ListedModel
-from app.llm.capabilities.profile import Profile
-from app.llm.types import Endpoint, Payload
-from app.llm.wires.registry import SentRequest
-from app.proposals.conflicts import ConflictRegion, FileConflict, SideLabels
-from app.proposals.facts import FileStat
-from app.runtime.workspace import open_runtime
-from app.storage.sessions import SessionRecord
+from app.llm.doctor.discovery import LocalServer
+from app.llm.doctor.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck
+from app.llm.values.profile import Profile
+from app.llm.values.types import Endpoint, Payload
+from app.llm.wires.wire_registry import SentRequest
+from app.proposals.decide.conflicts import ConflictRegion, FileConflict, SideLabels
+from app.proposals.values.decision_facts import FileStat
+from app.runtime.open_workspace import open_runtime
+from app.storage.session_store import SessionRecord
 from app.ui.app import SignoffApp
-from app.ui.screens.ask import AskScreen
-from app.ui.screens.doctor import DoctorScreen
-from app.ui.screens.edit import EditScreen
-from app.ui.screens.endpoint import EndpointScreen
-from app.ui.screens.models import ModelScreen
-from app.ui.screens.resolve import ResolveScreen
-from app.ui.screens.sessions import SessionScreen
-from app.ui.screens.settings import SettingsScreen
-from app.ui.screens.setup import SetupScreen
-from app.ui.screens.trust import Examined, TrustScreen
-from app.ui.screens.wire import WireScreen
-from app.ui.start import Opened
+from app.ui.screens.dialog import AskScreen
+from app.ui.screens.doctor_screen import DoctorScreen
+from app.ui.screens.edit_screen import EditScreen
+from app.ui.screens.resolve_screen import ResolveScreen
+from app.ui.screens.sessions_screen import SessionScreen
+from app.ui.screens.settings_screen import SettingsScreen
+from app.ui.screens.setup_screens import EndpointScreen, ModelScreen, SetupScreen
+from app.ui.screens.trust_screen import TrustScreen, TrustSubject
+from app.ui.screens.wire_screen import WireScreen
+from app.ui.startup import OpenedWorkspace
 from tests.pilots import at_rest
 from tests.ui.screen_text import screen_text
 from tests.waiting import until
@@ -64,13 +62,15 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     clock = SimpleNamespace(time=lambda: NOW, monotonic=lambda: NOW)
-    for module in ("sessions", "models", "doctor"):
-        monkeypatch.setattr(f"app.ui.screens.{module}.time", clock)
-    monkeypatch.setattr("app.ui.screens.doctor.examine", examined)
+    for screen in ("sessions_screen", "setup_screens", "doctor_screen"):
+        monkeypatch.setattr(f"app.ui.screens.{screen}.time", clock)
+    monkeypatch.setattr("app.ui.screens.doctor_screen.examine", examined)
     # What this machine allows is not for pictures.
-    monkeypatch.setattr("app.ui.screens.doctor.doctor_words", lambda means: "run on a layer over the workspace")
-    monkeypatch.setattr("app.ui.screens.doctor.SandboxMode", SimpleNamespace(IN_PLACE=None))
-    monkeypatch.setattr("app.llm.capabilities.discovery.local_servers", found_servers)
+    monkeypatch.setattr(
+        "app.ui.screens.doctor_screen.doctor_words", lambda means: "run on a layer over the workspace"
+    )
+    monkeypatch.setattr("app.ui.screens.doctor_screen.SandboxMode", SimpleNamespace(IN_PLACE=None))
+    monkeypatch.setattr("app.llm.doctor.discovery.local_servers", found_servers)
     root = tmp_path / "workspace"
     root.mkdir()
 
@@ -78,8 +78,8 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
         flags = {"base_url": "http://127.0.0.1:9/v1", "model": "a-model", "api_key": "key", "theme": theme}
         runtime = open_runtime(root, flags, {})
 
-        async def opener() -> Opened:
-            return Opened(runtime, runtime.settings)
+        async def opener() -> OpenedWorkspace:
+            return OpenedWorkspace(runtime, runtime.settings)
 
         return SignoffApp(opener, runtime.places.log)
 
@@ -115,12 +115,13 @@ class Sessions:
         ]
 
 
-async def examined(endpoint: Endpoint, profile: Profile, **_: Any) -> AsyncIterator[Check | Diagnosis]:
+async def examined(endpoint: Endpoint, profile: Profile, **_: Any) -> AsyncIterator[EndpointCheck | Diagnosis]:
     """An endpoint that honours nearly everything."""
     details = {"reachable": endpoint.base_url, "key": "accepted", "model": endpoint.model, "streaming": "22 pieces"}
     unsure = {"tool_choice": "“none” is taken; whether it is honoured cannot be told"}
     checks = [
-        Check(name, None if name in unsure else True, unsure.get(name, details.get(name, "works"))) for name in CHECKS
+        EndpointCheck(name, None if name in unsure else True, unsure.get(name, details.get(name, "works")))
+        for name in CHECKS
     ]
     for check in checks:
         yield check
@@ -205,7 +206,7 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     ),
     "wire": lambda app: WireScreen(SentRequest("gpt-oss-120b", Profile(), PAYLOAD)),
     "doctor": lambda app: DoctorScreen(app.parts.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", KEY)),
-    "trust": lambda app: TrustScreen(Examined(app.parts.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))),
+    "trust": lambda app: TrustScreen(TrustSubject(app.parts.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))),
     "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.parts.external_editor, app.tell),
     "resolve": lambda app: ResolveScreen(CONFLICT, saved, same_conflict, app.parts.external_editor, app.tell),
     "ask": lambda app: AskScreen("Delete this session?", "“Fix the tests” is deleted for good.", "delete", "keep"),

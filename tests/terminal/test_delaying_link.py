@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from app.runtime.workspace import Runtime, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from tests.forking import Forking
 from tests.terminal.terminal import KEYS, Terminal, running_signoff, terminal_environment
 from tests.wire.bench import FILE, edit
@@ -79,7 +79,7 @@ def stand_alone(parcel: list[str]) -> list[bool]:
 class User:
     """Types sequences, and knows what must come of them."""
 
-    def __init__(self, terminal: Terminal, runtime: Runtime, server: WireServer, chance: random.Random) -> None:
+    def __init__(self, terminal: Terminal, runtime: OpenWorkspace, server: WireServer, chance: random.Random) -> None:
         self.terminal, self.runtime, self.server, self.chance = terminal, runtime, server, chance
         self.file = runtime.workspace.root / "greet.py"
         self.pane = "chat"

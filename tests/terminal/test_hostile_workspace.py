@@ -84,8 +84,8 @@ def test_nothing_else_in_it_holds_signoff_up_and_it_leaves_when_the_system_asks(
 
 STUCK = """
 import asyncio, os, signal, sys, threading, time
-from app.runtime import leaving
-from app.runtime.leaving import leaving_on_signals
+from app.runtime import shutdown as leaving
+from app.runtime.shutdown import leaving_on_signals
 
 leaving.PATIENCE = 0.2
 

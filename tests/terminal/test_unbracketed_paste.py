@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.runtime.workspace import open_runtime
+from app.runtime.open_workspace import open_runtime
 from tests.forking import Forking
 from tests.terminal.staged import NEW, OLD, opened, stage
 from tests.terminal.terminal import Terminal

@@ -9,17 +9,17 @@ from textual.message import Message
 
 from app.conversation.events import (
     AssistantMessage,
+    CallOutcome,
     Event,
-    Outcome,
     ProposalStaged,
     ToolCall,
     ToolResult,
     UserMessage,
 )
-from app.proposals.facts import FileStat
-from widgets.chat.column import ChatColumn
+from app.proposals.values.decision_facts import FileStat
+from widgets.chat.chat_column import ChatColumn
+from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
-from widgets.chat.pane import ChatPane
 from widgets.chat.queue import Queue
 
 COMMANDS = (("new", "New session"), ("model", "Choose a model"), ("compact", "Make room"))
@@ -88,7 +88,7 @@ def conversation(messages: int) -> list[Event]:
             UserMessage(id=first, text=f"Question {number}"),
             AssistantMessage(id=first + 1, text=text, calls=(call(uid, path=f"file{number}.py"),)),
             ToolResult(
-                id=first + 2, call=uid, outcome=Outcome.OK, text="1 one\n2 two", summary="2 lines", duration=0.1
+                id=first + 2, call=uid, outcome=CallOutcome.OK, text="1 one\n2 two", summary="2 lines", duration=0.1
             ),
         ]
         if number % 10 == 0:

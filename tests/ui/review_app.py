@@ -8,14 +8,14 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from app.proposals.facts import LineComment
-from app.proposals.models import FileDiff, Proposal
-from app.tools.contract import Confirmation
+from app.proposals.values.decision_facts import LineComment
+from app.proposals.values.models import FileDiff, Proposal
+from app.tools.base.contract import Confirmation
 from tests.ui.screen_text import screen_text
 from tests.waiting import until
-from widgets.approval.messages import DiffsWanted, TakeLines, VersionsWanted
-from widgets.approval.review import Review
-from widgets.diff.colours import diff_variable_defaults
+from widgets.diff.diff_colours import diff_variable_defaults
+from widgets.review.review import Review
+from widgets.review.review_messages import DiffsWanted, TakeLines, VersionsWanted
 
 
 class Clock:

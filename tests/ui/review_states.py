@@ -4,9 +4,17 @@ from collections.abc import Sequence
 
 from textual.widgets import Footer
 
-from app.proposals.facts import LineComment
-from app.proposals.models import Conflict, FileDiff, HunkState, Op, Proposal, ProposalState, Rung
-from app.tools.contract import Confirmation
+from app.proposals.values.decision_facts import LineComment
+from app.proposals.values.models import (
+    Conflict,
+    FileDiff,
+    FileOperation,
+    HunkState,
+    MatchLevel,
+    Proposal,
+    ProposalState,
+)
+from app.tools.base.contract import Confirmation
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import AFTER, BEFORE, file_diff, proposal, retry_proposal, stale
 
@@ -21,7 +29,7 @@ HOSTILE = (
 
 def many() -> list[Item]:
     """A queue with something of everything."""
-    loose = [file_diff("app/links.py", "a = 1\nb = 2\n", "a = 1\nb = 3\n", rung=Rung.INDENTATION, rebased=True)]
+    loose = [file_diff("app/links.py", "a = 1\nb = 2\n", "a = 1\nb = 3\n", rung=MatchLevel.INDENTATION, rebased=True)]
     gone = [file_diff("app/legacy.py", "OLD = 1\n", None)]
     done = [file_diff("README.md", "# Old\n", "# New\n")]
     return [
@@ -36,7 +44,7 @@ def many() -> list[Item]:
 def kinds() -> Item:
     """Every kind of file change, moved lines and whitespace."""
     body = "A = 1\nB = 2\nC = 3\nD = 4\nE = 5\n"
-    mode = file_diff("run.sh", "#!/bin/sh\n", "#!/bin/sh\n", op=Op.MODE)
+    mode = file_diff("run.sh", "#!/bin/sh\n", "#!/bin/sh\n", op=FileOperation.MODE)
     assert mode.change.result is not None
     result = mode.change.result.model_copy(update={"mode": 0o755})
     diffs = [

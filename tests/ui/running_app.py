@@ -10,10 +10,10 @@ from typing import Any
 from textual.pilot import Pilot
 
 from app.conversation.events import TurnEnded
-from app.proposals.models import Proposal
-from app.runtime.workspace import Runtime, open_runtime
+from app.proposals.values.models import Proposal
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from app.ui.app import SignoffApp
-from app.ui.start import Opened
+from app.ui.startup import OpenedWorkspace
 from tests.ui.screen_text import screen_text
 from tests.waiting import until
 from tests.wire.bench import FILE
@@ -25,7 +25,7 @@ _NO_FRAMES = str.maketrans("│▏▌", "   ")
 class Running:
     """One running app."""
 
-    def __init__(self, app: SignoffApp, runtime: Runtime, pilot: Pilot[None]) -> None:
+    def __init__(self, app: SignoffApp, runtime: OpenWorkspace, pilot: Pilot[None]) -> None:
         self.app = app
         self.runtime = runtime
         self.pilot = pilot
@@ -163,8 +163,8 @@ async def running(
     flags = {"base_url": server.base_url, "model": "test-model", "api_key": "key"} if server else {}
     runtime = open_runtime(root, {**flags, **settings}, environment or {})
 
-    async def opener() -> Opened:
-        return Opened(runtime, runtime.settings, runtime.sessions.latest() if resume else None)
+    async def opener() -> OpenedWorkspace:
+        return OpenedWorkspace(runtime, runtime.settings, runtime.sessions.latest() if resume else None)
 
     app = SignoffApp(opener, runtime.places.log)
     try:

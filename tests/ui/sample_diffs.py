@@ -4,9 +4,19 @@ import difflib
 import hashlib
 from collections.abc import Sequence
 
-from app.proposals.models import FileChange, FileDiff, FileVersion, Hunk, Match, Op, Proposal, ProposalState, Rung
-from app.proposals.remarks import deceptions
 from app.proposals.text.document import Document
+from app.proposals.text.file_warnings import deceptions
+from app.proposals.values.models import (
+    EditMatch,
+    FileChange,
+    FileDiff,
+    FileOperation,
+    FileVersion,
+    Hunk,
+    MatchLevel,
+    Proposal,
+    ProposalState,
+)
 
 BEFORE = '''\
 """Fetches pages."""
@@ -100,7 +110,7 @@ def file_diff(
     new: str | None,
     *,
     first: int = 1,
-    rung: Rung = Rung.EXACT,
+    rung: MatchLevel = MatchLevel.EXACT,
     old_path: str = "",
     hunks: Sequence[Hunk] | None = None,
     **facts: object,
@@ -126,7 +136,15 @@ def file_diff(
             )
     else:
         found = list(hunks)
-    op = Op.CREATE if old is None else Op.DELETE if new is None else Op.RENAME if old_path else Op.EDIT
+    op = (
+        FileOperation.CREATE
+        if old is None
+        else FileOperation.DELETE
+        if new is None
+        else FileOperation.RENAME
+        if old_path
+        else FileOperation.EDIT
+    )
     change = FileChange(
         path=path,
         old_path=old_path,
@@ -136,7 +154,7 @@ def file_diff(
         hunks=tuple(found),
         added=sum(hunk.new_count for hunk in found),
         removed=sum(hunk.old_count for hunk in found),
-        matches=(Match(rung=rung, line=found[0].old_start + 1),) if found else (),
+        matches=(EditMatch(rung=rung, line=found[0].old_start + 1),) if found else (),
     )
     warnings, mentions = deceptions(path, Document((new or "").encode("utf-8", "surrogatepass")), found)
     change = change.model_copy(update={"warnings": warnings, "mentions": mentions} | facts)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from app.conversation.events import Outcome, ToolResult
+from app.conversation.events import CallOutcome, ToolResult
 from tests.ui.running_app import Running, running
 from tests.wire.bench import edit, of_role
 from tests.wire.server import WireServer
-from widgets.approval import permission_bar, readiness
-from widgets.approval.permission_bar import PermissionBar
-from widgets.chat import editor
+from widgets.chat import composer_field
 from widgets.common.input_order import JoinedKey
+from widgets.review import key_availability, permission_bar
+from widgets.review.permission_bar import PermissionBar
 
 NARROW, WIDE = (80, 24), (120, 40)
 COMMAND = "echo from-the-tool"
@@ -24,7 +24,7 @@ NEVER = 3600.0
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a key waits for takes no time, unless a test says so."""
-    monkeypatch.setattr(editor, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(composer_field, "QUIET_SECONDS", 0.0)
     monkeypatch.setattr(PermissionBar, "alone_seconds", 0.0)
 
 
@@ -57,14 +57,16 @@ async def ready(run: Running) -> None:
     await run.until(can_answer, "the picture of the question")
 
 
-def outcomes(run: Running) -> list[Outcome]:
+def outcomes(run: Running) -> list[CallOutcome]:
     return [event.outcome for event in run.app.session().log.events if isinstance(event, ToolResult)]
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE])
-@pytest.mark.parametrize(("key", "outcome"), [("y", Outcome.OK), ("a", Outcome.OK), ("n", Outcome.REJECTED)])
+@pytest.mark.parametrize(
+    ("key", "outcome"), [("y", CallOutcome.OK), ("a", CallOutcome.OK), ("n", CallOutcome.REJECTED)]
+)
 async def test_a_key_that_stands_alone_answers(
-    tmp_path: Path, server: WireServer, size: tuple[int, int], key: str, outcome: Outcome
+    tmp_path: Path, server: WireServer, size: tuple[int, int], key: str, outcome: CallOutcome
 ) -> None:
     async with asked(tmp_path, server, size) as run:
         assert run.text.count(COMMAND) == 1, "it stands once on the screen"
@@ -84,7 +86,7 @@ async def test_for_the_session_it_is_not_asked_again(tmp_path: Path, server: Wir
         server.call("run_command", {"command": COMMAND})
         server.say("Once more.")
         await run.say("again")
-        assert outcomes(run) == [Outcome.OK, Outcome.OK]
+        assert outcomes(run) == [CallOutcome.OK, CallOutcome.OK]
 
 
 @pytest.mark.parametrize("text", ["yes please", "no, wait", "all of it"])
@@ -113,7 +115,7 @@ async def test_any_key_takes_an_answer_back_before_it_counts(
         await ready(run)
         await run.pilot.press("y", after)
         assert "unless another key follows" not in run.text
-        assert outcomes(run) in ([], [Outcome.ABORTED])
+        assert outcomes(run) in ([], [CallOutcome.ABORTED])
 
 
 async def test_enter_behind_the_key_sends_nothing(
@@ -126,7 +128,7 @@ async def test_enter_behind_the_key_sends_nothing(
         assert run.app.workbench.composer.draft == "y" and not run.app.session().queue
         bar_of(run)._decide()
         await run.see("The end.")
-        assert outcomes(run) == [Outcome.OK] and of_role(server.last, "user") == ["run it"]
+        assert outcomes(run) == [CallOutcome.OK] and of_role(server.last, "user") == ["run it"]
 
 
 async def test_keys_that_came_in_one_read_decide_nothing(tmp_path: Path, server: WireServer) -> None:
@@ -141,7 +143,7 @@ async def test_keys_that_came_in_one_read_decide_nothing(tmp_path: Path, server:
 async def test_a_key_within_half_a_second_of_the_question_is_text(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "GRACE_SECONDS", NEVER)
+    monkeypatch.setattr(key_availability, "GRACE_SECONDS", NEVER)
     async with asked(tmp_path, server) as run:
         await run.pilot.press("y")
         await run.see("changed just now")
@@ -164,7 +166,7 @@ async def test_who_was_writing_just_before_decides_nothing(
 ) -> None:
     async with asked(tmp_path, server) as run:
         await ready(run)
-        monkeypatch.setattr(editor, "QUIET_SECONDS", NEVER)
+        monkeypatch.setattr(composer_field, "QUIET_SECONDS", NEVER)
         await run.pilot.press("h", "backspace", "y")
         await run.see("You were writing just before it")
         assert run.app.workbench.composer.draft == "y" and outcomes(run) == []
@@ -184,7 +186,7 @@ async def test_behind_other_text_and_in_vims_normal_mode_it_is_no_answer(tmp_pat
         assert composer.draft == "" and outcomes(run) == []
         await run.pilot.press("y")
         await run.see("The end.")
-        assert outcomes(run) == [Outcome.OK], "letters are text again, and this one stands alone"
+        assert outcomes(run) == [CallOutcome.OK], "letters are text again, and this one stands alone"
 
 
 async def test_of_a_command_that_has_no_room_only_the_review_takes_a_yes(tmp_path: Path, server: WireServer) -> None:
@@ -198,7 +200,7 @@ async def test_of_a_command_that_has_no_room_only_the_review_takes_a_yes(tmp_pat
         await run.pilot.press("backspace")
         await run.pilot.press("n")
         await run.see("The end.")
-        assert outcomes(run) == [Outcome.REJECTED]
+        assert outcomes(run) == [CallOutcome.REJECTED]
 
 
 async def test_enter_where_nothing_is_written_leads_to_what_waits(tmp_path: Path, server: WireServer) -> None:
@@ -219,7 +221,7 @@ async def test_enter_where_nothing_is_written_leads_to_what_waits(tmp_path: Path
 async def test_enter_right_behind_what_was_written_leads_nowhere(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(editor, "QUIET_SECONDS", NEVER)
+    monkeypatch.setattr(composer_field, "QUIET_SECONDS", NEVER)
     async with running(tmp_path, server) as run:
         server.call(*edit())
         server.say("Have a look.")

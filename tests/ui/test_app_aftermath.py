@@ -6,10 +6,10 @@ from threading import Event
 import pytest
 
 from app.conversation.events import Notice, ProposalDecided, TurnStarted, UserMessage
-from app.proposals.facts import LineComment
-from app.proposals.models import ProposalState
-from app.proposals.origin import Origin, OriginKind
-from app.ui.slash_commands import BadArgument
+from app.proposals.values.decision_facts import LineComment
+from app.proposals.values.models import ProposalState
+from app.proposals.values.origin import Origin, OriginKind
+from app.ui.context.slash_commands import BadArgument
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_decisions import APPROVED, stage
 from tests.wire.bench import FILE, edit, of_role

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from app.checks.results import Checked, Result, State
-from app.runtime.workspace import open_runtime
-from app.storage.record import RecordStore
-from app.ui.screens.checks import output_lines
+from app.automation.check_results import CheckResult, CheckState, ProposalChecks
+from app.runtime.open_workspace import open_runtime
+from app.storage.record_store import RecordStore
+from app.ui.screens.checks_screen import output_lines
 from app.workspace import trust
 from tests.ui.running_app import Running, running
 from tests.unit.tools.processes import new_mark
@@ -107,7 +107,7 @@ async def test_a_green_check_lets_an_approval_through(tmp_path: Path, server: Wi
 
 
 def test_a_check_that_was_not_run_has_printed_nothing() -> None:
-    lines = output_lines(Checked("P1", 1, (Result("greets", State.NOT_ASKED),)))
+    lines = output_lines(ProposalChecks("P1", 1, (CheckResult("greets", CheckState.NOT_ASKED),)))
     assert [line.text for line in lines] == ["greets · ", "not run", ""]
 
 

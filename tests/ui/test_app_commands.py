@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input, OptionList
 
-from app.actions import ACTIONS
-from app.storage.proposals import RECENT
-from app.ui.slash_commands import BadArgument
+from app.keys.registry import ACTIONS
+from app.storage.sqlite_proposal_store import RECENT
+from app.ui.context.slash_commands import BadArgument
 from tests.ui.running_app import running
 from tests.wire.bench import edit, of_role
 from tests.wire.replies import Turn, error
 from tests.wire.server import WireServer
-from widgets.chat.pane import ChatPane
+from widgets.chat.chat_pane import ChatPane
 from widgets.common.text_view import TextView
 
 

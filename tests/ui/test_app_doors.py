@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import ProposalDecided
-from app.proposals.models import ProposalState
+from app.proposals.values.models import ProposalState
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_aftermath import write_feedback
 from tests.unit.doors.mcp_host import Host

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.ui.screens.external_diff import ExternalDiffScreen
+from app.ui.screens.external_diff_screen import ExternalDiffScreen
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_decisions import stage
 from tests.wire.server import WireServer

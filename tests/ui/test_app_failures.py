@@ -14,12 +14,12 @@ import pytest
 from textual.widgets import OptionList
 
 from app.cli import open_app as opening
-from app.cli.output import CommandError
-from app.llm.capabilities import discovery
-from app.runtime.workspace import open_runtime
+from app.cli.command_output import CommandError
+from app.llm.doctor import discovery
+from app.runtime.open_workspace import open_runtime
 from app.ui.app import SignoffApp
-from app.ui.screens.setup import SetupScreen
-from app.ui.start import Opened
+from app.ui.screens.setup_screens import SetupScreen
+from app.ui.startup import OpenedWorkspace
 from tests.pictures import paint_everything
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_decisions import APPROVED, stage
@@ -159,8 +159,8 @@ async def test_the_app_can_be_left_while_the_proposals_are_read(tmp_path: Path, 
     flags = {"base_url": server.base_url, "model": "test-model", "api_key": "key"}
     runtime = open_runtime(tmp_path, flags, {})
 
-    async def opener() -> Opened:
-        return Opened(runtime, runtime.settings, None)
+    async def opener() -> OpenedWorkspace:
+        return OpenedWorkspace(runtime, runtime.settings, None)
 
     app = SignoffApp(opener, runtime.places.log)
     gone, loop = threading.Event(), asyncio.get_running_loop()

@@ -15,7 +15,7 @@ from tests.ui.running_app import running
 from tests.ui.screen_text import screen_text
 from tests.wire.replies import DONE, chunk, stream
 from tests.wire.server import WireServer
-from widgets.chat import pace
+from widgets.chat import chat_pane
 
 
 async def test_a_key_does_not_stand_behind_what_streams_in(tmp_path: Path, server: WireServer) -> None:
@@ -58,7 +58,7 @@ class Slow(Static, can_focus=True):
 async def test_what_streams_in_waits_for_a_key_that_is_being_dealt_with(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pace, "_LONGEST_PAUSE", 60.0)
+    monkeypatch.setattr(chat_pane, "_LONGEST_PAUSE", 60.0)
     async with running(tmp_path, server) as run:
         slow = Slow()
         await run.app.workbench.mount(slow)

@@ -8,9 +8,9 @@ from textual import events
 from textual.widgets import TextArea
 
 from app.conversation.events import Notice, ProposalDecided, UserMessage
-from app.proposals.models import ProposalState
+from app.proposals.values.models import ProposalState
 from app.text.safe_text import visible
-from app.ui.screens.wire import arranged, dumped
+from app.ui.screens.wire_screen import arranged, dumped
 from tests.oracles.reading import images
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_checks import prepared

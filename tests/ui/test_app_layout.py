@@ -11,9 +11,9 @@ from textual.dom import DOMNode
 from tests.ui.running_app import Running, running
 from tests.wire.bench import edit
 from tests.wire.server import WireServer
-from widgets.chat.column import ChatColumn
-from widgets.chat.slots import Slot
-from widgets.diff.position import PositionBar
+from widgets.chat.chat_column import ChatColumn
+from widgets.chat.transcript_layout import EntrySlot
+from widgets.diff.diff_pane import PositionBar
 
 
 async def with_proposal(run: Running) -> None:
@@ -155,9 +155,9 @@ async def test_the_review_has_two_thirds_wherever_the_focus_is(
 ) -> None:
     async with running(tmp_path, server, size=(width, 40)) as run:
         laid_out: list[int] = []
-        lay_out = Slot.lay_out
+        lay_out = EntrySlot.lay_out
 
-        def counted(slot: Slot, width: int, deadline: float | None = None) -> bool:
+        def counted(slot: EntrySlot, width: int, deadline: float | None = None) -> bool:
             laid_out.append(width)
             return lay_out(slot, width, deadline)
 
@@ -167,7 +167,7 @@ async def test_the_review_has_two_thirds_wherever_the_focus_is(
         both = widths(run)
         assert both[1] == pytest.approx(width * 2 / 3, abs=1)
         assert sum(both) == width - 1
-        monkeypatch.setattr(Slot, "lay_out", counted)
+        monkeypatch.setattr(EntrySlot, "lay_out", counted)
         for key in ("f2", "x", "f4", "f2", "f3"):
             await run.pilot.press(key)
             await run.painted()
@@ -187,13 +187,13 @@ async def test_the_chat_wraps_once_for_each_width_as_the_review_comes_and_goes(
         server.say("These words take several rows in each of the widths. " * 9)
         await run.say("Hi")
         laid_out: list[int] = []
-        lay_out = Slot.lay_out
+        lay_out = EntrySlot.lay_out
 
-        def counted(slot: Slot, width: int, deadline: float | None = None) -> bool:
+        def counted(slot: EntrySlot, width: int, deadline: float | None = None) -> bool:
             laid_out.append(width)
             return lay_out(slot, width, deadline)
 
-        monkeypatch.setattr(Slot, "lay_out", counted)
+        monkeypatch.setattr(EntrySlot, "lay_out", counted)
         texts = []
         for key in ("f3", "f2", "f3", "f2"):
             await run.pilot.press(key)

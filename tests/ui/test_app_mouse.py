@@ -5,7 +5,7 @@ from pathlib import Path
 
 from textual.geometry import Offset
 
-from app.proposals.models import ProposalState
+from app.proposals.values.models import ProposalState
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_decisions import stage
 from tests.wire.server import WireServer

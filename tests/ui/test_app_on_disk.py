@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from app.proposals.models import ProposalState
+from app.proposals.values.models import ProposalState
 from tests.ui.running_app import running
 from tests.unit.proposals.repositories import git
 from tests.wire.bench import FILE

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.models import ProposalState
+from app.proposals.values.models import ProposalState
 from tests.ui.running_app import Running, running
 from tests.wire.bench import edit
 from tests.wire.server import WireServer

@@ -14,14 +14,14 @@ from textual import events
 from textual.dom import DOMNode
 
 from app.conversation.events import AssistantMessage, TurnEnded, TurnStarted, UserMessage
-from app.runtime.workspace import Runtime, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from app.ui.app import SignoffApp
-from app.ui.start import Opened
+from app.ui.startup import OpenedWorkspace
 from tests.ui.running_app import Running
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
-from widgets.approval.messages import DiffsWanted
 from widgets.chat.composer import Composer
+from widgets.review.review_messages import DiffsWanted
 
 
 @contextlib.asynccontextmanager
@@ -39,9 +39,9 @@ async def waiting(
     runtime = open_runtime(root, {"base_url": server.base_url, "model": "test-model", "api_key": "key"}, {})
     go_on = asyncio.Event()
 
-    async def opener() -> Opened:
+    async def opener() -> OpenedWorkspace:
         await go_on.wait()
-        return Opened(runtime, runtime.settings, runtime.sessions.latest() if resume else None)
+        return OpenedWorkspace(runtime, runtime.settings, runtime.sessions.latest() if resume else None)
 
     app = kind(opener, runtime.places.log)
     try:
@@ -52,7 +52,7 @@ async def waiting(
         runtime.close()
 
 
-def earlier_session(runtime: Runtime, turns: int = 3) -> str:
+def earlier_session(runtime: OpenWorkspace, turns: int = 3) -> str:
     """A session in the store; returns its id."""
     record = runtime.sessions.create(model="test-model")
     for number in range(turns):

@@ -7,23 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.agent.updates import Recorded
-from app.checks.results import Checked, Outcome, Result, State
-from app.conversation.side_events import SideAnswer
-from app.proposals.models import DeniedPart, HunkState, Op, Proposal, ProposalState, Rung
-from app.proposals.splitting import Part
-from app.tools.contract import Confirmation
+from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
+from app.conversation.events import SideAnswer
+from app.proposals.stack.hunk_splitting import HunkPart
+from app.proposals.values.models import DeniedPart, FileOperation, HunkState, MatchLevel, Proposal, ProposalState
+from app.tools.base.contract import Confirmation
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
-from widgets.approval.checked import check_lines
-from widgets.approval.looked_at import Unseen
-from widgets.approval.notes import Notes, Remark
-from widgets.approval.offered import DECIDES, is_offered, title_now
-from widgets.approval.readiness import GRACE_SECONDS, Guard
-from widgets.approval.remarks import quote, sent_notes
-from widgets.approval.state import ReviewState
-from widgets.approval.threads import Threads
-from widgets.approval.verdicts import (
-    Ask,
-    Do,
+from widgets.diff.seen_lines import changed_lines
+from widgets.review.check_words import check_lines
+from widgets.review.key_availability import DECIDES, GRACE_SECONDS, GracePeriod, is_offered, title_now
+from widgets.review.review_state import ReviewState, UnseenParts
+from widgets.review.review_wording import confirmation_row, headline, proposal_row
+from widgets.review.review_writing import quote, sent_notes
+from widgets.review.side_threads import SideThreads
+from widgets.review.unfinished_review import Remark, UnfinishedReview
+from widgets.review.verdicts import (
+    Confirm,
+    Proceed,
     Refuse,
     approve,
     approve_all,
@@ -33,8 +33,6 @@ from widgets.approval.verdicts import (
     deny_in_words,
     unseen_words,
 )
-from widgets.approval.wording import confirmation_row, headline, proposal_row
-from widgets.diff.seen import changed_lines
 
 
 def one(name: str, **facts: Any) -> Proposal:
@@ -58,7 +56,7 @@ def seen(state: ReviewState, *values: Proposal) -> ReviewState:
 def asked_of_all(state: ReviewState) -> str:
     """The question that comes before everything is approved."""
     verdict = approve_all(state)
-    assert isinstance(verdict, Ask)
+    assert isinstance(verdict, Confirm)
     return verdict.question
 
 
@@ -146,7 +144,7 @@ def test_hunks_that_are_decided_are_not_in_the_choice() -> None:
     state.chosen.toggle(partly, [hunks[0]])
     assert state.chosen.part(partly).total == len(value.hunks) - 1
     assert state.chosen.part(partly).all
-    state.recall("P1", Notes(left_out=(hunks[1].id,)))
+    state.recall("P1", UnfinishedReview(left_out=(hunks[1].id,)))
     assert state.chosen.part(partly).hunks == tuple(hunk.id for hunk in value.hunks[2:]), "nothing was chosen since"
 
 
@@ -157,7 +155,9 @@ def test_files_whose_hunks_are_all_left_out_would_not_change() -> None:
     assert "2 files" in headline(state, str)[0].plain
     state.chosen.toggle(value, value.files[1].hunks)
     assert "1 file " in f"{headline(state, str)[0].plain} "
-    state.update([proposal("P1", [file_diff("a.py", "a\n", "b\n"), file_diff("run.sh", "a\n", "a\n", op=Op.MODE)])])
+    state.update(
+        [proposal("P1", [file_diff("a.py", "a\n", "b\n"), file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE)])]
+    )
     assert "2 files" in headline(state, str)[0].plain, "the one that has no hunks, too"
 
 
@@ -188,9 +188,9 @@ def test_what_is_decided_already_is_in_no_number_of_what_waits() -> None:
 def test_verdicts_on_one_proposal() -> None:
     value = one("P1")
     state = ReviewState(waiting=[value], current="P1")
-    assert isinstance(approve(state, value, shown=True, versions=False), Ask), "its hunk was never on screen"
+    assert isinstance(approve(state, value, shown=True, versions=False), Confirm), "its hunk was never on screen"
     seen(state, value)
-    assert approve(state, value, shown=True, versions=False) == Do("approve", ("P1",))
+    assert approve(state, value, shown=True, versions=False) == Proceed("approve", ("P1",))
     assert isinstance(approve(state, value, shown=False, versions=False), Refuse)
     assert isinstance(approve(state, value, shown=True, versions=True), Refuse)
     for decided in (ProposalState.APPLIED, ProposalState.STALE, ProposalState.SUPERSEDED):
@@ -205,12 +205,12 @@ def test_what_is_on_disk_is_not_taken_back_over_what_changed_since() -> None:
     value = proposal("P1", [file_diff("a.py", "a\n", "b\n", on_disk=True)])
     state, gone = seen(ReviewState(), value), stale(value, "a.py changed")
     for denied in (deny, deny_in_words):
-        assert denied(state, value) == Do("deny", ("P1",))
+        assert denied(state, value) == Proceed("deny", ("P1",))
         assert denied(state, gone) == Refuse("P1 is stale and cannot be taken back: a.py changed")
 
 
 def test_a_bulk_approval_never_takes_the_doubtful_without_naming_it() -> None:
-    loose = proposal("P2", [file_diff("b.py", "a\n", "b\n", rung=Rung.LINE_HINT)])
+    loose = proposal("P2", [file_diff("b.py", "a\n", "b\n", rung=MatchLevel.LINE_HINT)])
     moved = proposal("P3", [file_diff("c.py", "a\n", "b\n", rebased=True)])
     gone = proposal("P4", [file_diff("d.py", "a\n", None)])
     stale = one("P5", state=ProposalState.STALE)
@@ -233,7 +233,7 @@ def test_a_bulk_approval_never_takes_the_doubtful_without_naming_it() -> None:
     ]
     state = ReviewState(waiting=[one("P1"), *doubtful])
     verdict = approve_all(state)
-    assert isinstance(verdict, Ask)
+    assert isinstance(verdict, Confirm)
     assert verdict.ids == ("P1",)
     assert verdict.named == ("P2", "P3", "P4", "P6", "P7", "P8")
     assert "P8 (repeats in g.py what you denied in P0" in verdict.question
@@ -244,18 +244,18 @@ def test_a_bulk_approval_never_takes_the_doubtful_without_naming_it() -> None:
 
 
 def test_a_space_at_the_end_of_a_line_is_not_doubtful() -> None:
-    assert caveats(proposal("P1", [file_diff("a.py", "a\n", "b\n", rung=Rung.TRAILING_SPACE)])) == []
+    assert caveats(proposal("P1", [file_diff("a.py", "a\n", "b\n", rung=MatchLevel.TRAILING_SPACE)])) == []
 
 
 def test_denying_all_of_nothing_and_of_one() -> None:
     assert isinstance(deny_all(ReviewState()), Refuse)
     assert isinstance(approve_all(ReviewState()), Refuse)
-    assert deny_all(ReviewState(waiting=[one("P1")])) == Do("deny", ("P1",))
+    assert deny_all(ReviewState(waiting=[one("P1")])) == Proceed("deny", ("P1",))
 
 
 def test_the_guard_opens_only_after_the_grace_period() -> None:
     now = [10.0]
-    guard = Guard(lambda: now[0])
+    guard = GracePeriod(lambda: now[0])
     assert guard.open
     assert guard.watch("a")
     assert not guard.open
@@ -290,9 +290,9 @@ def test_a_quote_has_the_lines_around_with_their_signs() -> None:
 
 
 def test_a_file_that_has_no_hunks_counts_as_unseen_by_itself() -> None:
-    value = proposal("P1", [file_diff("run.sh", "a\n", "a\n", op=Op.MODE, rebased=True)])
+    value = proposal("P1", [file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE, rebased=True)])
     state = ReviewState(waiting=[value])
-    assert state.unseen(value) == Unseen(0, 0, ("run.sh",))
+    assert state.unseen(value) == UnseenParts(0, 0, ("run.sh",))
     assert unseen_words("P1", state.unseen(value)) == "run.sh of P1 was never on screen"
     assert asked_of_all(state) == "Left out: P1 (re-based run.sh, run.sh never on screen)."
     assert not seen(state, value).unseen(value)
@@ -321,7 +321,7 @@ def test_lines_go_out_and_in_again_and_what_was_seen_of_them_stays_seen() -> Non
         hunk.model_copy(update={"id": name, "old_start": at, "old_count": 1, "new_start": at, "new_count": 1})
         for at, name in enumerate("xy")
     ]
-    parts = [Part(hunk.id, piece, piece.id == "y") for piece in pieces]
+    parts = [HunkPart(hunk.id, piece, piece.id == "y") for piece in pieces]
     state = ReviewState(waiting=[value], current="P1")
     state.looked_at.seen_of(value).note(hunk, 1)
     state.take_parts(value, parts, ())
@@ -374,7 +374,7 @@ def test_where_nothing_is_shown_a_key_means_what_its_action_is_called() -> None:
 
 
 def test_while_a_question_is_open_the_keys_mean_its_answers() -> None:
-    state, question = ReviewState(), Ask("Sure?", "approve_all", (one("P1"), one("P2")), ("P2",))
+    state, question = ReviewState(), Confirm("Sure?", "approve_all", (one("P1"), one("P2")), ("P2",))
     state.update([one("P1"), one("P2")])
     titles = {action: title_now(action, state, question, comparing=False) for action in DECIDES}
     assert {action: title for action, title in titles.items() if title} == {
@@ -389,12 +389,14 @@ def test_there_is_no_line_about_comments_where_none_were_sent() -> None:
 
 
 def test_there_is_no_line_about_checks_where_there_are_none() -> None:
-    assert check_lines(ReviewState(checks={"P1": Checked("P1", 1)}), "P1", str, 80) == []
+    assert check_lines(ReviewState(checks={"P1": ProposalChecks("P1", 1)}), "P1", str, 80) == []
 
 
 def test_checks_stand_on_one_line_where_there_is_room() -> None:
-    results = tuple(Result(name, State.FAILED, outcome=Outcome(State.FAILED, 1)) for name in ("lint", "tests"))
-    state = ReviewState(checks={"P1": Checked("P1", 1, results)})
+    results = tuple(
+        CheckResult(name, CheckState.FAILED, outcome=CheckOutcome(CheckState.FAILED, 1)) for name in ("lint", "tests")
+    )
+    state = ReviewState(checks={"P1": ProposalChecks("P1", 1, results)})
     assert [len(check_lines(state, "P1", str, width)) for width in (200, 60, 0)] == [1, 2, 1]
     assert all(line.cell_length <= 60 for line in check_lines(state, "P1", str, 60))
 
@@ -411,6 +413,6 @@ def test_a_decision_says_whether_words_or_comments_go_with_it() -> None:
 
 
 def test_an_answer_to_a_question_that_is_not_known_is_about_nothing() -> None:
-    threads = Threads()
+    threads = SideThreads()
     assert threads.take(Recorded(SideAnswer(question="q", proposal="P1", text="So."))) is None
     assert threads.on("P1") == []

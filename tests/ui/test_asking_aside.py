@@ -6,9 +6,8 @@ import pytest
 from textual.widgets import TextArea
 
 from app.agent.updates import Recorded
-from app.conversation.events import MessageQueued
-from app.conversation.side_events import Place, SideAnswer, SideQuestion
-from app.proposals.models import ProposalState
+from app.conversation.events import MessageQueued, SideAnswer, SideQuestion, ThreadAnchor
+from app.proposals.values.models import ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.running_app import Running, running
 from tests.ui.sample_diffs import file_diff, proposal
@@ -18,9 +17,9 @@ from tests.wire.bench import FILE, of_role
 from tests.wire.replies import STALL, Turn, chunk, error, stream
 from tests.wire.server import Request, WireServer
 from tests.wire.test_side_questions import asked_aside
-from widgets.approval.review import Review
+from widgets.diff.diff_rows import CommentRow
 from widgets.diff.file_list import FileList
-from widgets.diff.rows import CommentRow
+from widgets.review.review import Review
 
 
 def answers(run: Running) -> list[SideAnswer]:
@@ -277,7 +276,7 @@ async def test_an_answer_is_no_feedback_for_what_is_decided_by_now() -> None:
     app = ReviewApp(item)
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        place = Place("P1", "a.py", item[1][0].change.hunks[0].id)
+        place = ThreadAnchor("P1", "a.py", item[1][0].change.hunks[0].id)
         question = SideQuestion(uid="q", **place._asdict(), number=1, text="why?")
         app.review.load_threads([question, SideAnswer(question="q", proposal="P1", text="So.")])
         await pilot.press("q", "n", "o", "w", "question_mark")
@@ -296,7 +295,7 @@ async def test_what_is_asked_about_stays_in_view_above_the_panel() -> None:
     app = ReviewApp((proposal("P1", diffs), diffs))
     async with app.run_test(size=(100, 30)) as pilot:
         await ready(pilot)
-        view, place = app.review.view, Place("P1", "a.py", diffs[0].change.hunks[0].id)
+        view, place = app.review.view, ThreadAnchor("P1", "a.py", diffs[0].change.hunks[0].id)
         await pilot.press("j")
         while view.cursor.number < view.scroll_offset.y + view.size.height - 4:
             await pilot.press("j")

@@ -17,21 +17,21 @@ from textual.timer import Timer
 from app.agent.updates import (
     CallStreamed,
     CommandOutput,
-    Failed,
     Phase,
     PhaseChanged,
     QueueChanged,
     ReasoningStreamed,
     Recorded,
+    SessionFailed,
     StreamDiscarded,
     TextStreamed,
 )
 from app.conversation.events import (
     Answer,
     AssistantMessage,
+    CallOutcome,
     Event,
     Notice,
-    Outcome,
     Question,
     ToolResult,
     ToolStarted,
@@ -41,12 +41,13 @@ from app.conversation.events import (
 )
 from tests.ui.chat_app import ChatApp, call, conversation
 from tests.waiting import until
-from widgets.chat import inline, layout, pace
+from widgets.chat import chat_pane, transcript_layout
+from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
-from widgets.chat.entries.base import Put
+from widgets.chat.composer_bars import QuestionBar
+from widgets.chat.entries.entry_base import PutEntry
 from widgets.chat.entry_builder import EntryBuilder
-from widgets.chat.pane import ChatPane
-from widgets.chat.question_bar import QuestionBar
+from widgets.chat.markdown import markdown_inline
 from widgets.chat.queue import Queue
 from widgets.chat.status_line import StatusLine
 
@@ -282,7 +283,7 @@ async def test_the_end_of_a_long_session_is_shown_at_once_and_all_of_it_as_time_
         await filled(app, pilot)
         assert app.shown().count("▌ one more") == 1
         assert app.pane.transcript.entries[:-2] == [
-            change.entry for change in EntryBuilder().events(log) if isinstance(change, Put)
+            change.entry for change in EntryBuilder().events(log) if isinstance(change, PutEntry)
         ]
         app.pane.transcript.focus()
         await pilot.press("home")
@@ -295,7 +296,9 @@ def long_turn(steps: int) -> list[Event]:
     calls = [call(f"c{step}.0", path=f"file{step}.py") for step in range(steps)]
     log: list[Event] = [TurnStarted(id=1, cause="message")]
     for step, one in enumerate(calls):
-        result = ToolResult(id=2 * step + 3, call=one.uid, outcome=Outcome.OK, text="text", summary=f"{step} lines")
+        result = ToolResult(
+            id=2 * step + 3, call=one.uid, outcome=CallOutcome.OK, text="text", summary=f"{step} lines"
+        )
         log += [AssistantMessage(id=2 * step + 2, text=f"Now {step}.", calls=(one,)), result]
     return log
 
@@ -559,8 +562,8 @@ async def test_how_a_turn_ended_is_said_where_its_end_is_out_of_sight(end: TurnE
 async def test_failures_outside_of_the_log_are_told() -> None:
     app = ChatApp()
     async with app.run_test(size=SIZE) as pilot:
-        app.pane.apply(Failed("The disk is full."))
-        app.pane.apply(Failed("It still is."))
+        app.pane.apply(SessionFailed("The disk is full."))
+        app.pane.apply(SessionFailed("It still is."))
         await pilot.pause()
         assert [row for row in app.shown() if row] == ["! The disk is full.", "! It still is."]
 
@@ -609,7 +612,7 @@ async def test_of_a_thousand_calls_at_once_those_on_the_screen_are_laid_out_firs
     async with whole.run_test(size=SIZE) as pilot:
         await pilot.pause()
         expected = whole.shown()
-    monkeypatch.setattr(layout, "_BUDGET", 0.0)
+    monkeypatch.setattr(transcript_layout, "_BUDGET", 0.0)
     app = ChatApp()
     async with app.run_test(size=SIZE) as pilot:
         for number in range(1000):
@@ -623,7 +626,7 @@ async def test_of_a_thousand_calls_at_once_those_on_the_screen_are_laid_out_firs
 async def test_there_is_a_picture_of_what_came_although_its_layout_lags_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(layout, "_BUDGET", 0.0)
+    monkeypatch.setattr(transcript_layout, "_BUDGET", 0.0)
     app = ChatApp()
     async with app.run_test(size=SIZE):
         transcript = app.pane.transcript
@@ -638,12 +641,12 @@ async def test_there_is_a_picture_of_what_came_although_its_layout_lags_behind(
 
 
 async def test_what_reads_an_answer_is_loaded_while_the_model_is_waited_for() -> None:
-    inline.parser.cache_clear()
+    markdown_inline.parser.cache_clear()
     app = ChatApp()
     async with app.run_test(size=SIZE):
         app.pane.apply(PhaseChanged(Phase.REQUESTING))
         await app.workers.wait_for_complete()
-        assert inline.parser.cache_info().currsize == 1
+        assert markdown_inline.parser.cache_info().currsize == 1
 
 
 async def test_paging_from_the_composer_moves_the_transcript() -> None:
@@ -689,7 +692,7 @@ async def test_streaming_does_not_stop_when_textual_loses_a_timer(monkeypatch: p
 async def test_a_word_after_a_pause_is_shown_at_once_and_words_in_a_row_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pace, "_INTERVAL", 3600.0)
+    monkeypatch.setattr(chat_pane, "_INTERVAL", 3600.0)
     app = ChatApp()
     async with app.run_test(size=SIZE) as pilot:
         app.pane.apply(TextStreamed("one"))

@@ -13,13 +13,13 @@ from textual.scrollbar import ScrollBarRender
 from app.agent.updates import Phase, PhaseChanged, Recorded, TextStreamed
 from app.conversation.events import (
     AssistantMessage,
+    CallOutcome,
     Compacted,
     Decision,
     Event,
     Intervention,
     InterventionKind,
     Notice,
-    Outcome,
     ProposalDecided,
     ProposalStaged,
     Question,
@@ -29,11 +29,11 @@ from app.conversation.events import (
     TurnEnded,
     UserMessage,
 )
-from app.proposals.facts import FileStat, LineComment
+from app.proposals.values.decision_facts import FileStat, LineComment
 from tests.pictures import paint_everything
 from tests.ui.chat_app import ChatApp, call, conversation, staged
-from widgets.chat.entries.words import AnswerEntry
-from widgets.chat.pane import ChatPane
+from widgets.chat.chat_pane import ChatPane
+from widgets.chat.entries.message_entries import AnswerEntry
 
 SIZE = (80, 30)
 
@@ -143,7 +143,9 @@ async def test_a_new_width_keeps_what_was_at_the_top() -> None:
 async def test_a_tool_line_opens_to_its_details_by_key_and_by_mouse() -> None:
     log: list[Event] = [
         AssistantMessage(id=1, calls=(call("c1.0", "search_text", pattern="retry", path="app"),)),
-        ToolResult(id=2, call="c1.0", outcome=Outcome.OK, text="app/a.py:3: retry", summary="1 match", duration=0.2),
+        ToolResult(
+            id=2, call="c1.0", outcome=CallOutcome.OK, text="app/a.py:3: retry", summary="1 match", duration=0.2
+        ),
     ]
     app = ChatApp(log)
     async with app.run_test(size=SIZE) as pilot:
@@ -217,8 +219,8 @@ async def test_details_are_aligned_and_stand_apart() -> None:
                 call("c1.1", "read_file", path="no/such.py"),
             ),
         ),
-        ToolResult(id=2, call="c1.0", outcome=Outcome.OK, text="3 x", summary="1 line"),
-        ToolResult(id=3, call="c1.1", outcome=Outcome.ERROR, text="?", summary="no/such.py does not exist"),
+        ToolResult(id=2, call="c1.0", outcome=CallOutcome.OK, text="3 x", summary="1 line"),
+        ToolResult(id=3, call="c1.1", outcome=CallOutcome.ERROR, text="?", summary="no/such.py does not exist"),
     ]
     app = ChatApp(log)
     async with app.run_test(size=SIZE) as pilot:
@@ -393,7 +395,7 @@ async def test_hostile_text_neither_crashes_nor_reaches_the_terminal() -> None:
             reasoning=HOSTILE,
             calls=(call("c1", HOSTILE, path=HOSTILE), call("c2", "read_file", path=HOSTILE)),
         ),
-        ToolResult(id=3, call="c1", outcome=Outcome.ERROR, text=HOSTILE, summary=HOSTILE),
+        ToolResult(id=3, call="c1", outcome=CallOutcome.ERROR, text=HOSTILE, summary=HOSTILE),
         Intervention(id=4, kind=InterventionKind.FACT, text=HOSTILE),
         ProposalStaged(id=5, proposal="P1", summary=HOSTILE, files=(stat,), calls=()),
         ProposalDecided(id=6, proposal="P1", decision=Decision.DENIED, feedback=HOSTILE, comments=(comment,)),

@@ -12,9 +12,9 @@ from textual.pilot import Pilot
 from tests.ui.chat_app import ChatApp
 from tests.waiting import until
 from widgets.chat import path_index
+from widgets.chat.completion_popup import Popup, Suggestion
 from widgets.chat.composer import Composer
 from widgets.chat.path_index import LIMIT, GivenUp, PathIndex, is_subsequence, rank
-from widgets.chat.popup import Popup, Suggestion
 
 FILES = ["README.md", "app/ui/app.py", "app/agent/gate.py", "tests/test_gate.py", "docs/a file.md", "app/x[/]y.py"]
 

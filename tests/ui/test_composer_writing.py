@@ -11,10 +11,9 @@ from textual.pilot import Pilot
 
 from app.images.mentions import Mention
 from tests.ui.chat_app import ChatApp
-from widgets.chat import dropped
+from widgets.chat import folded_pastes as dropped
 from widgets.chat.composer import PLACEHOLDER, Composer
-from widgets.chat.dropped import Dropped
-from widgets.chat.pastes import Draft, Pastes, is_big
+from widgets.chat.folded_pastes import ComposerDraft, DroppedImages, FoldedPastes, is_big
 from widgets.chat.queue import Queue
 
 BIG = "\n".join(f"line {number}" for number in range(340))
@@ -97,7 +96,7 @@ async def test_a_folder_that_is_far_away_holds_up_no_paste(monkeypatch: pytest.M
         return ()
 
     monkeypatch.setattr(dropped, "_LOOKING", 0.001)
-    looking = Dropped()
+    looking = DroppedImages()
     looking.find = find
     assert await looking.named("/far/away.png") == "/far/away.png"
 
@@ -284,9 +283,9 @@ async def test_of_a_very_long_text_the_ends_are_shown_and_all_is_sent(whole: str
 
 def test_of_a_very_long_text_short_lines_at_the_ends_are_shown_and_nothing_of_a_long_one() -> None:
     long = "word " * 10_000
-    shown = Pastes().begin(Draft(f"one\ntwo\n{long}\nlast"))
+    shown = FoldedPastes().begin(ComposerDraft(f"one\ntwo\n{long}\nlast"))
     assert shown == "one\ntwo\n[50,000 characters]\nlast"
-    shown = Pastes().begin(Draft(long))
+    shown = FoldedPastes().begin(ComposerDraft(long))
     assert shown == f"{long[:400]}[49,200 characters]{long[-400:]}"
 
 
@@ -358,7 +357,7 @@ async def test_an_empty_composer_says_what_can_be_done() -> None:
 
 @given(st.lists(st.text(alphabet="ab\n[]#2 pasted lines", min_size=1, max_size=40), max_size=4))
 def test_every_paste_comes_back_as_it_was(texts: list[str]) -> None:
-    pastes = Pastes()
+    pastes = FoldedPastes()
     markers = [pastes.fold(text) for text in texts]
     assert len(set(markers)) == len(markers)
     assert pastes.draft("|".join(markers)).text == "|".join(texts)
@@ -373,21 +372,21 @@ def test_a_kept_draft_is_the_same_draft(pieces: list[tuple[str, str]], rest: str
     for plain, paste in pieces:
         folds.append((len(text) + len(plain), len(text) + len(plain) + len(paste)))
         text += plain + paste
-    draft = Draft(text + rest, tuple(folds))
-    assert Draft.of(draft.kept()) == draft
-    pastes = Pastes()
+    draft = ComposerDraft(text + rest, tuple(folds))
+    assert ComposerDraft.of(draft.kept()) == draft
+    pastes = FoldedPastes()
     assert pastes.draft(pastes.begin(draft)) == draft
 
 
 @pytest.mark.parametrize("text", ["", "words", "folds", "folds 1-2"])
 def test_a_draft_without_folds_is_kept_as_it_stands(text: str) -> None:
-    assert Draft(text).kept() == text
+    assert ComposerDraft(text).kept() == text
 
 
 @given(st.text(alphabet="folds 12-\n[]", max_size=40))
 def test_any_string_can_be_restored(text: str) -> None:
-    pastes = Pastes()
-    draft = Draft.of(text)
+    pastes = FoldedPastes()
+    draft = ComposerDraft.of(text)
     assert text.endswith(draft.text)
     assert pastes.draft(pastes.begin(draft)).text == draft.text
 

@@ -13,10 +13,10 @@ from tests.ui.review_app import ReviewApp
 from tests.ui.review_states import hostile, kinds
 from tests.ui.sample_diffs import blocks, file_diff, many_lines, proposal, retry_proposal
 from tests.waiting import until
-from widgets.diff.canvas import Frame
+from widgets.diff.diff_painter import FrameState
+from widgets.diff.diff_rows import FoldRow, LineRow
+from widgets.diff.diff_view import DiffView
 from widgets.diff.minimap import MiniMap
-from widgets.diff.rows import FoldRow, LineRow
-from widgets.diff.view import DiffView
 
 
 async def opened(pilot: Pilot[None]) -> DiffView:
@@ -423,7 +423,7 @@ async def test_lines_are_kept_while_the_focus_moves_and_drawn_anew_in_other_colo
     app = ReviewApp(kinds())
     async with app.run_test(size=(100, 40)) as pilot:
         view = await opened(pilot)
-        frame = Frame(0, view.size.width, view.size.height, -1, "", range(0), None)
+        frame = FrameState(0, view.size.width, view.size.height, -1, "", range(0), None)
 
         def drawn() -> list[Strip]:
             return [view.canvas.line(y, frame) for y in range(view.size.height)]

@@ -8,7 +8,7 @@ from textual import events
 from textual.widgets import Input
 
 from app.config.settings import read_file
-from app.ui.screens import endpoint
+from app.ui.screens import setup_screens
 from tests.pictures import paint_everything
 from tests.ui.running_app import Running, running
 from tests.waiting import until
@@ -147,7 +147,7 @@ async def test_what_ends_the_app_there_has_no_key_in_its_report(
             await writing(run)
             if field == "address":
                 await paste(run, KEY)
-            monkeypatch.setattr(endpoint, called, broken)
+            monkeypatch.setattr(setup_screens, called, broken)
             fields = app.screen.query_one(f"#endpoint-{field}", Input)
             fields.focus()
             fields.post_message(events.Paste(text))

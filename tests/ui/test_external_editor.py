@@ -12,7 +12,7 @@ import pytest
 from textual.app import App
 
 from app.ui.terminal.attention import Attention
-from app.ui.terminal.editor import EditorFailed, ExternalEditor
+from app.ui.terminal.external_editor import EditorFailed, ExternalEditor
 
 
 class Lending(App[None]):

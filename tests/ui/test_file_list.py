@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from app.proposals.models import FileDiff, HunkState, Proposal, ProposalState
+from app.proposals.values.models import FileDiff, HunkState, Proposal, ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_decisions import BIG, ready
 from tests.ui.test_review_outcomes import click_on
-from widgets.approval.review import Review
 from widgets.diff.file_list import FileList
+from widgets.review.review import Review
 
 Item = tuple[Proposal, Sequence[FileDiff]]
 

@@ -15,8 +15,8 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
-from app.proposals.models import ProposalState
-from app.ui.screens.ask import AskScreen
+from app.proposals.values.models import ProposalState
+from app.ui.screens.dialog import AskScreen
 from tests.ui.running_app import Running, running
 from tests.ui.screen_text import screen_text
 from tests.ui.test_app_decisions import stage
@@ -24,7 +24,7 @@ from tests.waiting import until
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
 from widgets.common import input_order
-from widgets.common.input_order import Followed, OrderedApp, input_first, join
+from widgets.common.input_order import FollowedEvent, OrderedApp, input_first, join
 
 
 def hand_in(app: App[None], *items: str | events.Event) -> None:
@@ -192,7 +192,7 @@ async def test_a_key_is_followed_where_there_is_no_screen_any_more() -> None:
     app = Order()
     async with app.run_test():
         pass
-    followed = Followed(app, events.Key("w", "w"), done)
+    followed = FollowedEvent(app, events.Key("w", "w"), done)
     assert followed.ready
     followed.begin()
     followed.leave()

@@ -7,10 +7,10 @@ import pytest
 from textual.widgets import Input, OptionList
 
 from app.config.settings import load
-from app.llm.capabilities.beliefs import replace
 from app.llm.capabilities.model_list import ListedModel
-from app.runtime.connection import LearnedProfiles
-from app.ui.screens.settings import ROWS as SETTINGS
+from app.llm.capabilities.profiles import replace
+from app.runtime.model_connection import LearnedProfiles
+from app.ui.screens.settings_screen import ROWS as SETTINGS
 from tests.ui.running_app import Running, running
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer

@@ -6,7 +6,7 @@ import pytest
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from app.proposals.models import ProposalState
+from app.proposals.values.models import ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.running_app import Running, running
 from tests.ui.sample_diffs import file_diff, proposal
@@ -14,8 +14,8 @@ from tests.ui.test_review_decisions import BIG, posted, ready
 from tests.wire.bench import of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
-from widgets.approval.review import Review
-from widgets.diff.rows import LineRow
+from widgets.diff.diff_rows import LineRow
+from widgets.review.review import Review
 
 NEW = '"""Says hello."""\n\n\ndef greet(name):\n    log(name)\n    check(name)\n    return "Hi " + name\n'
 

@@ -2,14 +2,14 @@
 
 from textual.pilot import Pilot
 
-from app.proposals.models import FileDiff, Proposal
+from app.proposals.values.models import FileDiff, Proposal
 from tests.attention.commits import as_proposal
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff
+from widgets.diff.diff_layout import DiffLayout
+from widgets.diff.diff_rows import FileRow, LineRow
 from widgets.diff.file_list import FileList
-from widgets.diff.layout import Layout
 from widgets.diff.minimap import MiniMap, map_rows, reason_rows
-from widgets.diff.rows import FileRow, LineRow
 
 ONE = "def test_one():\n    assert 1\n"
 FILES = {
@@ -155,5 +155,5 @@ async def test_the_minimap_marks_the_hunk() -> None:
         strips = [minimap.render_line(y) for y in height]
         assert not any(segment.style and segment.style.bgcolor == lit for strip in strips for segment in strip)
         # Until there is a whole new picture, the one before stays.
-        view.sheet.rows = Layout(view.rows.segments)
+        view.sheet.rows = DiffLayout(view.rows.segments)
         assert [minimap.render_line(y).text for y in height] == [strip.text for strip in strips]

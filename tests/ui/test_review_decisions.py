@@ -8,14 +8,13 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from app.checks.results import Checked, Outcome, Result
-from app.checks.results import State as CheckState
-from app.proposals.models import FileDiff, HunkState, Proposal, ProposalState, Rung
+from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
+from app.proposals.values.models import FileDiff, HunkState, MatchLevel, Proposal, ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from tests.waiting import until
-from widgets.approval.review import Review
 from widgets.common.key_bar import KeyBar
+from widgets.review.review import Review
 
 Item = tuple[Proposal, Sequence[FileDiff]]
 BIG = (120, 60)
@@ -81,9 +80,9 @@ async def test_keys_that_are_pressed_without_looking_decide_nothing() -> None:
 async def test_decision_keys_are_dead_right_after_the_proposal_came_up() -> None:
     app = ReviewApp(small(), small("P2", state=ProposalState.APPLIED))
     app.review.state.last_decided = "P2"
-    red = Result("tests", CheckState.FAILED, outcome=Outcome(CheckState.FAILED, 1))
+    red = CheckResult("tests", CheckState.FAILED, outcome=CheckOutcome(CheckState.FAILED, 1))
     async with app.run_test(size=BIG) as pilot:
-        app.review.set_checks(Checked("P1", 1, (red,)))
+        app.review.set_checks(ProposalChecks("P1", 1, (red,)))
         await pilot.pause()
         app.review.view.focus()
         await pilot.pause()
@@ -366,7 +365,7 @@ async def test_an_approval_that_would_be_refused_is_not_offered_and_its_key_says
 
 
 async def test_approve_all_names_and_leaves_out_what_is_doubtful() -> None:
-    inexact = [file_diff("loose.py", "a\n", "b\n", rung=Rung.SPACING)]
+    inexact = [file_diff("loose.py", "a\n", "b\n", rung=MatchLevel.SPACING)]
     app = ReviewApp(small("P1"), (proposal("P2", inexact), inexact), small("P3", "c.py"))
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)

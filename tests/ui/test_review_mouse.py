@@ -10,15 +10,15 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 from textual.widget import Widget
 
-from app.proposals.models import HunkState, ProposalState
+from app.proposals.values.models import HunkState, ProposalState
 from app.text.safe_text import visible
-from app.tools.contract import Confirmation
+from app.tools.base.contract import Confirmation
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal
-from widgets.approval.review import Review
 from widgets.common.key_hints import HintLine
-from widgets.diff.rows import LineRow
-from widgets.diff.writing import WritingField
+from widgets.diff.diff_rows import LineRow
+from widgets.diff.writing_field import WritingField
+from widgets.review.review import Review
 
 SIZE = (110, 40)
 

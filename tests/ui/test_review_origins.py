@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from app.proposals.models import ProposalState
-from app.proposals.origin import Origin, OriginKind
+from app.proposals.values.models import ProposalState
+from app.proposals.values.origin import Origin, OriginKind
 from tests.ui.review_app import ReviewApp
 from tests.ui.review_states import Item
 from tests.ui.test_review_decisions import BIG, ready, small
-from widgets.approval import messages
+from widgets.review import review_messages
 
 CLAUDE = Origin(kind=OriginKind.AGENT, agent="claude", model="claude-opus-4-8", session="5f0c77aa-1")
 
@@ -53,7 +53,7 @@ async def test_what_is_not_listed_is_not_decided_on_either() -> None:
         await pilot.press("N")
         await app.pass_grace()
         await pilot.press("y")
-        (denied,) = [message for message in app.posted if isinstance(message, messages.DenyAll)]
+        (denied,) = [message for message in app.posted if isinstance(message, review_messages.DenyAll)]
         assert [each.proposal_id for each in denied.each] == ["P1", "P3"]
 
 

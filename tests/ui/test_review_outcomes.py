@@ -2,12 +2,12 @@
 
 from textual.pilot import Pilot
 
-from app.actions import in_scope
-from app.proposals.models import ProposalState
+from app.keys.registry import in_scope
+from app.proposals.values.models import ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_decisions import BIG, ready, small, two_hunks
-from widgets.approval.review import Review
+from widgets.review.review import Review
 
 
 async def click_on(pilot: Pilot[None], text: str) -> None:

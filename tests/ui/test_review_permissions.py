@@ -3,10 +3,10 @@
 import pytest
 from textual.widgets import TextArea
 
-from app.tools.contract import Confirmation, ConfirmationAnswer
+from app.tools.base.contract import Confirmation, ConfirmationAnswer
 from tests.ui.review_app import ReviewApp
 from tests.ui.test_review_decisions import BIG, posted, ready, screen, small
-from widgets.approval.review import Review
+from widgets.review.review import Review
 
 COMMAND = Confirmation("command", "Run a command", "pytest -q tests", ".")
 

@@ -3,15 +3,15 @@
 import pytest
 from textual.content import Content
 
-from app.proposals.models import Proposal, ProposalState
+from app.proposals.values.models import Proposal, ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import stale
 from tests.ui.test_review_decisions import BIG, ready, small
 from tests.ui.test_review_outcomes import click_on
-from widgets.approval import queue
-from widgets.approval.review import Review
-from widgets.approval.state import ReviewState
-from widgets.approval.wording import proposal_row
+from widgets.review import review_queue
+from widgets.review.review import Review
+from widgets.review.review_state import ReviewState
+from widgets.review.review_wording import proposal_row
 
 
 def with_history(waiting: int = 2, decided: int = 14) -> ReviewApp:
@@ -132,7 +132,7 @@ async def test_of_thousands_only_the_lines_on_the_screen_are_made(monkeypatch: p
         made.add(proposal.id)
         return proposal_row(state, proposal)
 
-    monkeypatch.setattr(queue, "proposal_row", counting)
+    monkeypatch.setattr(review_queue, "proposal_row", counting)
     app = thousands()
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)

@@ -4,11 +4,11 @@ import pytest
 from textual.message import Message
 from textual.widgets import TextArea
 
-from app.proposals.models import ProposalState
+from app.proposals.values.models import ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.test_review_decisions import BIG, posted, ready, screen, small, two_hunks
-from widgets.approval.notes import Words
-from widgets.approval.review import Review
+from widgets.review.review import Review
+from widgets.review.unfinished_review import ReviewFeedback
 
 
 @pytest.mark.parametrize("begin", ["r", "c"])
@@ -69,7 +69,7 @@ async def test_comments_go_with_the_decision(key: str, kind: type[Message]) -> N
         assert isinstance(decided, kind) and isinstance(decided, Review.Approve | Review.Deny)
         (comment,) = decided.words.comments
         assert comment.text == "w" and "+2" in comment.quote
-        assert app.review.state.unsaid.words(app.proposals["P1"]) == Words(), "once"
+        assert app.review.state.unsaid.words(app.proposals["P1"]) == ReviewFeedback(), "once"
 
 
 @pytest.mark.parametrize("where", ["feedback", "feedback put aside", "comment", "comment put aside"])

@@ -8,16 +8,16 @@ import pytest
 from textual.command import CommandList
 from textual.widgets import Input, OptionList, TextArea
 
-from app.actions import ACTIONS
-from app.keymap import key_name, keys_of
-from app.llm.capabilities.doctor import CHECKS, Check, Diagnosis
-from app.llm.capabilities.profile import Profile
-from app.tools.command.forms import CommandForm
-from app.ui.screens.doctor import verdict
-from app.ui.screens.edit import EditScreen
-from app.ui.screens.sessions import SessionScreen, ago
-from app.ui.screens.settings import ROWS
-from app.ui.themes.first import STANDARD
+from app.keys.keymap import key_name, keys_of
+from app.keys.registry import ACTIONS
+from app.llm.doctor.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck
+from app.llm.values.profile import Profile
+from app.tools.base.command_forms import CommandForm
+from app.ui.screens.doctor_screen import verdict
+from app.ui.screens.edit_screen import EditScreen
+from app.ui.screens.sessions_screen import SessionScreen, ago
+from app.ui.screens.settings_screen import ROWS
+from app.ui.themes.first_theme import STANDARD
 from app.workspace import trust
 from tests.pilots import at_rest
 from tests.ui.running_app import Running, running
@@ -25,9 +25,9 @@ from tests.ui.test_input_order import hand_in
 from tests.wire.bench import FILE, edit
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
-from widgets.approval.messages import Edit
 from widgets.common.key_hints import KeyHints
 from widgets.common.search_list import SearchList
+from widgets.review.review_messages import Edit
 
 HOSTILE = "x[/]y [@click=app.bell]z[/] [red]r[/] a[0] \x1b]0;owned\x07 \u202egnp [link=https://e]l[/link]"
 
@@ -343,10 +343,12 @@ async def test_the_doctor_tells_each_finding(
 
 
 def test_the_doctor_has_nothing_to_make_up_for_where_all_is_well_or_nothing_works() -> None:
-    checks = tuple(Check(name, True, "") for name in CHECKS)
+    checks = tuple(EndpointCheck(name, True, "") for name in CHECKS)
     assert verdict(Diagnosis(checks, Profile(), False, "Nothing answers.")).plain == "Nothing answers."
     assert verdict(Diagnosis(checks, Profile(), True, "")).plain == "All is well."
-    assert "makes up for" in verdict(Diagnosis((*checks, Check("usage", None, "")), Profile(), True, "")).plain
+    assert (
+        "makes up for" in verdict(Diagnosis((*checks, EndpointCheck("usage", None, "")), Profile(), True, "")).plain
+    )
 
 
 def found_first(found: CommandList) -> str:

@@ -6,16 +6,16 @@ import pytest
 from textual.widgets import Input
 
 from app.conversation.events import AssistantMessage, Event, TurnEnded, TurnStarted, UserMessage
-from app.runtime.workspace import Runtime
+from app.runtime.open_workspace import OpenWorkspace
 from tests.ui.running_app import Running, running
 from tests.wire.server import WireServer
-from widgets.chat.entries.words import AnswerEntry, UserEntry
+from widgets.chat.entries.message_entries import AnswerEntry, UserEntry
 from widgets.common.search_list import SearchList
 
 HOSTILE = "x[/]y [@click=app.bell]z[/] \x1b]0;owned\x07 \u202egnp"
 
 
-def filled(runtime: Runtime, said: str, turns: int = 1) -> str:
+def filled(runtime: OpenWorkspace, said: str, turns: int = 1) -> str:
     """A session in which something was said first, and many turns followed."""
     record = runtime.sessions.create()
     events: list[Event] = []

@@ -9,15 +9,15 @@ from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from app.proposals.models import FileDiff, Op, ProposalState
+from app.proposals.values.models import FileDiff, FileOperation, ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, many_lines, proposal, retry_proposal
 from tests.ui.test_review_decisions import BIG, posted, ready, screen
-from widgets.approval.looked_at import Unseen
-from widgets.approval.queue import ReviewQueue
-from widgets.approval.review import Review
+from widgets.diff.diff_rows import NoteRow
 from widgets.diff.file_list import FileList
-from widgets.diff.rows import NoteRow
+from widgets.review.review import Review
+from widgets.review.review_queue import ReviewQueue
+from widgets.review.review_state import UnseenParts
 
 EVIL = "b = 3" + 200 * " " + "; import os; os.system('evil')"
 
@@ -27,7 +27,7 @@ def of(diffs: Sequence[FileDiff]) -> ReviewApp:
     return ReviewApp((proposal("P1", diffs), diffs))
 
 
-def unseen(app: ReviewApp) -> Unseen:
+def unseen(app: ReviewApp) -> UnseenParts:
     """What an approval of it would write unseen."""
     return app.review.state.unseen(app.proposals["P1"])
 
@@ -104,7 +104,7 @@ async def test_columns_that_were_not_drawn_are_not_seen_and_the_edge_says_that_t
         assert "os.system" not in screen(app)
         line = next(line for line in app.text().splitlines() if "b = 3" in line)
         assert line.rstrip("▐ ").endswith("→"), line
-        assert unseen(app) == Unseen(1, 2, ("a.py",))
+        assert unseen(app) == UnseenParts(1, 2, ("a.py",))
         await pilot.press("y")
         await pilot.pause()
         assert posted(app) == []
@@ -290,11 +290,11 @@ async def test_all_and_a_part_are_asked_about_alike() -> None:
         await app.pass_grace()
         await pilot.press("space")
         await pilot.pause()
-        assert app.review.state.unseen(app.proposals["P2"]) == Unseen(), "what is left out doesn't count"
+        assert app.review.state.unseen(app.proposals["P2"]) == UnseenParts(), "what is left out doesn't count"
 
 
 async def test_a_mode_change_is_seen_with_the_head_of_its_file() -> None:
-    far = file_diff("run.sh", "a\n", "a\n", op=Op.MODE)
+    far = file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE)
     app = of([*rewrite(60), far])
     async with app.run_test(size=(90, 24)) as pilot:
         await ready(pilot)

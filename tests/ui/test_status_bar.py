@@ -5,8 +5,8 @@ import re
 import pytest
 from textual.app import App, ComposeResult
 
-from app.conversation.spent import Spent
-from widgets.common.status_bar import Status, StatusBar
+from app.conversation.token_totals import TokenTotals
+from widgets.common.status_bar import StatusBar, StatusValues
 
 PARTS = {
     "The model needs your permission  F4",
@@ -20,7 +20,7 @@ PARTS = {
     "3 proposals denied in a row",
     "⎇ feature/long-name",
 }
-FULL = Status(
+FULL = StatusValues(
     model="qwen3-coder-480b-instruct",
     effort="high",
     gate_closed=False,
@@ -28,7 +28,7 @@ FULL = Status(
     waiting=12,
     context_tokens=5_700,
     context_window=9_000,
-    spent=Spent(12_340, 8_100, 940, 1.2),
+    spent=TokenTotals(12_340, 8_100, 940, 1.2),
     branch="feature/long-name",
     denials=3,
     asks="permission",
@@ -64,7 +64,7 @@ async def test_who_is_waited_for_stands_first_with_the_key_that_answers(asks: st
     app = Bar()
     async with app.run_test(size=(60, 3)) as pilot:
         bar = app.query_one(StatusBar)
-        bar.status = Status(model="m", gate_closed=True, waiting=1, asks=asks, answer_key="F2")  # type: ignore[arg-type]
+        bar.status = StatusValues(model="m", gate_closed=True, waiting=1, asks=asks, answer_key="F2")  # type: ignore[arg-type]
         await pilot.pause()
         assert bar.render().plain.startswith(f" The model {words}  F2  ·  ● model must wait")
 
@@ -73,8 +73,8 @@ async def test_the_gate_is_not_said_to_be_open_before_it_is_known() -> None:
     app = Bar()
     async with app.run_test(size=(120, 3)):
         bar = app.query_one(StatusBar)
-        bar.status = Status(model="m")
+        bar.status = StatusValues(model="m")
         assert "gate" not in bar.render().plain
-        bar.status = Status(model="m", gate_closed=True, follows=True)
+        bar.status = StatusValues(model="m", gate_closed=True, follows=True)
         assert "open in another window" in bar.render().plain
         assert "model must wait" in bar.render().plain

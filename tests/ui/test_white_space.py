@@ -2,14 +2,14 @@
 
 import pytest
 
-from app.proposals.models import FileDiff
+from app.proposals.values.models import FileDiff
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import blocks, file_diff, proposal
 from tests.ui.test_review_decisions import BIG, posted, ready, screen
 from tests.waiting import until
-from widgets.approval.review import Review
-from widgets.diff.arrange import Comment
-from widgets.diff.rows import SourceLine, SpaceRow
+from widgets.diff.diff_arrangement import Comment
+from widgets.diff.diff_rows import SourceLine, SpaceRow
+from widgets.review.review import Review
 
 OLD = (
     "func one() {\n"

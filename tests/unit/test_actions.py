@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from app.actions import ACTIONS, bindings
-from app.ui import slash_commands
-from app.ui.slash_commands import BadArgument
+from app.keys.registry import ACTIONS, bindings
+from app.ui.context import slash_commands
+from app.ui.context.slash_commands import BadArgument
 
 
 def test_ids_and_commands_are_unique() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config.model_table import OWN_FIELDS
+from app.config.config_tables import OWN_FIELDS
 from app.config.settings import (
     ENVIRONMENT,
     NEVER_FROM_WORKSPACE,
@@ -23,7 +23,7 @@ from app.config.settings import (
     origin,
     save,
 )
-from app.runtime.workspace import Runtime, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from app.workspace import trust
 
 HOSTILE = b"""
@@ -51,11 +51,11 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def opened(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Runtime]]:
+def opened(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], OpenWorkspace]]:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-    runtimes: list[Runtime] = []
+    runtimes: list[OpenWorkspace] = []
 
-    def open_it() -> Runtime:
+    def open_it() -> OpenWorkspace:
         runtimes.append(open_runtime(root, environment={}))
         return runtimes[-1]
 
@@ -157,7 +157,7 @@ def test_the_environment_wins_over_the_workspace() -> None:
     assert merged(b'model = "theirs"\n', SIGNOFF_MODEL="mine").settings.model == "mine"
 
 
-def test_only_the_trusted_bytes_ever_count(root: Path, opened: Callable[[], Runtime]) -> None:
+def test_only_the_trusted_bytes_ever_count(root: Path, opened: Callable[[], OpenWorkspace]) -> None:
     """Whoever swaps the file while it is being opened gets nothing in force that was not trusted."""
     good, evil = b'base_url = "http://good.invalid/v1"\n', b'base_url = "http://evil.invalid/v1"\n'
     file = root / ".signoff.toml"
@@ -190,7 +190,7 @@ def test_only_the_trusted_bytes_ever_count(root: Path, opened: Callable[[], Runt
 
 
 @pytest.mark.parametrize("kind", ["outside", "fifo", "folder", "large"])
-def test_a_file_that_is_none_is_refused_at_once(root: Path, opened: Callable[[], Runtime], kind: str) -> None:
+def test_a_file_that_is_none_is_refused_at_once(root: Path, opened: Callable[[], OpenWorkspace], kind: str) -> None:
     file = root / ".signoff.toml"
     match kind:
         case "outside":
@@ -209,7 +209,7 @@ def test_a_file_that_is_none_is_refused_at_once(root: Path, opened: Callable[[],
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda file: file.symlink_to("/dev/zero")], ids=["pipe", "device"])
 def test_a_configuration_of_the_users_that_is_no_file_is_refused_at_once(
-    tmp_path: Path, opened: Callable[[], Runtime], make: Callable[[Path], object]
+    tmp_path: Path, opened: Callable[[], OpenWorkspace], make: Callable[[Path], object]
 ) -> None:
     file = tmp_path / "home" / "config" / "config.toml"
     file.parent.mkdir(parents=True)

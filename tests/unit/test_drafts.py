@@ -11,23 +11,23 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import UserMessage
-from app.runtime.drafts import Drafts, Kept
+from app.runtime.open_session import DraftStore, StoredDraft
+from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
-from app.storage.sessions import SessionStore
-from app.storage.signals import Signal
+from app.storage.session_store import SessionStore
 
 KEY = "draft:"
 
 
 @pytest.fixture
 def sessions(tmp_path: Path) -> SessionStore:
-    return SessionStore(Database(tmp_path / "db"), "here", Signal(tmp_path, "here"))
+    return SessionStore(Database(tmp_path / "db"), "here", ChangeSignal(tmp_path, "here"))
 
 
 @pytest.fixture
-def drafts(sessions: SessionStore) -> Callable[[], Drafts]:
+def drafts(sessions: SessionStore) -> Callable[[], DraftStore]:
     """Another process on the same store."""
-    return lambda: Drafts(sessions, pytest.fail)
+    return lambda: DraftStore(sessions, pytest.fail)
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +39,12 @@ def gone() -> int:
 
 
 def left(sessions: SessionStore, session_id: str, draft: str, process: int, time: float = 1.0) -> None:
-    kept = Kept(draft=draft, process=process, time=time)
+    kept = StoredDraft(draft=draft, process=process, time=time)
     sessions.set_setting(KEY + session_id, kept.model_dump_json())
 
 
 async def test_a_draft_is_kept_while_the_user_types_without_a_pause(
-    sessions: SessionStore, drafts: Callable[[], Drafts]
+    sessions: SessionStore, drafts: Callable[[], DraftStore]
 ) -> None:
     first = drafts()
     for number in count():
@@ -57,7 +57,7 @@ async def test_a_draft_is_kept_while_the_user_types_without_a_pause(
 
 
 async def test_what_stands_there_as_it_was_is_not_written_again(
-    sessions: SessionStore, drafts: Callable[[], Drafts]
+    sessions: SessionStore, drafts: Callable[[], DraftStore]
 ) -> None:
     left(sessions, "S", "of another day", process=1)
     before = sessions.settings(KEY)
@@ -68,7 +68,7 @@ async def test_what_stands_there_as_it_was_is_not_written_again(
     assert sessions.settings(KEY) == before
 
 
-async def test_an_emptied_composer_leaves_nothing(sessions: SessionStore, drafts: Callable[[], Drafts]) -> None:
+async def test_an_emptied_composer_leaves_nothing(sessions: SessionStore, drafts: Callable[[], DraftStore]) -> None:
     first = drafts()
     first.keep("S", "hello")
     await first.settled()
@@ -81,7 +81,7 @@ async def test_an_emptied_composer_leaves_nothing(sessions: SessionStore, drafts
 
 
 async def test_a_new_session_takes_over_what_a_process_that_is_gone_left(
-    sessions: SessionStore, drafts: Callable[[], Drafts], gone: int
+    sessions: SessionStore, drafts: Callable[[], DraftStore], gone: int
 ) -> None:
     left(sessions, "older", "older", gone, 1.0)
     left(sessions, "newer", "newer", gone, 2.0)
@@ -91,7 +91,7 @@ async def test_a_new_session_takes_over_what_a_process_that_is_gone_left(
 
 
 async def test_what_is_somebodys_or_belongs_to_a_conversation_is_not_taken(
-    sessions: SessionStore, drafts: Callable[[], Drafts], gone: int
+    sessions: SessionStore, drafts: Callable[[], DraftStore], gone: int
 ) -> None:
     left(sessions, "open elsewhere", "theirs", os.getppid())
     left(sessions, "open here", "mine", os.getpid())
@@ -104,7 +104,7 @@ async def test_what_is_somebodys_or_belongs_to_a_conversation_is_not_taken(
 
 async def test_a_store_that_fails_is_told_and_tried_again(sessions: SessionStore) -> None:
     told: list[str] = []
-    first = Drafts(sessions, told.append)
+    first = DraftStore(sessions, told.append)
     with sessions._database.transaction() as connection:
         connection.execute(
             "CREATE TRIGGER full BEFORE INSERT ON settings BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
@@ -121,7 +121,7 @@ async def test_a_store_that_fails_is_told_and_tried_again(sessions: SessionStore
 
 
 async def test_what_an_earlier_version_has_left_is_taken_over(
-    sessions: SessionStore, drafts: Callable[[], Drafts]
+    sessions: SessionStore, drafts: Callable[[], DraftStore]
 ) -> None:
     sessions.set_setting(f"{KEY}old", "a bare text")
     assert await drafts().recall("new", fresh=True) == "a bare text"

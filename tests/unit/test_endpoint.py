@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.config.settings import ENVIRONMENT, Settings, load
-from app.git.running import run_git
-from app.runtime.connection import NotConnected, endpoint_of
+from app.git.run_git import run_git
+from app.runtime.model_connection import NotConnected, endpoint_of
 from app.sandbox.environment import command_environment, without_own_keys
 
 THEIRS, OTHERS = "sk-ant-secret", "sk-other-secret"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from rich.segment import Segment
 from textual.strip import Strip
 
-from app.ui.terminal.fitted import FittedApp, divide, textuals_divide
-from app.ui.themes.first import STANDARD, own_theme
+from app.ui.terminal.fitted_app import FittedApp, divide, textuals_divide
+from app.ui.themes.first_theme import STANDARD, own_theme
 
 TEXTS = st.lists(st.text("ab\N{CJK UNIFIED IDEOGRAPH-4E2D}", max_size=4), max_size=4)
 
@@ -37,7 +37,7 @@ def test_a_strip_that_nothing_divides_is_freed_without_the_collector(uncollected
 
 
 def test_textual_still_keeps_such_a_strip_in_itself(uncollected: None) -> None:
-    """Once this fails, `divide` in `app/ui/terminal/fitted.py` is not needed any more."""
+    """Once this fails, `divide` in `app/ui/terminal/fitted_app.py` is not needed any more."""
     assert textuals_divide(Strip([Segment("text")]), [4])
     assert gc.collect() > 0
 

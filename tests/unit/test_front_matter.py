@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.text.front_matter import parse_front_matter
+from app.prompts.front_matter import parse_front_matter
 
 
 @pytest.mark.parametrize(

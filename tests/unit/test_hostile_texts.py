@@ -6,14 +6,14 @@ from contextlib import suppress
 
 import pytest
 
-from app.proposals.patch.text import scan_patch
-from app.proposals.refusals import EditRefused
+from app.proposals.patch.patching import scan_patch
+from app.proposals.values.edit_refusals import EditRefused
 from app.text.deceiving_text import inspect
-from app.tools.command.output import PlainText
+from app.tools.command.command_text import PlainText
 from app.workspace.secrets import secret_reason
-from widgets.chat.block_starts import DELIMITER, ITEM, RULE
+from widgets.chat.markdown.markdown_document import close_marks, is_worth_showing
+from widgets.chat.markdown.markdown_splitter import DELIMITER, ITEM, RULE
 from widgets.chat.path_index import PathIndex
-from widgets.chat.unfinished import close_marks, is_worth_showing
 
 SIZE = 1_000_000
 

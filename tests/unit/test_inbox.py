@@ -2,8 +2,8 @@
 
 import asyncio
 
-from app.agent.updates import Failed, Phase, PhaseChanged, TextStreamed, Update
-from app.ui.inbox import Inbox
+from app.agent.updates import Phase, PhaseChanged, SessionFailed, TextStreamed, Update
+from app.ui.context.current_session import UpdateBuffer
 
 
 class Screen:
@@ -20,7 +20,7 @@ class Screen:
 
 def test_the_screen_is_told_once_and_takes_all_there_is() -> None:
     screen = Screen()
-    inbox = Inbox(screen.tell)
+    inbox = UpdateBuffer(screen.tell)
     for _ in range(1000):
         inbox.put(TextStreamed("a"))
     inbox.put(PhaseChanged(Phase.IDLE))
@@ -33,7 +33,7 @@ def test_the_screen_is_told_once_and_takes_all_there_is() -> None:
 
 def test_a_screen_that_does_not_hear_is_told_again() -> None:
     screen = Screen()
-    inbox = Inbox(screen.tell)
+    inbox = UpdateBuffer(screen.tell)
     screen.hears = False
     inbox.put(TextStreamed("a"))
     screen.hears = True
@@ -52,16 +52,16 @@ async def test_what_takes_long_to_show_is_taken_in_slices_in_its_order() -> None
         for update in inbox.take():
             shown.append(update)
             if len(shown) == 1:
-                inbox.put(Failed("later"))
+                inbox.put(SessionFailed("later"))
             sum(range(20_000))
         return True
 
-    inbox = Inbox(lambda: bool(asyncio.get_running_loop().call_soon(show)))
-    said = [Failed(str(number)) for number in range(500)]
+    inbox = UpdateBuffer(lambda: bool(asyncio.get_running_loop().call_soon(show)))
+    said = [SessionFailed(str(number)) for number in range(500)]
     for update in said:
         inbox.put(update)
     await inbox.emptied()
-    assert shown == [*said, Failed("later")]
+    assert shown == [*said, SessionFailed("later")]
     assert slices > 3
 
 
@@ -77,16 +77,16 @@ async def test_what_is_said_later_waits_for_what_is_being_done_and_nothing_else_
     def show() -> bool:
         for update in inbox.take():
             shown.append(update)
-            if update == Failed("first"):
+            if update == SessionFailed("first"):
                 tasks.add(asyncio.ensure_future(inbox.hold(do)()))
         return True
 
-    inbox = Inbox(lambda: bool(asyncio.get_running_loop().call_soon(show)))
-    inbox.put(Failed("first"))
-    inbox.put(Failed("second"))
+    inbox = UpdateBuffer(lambda: bool(asyncio.get_running_loop().call_soon(show)))
+    inbox.put(SessionFailed("first"))
+    inbox.put(SessionFailed("second"))
     await doing.wait()
-    inbox.put(Failed("third"))
-    assert shown == [Failed("first")]
+    inbox.put(SessionFailed("third"))
+    assert shown == [SessionFailed("first")]
     done.set()
     await inbox.emptied()
-    assert shown == [Failed("first"), Failed("second"), Failed("third")]
+    assert shown == [SessionFailed("first"), SessionFailed("second"), SessionFailed("third")]

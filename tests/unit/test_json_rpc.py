@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.json_rpc import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Call, Refusal, call_of, parse
+from app.mcp_client.json_rpc import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError, RpcRequest, call_of, parse
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from app.json_rpc import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Call, Ref
     ],
 )
 def test_a_line_that_is_no_message_is_refused(line: bytes | None, code: int, words: str) -> None:
-    with pytest.raises(Refusal, match=words) as refused:
+    with pytest.raises(RpcError, match=words) as refused:
         parse(line)
     assert refused.value.code == code
 
@@ -35,7 +35,7 @@ def test_a_line_that_is_no_message_is_refused(line: bytes | None, code: int, wor
     ],
 )
 def test_what_is_no_request_is_refused(message: Any, code: int) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(RpcError) as refused:
         call_of(message)
     assert refused.value.code == code
 
@@ -43,15 +43,15 @@ def test_what_is_no_request_is_refused(message: Any, code: int) -> None:
 @pytest.mark.parametrize(
     ("message", "call"),
     [
-        ({"method": "m", "id": "a"}, Call("m", {}, "a")),
-        ({"method": "m", "id": 0, "params": None}, Call("m", {}, 0)),
-        ({"method": "m", "params": {"a": 1}}, Call("m", {"a": 1})),
-        ({"method": "m", "id": 1, "result": {}}, Call("m", {}, 1)),
+        ({"method": "m", "id": "a"}, RpcRequest("m", {}, "a")),
+        ({"method": "m", "id": 0, "params": None}, RpcRequest("m", {}, 0)),
+        ({"method": "m", "params": {"a": 1}}, RpcRequest("m", {"a": 1})),
+        ({"method": "m", "id": 1, "result": {}}, RpcRequest("m", {}, 1)),
         # Nobody waits for an answer that could say what is wrong with it.
         ({"method": "m", "params": [1]}, None),
         ({"id": 1, "result": {}}, None),
         ({"id": 1, "error": {}}, None),
     ],
 )
-def test_requests_are_told_from_answers(message: Any, call: Call | None) -> None:
+def test_requests_are_told_from_answers(message: Any, call: RpcRequest | None) -> None:
     assert call_of(message) == call

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.binding import Binding
 
-from app.actions import ACTIONS
-from app.keymap import DECISIONS, KeymapError, checked, key_name, keys_of, spelled, without_default
+from app.keys.keymap import DECISIONS, KeymapError, checked, key_name, keys_of, spelled, without_default
+from app.keys.registry import ACTIONS
 
 BY_ID = {action.id: action for action in ACTIONS}
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from app.config.model_table import Price, fitting
+from app.config.config_tables import Price, fitting
 from app.config.settings import ConfigError, Configuration, Settings, load
 from app.llm.capabilities.model_list import ListedModel
-from app.llm.prices import price_for
-from app.runtime.connection import NotConnected, connect
-from app.runtime.model_facts import Fact, facts_of
-from app.runtime.workspace import open_runtime
+from app.llm.values.prices import price_for
+from app.runtime.model_connection import NotConnected, connect
+from app.runtime.open_workspace import open_runtime
+from app.ui.screens.model_settings_screen import ModelSetting, facts_of
 
 USERS = """
 reasoning_effort = "low"
@@ -156,7 +156,7 @@ def test_a_file_that_became_unreadable_sets_nothing_for_a_model(
     file.write_text("[models.m]\ncontext_window = 5000\n")
     settings = runtime.reload().settings
     window = ("context_window",)
-    assert facts_of(runtime, settings, ListedModel("m"))[window] == Fact(5000, "yours, for this model", 5000)
+    assert facts_of(runtime, settings, ListedModel("m"))[window] == ModelSetting(5000, "yours, for this model", 5000)
     file.write_text("[models.m")
     found = facts_of(runtime, settings, ListedModel("m"))[window]
     assert (found.value, found.own) == (5000, None)

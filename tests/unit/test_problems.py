@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from app.proposals.errors import UnknownProposal
-from app.ui.problems import keep, told
+from app.proposals.values.proposal_errors import UnknownProposal
+from app.ui.context.error_messages import keep, told
 
 
 def test_what_was_foreseen_is_told_in_its_own_words_and_not_logged(tmp_path: Path) -> None:

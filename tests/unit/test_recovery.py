@@ -7,24 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.decision_events import approval, decided
-from app.agent.updates import Failed, Update
+from app.agent.decision_service import approval, decided
+from app.agent.updates import SessionFailed, Update
 from app.conversation.events import Decision, ProposalDecided, ProposalStaged, UserMessage
-from app.proposals.errors import NotRecorded
-from app.proposals.facts import LineComment
-from app.runtime.deciding import SessionlessDecisions
-from app.runtime.left_over import LeftOver
-from app.runtime.open_session import OpenSession
-from app.runtime.recovery import record_decision, recover
-from app.runtime.workspace import Runtime, open_runtime
-from app.storage.errors import StorageError
+from app.proposals.values.decision_facts import LineComment
+from app.proposals.values.proposal_errors import NotRecorded
+from app.runtime.open_session import OpenSession, SessionlessDecisions, UnrecordedDecisions
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.workspace_recovery import record_decision, recover
+from app.storage.storage_errors import StorageError
 
 REFUSE = "CREATE TRIGGER eio BEFORE INSERT ON decisions BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END"
 PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
 
 
 @pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspace]:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws" / "a.txt").write_text("one\n")
@@ -33,7 +31,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime
     opened.close()
 
 
-def from_session(runtime: Runtime) -> tuple[str, str]:
+def from_session(runtime: OpenWorkspace) -> tuple[str, str]:
     """A waiting proposal of a session: ids of both."""
     record = runtime.sessions.create()
     runtime.sessions.append(record.id, [UserMessage(text="hello")])
@@ -42,11 +40,11 @@ def from_session(runtime: Runtime) -> tuple[str, str]:
     return record.id, runtime.service.stage(draft, "Count on").id
 
 
-def decisions(runtime: Runtime, session: str) -> list[Decision]:
+def decisions(runtime: OpenWorkspace, session: str) -> list[Decision]:
     return [event.decision for event in runtime.sessions.events(session) if isinstance(event, ProposalDecided)]
 
 
-def test_an_unrecorded_approval_is_recorded_once(runtime: Runtime) -> None:
+def test_an_unrecorded_approval_is_recorded_once(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     runtime.service.approve(proposal)
     assert recover(runtime) == [], "a living process has a moment to say so itself"
@@ -57,7 +55,7 @@ def test_an_unrecorded_approval_is_recorded_once(runtime: Runtime) -> None:
     assert recover(runtime, patience=-1) == []
 
 
-def test_an_unrecorded_denial_keeps_its_feedback(runtime: Runtime) -> None:
+def test_an_unrecorded_denial_keeps_its_feedback(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     runtime.service.deny(proposal, feedback="Not so.\nOtherwise.")
     recover(runtime, patience=-1)
@@ -65,7 +63,7 @@ def test_an_unrecorded_denial_keeps_its_feedback(runtime: Runtime) -> None:
     assert (event.decision, event.feedback) == (Decision.DENIED, "Not so.\nOtherwise.")
 
 
-def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: Runtime) -> None:
+def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     record_decision(runtime, approval(runtime.service.approve(proposal)))
     runtime.service.undo(proposal)
@@ -73,7 +71,7 @@ def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: Runtime) -> 
     assert decisions(runtime, session) == [Decision.APPROVED, Decision.UNDONE]
 
 
-def test_an_unrecorded_reopening_is_recorded_without_the_words_of_the_denial(runtime: Runtime) -> None:
+def test_an_unrecorded_reopening_is_recorded_without_the_words_of_the_denial(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     record_decision(
         runtime, decided(runtime.service.deny(proposal, feedback="Not so."), Decision.DENIED, feedback="Not so.")
@@ -85,7 +83,7 @@ def test_an_unrecorded_reopening_is_recorded_without_the_words_of_the_denial(run
     assert (event.decision, event.feedback) == (Decision.REOPENED, "")
 
 
-def test_words_with_an_approval_and_comments_are_kept_for_each_decision(runtime: Runtime) -> None:
+def test_words_with_an_approval_and_comments_are_kept_for_each_decision(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     comment = LineComment(path="a.txt", line=1, side="new", quote="+two", text="Three?")
     runtime.service.approve(proposal, feedback="Good, go on.", comments=[comment])
@@ -96,7 +94,7 @@ def test_words_with_an_approval_and_comments_are_kept_for_each_decision(runtime:
     assert (second.decision, second.feedback) == (Decision.UNDONE, "")
 
 
-def test_a_part_that_was_not_recorded_is_told_hunk_by_hunk(runtime: Runtime) -> None:
+def test_a_part_that_was_not_recorded_is_told_hunk_by_hunk(runtime: OpenWorkspace) -> None:
     (runtime.workspace.root / "a.txt").write_text("".join(f"{number}\n" for number in range(20)))
     draft = runtime.service.draft(session := runtime.sessions.create().id)
     draft.write("a.txt", "".join(f"{number if number not in (2, 15) else 'x'}\n" for number in range(20)))
@@ -111,7 +109,7 @@ def test_a_part_that_was_not_recorded_is_told_hunk_by_hunk(runtime: Runtime) -> 
     ]
 
 
-def test_a_fork_and_a_fork_of_it_are_told_of_a_decision_once_and_without_the_words(runtime: Runtime) -> None:
+def test_a_fork_and_a_fork_of_it_are_told_of_a_decision_once_and_without_the_words(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     staged = ProposalStaged(proposal=proposal, summary="", files=(), calls=())
     runtime.sessions.append(session, [staged])
@@ -127,7 +125,7 @@ def test_a_fork_and_a_fork_of_it_are_told_of_a_decision_once_and_without_the_wor
     assert [one.session for one in runtime.sessions.decisions()] == [session]
 
 
-async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_takes_it(runtime: Runtime) -> None:
+async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_takes_it(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     with runtime.database.transaction() as connection:
         connection.execute(REFUSE)
@@ -136,7 +134,7 @@ async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_take
         record_decision(runtime, approval(result, feedback="Go on."))
     told: asyncio.Queue[str] = asyncio.Queue()
     tried = threading.Event()
-    left_over = LeftOver(runtime, lambda: tried.set() or "", patience=0.01)  # type: ignore[func-returns-value]
+    left_over = UnrecordedDecisions(runtime, lambda: tried.set() or "", patience=0.01)  # type: ignore[func-returns-value]
 
     async def recorded(lines: list[str]) -> None:
         for line in lines:
@@ -156,14 +154,14 @@ async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_take
     assert (event.decision, event.feedback) == (Decision.APPROVED, "Go on.")
 
 
-async def test_a_store_that_cannot_be_asked_is_asked_again(runtime: Runtime) -> None:
+async def test_a_store_that_cannot_be_asked_is_asked_again(runtime: OpenWorkspace) -> None:
     _, proposal = from_session(runtime)
     runtime.service.approve(proposal)
     with runtime.database.transaction() as connection:
         connection.execute("ALTER TABLE unrecorded RENAME TO gone")
     told: asyncio.Queue[str] = asyncio.Queue()
     tried = threading.Event()
-    left_over = LeftOver(runtime, lambda: tried.set() or "", patience=0.01)  # type: ignore[func-returns-value]
+    left_over = UnrecordedDecisions(runtime, lambda: tried.set() or "", patience=0.01)  # type: ignore[func-returns-value]
 
     async def recorded(lines: list[str]) -> None:
         told.put_nowait(lines[0])
@@ -179,20 +177,20 @@ async def test_a_store_that_cannot_be_asked_is_asked_again(runtime: Runtime) -> 
     running.cancel()
 
 
-async def test_what_is_recorded_while_there_is_no_session_is_told_all_the_same(runtime: Runtime) -> None:
+async def test_what_is_recorded_while_there_is_no_session_is_told_all_the_same(runtime: OpenWorkspace) -> None:
     _, proposal = from_session(runtime)
     told: asyncio.Queue[Update] = asyncio.Queue()
     opened = OpenSession(runtime, runtime.settings, told.put_nowait)
-    opened.left_over = LeftOver(runtime, lambda: "", patience=0.01)
+    opened.left_over = UnrecordedDecisions(runtime, lambda: "", patience=0.01)
     runtime.service.approve(proposal)
     await opened.start()
-    while not isinstance(update := await told.get(), Failed):
+    while not isinstance(update := await told.get(), SessionFailed):
         pass
     assert update.message.startswith(f"{proposal} is applied: signoff could not record that at the time")
     await opened.close()
 
 
-async def test_a_decision_without_a_session_that_cannot_be_recorded_says_so(runtime: Runtime) -> None:
+async def test_a_decision_without_a_session_that_cannot_be_recorded_says_so(runtime: OpenWorkspace) -> None:
     _, proposal = from_session(runtime)
     with runtime.database.transaction() as connection:
         connection.execute(REFUSE)
@@ -203,21 +201,21 @@ async def test_a_decision_without_a_session_that_cannot_be_recorded_says_so(runt
     assert changed == [(proposal,)]
 
 
-def test_what_was_recorded_is_left_alone(runtime: Runtime) -> None:
+def test_what_was_recorded_is_left_alone(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     record_decision(runtime, decided(runtime.service.deny(proposal), Decision.DENIED))
     assert recover(runtime, patience=-1) == []
     assert decisions(runtime, session) == [Decision.DENIED]
 
 
-def test_a_patch_from_elsewhere_has_only_the_audit_trail(runtime: Runtime) -> None:
+def test_a_patch_from_elsewhere_has_only_the_audit_trail(runtime: OpenWorkspace) -> None:
     proposal = runtime.service.stage_patch(PATCH)
     runtime.service.approve(proposal.id)
     recover(runtime, patience=-1)
     assert [one.decided.proposal for one in runtime.sessions.decisions()] == [proposal.id]
 
 
-def test_staging_and_re_basing_are_no_decisions(runtime: Runtime) -> None:
+def test_staging_and_re_basing_are_no_decisions(runtime: OpenWorkspace) -> None:
     from_session(runtime)
     (runtime.workspace.root / "a.txt").write_text("something else\n")
     runtime.service.refresh()

@@ -6,25 +6,25 @@ from pathlib import Path
 
 import pytest
 
+from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
-from app.storage.sessions import SessionStore
-from app.storage.signals import Signal
-from app.ui.review_notes import ReviewNotes
-from widgets.approval.notes import Notes
+from app.storage.session_store import SessionStore
+from app.ui.controllers.review_services import ReviewNotes
+from widgets.review.unfinished_review import UnfinishedReview
 
 
 @pytest.mark.parametrize("broken", [False, True])
 async def test_the_end_of_the_app_writes_what_is_begun_if_that_can_be_written(tmp_path: Path, broken: bool) -> None:
     database = Database(tmp_path / "db")
-    notes = ReviewNotes(SessionStore(database, "here", Signal(tmp_path, "here")))
-    pause = asyncio.create_task(notes.keep("P1", Notes(draft="Use LOG.")))
+    notes = ReviewNotes(SessionStore(database, "here", ChangeSignal(tmp_path, "here")))
+    pause = asyncio.create_task(notes.keep("P1", UnfinishedReview(draft="Use LOG.")))
     await asyncio.sleep(0)
     if broken:
         with database.transaction() as connection:
             connection.execute("ALTER TABLE settings RENAME TO broken")
     await notes.close()
     if not broken:
-        assert notes.load() == {"P1": Notes(draft="Use LOG.")}
+        assert notes.load() == {"P1": UnfinishedReview(draft="Use LOG.")}
     pause.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await pause

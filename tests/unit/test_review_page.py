@@ -1,7 +1,7 @@
 """The page of a review, of files that have no lines to show."""
 
-from app.proposals.models import Op
-from app.runtime.review_report import Refused, Report
+from app.proposals.values.models import FileOperation
+from app.runtime.review_report import DeniedPartText, ReviewReport
 from app.ui.review_page import as_html
 from tests.ui.sample_diffs import file_diff, proposal
 
@@ -9,10 +9,12 @@ from tests.ui.sample_diffs import file_diff, proposal
 def test_a_file_without_lines_is_named_and_what_it_is_is_said() -> None:
     diffs = [
         file_diff("logo.png", None, None, hunks=(), binary=True),
-        file_diff("run.sh", "a\n", "a\n", op=Op.MODE),
+        file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE),
         file_diff("a.py", "one\n", "two\n"),
     ]
-    page = as_html(Report(proposal("P1", diffs), diffs, "", (), refused=(Refused("b.py", ("b",), ("b",)),)))
+    page = as_html(
+        ReviewReport(proposal("P1", diffs), diffs, "", (), refused=(DeniedPartText("b.py", ("b",), ("b",)),))
+    )
     binary, mode, edited = page.split("<article>")[1:]
     assert "logo.png" in binary and "<p>A binary file.</p></article>" in binary and "<table>" not in binary
     assert "run.sh" in mode and "No line of it is changed." in mode

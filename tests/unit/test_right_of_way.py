@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app import right_of_way
-from app.right_of_way import WatchedSelector, give_way, giving_way, make_imports_give_way
+from app import concurrency
+from app.concurrency import WatchedSelector, give_way, giving_way, make_imports_give_way
 
 LIMIT = 60.0
 
@@ -40,7 +40,7 @@ def work(done: list[str], begun: threading.Event | None = None) -> threading.Thr
 def test_a_thread_waits_until_the_loop_has_nothing_to_do(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(right_of_way, "_PATIENCE", LIMIT)
+    monkeypatch.setattr(concurrency, "_PATIENCE", LIMIT)
     done: list[str] = []
 
     async def paint() -> None:
@@ -74,7 +74,7 @@ def test_a_thread_has_its_turn_beside_a_loop_that_is_never_idle(loop: asyncio.Ab
 def test_nothing_waits_once_the_loop_is_over(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(right_of_way, "_PATIENCE", LIMIT)
+    monkeypatch.setattr(concurrency, "_PATIENCE", LIMIT)
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
     done: list[str] = []
@@ -83,7 +83,7 @@ def test_nothing_waits_once_the_loop_is_over(
 
 
 def test_the_loop_itself_waits_for_nobody(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(right_of_way, "_PATIENCE", float("inf"))
+    monkeypatch.setattr(concurrency, "_PATIENCE", float("inf"))
 
     async def count() -> list[int]:
         return list(giving_way(range(3)))
@@ -94,7 +94,7 @@ def test_the_loop_itself_waits_for_nobody(loop: asyncio.AbstractEventLoop, monke
 def test_an_import_on_a_thread_waits_before_each_module(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(right_of_way, "_IMPORT_PATIENCE", LIMIT)
+    monkeypatch.setattr(concurrency, "_IMPORT_PATIENCE", LIMIT)
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "imported_on_a_thread.py").write_text("")

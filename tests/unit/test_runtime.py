@@ -14,23 +14,28 @@ from typing import Any
 import pytest
 
 from app.config.settings import ConfigError
-from app.conversation.events import Event, UserMessage
-from app.conversation.side_events import Exchange, SideQuestion
-from app.own_commands.catalogue import Catalogue
-from app.proposals.errors import UnknownProposal
-from app.proposals.record import EventEntry
-from app.runtime import leaving, typed_ahead
-from app.runtime.connection import LearnedProfiles, StoredSessions, StoreSink, committer
+from app.conversation.events import Event, SideExchange, SideQuestion, UserMessage
+from app.prompts.custom_commands import CommandCatalogue
+from app.proposals.values.proposal_errors import UnknownProposal
+from app.proposals.values.record_entries import EventEntry
+from app.runtime import shutdown, typed_ahead
+from app.runtime.mcp_manager import McpManager
+from app.runtime.model_connection import (
+    LearnedProfiles,
+    StoredSessions,
+    StoreSink,
+    committer,
+    keep_picked_model,
+    picked_model,
+)
 from app.runtime.open_session import OpenSession
-from app.runtime.own_commands import news_of_held
-from app.runtime.picked_model import keep_picked_model, picked_model
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.prompt_sources import news_of_held
 from app.runtime.review_report import answer_head, facts_of
-from app.runtime.served import Served
-from app.runtime.workspace import Runtime, open_runtime
-from app.storage.errors import StorageError
-from app.storage.places import places
-from app.storage.record import RecordedDecision, Words
-from app.tools.registry import More
+from app.storage.app_dirs import places
+from app.storage.record_store import DecisionWords, RecordedDecision
+from app.storage.storage_errors import StorageError
+from app.tools.tool_registry import ExtraTools
 
 
 @pytest.fixture
@@ -41,7 +46,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def runtime(root: Path) -> Iterator[Runtime]:
+def runtime(root: Path) -> Iterator[OpenWorkspace]:
     opened = open_runtime(root, {}, {})
     yield opened
     opened.close()
@@ -73,7 +78,7 @@ def open_files() -> int:
 
 
 async def test_what_is_begun_to_be_kept_is_kept_also_where_nobody_waits_any_more(
-    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record, begun, go = runtime.sessions.create(), threading.Event(), threading.Event()
     append = runtime.sessions.append
@@ -95,11 +100,11 @@ async def test_what_is_begun_to_be_kept_is_kept_also_where_nobody_waits_any_more
     assert [event.text for event in runtime.sessions.events(record.id) if isinstance(event, UserMessage)] == ["kept"]
 
 
-async def test_a_session_that_is_not_there_is_none(runtime: Runtime) -> None:
+async def test_a_session_that_is_not_there_is_none(runtime: OpenWorkspace) -> None:
     assert await StoredSessions(runtime).record("none", []) is None
 
 
-def test_what_was_learned_and_cannot_be_read_is_learned_anew(runtime: Runtime) -> None:
+def test_what_was_learned_and_cannot_be_read_is_learned_anew(runtime: OpenWorkspace) -> None:
     learned = LearnedProfiles(runtime.sessions)
     learned["a"] = {"x": 1}
     assert learned.get("a") == {"x": 1} and learned.get("b") is None
@@ -107,7 +112,7 @@ def test_what_was_learned_and_cannot_be_read_is_learned_anew(runtime: Runtime) -
     assert learned.get("a") is None
 
 
-def test_a_pick_that_cannot_be_kept_or_read_is_none(runtime: Runtime) -> None:
+def test_a_pick_that_cannot_be_kept_or_read_is_none(runtime: OpenWorkspace) -> None:
     keep_picked_model(runtime.sessions, "http://a", "m")
     with runtime.database.transaction() as connection:
         connection.execute("ALTER TABLE settings RENAME TO gone")
@@ -115,28 +120,28 @@ def test_a_pick_that_cannot_be_kept_or_read_is_none(runtime: Runtime) -> None:
     assert picked_model(runtime.sessions, "http://a") == ""
 
 
-def test_nothing_is_committed_where_nobody_wants_it(runtime: Runtime) -> None:
+def test_nothing_is_committed_where_nobody_wants_it(runtime: OpenWorkspace) -> None:
     assert committer(runtime, runtime.settings) is None
     assert committer(runtime, runtime.settings.model_copy(update={"commit": True})) is not None
 
 
-def test_of_commands_that_wait_for_trust_nothing_is_said_where_there_are_none(runtime: Runtime) -> None:
+def test_of_commands_that_wait_for_trust_nothing_is_said_where_there_are_none(runtime: OpenWorkspace) -> None:
     commands = runtime.workspace.root / ".claude/commands"
     commands.mkdir(parents=True)
     (commands / "trusted.md").write_text("Do it.")
-    assert news_of_held(runtime, Catalogue()) == ""
+    assert news_of_held(runtime, CommandCatalogue()) == ""
 
 
-async def test_what_is_closed_starts_no_server_any_more(runtime: Runtime) -> None:
+async def test_what_is_closed_starts_no_server_any_more(runtime: OpenWorkspace) -> None:
     (runtime.workspace.root / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "true"}}}')
     told: list[str] = []
-    served = Served(runtime, told.append)
+    served = McpManager(runtime, told.append)
     await served.close()
     await served.look(runtime.settings)
     assert told == [] and served.known is None
 
 
-async def test_before_there_is_a_model_or_a_session_nothing_is_opened(runtime: Runtime) -> None:
+async def test_before_there_is_a_model_or_a_session_nothing_is_opened(runtime: OpenWorkspace) -> None:
     opened = OpenSession(runtime, runtime.settings, lambda update: None)
     assert opened.effort == "off"
     with pytest.raises(UnknownProposal, match="P9 is not in the store any more"):
@@ -145,8 +150,8 @@ async def test_before_there_is_a_model_or_a_session_nothing_is_opened(runtime: R
 
 def test_an_end_that_fails_is_one_all_the_same() -> None:
     program = (
-        "import time; from app.runtime import leaving; leaving.PATIENCE = 0.01; leaving.end_soon(7, lambda: 1 / 0); "
-        "time.sleep(60)"
+        "import time; from app.runtime import shutdown\nshutdown.PATIENCE = 0.01\n"
+        "shutdown.end_soon(7, lambda: 1 / 0)\ntime.sleep(60)"
     )
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 7
 
@@ -164,7 +169,7 @@ async def test_where_standard_error_is_no_terminal_there_is_none_to_give_back(
     before = signal.getsignal(signal.SIGTERM)
     with Path(os.devnull).open("w") as nothing:
         monkeypatch.setattr(sys, "__stderr__", nothing)
-        with leaving.leaving_on_signals(lambda code: None, lambda: True):
+        with shutdown.leaving_on_signals(lambda code: None, lambda: True):
             assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -191,18 +196,18 @@ def test_lines_after_a_ctrl_d_are_taken_like_those_before_it(monkeypatch: pytest
 
 
 async def test_a_request_waits_for_the_names_of_servers_only_so_long(
-    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.runtime.served._PATIENCE", 0.01)
-    served = Served(runtime, lambda line: None)
-    assert await served.more(None) == More()
+    monkeypatch.setattr("app.runtime.mcp_manager._PATIENCE", 0.01)
+    served = McpManager(runtime, lambda line: None)
+    assert await served.more(None) == ExtraTools()
     (late,) = served.unavailable
     assert "It is not known yet which MCP servers there are" in late.instruction
     served.found.set()
     assert served.unavailable == ()
 
 
-async def test_once_there_is_a_session_it_carries_out_what_the_user_decides(runtime: Runtime) -> None:
+async def test_once_there_is_a_session_it_carries_out_what_the_user_decides(runtime: OpenWorkspace) -> None:
     opened = OpenSession(runtime, runtime.settings, lambda update: None)
     await opened.connect(runtime.settings.model_copy(update={"base_url": "http://127.0.0.1:9/v1", "model": "m"}))
     assert await opened.open() is opened.decisions
@@ -214,20 +219,21 @@ def test_to_stage_loads_neither_settings_nor_what_runs_commands_where_there_are_
     code = f"""
 import sys
 from pathlib import Path
-from app.runtime.workspace import open_runtime
+from app.runtime.open_workspace import open_runtime
 def stage(name):
     runtime.service.stage_patch(f"--- /dev/null\\n+++ b/{{name}}\\n@@ -0,0 +1 @@\\n+a\\n")
-    print(*sorted(sys.modules.keys() & {{"app.config.settings", "app.sandbox.guard", "app.sandbox.sandbox"}}))
+    later = {{"app.config.settings", "app.sandbox.workspace_backup", "app.sandbox.sandbox"}}
+    print(*sorted(sys.modules.keys() & later))
 runtime = open_runtime(Path({str(root)!r}))
 stage("a")
 runtime.places.runs.mkdir()
 stage("b")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "\napp.sandbox.guard\n"
+    assert done.stdout == "\napp.sandbox.workspace_backup\n"
 
 
-def test_hooks_that_nobody_can_read_are_said_not_to_be_told(runtime: Runtime) -> None:
+def test_hooks_that_nobody_can_read_are_said_not_to_be_told(runtime: OpenWorkspace) -> None:
     told: list[str] = []
     runtime.hooked.tell = told.append
     (runtime.workspace.root / ".signoff.toml").write_text("nonsense")
@@ -238,10 +244,10 @@ def test_hooks_that_nobody_can_read_are_said_not_to_be_told(runtime: Runtime) ->
 
 def test_a_report_says_what_is_missing() -> None:
     question = SideQuestion(uid="u", proposal="P1", path="a.txt", text="why?")
-    assert answer_head(Exchange(question)) == "No answer came"
+    assert answer_head(SideExchange(question)) == "No answer came"
     event = EventEntry(
         number=1, before="", time=0.0, proposal="P1", count=1, decision="approved", files=("a.txt",), event=""
     )
-    assert facts_of(RecordedDecision(None, event, Words(), words_lost=False)) == ["a.txt"]
+    assert facts_of(RecordedDecision(None, event, DecisionWords(), words_lost=False)) == ["a.txt"]
     lost = ["a.txt", "words were said that are not kept as they were"]
-    assert facts_of(RecordedDecision(None, event, Words(), words_lost=True)) == lost
+    assert facts_of(RecordedDecision(None, event, DecisionWords(), words_lost=True)) == lost

@@ -4,7 +4,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
-from app.ui.terminal.filter import UnsafeTextFilter
+from app.ui.terminal.fitted_app import UnsafeTextFilter
 
 BLACK, BOLD = Color(0, 0, 0), Style(bold=True)
 

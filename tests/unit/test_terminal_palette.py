@@ -9,11 +9,11 @@ from rich.style import Style
 from textual.color import BLACK, Color
 from textual.theme import BUILTIN_THEMES
 
-from app.ui.themes.files import load_themes
-from app.ui.themes.first import OWN_THEMES
-from app.ui.themes.palette import PaletteFilter, nearest, with_tints
+from app.ui.themes.first_theme import OWN_THEMES
+from app.ui.themes.palette_filter import PaletteFilter, nearest, with_tints
+from app.ui.themes.theme_files import load_themes
 from tests.unit.test_theme_files import contrast
-from widgets.diff.colours import diff_variable_defaults
+from widgets.diff.diff_colours import diff_variable_defaults
 
 THEMES = [theme.as_theme() for theme in load_themes((OWN_THEMES,)).themes]
 PARTS = st.integers(0, 255)

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from textual.color import Color
 
-from app.storage.places import Places
-from app.ui.themes.files import OWN_THEME_PREFIX, ThemeFile, load_themes
-from app.ui.themes.first import OWN_THEMES, STANDARD, first_theme, fitting
-from widgets.diff.colours import diff_variable_defaults
+from app.storage.app_dirs import AppDirs
+from app.ui.themes.first_theme import OWN_THEMES, STANDARD, first_theme, fitting
+from app.ui.themes.theme_files import OWN_THEME_PREFIX, ThemeFile, load_themes
+from widgets.diff.diff_colours import diff_variable_defaults
 
 OWN = load_themes((OWN_THEMES,))
 
@@ -122,8 +122,8 @@ def test_a_theme_may_be_a_link_to_a_file_and_nothing_else_is_waited_for(tmp_path
     assert ["not a regular file" in problem for problem in loaded.problems] == [True, True]
 
 
-def places(folder: Path) -> Places:
-    return Places(config=folder / "config", state=folder / "state")
+def places(folder: Path) -> AppDirs:
+    return AppDirs(config=folder / "config", state=folder / "state")
 
 
 def test_the_first_picture_has_the_configured_theme(tmp_path: Path) -> None:

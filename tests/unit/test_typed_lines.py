@@ -1,6 +1,6 @@
 """What was typed before signoff asked for single keys: each letter is the key that Textual would have made of it."""
 
-from app.ui.terminal.typed_lines import keys_of
+from app.ui.terminal.attention import keys_of
 
 
 def test_each_letter_is_its_key_and_what_a_key_without_a_letter_sends_is_none() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 from app.agent.session import Session
 from app.agent.updates import Update
 from app.conversation.events import Event, TurnEnded
-from app.llm.failures.retry import RetryPolicy
+from app.llm.failures.request_errors import RetryPolicy
 from app.llm.transport import Timeouts
-from app.runtime.connection import connect, open_session
-from app.runtime.workspace import Runtime, open_runtime
+from app.runtime.model_connection import connect, open_session
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from tests.oracles.reading import VIOLATIONS
 from tests.waiting import PATIENCE
 from tests.wire.endpoints import CLOSING_SILENT
@@ -30,7 +30,7 @@ SOON = RetryPolicy(base=0.05, busy_base=0.05)
 class Bench:
     """A workspace with one file, a session in it, and what its requests said."""
 
-    def __init__(self, runtime: Runtime, session: Session, server: WireServer) -> None:
+    def __init__(self, runtime: OpenWorkspace, session: Session, server: WireServer) -> None:
         self.runtime = runtime
         self.session = session
         self.server = server

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.runtime.open_session import OpenSession
-from app.runtime.workspace import open_runtime
+from app.runtime.open_workspace import open_runtime
 from tests.forking import Forking
 from tests.wire.bench import FILE
 from tests.wire.endpoints import OBEYS

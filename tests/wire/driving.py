@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from app.llm.capabilities.profile import Profile
 from app.llm.client import ModelClient
-from app.llm.failures.retry import RetryPolicy
+from app.llm.failures.request_errors import RetryPolicy
 from app.llm.transport import Timeouts
-from app.llm.types import AttemptDiscarded, Completed, Endpoint, Payload, StreamUpdate, TextDelta
+from app.llm.values.profile import Profile
+from app.llm.values.types import AttemptDiscarded, Completed, Endpoint, Payload, StreamUpdate, TextDelta
 from tests.wire.server import WireServer
 
 FAST = RetryPolicy(base=0.002, busy_base=0.002, cap=0.004, jitter=lambda: 0.5)

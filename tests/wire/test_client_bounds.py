@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.llm.failures.errors import FailureKind, RequestError
-from app.llm.response import limits
-from app.llm.types import Completed
+from app.llm.failures.request_errors import FailureKind, RequestError
+from app.llm.response import response_limits
+from app.llm.values.types import Completed
 from tests.wire.driving import client_of, complete, response, updates_of
 from tests.wire.replies import DONE, Reply, Turn, call_delta, chunk, document, event, stream
 from tests.wire.server import WireServer
@@ -74,13 +74,13 @@ async def test_a_bomb_takes_no_more_memory_than_it_may(server: WireServer, statu
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-    assert peak < 4 * limits.EVENT
+    assert peak < 4 * response_limits.EVENT
 
 
 async def test_empty_events_without_end_are_a_body_that_is_too_large(
     server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "BODY", 4 * MIB)
+    monkeypatch.setattr(response_limits, "BODY", 4 * MIB)
     server.always(poured(b"", event(chunk(None)) * 1_000))
     with pytest.raises(RequestError, match="sent a response of more than 4 MiB"):
         await complete(server)

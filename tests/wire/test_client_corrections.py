@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from app.llm.capabilities.beliefs import cache_key
-from app.llm.capabilities.profile import Profile
-from app.llm.capabilities.profiles import resolve
-from app.llm.capabilities.refused_tools import taken
-from app.llm.failures.errors import FailureKind, RequestError
+from app.llm.capabilities.profiles import cache_key, resolve
+from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.transport import Timeouts
-from app.llm.types import Payload, ProfileCorrected, RetryScheduled
+from app.llm.values.profile import Profile, taken
+from app.llm.values.types import Payload, ProfileCorrected, RetryScheduled
 from tests.wire import strict
 from tests.wire.driving import NOTE, SYSTEM, TOOLS, USER, called, client_of, closing, opening, response, updates_of
 from tests.wire.endpoints import (

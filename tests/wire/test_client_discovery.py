@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.llm.capabilities.discovery import LocalServer, local_servers
+from app.llm.doctor.discovery import LocalServer, local_servers
 from tests.wire.replies import STALL, Reply, document, stream
 from tests.wire.server import WireServer
 

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from app.llm.capabilities.beliefs import Beliefs
-from app.llm.capabilities.doctor import CHECKS, Check, Diagnosis, examine, learned_check
-from app.llm.capabilities.profile import Profile
-from app.llm.capabilities.profiles import replace_learned, resolve
-from app.llm.types import Endpoint
+from app.llm.capabilities.profiles import LearnedProfile, replace_learned, resolve
+from app.llm.doctor.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, examine, learned_check
+from app.llm.values.profile import Profile
+from app.llm.values.types import Endpoint
 from tests.wire import strict, templates
 from tests.wire.driving import BRISK, FAST
 from tests.wire.endpoints import (
@@ -59,8 +58,8 @@ async def examined(
     findings = [found async for found in examine(endpoint, profile or Profile(), timeouts=BRISK, retry=FAST)]
     *checks, diagnosis = findings
     assert isinstance(diagnosis, Diagnosis) and diagnosis.checks == tuple(checks)
-    assert tuple(check.name for check in checks if isinstance(check, Check)) == CHECKS
-    assert all("\n" not in check.detail and check.detail for check in checks if isinstance(check, Check))
+    assert tuple(check.name for check in checks if isinstance(check, EndpointCheck)) == CHECKS
+    assert all("\n" not in check.detail and check.detail for check in checks if isinstance(check, EndpointCheck))
     return diagnosis
 
 
@@ -265,7 +264,7 @@ async def test_what_is_believed_is_listed_with_its_age(server: WireServer) -> No
     )
     for days, field in ages:
         then = time.time() - days * 86_400
-        Beliefs(endpoint, Profile(), Profile(), cache, partial(float, then)).learn(**field)
+        LearnedProfile(endpoint, Profile(), Profile(), cache, partial(float, then)).learn(**field)
     said = learned_check(cache, endpoint).detail
     assert 'tool_id = "max40" (3 days ago), context_window = 4096 (today); [profile]' in said
     assert "mid_system" not in said

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import resolve
 from app.llm.client import ModelClient
-from app.llm.failures.errors import FailureKind, RequestError
 from app.llm.failures.failures import FailureReader, chain
+from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.failures.server_words import searchable
 from app.llm.transport import Timeouts
-from app.llm.types import Endpoint, Payload, RetryScheduled
+from app.llm.values.profile import Profile
+from app.llm.values.types import Endpoint, Payload, RetryScheduled
 from tests.wire.driving import BRISK, FAST, TOOLS, client_of, complete, opening, response, updates_of
 from tests.wire.replies import STALL, Reply, Turn, document, error, stream
 from tests.wire.server import WireServer

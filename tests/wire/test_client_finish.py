@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from app.llm.capabilities.profile import Profile
-from app.llm.failures.errors import FailureKind, RequestError
-from app.llm.types import Payload
+from app.llm.failures.request_errors import FailureKind, RequestError
+from app.llm.values.profile import Profile
+from app.llm.values.types import Payload
 from tests.wire.driving import USER, client_of, complete, response, updates_of
 from tests.wire.replies import DONE, STALL, call_delta, chunk, error, stream
 from tests.wire.server import WireServer

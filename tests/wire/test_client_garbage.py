@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from app.conversation.events import EVENTS, AssistantMessage, ToolCall
 from app.conversation.log import EventLog
-from app.llm.capabilities.doctor import Check, Diagnosis, examine
-from app.llm.capabilities.profile import Profile
-from app.llm.failures.errors import FailureKind, RequestError
+from app.llm.doctor.endpoint_doctor import Diagnosis, EndpointCheck, examine
+from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.failures.server_words import MAX_TEXT
-from app.llm.response.nesting import DEEPEST
-from app.llm.types import Completed, Endpoint
+from app.llm.response.response_limits import DEEPEST
+from app.llm.values.profile import Profile
+from app.llm.values.types import Completed, Endpoint
 from app.llm.wires import chat
 from tests.examples import at_most
 from tests.unit.conversation.test_log import Store
@@ -205,7 +205,7 @@ async def test_names_without_end_take_one_line(server: WireServer) -> None:
     server.models = ["x" * 5_000, "a\nb"]
     server.script([error(404, "The model `m` does not exist", code="model_not_found")])
     found = [one async for one in examine(Endpoint(server.base_url, "m"), Profile(), retry=FAST)]
-    (model,) = [one.detail for one in found if isinstance(one, Check) and one.name == "model"]
+    (model,) = [one.detail for one in found if isinstance(one, EndpointCheck) and one.name == "model"]
     assert len(model) < 600 and "\n" not in model
     server.always(stream(chunk("Hi"), chunk(finish="x" * 5_000), DONE))
     assert len((await complete(server)).finish_reason or "") == 100

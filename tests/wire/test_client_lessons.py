@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.llm.capabilities.profile import Profile
-from app.llm.failures.errors import FailureKind, RequestError
-from app.llm.types import Payload, ProfileCorrected
+from app.llm.failures.request_errors import FailureKind, RequestError
+from app.llm.values.profile import Profile
+from app.llm.values.types import Payload, ProfileCorrected
 from tests.wire import strict
 from tests.wire.driving import TOOLS, client_of, closing, response, updates_of
 from tests.wire.replies import Reply, Turn, error

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.config.model_table import Price
+from app.config.config_tables import Price
 from app.config.settings import ConfigError, Settings, checked_value
-from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import resolve
 from app.llm.client import ModelClient
-from app.llm.prices import price_for, with_cost
-from app.llm.types import Completed, Endpoint, Usage
-from app.runtime.connection import endpoint_of
+from app.llm.values.prices import price_for, with_cost
+from app.llm.values.profile import Profile
+from app.llm.values.types import Completed, Endpoint, Usage
+from app.runtime.model_connection import endpoint_of
 from tests.wire.driving import BRISK, FAST, updates_of
 from tests.wire.replies import Turn, chunk, document, stream
 from tests.wire.server import WireServer

@@ -7,13 +7,12 @@ from contextlib import aclosing
 
 import pytest
 
-from app.llm.capabilities.profile import Profile
-from app.llm.failures.errors import AttemptFailed, FailureKind, RequestError
 from app.llm.failures.failures import FailureReader
-from app.llm.failures.retry import RetryPolicy
-from app.llm.transport import Patience, Timeouts, Transport
-from app.llm.types import AttemptDiscarded, Endpoint, RetryScheduled, StreamUpdate, TextDelta
-from app.llm.wires.registry import wire_of
+from app.llm.failures.request_errors import AttemptFailed, FailureKind, RequestError, RetryPolicy
+from app.llm.transport import ProgressTimeout, Timeouts, Transport
+from app.llm.values.profile import Profile
+from app.llm.values.types import AttemptDiscarded, Endpoint, RetryScheduled, StreamUpdate, TextDelta
+from app.llm.wires.wire_registry import wire_of
 from tests.wire.driving import BRISK, FAST, client_of, closing, opening, response, updates_of
 from tests.wire.replies import BREAK, CUT, DONE, STALL, Turn, call_delta, chunk, error, stream
 from tests.wire.server import WireServer
@@ -122,7 +121,7 @@ async def test_silence_ends_an_exchange_and_says_what_was_waited_for(server: Wir
     endpoint, timeouts = Endpoint(server.base_url, "test-model"), Timeouts(first=0.02)
     transport = Transport(endpoint, timeouts, FailureReader(endpoint))
     await transport.ready()
-    exchange = transport.exchange(wire_of(Profile()), {}, Patience(timeouts, closing=False))
+    exchange = transport.exchange(wire_of(Profile()), {}, ProgressTimeout(timeouts, closing=False))
     with pytest.raises(AttemptFailed, match=r"sent nothing for 0.02 s while waiting for its first token"):
         await anext(exchange)
     await transport.aclose()
@@ -273,7 +272,7 @@ async def test_two_requests_at_once_do_not_mix(server: WireServer) -> None:
     async with client_of(server) as client:
 
         async def ask(word: str) -> str:
-            from app.llm.types import Payload
+            from app.llm.values.types import Payload
 
             updates = await updates_of(client, lambda profile: Payload([{"role": "user", "content": word}], []))
             return response(updates).text

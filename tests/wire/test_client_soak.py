@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.llm.failures.errors import RequestError
-from app.llm.failures.retry import RetryPolicy
+from app.llm.failures.request_errors import RequestError, RetryPolicy
 from app.llm.transport import Timeouts
 from tests.examples import at_most
 from tests.wire.driving import client_of, opening, response, updates_of

@@ -8,14 +8,14 @@ from typing import Any, Literal
 import pytest
 from pydantic import SecretStr
 
-from app.llm.capabilities.doctor import Check, Diagnosis, examine
-from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import resolve
 from app.llm.client import ModelClient
-from app.llm.failures.errors import FailureKind, RequestError
-from app.llm.types import Completed, Endpoint, Payload, ProfileCorrected, StreamUpdate
-from app.llm.wires.items import CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
-from app.llm.wires.registry import WIRES, wire_of
+from app.llm.doctor.endpoint_doctor import Diagnosis, EndpointCheck, examine
+from app.llm.failures.request_errors import FailureKind, RequestError
+from app.llm.values.profile import Profile
+from app.llm.values.types import Completed, Endpoint, Payload, ProfileCorrected, StreamUpdate
+from app.llm.wires.items import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
+from app.llm.wires.wire_registry import WIRES, wire_of
 from tests.wire.driving import BRISK, FAST, TOOLS
 from tests.wire.replies import Call, Reply, Turn, document, stream
 from tests.wire.server import WireServer
@@ -155,7 +155,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {},
     ),
 ]
-ECHOED = Echo(
+ECHOED = OpaqueEcho(
     same_model=True,
     extras={
         "opaque_blocks": [
@@ -374,7 +374,7 @@ async def test_the_doctor_examines_each_wire_and_names_it(
     profile = resolve(endpoint.base_url, "test-model", overrides={"wire": vendor.name, "mid_system": believed})
     *checks, diagnosis = [found async for found in examine(endpoint, profile, timeouts=BRISK)]
     assert isinstance(diagnosis, Diagnosis)
-    found = {check.name: check for check in checks if isinstance(check, Check)}
+    found = {check.name: check for check in checks if isinstance(check, EndpointCheck)}
     assert {name: check.ok for name, check in found.items()} == dict.fromkeys(found, True)
     assert wire_of(profile).title in found["wire"].detail and "`wire`" in found["wire"].detail
     assert {request.wire for request in server.requests} == {vendor.name}
@@ -389,7 +389,7 @@ def test_calls_stand_in_the_order_of_their_reasoning() -> None:
         for at in (0, 1, 2, 3)
     ]
     calls = tuple(CallWithResult(f"c{number}", "read_file", "{}", "ok") for number in (1, 2))
-    turn = ModelTurn("Hi.", calls, Echo(same_model=True, extras={"opaque_blocks": blocks}))
+    turn = ModelTurn("Hi.", calls, OpaqueEcho(same_model=True, extras={"opaque_blocks": blocks}))
     messages, _ = WIRES["responses"].written([UserText("x"), turn], Profile(wire="responses"))
     shown = [one.get("id") or one.get("call_id") or one["content"] for one in messages]
     assert shown == ["x", "r0", "Hi.", "r1", "c1", "r2", "c2", "c1", "c2"]

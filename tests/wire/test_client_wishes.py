@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import resolve
 from app.llm.client import ModelClient
-from app.llm.failures.errors import RequestError
-from app.llm.types import Endpoint, Payload, ProfileCorrected
-from app.llm.wires.items import CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
-from app.llm.wires.registry import SentRequest, wire_of
-from app.llm.wishes import Wishes
+from app.llm.failures.request_errors import RequestError
+from app.llm.values.profile import Profile
+from app.llm.values.types import Endpoint, Payload, ProfileCorrected, RequestOptions
+from app.llm.wires.items import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
+from app.llm.wires.wire_registry import SentRequest, wire_of
 from tests.wire.driving import TOOLS, client_of, opening, updates_of
 from tests.wire.replies import Reply, Turn, document, error
 from tests.wire.server import WireServer
@@ -32,7 +31,7 @@ def wishing(
         wire = wire_of(profile)
         items = [SystemText("You are signoff."), UserText("Fix it."), *more]
         messages, system = wire.written(items, wire.fitted(profile))
-        return Payload(messages, TOOLS, None, limit, system, Wishes(effort, fields))
+        return Payload(messages, TOOLS, None, limit, system, RequestOptions(effort, fields))
 
     return build
 
@@ -93,7 +92,7 @@ def test_a_budget_leaves_room_for_the_answer_or_is_not_sent(effort: str, limit: 
 
 
 SIGNED = {"wire": "anthropic", "at": 0, "block": {"type": "thinking", "thinking": "So.", "signature": "s"}}
-THOUGHT = replace(WORK, echo=Echo(same_model=True, extras={"opaque_blocks": [SIGNED]}))
+THOUGHT = replace(WORK, echo=OpaqueEcho(same_model=True, extras={"opaque_blocks": [SIGNED]}))
 MORE = replace(WORK, calls=(replace(WORK.calls[0], id="call_2"),))
 
 

@@ -14,7 +14,7 @@ import openai
 import pytest
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-from app.demo.server import DemoServerFailed, demo_server
+from app.demo.demo_server import DemoServerFailed, demo_server
 
 COMMAND = [sys.executable, "-P", "-m", "signoff", "demo-server"]
 TOOL = {

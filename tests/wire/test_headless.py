@@ -162,7 +162,7 @@ def test_what_nobody_could_be_asked_for_is_not_told_as_a_denial(
 def test_without_the_screen_it_is_said_what_is_waited_for(
     server: WireServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("app.cli.run._FIRST_WORD", 0.1)
+    monkeypatch.setattr("app.cli.headless_run._FIRST_WORD", 0.1)
     slow = Turn("Hello.").reply()
     server.script([error(429, "Slow down", headers={"retry-after": "0.5"}), replace(slow, delay=0.8)])
     words = ("--base-url", server.base_url, "--model", "m")

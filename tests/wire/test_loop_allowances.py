@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.allowances import Allowances
-from app.agent.updates import ConfirmationRequested, Failed, Update
+from app.agent.permission_requests import Allowances
+from app.agent.updates import ConfirmationRequested, SessionFailed, Update
 from app.conversation.events import ToolResult
-from app.tools.command.forms import CommandForm
-from app.tools.contract import Confirmation, ConfirmationAnswer, Span
+from app.tools.base.command_forms import CommandForm
+from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
 from tests.wire.bench import Bench, bench
 from tests.wire.server import WireServer
 
@@ -52,7 +52,9 @@ async def test_without_a_form_only_the_very_same_is_allowed_for_the_session(
     server: WireServer, tmp_path: Path
 ) -> None:
     async with bench(server, tmp_path) as on:
-        user = User(on, ConfirmationAnswer(allowed=True), ConfirmationAnswer(allowed=True, span=Span.SESSION))
+        user = User(
+            on, ConfirmationAnswer(allowed=True), ConfirmationAnswer(allowed=True, span=PermissionScope.SESSION)
+        )
         await run(on, "echo a", "echo a", "echo a", "echo b")
         assert user.asked == ["echo a", "echo a", "echo b"]
 
@@ -63,7 +65,7 @@ async def test_a_command_that_is_allowed_lets_no_secret_of_its_name_be_read(
     async with bench(server, tmp_path) as on:
         (on.root / ".env").write_text("KEY=1\n")
         form = CommandForm((".env",), open=True)
-        user = User(on, ConfirmationAnswer(True, span=Span.SESSION, form=form), ConfirmationAnswer(False))
+        user = User(on, ConfirmationAnswer(True, span=PermissionScope.SESSION, form=form), ConfirmationAnswer(False))
         await run(on, ".env")
         server.turn(calls=[("read_file", {"path": ".env"})])
         server.say("Done.")
@@ -74,7 +76,7 @@ async def test_a_command_that_is_allowed_lets_no_secret_of_its_name_be_read(
 async def test_what_a_command_has_changed_is_asked_about_each_time() -> None:
     asked = Confirmation("changes", "Keep what it changed?", "make", ".")
     allowances = Allowances()
-    await allowances.keep(asked, ConfirmationAnswer(allowed=True, span=Span.SESSION))
+    await allowances.keep(asked, ConfirmationAnswer(allowed=True, span=PermissionScope.SESSION))
     assert await allowances.covering(asked) == ""
 
 
@@ -89,8 +91,8 @@ async def test_the_first_answer_counts(server: WireServer, tmp_path: Path) -> No
 async def test_a_no_allows_nothing_whatever_it_is_said_for(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         same, form = (
-            ConfirmationAnswer(False, span=Span.SESSION),
-            ConfirmationAnswer(False, span=Span.PROJECT, form=ECHO),
+            ConfirmationAnswer(False, span=PermissionScope.SESSION),
+            ConfirmationAnswer(False, span=PermissionScope.PROJECT, form=ECHO),
         )
         user = User(on, same, form, ConfirmationAnswer(False))
         await run(on, "echo a", "echo a", "echo a")
@@ -100,7 +102,9 @@ async def test_a_no_allows_nothing_whatever_it_is_said_for(server: WireServer, t
 
 async def test_a_form_covers_others_of_it_but_nothing_that_does_more(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
-        user = User(on, ConfirmationAnswer(allowed=True, span=Span.SESSION, form=ECHO), ConfirmationAnswer(False))
+        user = User(
+            on, ConfirmationAnswer(allowed=True, span=PermissionScope.SESSION, form=ECHO), ConfirmationAnswer(False)
+        )
         more = ["echo a; touch x", "echo a && touch x", "echo a | tee x", "echo a > x", "echo $(touch x)", "A=b echo"]
         await run(on, "echo a", "echo 'b c' *", *more)
         assert user.asked == ["echo a", *more]
@@ -116,7 +120,7 @@ async def test_what_is_allowed_in_the_project_outlives_the_session_until_it_is_r
     server: WireServer, tmp_path: Path
 ) -> None:
     async with bench(server, tmp_path) as on:
-        User(on, ConfirmationAnswer(allowed=True, span=Span.PROJECT, form=ECHO))
+        User(on, ConfirmationAnswer(allowed=True, span=PermissionScope.PROJECT, form=ECHO))
         await run(on, "echo a")
     async with bench(server, tmp_path) as again:
         user = User(again, ConfirmationAnswer(False))
@@ -145,9 +149,9 @@ async def test_a_store_that_fails_asks_and_says_so_and_a_yes_stays_a_yes(server:
     async with bench(server, tmp_path) as on:
         with on.runtime.database.transaction() as connection:
             connection.execute("DROP TABLE allowed_commands")
-        user = User(on, ConfirmationAnswer(allowed=True, span=Span.PROJECT, form=ECHO))
+        user = User(on, ConfirmationAnswer(allowed=True, span=PermissionScope.PROJECT, form=ECHO))
         await asyncio.wait_for(run(on, "echo a", "echo b"), 30)
         assert user.asked == ["echo a"]
-        told = [update.message for update in on.updates if isinstance(update, Failed)]
+        told = [update.message for update in on.updates if isinstance(update, SessionFailed)]
         assert len(told) == 2 and "could not be read" in told[0] and "could not be kept" in told[1]
         assert summaries(on)[0].startswith("exit 0")

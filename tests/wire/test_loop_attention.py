@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.attention.reason import ReasonKind
+from app.proposals.values.attention_reason import ReasonKind
 from tests.wire.bench import bench, edit
 from tests.wire.endpoints import OBEYS
 from tests.wire.replies import Call, Turn

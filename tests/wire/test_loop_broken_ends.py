@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from app.agent.updates import TextStreamed, Update
-from app.conversation.events import Outcome, ToolResult, TurnEnded, TurnStarted
-from app.llm.failures.retry import RetryPolicy
-from app.storage.errors import StorageError
-from app.storage.sessions import SessionStore
+from app.conversation.events import CallOutcome, ToolResult, TurnEnded, TurnStarted
+from app.llm.failures.request_errors import RetryPolicy
+from app.storage.session_store import SessionStore
+from app.storage.storage_errors import StorageError
 from tests.wire import strict
 from tests.wire.bench import bench, edit, of_role
 from tests.wire.replies import CUT, DONE, Call, Turn, call_delta, chunk, stream
@@ -104,7 +104,7 @@ async def test_calls_of_a_closing_request_come_to_one_result_each(
         await on.say("Be less formal")
         assert on.stopped == "refused" and on.session.question is None
         results = [event for event in on.events if isinstance(event, ToolResult)][1:]
-        assert [one.outcome for one in results] == [Outcome.REFUSED, Outcome.REFUSED]
+        assert [one.outcome for one in results] == [CallOutcome.REFUSED, CallOutcome.REFUSED]
         assert len({one.call for one in results}) == 2
         server.say("Fine.")
         await on.say("Thanks")

@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 
 from app.agent.updates import Recorded, Update
-from app.config.settings import Check
+from app.config.settings import CheckTable
 from app.conversation.events import (
     Answer,
-    Outcome,
+    CallOutcome,
     ProposalStaged,
     Question,
     ToolResult,
     TurnEnded,
     TurnStarted,
 )
-from app.proposals.models import ProposalState
-from app.proposals.trees import Trees
+from app.proposals.decide.workspace_versions import WorkspaceVersions
+from app.proposals.values.models import ProposalState
 from tests.ui.test_app_checks import TABLE, facts, prepared
 from tests.unit.tools.processes import new_mark, running
 from tests.waiting import until
@@ -44,7 +44,7 @@ async def test_a_failed_check_answers_the_step_once_and_opens_no_gate(server: Wi
         assert closing.body["tool_choice"] == "none"
         assert not [text for role in ("system", "user") for text in of_role(closing, role) if "says Hi" in text]
         results = [event for event in on.events if isinstance(event, ToolResult)]
-        assert [result.outcome for result in results] == [Outcome.STAGED]
+        assert [result.outcome for result in results] == [CallOutcome.STAGED]
         assert on.session.gate.closed
         assert len(server.requests) == 2
         assert sum(isinstance(event, ProposalStaged) for event in on.events) == 1
@@ -121,8 +121,8 @@ async def test_a_step_does_not_wait_for_ever_behind_a_check_that_the_user_has_st
     mark = new_mark()
     prepared(tmp_path, TABLE + "feed = true\nseconds = 0.1\n")
     async with bench(server, tmp_path) as on:
-        hangs = Check(name="hangs", run=f"sleep {mark}", seconds=600)
-        asked = asyncio.create_task(on.runtime.checks.run(hangs, Trees({}, {}, (), ())))
+        hangs = CheckTable(name="hangs", run=f"sleep {mark}", seconds=600)
+        asked = asyncio.create_task(on.runtime.checks.run(hangs, WorkspaceVersions({}, {}, (), ())))
         await until(lambda: running(mark), "the check")
         server.turn(calls=[edit()])
         server.say("Done.")

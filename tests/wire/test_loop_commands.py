@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from app.agent.updates import CommandOutput, ConfirmationRequested, Update
-from app.conversation.events import Outcome, ToolResult
-from app.proposals.remarks import facts_of
+from app.conversation.events import CallOutcome, ToolResult
 from app.proposals.text.document import MAX_BYTES
-from app.tools.contract import Confirmation, ConfirmationAnswer
+from app.proposals.text.file_warnings import facts_of
+from app.tools.base.contract import Confirmation, ConfirmationAnswer
 from tests.unit.tools.processes import running
 from tests.waiting import PATIENCE
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
@@ -58,7 +58,7 @@ async def test_escape_ends_everything_that_a_command_started(server: WireServer,
         await on.session.settled()
         assert not running(mark)
         assert on.stopped == "aborted"
-        assert [event.outcome for event in on.events if isinstance(event, ToolResult)] == [Outcome.ABORTED]
+        assert [event.outcome for event in on.events if isinstance(event, ToolResult)] == [CallOutcome.ABORTED]
         server.say("Stopped.")
         await on.say("Why?")
         on.check()
@@ -96,7 +96,7 @@ async def test_what_a_command_changes_is_staged_with_the_step_and_closes_the_gat
         [result] = [
             one for one in on.events if isinstance(one, ToolResult) and one.proposal and "exit" in one.summary
         ]
-        assert result.outcome is Outcome.STAGED and result.summary == "exit 0, 1 line, 2 files changed → P1"
+        assert result.outcome is CallOutcome.STAGED and result.summary == "exit 0, 1 line, 2 files changed → P1"
         on.runtime.service.approve("P1")
         assert on.file == FILE.replace("(name)", "(person)").replace("Hello", "Hi")
         assert (on.root / "data.bin").read_bytes() == b"\0\1"

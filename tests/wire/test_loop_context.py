@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.updates import Failed
+from app.agent.updates import SessionFailed
 from app.conversation.events import Compacted, Intervention, InterventionKind, Pruned
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit, of_role
@@ -111,7 +111,7 @@ async def test_a_summary_that_the_user_stops_leaves_all_as_it_was(server: WireSe
         await until(lambda: len(server.requests) > sent, "the request for a summary")
         on.session.interrupt()
         await on.session.settled()
-        assert on.events[told:] == [] and not [update for update in on.updates if isinstance(update, Failed)]
+        assert on.events[told:] == [] and not [update for update in on.updates if isinstance(update, SessionFailed)]
 
 
 async def test_changed_files_are_told_once(server: WireServer, tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from app.agent.updates import ConfirmationRequested, PhaseChanged, Recorded, Tex
 from app.conversation.events import (
     Answer,
     AssistantMessage,
+    CallOutcome,
     Decision,
     Notice,
-    Outcome,
     ProposalDecided,
     Question,
     RequestFailed,
@@ -23,11 +23,11 @@ from app.conversation.events import (
     TurnEnded,
     TurnStarted,
 )
-from app.llm.failures.retry import RetryPolicy
-from app.proposals.facts import LineComment
-from app.proposals.models import ProposalState
-from app.storage.record import RecordStore
-from app.tools.contract import ConfirmationAnswer
+from app.llm.failures.request_errors import RetryPolicy
+from app.proposals.values.decision_facts import LineComment
+from app.proposals.values.models import ProposalState
+from app.storage.record_store import RecordStore
+from app.tools.base.contract import ConfirmationAnswer
 from tests.waiting import PATIENCE
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.endpoints import OBEYS
@@ -408,7 +408,7 @@ async def test_calls_that_were_cut_off_do_not_run_and_the_model_is_told_why(
         assert any("cut off" in text for text in of_role(server.last, "system"))
         assert not any("user" in text for text in of_role(server.last, "tool")), "the user did nothing"
         (result,) = [event for event in on.events if isinstance(event, ToolResult)]
-        assert (result.outcome, result.summary) == (Outcome.INVALID, "cut off"), "the transcript says so too"
+        assert (result.outcome, result.summary) == (CallOutcome.INVALID, "cut off"), "the transcript says so too"
         on.check()
 
 
@@ -556,7 +556,7 @@ async def test_an_interruption_before_the_tools_runs_none_of_them(server: WireSe
         on.session.subscribe(interrupt)
         await on.say("Do it")
         assert on.stopped == "aborted"
-        assert [event.outcome for event in on.events if isinstance(event, ToolResult)] == [Outcome.ABORTED] * 2
+        assert [event.outcome for event in on.events if isinstance(event, ToolResult)] == [CallOutcome.ABORTED] * 2
         assert on.runtime.service.all() == []
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from app.agent.updates import ConfirmationRequested, Update
-from app.conversation.events import CallDenied, Compacted, Event, Outcome, Pruned, ToolResult
+from app.conversation.events import CallDenied, CallOutcome, Compacted, Event, Pruned, ToolResult
 from app.conversation.payload.projection import KeptProjection
-from app.tools.contract import Confirmation, ConfirmationAnswer
+from app.tools.base.contract import Confirmation, ConfirmationAnswer
 from tests.oracles.reading import misplaced
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit
@@ -99,7 +99,7 @@ async def test_a_denial_without_words_says_nothing_in_the_users_name(server: Wir
     await on.say("Go")
     assert [text for role, text in server.last.said if role == "user"] == ["Go"]
     assert not any("own words" in text for _, text in server.last.said)
-    assert [one.outcome for one in on.events if isinstance(one, ToolResult)] == [Outcome.REJECTED]
+    assert [one.outcome for one in on.events if isinstance(one, ToolResult)] == [CallOutcome.REJECTED]
 
 
 async def test_behind_a_staged_edit_the_closing_request_has_the_words_too(server: WireServer, on: Bench) -> None:

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from app.agent.executor import Executor
+from app.agent.executor import CallRecorder, Executor
 from app.agent.gate import Gate, GatePolicy
 from app.agent.interrupt import Interrupter
-from app.agent.recorder import Recorder
 from app.agent.updates import CommandOutput, ConfirmationRequested, Recorded
 from app.conversation.events import (
     AssistantMessage,
+    CallOutcome,
     Event,
-    Outcome,
     ProposalStaged,
     ToolCall,
     ToolResult,
@@ -22,8 +21,8 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventLog
 from app.conversation.payload.missing_results import ABORTED_BEFORE
-from app.proposals.draft import Draft
-from app.tools.contract import (
+from app.proposals.stack.draft import Draft
+from app.tools.base.contract import (
     Confirmation,
     ConfirmationAnswer,
     Tool,
@@ -32,7 +31,7 @@ from app.tools.contract import (
     ToolError,
     ToolOutput,
 )
-from app.tools.registry import ToolSet, standard_tools
+from app.tools.tool_registry import ToolSet, standard_tools
 from tests.waiting import until
 from tests.wire.bench import FILE, Bench, bench, edit
 from tests.wire.server import WireServer
@@ -82,7 +81,7 @@ def response(*calls: tuple[str, dict[str, Any]], invalid: str = "") -> Assistant
     )
 
 
-def outcomes(on: Bench) -> list[Outcome]:
+def outcomes(on: Bench) -> list[CallOutcome]:
     return [event.outcome for event in on.events if isinstance(event, ToolResult)]
 
 
@@ -90,7 +89,7 @@ async def test_with_the_gate_closed_it_runs_nothing_whatever_it_is_given(server:
     async with bench(server, tmp_path) as on:
         message = response(edit(), ("read_file", {"path": "greet.py"}), ("ask_user", {"question": "?"}))
         await executor(on).run(message, Interrupter(), closed_gate())
-        assert outcomes(on) == [Outcome.REFUSED] * 3
+        assert outcomes(on) == [CallOutcome.REFUSED] * 3
         assert not any(isinstance(event, ToolStarted) for event in on.events)
         assert on.runtime.service.all() == [] and on.file == FILE
 
@@ -98,7 +97,7 @@ async def test_with_the_gate_closed_it_runs_nothing_whatever_it_is_given(server:
 async def test_a_call_that_is_marked_invalid_does_not_run(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         await executor(on).run(response(edit(), invalid="cut off"), Interrupter(), Gate(GatePolicy()))
-        assert outcomes(on) == [Outcome.INVALID]
+        assert outcomes(on) == [CallOutcome.INVALID]
         assert "cut off" in next(event.text for event in on.events if isinstance(event, ToolResult))
         assert on.runtime.service.all() == []
 
@@ -108,7 +107,7 @@ async def test_after_an_interruption_no_edit_is_staged_any_more(server: WireServ
         interrupter = Interrupter()
         interrupter.stop()
         await executor(on).run(response(edit()), interrupter, Gate(GatePolicy()))
-        assert outcomes(on) == [Outcome.ABORTED]
+        assert outcomes(on) == [CallOutcome.ABORTED]
         assert on.runtime.service.all() == []
 
 
@@ -124,7 +123,7 @@ async def test_what_was_staged_before_an_interruption_is_kept(server: WireServer
 
         on.session.subscribe(interrupt)
         await on.say("Do three things")
-        assert sorted(outcomes(on)) == [Outcome.ABORTED, Outcome.ABORTED, Outcome.STAGED]
+        assert sorted(outcomes(on)) == [CallOutcome.ABORTED, CallOutcome.ABORTED, CallOutcome.STAGED]
         (proposal,) = on.runtime.service.waiting()
         assert [change.path for change in proposal.files] == ["greet.py"]
         assert on.stopped == "aborted"
@@ -143,7 +142,7 @@ async def test_an_edit_that_has_begun_is_staged_although_the_user_stops(server: 
 
         on.session.subscribe(interrupt)
         await on.say("Do it")
-        assert (outcomes(on), on.stopped) == ([Outcome.STAGED], "aborted")
+        assert (outcomes(on), on.stopped) == ([CallOutcome.STAGED], "aborted")
         assert len(on.runtime.service.waiting()) == 1
 
 
@@ -151,7 +150,7 @@ async def test_edits_that_cancel_out_stage_nothing_and_each_call_is_told(server:
     async with bench(server, tmp_path) as on:
         message = response(edit(), edit(old="'Hi '", new="'Hello '"))
         await executor(on).run(message, Interrupter(), Gate(GatePolicy()))
-        assert outcomes(on) == [Outcome.ERROR] * 2 and on.runtime.service.all() == []
+        assert outcomes(on) == [CallOutcome.ERROR] * 2 and on.runtime.service.all() == []
         texts = [event.text for event in on.events if isinstance(event, ToolResult)]
         assert all("Nothing was staged: The edits cancel out" in text for text in texts)
         assert not any(isinstance(event, ProposalStaged) for event in on.events)
@@ -176,7 +175,7 @@ async def test_a_tool_with_a_defect_ends_neither_the_turn_nor_the_calls_after_it
     async with bench(server, tmp_path) as on:
         message = response(("defective", {}), edit())
         await executor(on, Defective()).run(message, Interrupter(), Gate(GatePolicy()))
-        assert outcomes(on) == [Outcome.ERROR, Outcome.STAGED] and on.runtime.service.waiting()
+        assert outcomes(on) == [CallOutcome.ERROR, CallOutcome.STAGED] and on.runtime.service.waiting()
         failed = next(event for event in on.events if isinstance(event, ToolResult))
         assert "defective failed: KeyError" in failed.text and "\n" not in failed.summary
 
@@ -198,9 +197,9 @@ async def test_a_tool_that_breaks_is_a_result_like_any_other(
         (on.root / "greet.py").chmod(0o644)
         found = {event.call: event for event in on.events if isinstance(event, ToolResult)}
         assert len(found) == 5
-        assert found["c1.2"].outcome is Outcome.INVALID and "read_file" in found["c1.2"].text
-        assert found["c1.4"].outcome is Outcome.INVALID and "path is missing" in found["c1.4"].text
-        assert all(found[f"c1.{number}"].outcome is Outcome.ERROR for number in (0, 1))
+        assert found["c1.2"].outcome is CallOutcome.INVALID and "read_file" in found["c1.2"].text
+        assert found["c1.4"].outcome is CallOutcome.INVALID and "path is missing" in found["c1.4"].text
+        assert all(found[f"c1.{number}"].outcome is CallOutcome.ERROR for number in (0, 1))
         assert found["c1.1"].text.startswith("gone.py does not exist.")
 
 
@@ -221,7 +220,7 @@ class HalfWay(Tool):
 async def test_of_an_edit_that_failed_half_way_nothing_is_staged(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         await executor(on, HalfWay()).run(response(("half_way", {})), Interrupter(), Gate(GatePolicy()))
-        assert outcomes(on) == [Outcome.ERROR] and on.runtime.service.all() == []
+        assert outcomes(on) == [CallOutcome.ERROR] and on.runtime.service.all() == []
 
 
 async def test_a_check_that_cannot_be_run_loses_no_edit(server: WireServer, tmp_path: Path) -> None:
@@ -230,7 +229,7 @@ async def test_a_check_that_cannot_be_run_loses_no_edit(server: WireServer, tmp_
 
     async with bench(server, tmp_path) as on:
         await executor(on, checked=broken).run(response(edit()), Interrupter(), Gate(GatePolicy()))
-        assert outcomes(on) == [Outcome.STAGED] and on.runtime.service.waiting()
+        assert outcomes(on) == [CallOutcome.STAGED] and on.runtime.service.waiting()
 
 
 @pytest.mark.parametrize(
@@ -257,7 +256,7 @@ async def test_a_cut_off_question_that_makes_no_sense_is_not_put_to_the_user(
 ) -> None:
     async with bench(server, tmp_path) as on:
         (result,) = executor(on).cut_off(response(("ask_user", {"text": "Which?"})).calls)
-        assert isinstance(result, ToolResult) and result.outcome is Outcome.INVALID
+        assert isinstance(result, ToolResult) and result.outcome is CallOutcome.INVALID
 
 
 class CountingSink:
@@ -291,7 +290,7 @@ class FailingSink(CountingSink):
 async def test_what_could_not_be_written_in_passing_is_written_with_the_next() -> None:
     sink = FailingSink()
     log = EventLog(sink)
-    recorder = Recorder(log)
+    recorder = CallRecorder(log)
     for call in ("c1.0", "c1.1"):
         await recorder.soon(ToolStarted(call=call))
     await until(lambda: sink.failed, "the write that fails")

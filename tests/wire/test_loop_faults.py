@@ -20,9 +20,9 @@ from app.conversation.events import Event, ProposalStaged, RequestSent, TurnEnde
 from app.conversation.log import EventSink
 from app.images.mentions import mentions
 from app.runtime.attachments import attached
-from app.storage.errors import StorageError
-from app.tools.contract import GivenArguments, Tool, ToolContext, ToolOutput
-from app.tools.registry import More, Source, ToolSet
+from app.storage.storage_errors import StorageError
+from app.tools.base.contract import GivenArguments, Tool, ToolContext, ToolOutput
+from app.tools.tool_registry import ExtraTools, ToolSet, ToolSource
 from tests.examples import every
 from tests.oracles.reading import VIOLATIONS
 from tests.unit.images.pictures import png
@@ -51,12 +51,12 @@ class Look(Tool):
         return ToolOutput("A cat.", "a cat")
 
 
-class Box(Source):
+class Box(ToolSource):
     """A source of tools that has to be waited for."""
 
-    async def more(self, window: int | None) -> More:
+    async def more(self, window: int | None) -> ExtraTools:
         await asyncio.sleep(0)
-        return More(listed=(Look(),))
+        return ExtraTools(listed=(Look(),))
 
 
 class Disk:

@@ -7,7 +7,7 @@ import pytest
 
 from app.agent.gate import GatePolicy
 from app.agent.updates import GateChanged
-from app.conversation.events import Notice, Outcome, ProposalStaged, RequestFailed, ToolResult
+from app.conversation.events import CallOutcome, Notice, ProposalStaged, RequestFailed, ToolResult
 from tests.wire import templates
 from tests.wire.bench import FILE, bench, edit, of_role
 from tests.wire.endpoints import ENDPOINTS, FAILS_CALLS, IGNORES_TOOL_CHOICE, OBEYS, Behaviour
@@ -77,7 +77,9 @@ async def test_calls_under_a_closed_gate_never_run(server: WireServer, tmp_path:
     async with bench(server, tmp_path) as on:
         await on.say("Be less formal")
         assert len(server.requests) == 2
-        refused = [event for event in on.events if isinstance(event, ToolResult) and event.outcome is Outcome.REFUSED]
+        refused = [
+            event for event in on.events if isinstance(event, ToolResult) and event.outcome is CallOutcome.REFUSED
+        ]
         assert len(refused) == 1
         assert on.stopped == "refused"
         assert [proposal.id for proposal in on.runtime.service.waiting()] == ["P1"]
@@ -102,7 +104,9 @@ async def test_a_call_after_the_step_limit_is_not_told_of_an_edit(server: WireSe
     server.always(Turn(calls=(Call("read_file", {"path": "greet.py"}),)))
     async with bench(server, tmp_path, max_steps=1) as on:
         await on.say("Look around")
-        refused = [event for event in on.events if isinstance(event, ToolResult) and event.outcome is Outcome.REFUSED]
+        refused = [
+            event for event in on.events if isinstance(event, ToolResult) and event.outcome is CallOutcome.REFUSED
+        ]
         assert len(refused) == 1 and "staged" not in refused[0].text
         server.say("Right.")
         server.always(Turn("Right."))
@@ -169,7 +173,7 @@ async def test_all_edits_of_one_response_are_one_proposal(server: WireServer, tm
         (proposal,) = on.runtime.service.waiting()
         assert sorted(change.path for change in proposal.files) == ["greet.py", "new.py"]
         outcomes = [event.outcome for event in on.events if isinstance(event, ToolResult)]
-        assert sorted(outcomes) == [Outcome.ERROR, Outcome.STAGED, Outcome.STAGED]
+        assert sorted(outcomes) == [CallOutcome.ERROR, CallOutcome.STAGED, CallOutcome.STAGED]
         assert not (on.root / "new.py").exists()
         await on.session.approve(proposal.id)
         assert on.file == FILE.replace("Hello", "Hi")

@@ -7,7 +7,7 @@ import pytest
 
 from app.agent.updates import ProposalsChanged
 from app.conversation.events import Notice, ProposalDecided
-from app.proposals.models import ProposalState
+from app.proposals.values.models import ProposalState
 from tests.commands.agent_calls import Agent, reason
 from tests.wire.bench import FILE
 from tests.wire.hosting import Hosted

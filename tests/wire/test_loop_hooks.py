@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.hooks.documents import HookDocument
-from app.runtime.workspace import open_runtime
+from app.automation.event_hooks import HookDocument
+from app.runtime.open_workspace import open_runtime
 from app.workspace import trust
 from tests.wire.bench import FILE, bench, edit
 from tests.wire.hosting import Hosted

@@ -12,12 +12,12 @@ from app.cli.main import main
 from app.conversation.events import AssistantMessage, Notice, ProposalDecided, Pruned, UserMessage
 from app.images.image import Image
 from app.images.mentions import mentions
-from app.llm.capabilities.beliefs import LASTS, believed
+from app.llm.capabilities.profiles import LASTS, believed
 from app.llm.client import ModelClient
 from app.runtime.attachments import attached
-from app.runtime.connection import LearnedProfiles
-from app.runtime.recovery import record_left_over
-from app.runtime.workspace import open_runtime
+from app.runtime.model_connection import LearnedProfiles
+from app.runtime.open_workspace import open_runtime
+from app.runtime.workspace_recovery import record_left_over
 from app.storage.pruning import prune
 from tests.oracles.reading import conversation, images
 from tests.unit.conversation.test_wires import without_breakpoints

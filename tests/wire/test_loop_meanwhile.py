@@ -13,7 +13,7 @@ from app.agent.session import Session
 from app.conversation.events import Event, RequestSent, ToolResult
 from app.conversation.log import EventSink
 from app.conversation.payload.projection import KeptProjection
-from app.proposals.models import ProposalState
+from app.proposals.values.models import ProposalState
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.server import WireServer

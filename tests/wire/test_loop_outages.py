@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.updates import Failed, Recorded, Update
+from app.agent.updates import Recorded, SessionFailed, Update
 from app.conversation.events import Notice, TurnEnded, UserMessage
-from app.tools.registry import More, Source, ToolSet
+from app.tools.tool_registry import ExtraTools, ToolSet, ToolSource
 from tests.wire.bench import FILE, Bench, bench, edit
 from tests.wire.replies import Turn
 from tests.wire.server import Request, WireServer
@@ -35,7 +35,7 @@ def without_events(on: Bench) -> Iterator[None]:
 
 
 def failures(on: Bench) -> list[str]:
-    return [update.message for update in on.updates if isinstance(update, Failed)]
+    return [update.message for update in on.updates if isinstance(update, SessionFailed)]
 
 
 async def test_a_notice_that_cannot_be_recorded_is_shown_all_the_same(server: WireServer, tmp_path: Path) -> None:
@@ -96,13 +96,13 @@ async def test_a_commit_that_git_refuses_is_said_and_the_approval_stands(server:
         assert notice.level == "warning" and "not a git repository" in notice.text
 
 
-class Silent(Source):
+class Silent(ToolSource):
     """A source of tools that never comes to an answer."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
 
-    async def more(self, window: int | None) -> More:
+    async def more(self, window: int | None) -> ExtraTools:
         self.asked.set()
         await asyncio.Event().wait()
         raise AssertionError

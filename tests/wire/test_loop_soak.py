@@ -11,8 +11,8 @@ import pytest
 from app.agent.session import Session
 from app.agent.updates import ConfirmationRequested, Update
 from app.conversation.events import TurnEnded, TurnStarted
-from app.llm.failures.retry import RetryPolicy
-from app.tools.contract import ConfirmationAnswer
+from app.llm.failures.request_errors import RetryPolicy
+from app.tools.base.contract import ConfirmationAnswer
 from tests.examples import at_most
 from tests.oracles.reading import VIOLATIONS
 from tests.wire.bench import Bench, bench
@@ -111,7 +111,7 @@ async def act(on: Bench, source: random.Random) -> None:
 
 
 async def _decide(session: Session, proposal: str, source: random.Random) -> None:
-    from app.proposals.errors import ProposalError
+    from app.proposals.values.proposal_errors import ProposalError
 
     try:
         if source.random() < 0.4:

@@ -8,7 +8,7 @@ import pytest
 
 from app.agent.updates import Phase
 from app.conversation.events import AssistantMessage, TurnEnded
-from app.llm.failures.retry import RetryPolicy
+from app.llm.failures.request_errors import RetryPolicy
 from app.llm.transport import Timeouts
 from tests.waiting import PATIENCE
 from tests.wire import bench as bench_module

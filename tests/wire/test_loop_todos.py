@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.conversation.events import Compacted, Outcome, ToolResult
+from app.conversation.events import CallOutcome, Compacted, ToolResult
 from tests.wire.bench import Bench, bench, edit
 from tests.wire.endpoints import IGNORES_TOOL_CHOICE
 from tests.wire.replies import Call, Turn
@@ -83,7 +83,7 @@ async def test_with_the_gate_closed_no_list_is_taken(server: WireServer, tmp_pat
         server.model(lambda request: Turn(calls=(listed if request.closing else Call(*edit()),)))
         await on.say("mend it")
         assert [(result.outcome, result.todos) for result in results(on)] == [
-            (Outcome.STAGED, None),
-            (Outcome.REFUSED, None),
+            (CallOutcome.STAGED, None),
+            (CallOutcome.REFUSED, None),
         ]
         on.check()

@@ -12,7 +12,7 @@ import pytest
 from app.agent.trace import DebugFile
 from app.agent.updates import ConfirmationRequested, Update
 from app.conversation.events import LadderMove, RequestSent, ToolResult
-from app.tools.contract import ConfirmationAnswer
+from app.tools.base.contract import ConfirmationAnswer
 from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.driving import FAST
 from tests.wire.replies import Call, Turn, error

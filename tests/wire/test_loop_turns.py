@@ -25,11 +25,11 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.llm.capabilities.profile import Profile
-from app.llm.types import Completed, Endpoint, Payload, ReceivedCall, StreamUpdate
-from app.proposals.errors import ProposalError
-from app.runtime.connection import open_session
-from app.runtime.workspace import Runtime, open_runtime
+from app.llm.values.profile import Profile
+from app.llm.values.types import Completed, Endpoint, Payload, ReceivedCall, StreamUpdate
+from app.proposals.values.proposal_errors import ProposalError
+from app.runtime.model_connection import open_session
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from tests.examples import at_most
 
 ACTS = ("send", "answer", "answer", "continue", "approve and continue", "deny", "compact", "pause")
@@ -103,7 +103,7 @@ def _called(number: int, name: str, arguments: dict[str, object]) -> Completed:
 
 
 @pytest.fixture(scope="module")
-def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenWorkspace]:
     folder = tmp_path_factory.mktemp("turns")
     (folder / "ws").mkdir()
     with pytest.MonkeyPatch.context() as patch:
@@ -152,7 +152,7 @@ def _said(events: list[Event]) -> list[str]:
 )
 @settings(max_examples=at_most(25))
 def test_any_callers_at_once_get_one_turn_at_a_time(
-    runtime: Runtime, moods: list[str], callers: list[list[str]]
+    runtime: OpenWorkspace, moods: list[str], callers: list[list[str]]
 ) -> None:
     async def go() -> None:
         session = open_session(runtime, Model(moods))
@@ -180,7 +180,7 @@ def test_any_callers_at_once_get_one_turn_at_a_time(
     asyncio.run(go())
 
 
-async def test_an_option_that_is_picked_twice_answers_once(runtime: Runtime) -> None:
+async def test_an_option_that_is_picked_twice_answers_once(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model(["question"]))
     await session.send("Go")
     await session.settled()
@@ -193,7 +193,7 @@ async def test_an_option_that_is_picked_twice_answers_once(runtime: Runtime) -> 
     await session.close()
 
 
-async def test_what_is_queued_waits_for_the_answer_to_a_question(runtime: Runtime) -> None:
+async def test_what_is_queued_waits_for_the_answer_to_a_question(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model(["question"]))
     await session.send("Go")
     await session.send("And then?")
@@ -206,7 +206,7 @@ async def test_what_is_queued_waits_for_the_answer_to_a_question(runtime: Runtim
     await session.close()
 
 
-async def test_nothing_lets_the_model_go_on_past_an_open_question(runtime: Runtime) -> None:
+async def test_nothing_lets_the_model_go_on_past_an_open_question(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model(["edit", "question"]))
     await session.send("Go")
     await session.settled()
@@ -225,7 +225,7 @@ async def test_nothing_lets_the_model_go_on_past_an_open_question(runtime: Runti
 
 @pytest.mark.parametrize("by", ["a key", "a message"])
 async def test_an_answer_in_the_moment_of_the_question_comes_after_the_end_of_its_turn(
-    runtime: Runtime, by: str
+    runtime: OpenWorkspace, by: str
 ) -> None:
     session = open_session(runtime, Model(["question"]))
     early: list[asyncio.Task[None]] = []
@@ -247,7 +247,7 @@ async def test_an_answer_in_the_moment_of_the_question_comes_after_the_end_of_it
     await session.close()
 
 
-async def test_who_looks_on_runs_no_turn_and_takes_no_message_back(runtime: Runtime) -> None:
+async def test_who_looks_on_runs_no_turn_and_takes_no_message_back(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model(["edit", "question"]))
     await session.send("Go")
     await session.settled()
@@ -274,7 +274,7 @@ async def test_who_looks_on_runs_no_turn_and_takes_no_message_back(runtime: Runt
     await session.close()
 
 
-async def test_who_takes_over_knows_what_was_asked_meanwhile(runtime: Runtime) -> None:
+async def test_who_takes_over_knows_what_was_asked_meanwhile(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model(["text", "question"]))
     await session.send("Go")
     await session.settled()
@@ -289,7 +289,7 @@ async def test_who_takes_over_knows_what_was_asked_meanwhile(runtime: Runtime) -
     await looker.close()
 
 
-async def test_what_is_decided_on_a_closed_session_is_recorded_and_asks_nobody(runtime: Runtime) -> None:
+async def test_what_is_decided_on_a_closed_session_is_recorded_and_asks_nobody(runtime: OpenWorkspace) -> None:
     model = Model(["edit"])
     session = open_session(runtime, model)
     await session.send("Go")
@@ -304,7 +304,7 @@ async def test_what_is_decided_on_a_closed_session_is_recorded_and_asks_nobody(r
     assert [event.feedback for event in stored if isinstance(event, ProposalDecided)] == ["Not like that."]
 
 
-async def test_what_is_said_right_after_an_interruption_is_not_left_waiting(runtime: Runtime) -> None:
+async def test_what_is_said_right_after_an_interruption_is_not_left_waiting(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model([]))
     await session.send("Go")
     await session.send("taken back")
@@ -315,7 +315,7 @@ async def test_what_is_said_right_after_an_interruption_is_not_left_waiting(runt
     await session.close()
 
 
-async def test_what_is_said_in_the_last_moment_of_a_turn_is_not_left_waiting(runtime: Runtime) -> None:
+async def test_what_is_said_in_the_last_moment_of_a_turn_is_not_left_waiting(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model([]))
     late: list[asyncio.Task[None]] = []
 
@@ -333,7 +333,7 @@ async def test_what_is_said_in_the_last_moment_of_a_turn_is_not_left_waiting(run
     await session.close()
 
 
-async def test_what_is_said_to_a_closed_session_is_there_when_it_opens_again(runtime: Runtime) -> None:
+async def test_what_is_said_to_a_closed_session_is_there_when_it_opens_again(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model([]))
     await session.close()
     await session.send("Hello?")
@@ -346,7 +346,7 @@ async def test_what_is_said_to_a_closed_session_is_there_when_it_opens_again(run
     await again.close()
 
 
-async def test_what_was_taken_back_stays_on_disk_until_it_is_safe(runtime: Runtime, tmp_path: Path) -> None:
+async def test_what_was_taken_back_stays_on_disk_until_it_is_safe(runtime: OpenWorkspace, tmp_path: Path) -> None:
     session = open_session(runtime, Model(["question"]))
     await session.send("Go")
     await session.send("queued")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.conversation.events import AssistantMessage, Outcome, ToolResult
+from app.conversation.events import AssistantMessage, CallOutcome, ToolResult
 from tests.oracles.reading import VIOLATIONS, conversation, misplaced
 from tests.unit.conversation.test_wires import without_breakpoints
 from tests.wire.bench import FILE, Bench, bench, edit
@@ -61,7 +61,7 @@ async def test_calls_that_come_all_the_same_never_run(server: WireServer, on: Be
     server.always(Turn("Editing.", calls=(Call(*edit()),)))
     await on.say("Be less formal")
     assert len(server.requests) == 2
-    refused = [event for event in on.events if isinstance(event, ToolResult) and event.outcome is Outcome.REFUSED]
+    refused = [event for event in on.events if isinstance(event, ToolResult) and event.outcome is CallOutcome.REFUSED]
     assert len(refused) == 1 and on.stopped == "refused" and on.file == FILE
     server.behave(IGNORES_TOOL_CHOICE)
     server.always(Turn("Fine."))
@@ -163,7 +163,7 @@ async def test_calls_that_the_length_limit_cut_do_not_run(server: WireServer, on
     await on.say("Be less formal")
     assert not on.runtime.service.waiting()
     results = [event for event in on.events if isinstance(event, ToolResult)]
-    assert [event.outcome for event in results] == [Outcome.INVALID]
+    assert [event.outcome for event in results] == [CallOutcome.INVALID]
     assert "cut off" in next(text for role, text in server.requests[1].said if role == "tool")
 
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from app.agent.updates import Failed, SideDiscarded, SideStreamed, TextStreamed
-from app.conversation.events import Compacted, Pruned
-from app.conversation.markdown import markdown_record
-from app.conversation.side_events import Place, SideAnswer, SideQuestion, exchanges
-from app.proposals.errors import ProposalError
-from app.proposals.models import Proposal
+from app.agent.updates import SessionFailed, SideDiscarded, SideStreamed, TextStreamed
+from app.conversation.events import Compacted, Pruned, SideAnswer, SideQuestion, ThreadAnchor, exchanges
+from app.conversation.markdown_export import markdown_record
+from app.proposals.values.models import Proposal
+from app.proposals.values.proposal_errors import ProposalError
 from tests.waiting import until
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.driving import FAST
@@ -54,9 +53,9 @@ async def stage(on: Bench) -> Proposal:
     return on.runtime.service.waiting()[-1]
 
 
-def place_of(proposal: Proposal) -> Place:
+def place_of(proposal: Proposal) -> ThreadAnchor:
     change = proposal.files[0]
-    return Place(proposal.id, change.path, change.hunks[0].id)
+    return ThreadAnchor(proposal.id, change.path, change.hunks[0].id)
 
 
 async def ask(on: Bench, proposal: Proposal, text: str, picked: str = "") -> SideAnswer:
@@ -404,7 +403,7 @@ async def test_an_answer_that_cannot_be_kept_is_taken_off_the_screen_and_said_so
         uid = await on.session.aside.ask(place, "why?")
         await on.session.aside.settled()
         assert SideDiscarded(uid, over=True) in on.updates
-        (failed,) = [update.message for update in on.updates if isinstance(update, Failed)]
+        (failed,) = [update.message for update in on.updates if isinstance(update, SessionFailed)]
         assert "could not be kept" in failed and not on.session.aside.is_out(place)
 
 

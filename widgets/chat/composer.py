@@ -18,14 +18,12 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from app.actions import bindings
 from app.images.mentions import Mention, written
-from app.slash_line import slash_call
-from widgets.chat.dropped import Dropped
-from widgets.chat.editor import Editor
-from widgets.chat.pastes import Draft, Folds
+from app.keys.registry import bindings, slash_call
+from widgets.chat.completion_popup import Popup, Suggestion
+from widgets.chat.composer_field import Editor
+from widgets.chat.folded_pastes import ComposerDraft, DroppedImages, Folds
 from widgets.chat.path_index import PathIndex
-from widgets.chat.popup import Popup, Suggestion
 from widgets.chat.queue import Queue
 from widgets.common.containers import Column, Row
 
@@ -98,7 +96,7 @@ class Composer(Column):
 
         def kept(self) -> str:
             """The draft as a string that `Composer.restore` takes."""
-            return Draft(self.text, self.folds).kept()
+            return ComposerDraft(self.text, self.folds).kept()
 
         def can_replace(self, message: Message) -> bool:
             """Only the newest draft counts."""
@@ -156,7 +154,7 @@ class Composer(Column):
         self._given = 0
         """How many texts of the history were given; the rest was sent since."""
         self._history_index = 0
-        self._unsent = Draft("")
+        self._unsent = ComposerDraft("")
         """What was being written when the user went into the history."""
         self._searching_history = False
         self.steer_elsewhere: Callable[[str], bool] | None = None
@@ -164,7 +162,7 @@ class Composer(Column):
         self._placeholder = PLACEHOLDER
         self._waits = False
         """Whether something waits in the review."""
-        self.dropped = Dropped()
+        self.dropped = DroppedImages()
         self.editor = Editor(self._steer, self.dropped.named)
         self.popup = Popup()
         self._queue = Queue()
@@ -200,7 +198,7 @@ class Composer(Column):
     def restore(self, kept: str) -> None:
         """Go on with a draft that was kept."""
         self._close_popup()
-        self.editor.show(Draft.of(kept))
+        self.editor.show(ComposerDraft.of(kept))
 
     @property
     def is_empty(self) -> bool:
@@ -293,14 +291,14 @@ class Composer(Column):
         if not self._history or self._history[-1] != text:
             self._history.append(text)
         self._history_index = len(self._history)
-        self._unsent = Draft("")
+        self._unsent = ComposerDraft("")
         self._set_text("")
         if self.editor.vim is not None:
             self.editor.vim.reset()
 
     def _set_text(self, text: str) -> None:
         self._close_popup()
-        self.editor.show(Draft(text))
+        self.editor.show(ComposerDraft(text))
 
     def action_undo(self) -> None:
         """Take back what was typed last."""
@@ -360,7 +358,7 @@ class Composer(Column):
         if self._history_index == len(self._history):
             self._unsent = self.editor.draft
         self._history_index = index
-        self.editor.show(Draft(self._history[index]) if index < len(self._history) else self._unsent)
+        self.editor.show(ComposerDraft(self._history[index]) if index < len(self._history) else self._unsent)
         if step > 0 and index < len(self._history):
             self.editor.move_cursor((0, 0))
         return True

@@ -11,9 +11,9 @@ from app.agent.updates import (
     CommandOutput,
     ConfirmationRequested,
     ConfirmationResolved,
-    Failed,
     ReasoningStreamed,
     Recorded,
+    SessionFailed,
     StreamDiscarded,
     TextStreamed,
 )
@@ -39,16 +39,15 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.spent import Spent
-from app.proposals.attention.summary import is_of_command
-from app.proposals.origin import OriginKind
-from app.todos import Todo
-from widgets.chat.entries.base import Change, Drop, Entry, Put
-from widgets.chat.entries.program import CompactionEntry, InterventionEntry, NoticeEntry, TurnEndEntry
-from widgets.chat.entries.proposals import DecisionEntry, ProposalEntry
-from widgets.chat.entries.tools import ToolEntry
-from widgets.chat.entries.words import AnswerEntry, CommandEntry, QuestionEntry, ReasoningEntry, UserEntry
-from widgets.chat.targets import call_target
+from app.conversation.todos import Todo
+from app.conversation.token_totals import TokenTotals
+from app.proposals.risk.change_summary import is_of_command
+from app.proposals.values.origin import OriginKind
+from widgets.chat.entries.entry_base import Change, DropEntry, PutEntry, TranscriptEntry
+from widgets.chat.entries.message_entries import AnswerEntry, CommandEntry, QuestionEntry, ReasoningEntry, UserEntry
+from widgets.chat.entries.program_entries import CompactionEntry, InterventionEntry, NoticeEntry, TurnEndEntry
+from widgets.chat.entries.proposal_entries import DecisionEntry, ProposalEntry
+from widgets.chat.entries.tool_entries import ToolEntry, call_target
 
 _LONGEST_OUTPUT = 20_000
 """Characters of live output kept for a tool line; the end of it counts."""
@@ -97,7 +96,7 @@ class EntryBuilder:
         self._turn_waited = 0.0
         """Seconds of the turn in which a tool waited for the user."""
         self._turn_calls = 0
-        self._turn_spent = Spent()
+        self._turn_spent = TokenTotals()
         self._failure = ("", "")
         """Key and words of the entry of the last failed request."""
         self._interrupted = False
@@ -122,20 +121,20 @@ class EntryBuilder:
                 ended = self._end_reasoning()
                 self._answer += text
                 self._streaming[self._key("answer")] = None
-                return [*ended, Put(AnswerEntry(self._key("answer"), self._answer, "streaming"))]
+                return [*ended, PutEntry(AnswerEntry(self._key("answer"), self._answer, "streaming"))]
             case ReasoningStreamed(text):
                 self._reasoning += text
                 self._streaming[self._key("reasoning")] = None
-                return [Put(ReasoningEntry(self._key("reasoning"), self._reasoning, streaming=True))]
+                return [PutEntry(ReasoningEntry(self._key("reasoning"), self._reasoning, streaming=True))]
             case CallStreamed(index, name, characters):
                 return [*self._end_reasoning(), *self._call_streamed(index, name, characters)]
             case StreamDiscarded():
                 return self._discard()
             case CommandOutput() | ConfirmationRequested() | ConfirmationResolved():
                 return self._called_out(update)
-            case Failed(message):
+            case SessionFailed(message):
                 self._events += 1
-                return [Put(NoticeEntry(f"failed{self._events}", message, "error"))]
+                return [PutEntry(NoticeEntry(f"failed{self._events}", message, "error"))]
             case _:
                 return []
 
@@ -152,25 +151,25 @@ class EntryBuilder:
                 changes = self._result(event)
             case Question(call=call, text=text, options=options):
                 self._questions[call] = QuestionEntry(key, call, text, options)
-                changes = [Put(self._questions[call])]
+                changes = [PutEntry(self._questions[call])]
             case Answer(call=call, text=text, images=images):
-                changes = [*self._answered(call, text), Put(UserEntry(key, text, answers=True, images=images))]
+                changes = [*self._answered(call, text), PutEntry(UserEntry(key, text, answers=True, images=images))]
             case ProposalStaged() | ProposalDecided() | ProposalChanged():
                 changes = self._proposal(event, key)
             case TurnStarted(time=time):
                 self._turn, self._response = f"{event.id or -self._events}.", 0
-                self._turn_began, self._turn_waited, self._turn_calls, self._turn_spent = time, 0.0, 0, Spent()
+                self._turn_began, self._turn_waited, self._turn_calls, self._turn_spent = time, 0.0, 0, TokenTotals()
                 changes = []
             case RequestFailed(message=message):
                 self._failure = (key, message)
                 self._overtaken = bool(self._streaming)
-                changes = [Put(NoticeEntry(key, message, "error"))]
+                changes = [PutEntry(NoticeEntry(key, message, "error"))]
             case TurnEnded():
                 changes = self._drop_stream()
                 if event.stopped != "question":
                     changes.extend(self._turn_end(event, key))
             case _:
-                changes = [Put(entry) for entry in _told(event, key)]
+                changes = [PutEntry(entry) for entry in _told(event, key)]
                 self._overtaken = self._overtaken or bool(changes and self._streaming)
         return changes
 
@@ -182,20 +181,20 @@ class EntryBuilder:
     def _end_reasoning(self) -> list[Change]:
         if not self._reasoning or self._answer or self._writing:
             return []
-        return [Put(ReasoningEntry(self._key("reasoning"), self._reasoning))]
+        return [PutEntry(ReasoningEntry(self._key("reasoning"), self._reasoning))]
 
     def _call_streamed(self, index: int, name: str, characters: int) -> list[Change]:
         key = self._key(f"writing{index}.")
         self._writing[index] = key
         self._streaming[key] = None
-        return [Put(ToolEntry(key, name, status="writing", characters=characters))]
+        return [PutEntry(ToolEntry(key, name, status="writing", characters=characters))]
 
     def _discard(self) -> list[Change]:
         changes = self._drops(kept={self._key("answer")})
         self._discarded.append(self._key("answer") if self._answer else "")
         kept: list[Change] = []
         if self._answer:
-            kept.append(Put(AnswerEntry(self._key("answer"), self._answer, "discarded")))
+            kept.append(PutEntry(AnswerEntry(self._key("answer"), self._answer, "discarded")))
             self._response += 1
         self._forget_stream()
         return [*changes, *kept]
@@ -208,7 +207,7 @@ class EntryBuilder:
 
     def _drops(self, kept: Collection[str]) -> list[Change]:
         # From the last to the first: of many, none has to be moved up before it goes.
-        return [Drop(key) for key in reversed(self._streaming) if key not in kept]
+        return [DropEntry(key) for key in reversed(self._streaming) if key not in kept]
 
     def _forget_stream(self) -> None:
         self._answer = self._reasoning = ""
@@ -219,14 +218,14 @@ class EntryBuilder:
     def _assistant(self, event: AssistantMessage) -> list[Change]:
         if event.state == "discarded":
             return self._assistant_discarded(event)
-        entries: list[Entry] = []
+        entries: list[TranscriptEntry] = []
         if event.reasoning.strip():
             entries.append(ReasoningEntry(self._key("reasoning"), event.reasoning))
         if event.text.strip() or event.state != "complete":
             entries.append(AnswerEntry(self._key("answer"), event.text, event.state))
         kept = set() if self._overtaken else {entry.key for entry in entries}
         changes = self._drops(kept)
-        changes += [Put(entry) for entry in entries]
+        changes += [PutEntry(entry) for entry in entries]
         for call in event.calls:
             changes.extend(self._called(call))
         self._turn_calls += sum(1 for call in event.calls if call.name != "ask_user")
@@ -242,7 +241,7 @@ class EntryBuilder:
         if key is None and event.text:
             key = self._key("answer")
             self._response += 1
-        return [Put(AnswerEntry(key, event.text, "discarded"))] if key and event.text else []
+        return [PutEntry(AnswerEntry(key, event.text, "discarded"))] if key and event.text else []
 
     # Tools.
 
@@ -258,14 +257,14 @@ class EntryBuilder:
             raw_arguments=call.raw_arguments if call.arguments is None else "",
         )
         self._tools[call.uid] = entry
-        return [Put(entry)]
+        return [PutEntry(entry)]
 
     def _set_tool(self, call: str, **fields: object) -> list[Change]:
         entry = self._tools.get(call)
         if entry is None:
             return []
         self._tools[call] = replace(entry, **fields)  # type: ignore[arg-type]
-        return [Put(self._tools[call])]
+        return [PutEntry(self._tools[call])]
 
     def _called_out(self, update: CommandOutput | ConfirmationRequested | ConfirmationResolved) -> list[Change]:
         """What a call says before it has a result."""
@@ -303,7 +302,7 @@ class EntryBuilder:
         if question is None:
             return []
         self._questions[call] = replace(question, answer=text)
-        return [Put(self._questions[call])]
+        return [PutEntry(self._questions[call])]
 
     # Proposals and turns.
 
@@ -325,7 +324,7 @@ class EntryBuilder:
                 return [
                     *(self._set_card(event.supersedes, "superseded", "") if replaced else ()),
                     *self._fold_edits(event.calls, key),
-                    Put(card),
+                    PutEntry(card),
                 ]
             case ProposalChanged():
                 return self._set_card(event.proposal, event.state, event.reason)
@@ -337,7 +336,7 @@ class EntryBuilder:
                     state = "pending"
                 return [
                     *self._set_card(event.proposal, state, ""),
-                    Put(
+                    PutEntry(
                         DecisionEntry(
                             key,
                             event.proposal,
@@ -361,7 +360,7 @@ class EntryBuilder:
             if entry is not None and entry.name in _EDITS and entry.status == "staged":
                 del self._tools[call]
                 self.folded[entry.key] = card
-                changes.append(Drop(entry.key))
+                changes.append(DropEntry(entry.key))
         # From the last to the first: of many, none has to be moved up before it goes.
         return changes[::-1]
 
@@ -370,12 +369,12 @@ class EntryBuilder:
         if card is None:
             return []
         self._proposals[proposal] = replace(card, state=state, reason=reason)
-        return [Put(self._proposals[proposal])]
+        return [PutEntry(self._proposals[proposal])]
 
     def _turn_end(self, event: TurnEnded, key: str) -> list[Change]:
         duration = event.time - self._turn_began - self._turn_waited if event.time and self._turn_began else 0.0
         calls, spent = self._turn_calls, self._turn_spent
-        self._turn_began, self._turn_calls, self._turn_spent = 0.0, 0, Spent()
+        self._turn_began, self._turn_calls, self._turn_spent = 0.0, 0, TokenTotals()
         stopped, message = event.stopped, event.message
         if stopped == "aborted" and self._interrupted:
             # The words that were cut off say so.
@@ -386,8 +385,8 @@ class EntryBuilder:
         self._failure = ("", "")
         if failed and event.message.endswith(failed) and stopped != "answer":
             # The end of the turn says it, too, and what to do about it.
-            return [Drop(failure), Put(entry)]
-        return [Put(entry)] if entry.facts or message or stopped in ("aborted", "failed") else []
+            return [DropEntry(failure), PutEntry(entry)]
+        return [PutEntry(entry)] if entry.facts or message or stopped in ("aborted", "failed") else []
 
 
 def key_of(log: Iterable[Event], event_id: int) -> str:
@@ -396,11 +395,11 @@ def key_of(log: Iterable[Event], event_id: int) -> str:
     for event in log:
         changes = builder.event(event)
         if event.id == event_id:
-            found = next((change.entry.key for change in reversed(changes) if isinstance(change, Put)), "")
+            found = next((change.entry.key for change in reversed(changes) if isinstance(change, PutEntry)), "")
     return builder.folded.get(found, found)
 
 
-def _told(event: Event, key: str) -> list[Entry]:
+def _told(event: Event, key: str) -> list[TranscriptEntry]:
     """The entries of an event that says all by itself."""
     match event:
         case UserMessage(text=text, command=command, images=images) if command is not None:

@@ -15,7 +15,7 @@ from heapq import nsmallest
 from itertools import groupby, islice
 from typing import NamedTuple
 
-from app.right_of_way import give_way
+from app.concurrency import give_way
 
 LIMIT = 50
 """Matches that are kept."""

@@ -9,7 +9,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from app.text.safe_text import visible
-from widgets.chat.lines import shorten, width_of
+from widgets.chat.markdown.styled_lines import shorten, width_of
 
 _MOST_ROWS = 4
 _LABEL = "queued  "

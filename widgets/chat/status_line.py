@@ -12,8 +12,8 @@ from textual.widget import Widget
 
 from app.agent.updates import Phase
 from app.text.safe_text import visible
-from widgets.chat.lines import seconds, shorten, width_of
-from widgets.chat.targets import VERBS
+from widgets.chat.entries.tool_entries import VERBS
+from widgets.chat.markdown.styled_lines import seconds, shorten, width_of
 from widgets.common.key_hints import MAIN_BUTTON
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

@@ -4,6 +4,7 @@ Kept whole: what is laid out, how far it is scrolled and which entry the keys wo
 """
 
 import asyncio
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,23 +12,131 @@ from typing import ClassVar
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content
-from textual.geometry import Region
+from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 
-from app.actions import bindings
-from widgets.chat.code import load_lexers
-from widgets.chat.colours import COMPONENT_CLASSES, transcript_css
-from widgets.chat.copying import entry_at, moved, selected_text, word_at
-from widgets.chat.cursor import EntryCursor
-from widgets.chat.entries.base import MARK_WIDTH, Change, Drop, Entry
-from widgets.chat.entries.proposals import ProposalEntry
-from widgets.chat.layout import Layout
-from widgets.chat.lines import visible
-from widgets.chat.painting import RIGHT_MARGIN, Painter
+from app.keys.registry import bindings
+from widgets.chat.entries.entry_base import MARK_WIDTH, Change, DropEntry, TranscriptEntry
+from widgets.chat.entries.proposal_entries import ProposalEntry
+from widgets.chat.markdown.highlighted_code import load_lexers
+from widgets.chat.markdown.styled_lines import StyledLine, slice_spans, visible
+from widgets.chat.transcript_layout import EntrySlot, EntrySlots, TranscriptLayout
+from widgets.chat.transcript_painter import COMPONENT_CLASSES, RIGHT_MARGIN, TranscriptPainter, transcript_css
 from widgets.common.strip_view import StripView
 from widgets.common.text_colours import selection_style
+
+_STEP = 3
+"""Rows by which an entry that is higher than the screen is gone through."""
+
+
+class EntryCursor:
+    """A place among the slots; nowhere as long as nobody has looked."""
+
+    def __init__(self, slots: EntrySlots) -> None:
+        """Nowhere."""
+        self._slots = slots
+        self.index: int | None = None
+
+    @property
+    def slot(self) -> EntrySlot | None:
+        """The slot at the cursor."""
+        here = self.index
+        return self._slots.items[here] if here is not None and here < len(self._slots) else None
+
+    @property
+    def entry(self) -> TranscriptEntry | None:
+        """The entry at the cursor."""
+        return self.slot.entry if self.slot is not None else None
+
+    def start(self, row: int) -> None:
+        """If it is nowhere, go to the entry at this row, or to the last."""
+        if self.index is None and len(self._slots):
+            self.index = self._slots.at(row)
+
+    def dropped(self, index: int) -> None:
+        """The slot at this index is gone: stay with the one that the cursor is at."""
+        if self.index is not None and self.index > index:
+            self.index -= 1
+
+    def next(self, direction: int) -> int | None:
+        """The nearest index above (-1) or below (1) that is not hidden; None at the end."""
+        if self.index is None:
+            return None
+        index = self.index + direction
+        while 0 <= index < len(self._slots) and self._slots.hidden(self._slots.items[index].entry):
+            index += direction
+        return index if 0 <= index < len(self._slots) else None
+
+    def row_through(self, direction: int, row: int, height: int) -> int | None:
+        """Where to scroll to within an entry that reaches beyond the screen; None if it is time to leave it."""
+        if self.index is None or (slot := self.slot) is None:
+            return None
+        top = self._slots.top(self.index)
+        beyond = top + slot.gap + slot.height > row + height if direction > 0 else top < row
+        return row + _STEP * direction if beyond and slot.height > height // 2 else None
+
+    def row_to_show(self, row: int, height: int) -> int | None:
+        """Where to scroll to from `row` so that the entry is on screen; None if it is."""
+        if self.index is None or (slot := self.slot) is None:
+            return None
+        top = self._slots.top(self.index) + slot.gap
+        bottom = top + slot.height
+        if bottom > row + height:
+            return min(bottom - height, top)
+        if top < row:
+            return max(top - slot.gap, bottom - height) if slot.height > height else top - slot.gap
+        return None
+
+
+_WORD = re.compile(r"[\w./:@-]+|\S")
+
+
+def selected_text(layout: TranscriptLayout, selection: Selection) -> str:
+    """The selected text as it was written: without marks, and wrapped rows joined again."""
+    last = layout.slots.total - 1
+    start = selection.start.y if selection.start is not None else 0
+    end = selection.end.y if selection.end is not None else last
+    spans = ((row, selection.get_span(row)) for row in range(max(0, start), min(end, last) + 1))
+    return _joined((layout.line(row), span) for row, span in spans if span is not None)
+
+
+def word_at(layout: TranscriptLayout, row: int, column: int) -> Selection | None:
+    """The word at a column of a row, marks counted."""
+    text = " " * MARK_WIDTH + layout.line(row).text
+    word = next((match for match in _WORD.finditer(text) if match.start() <= column < match.end()), None)
+    return Selection(Offset(word.start(), row), Offset(word.end(), row)) if word is not None else None
+
+
+def entry_at(layout: TranscriptLayout, row: int) -> Selection:
+    """The whole entry that a row belongs to."""
+    index = layout.slots.at(row)
+    slot = layout.slots.items[index]
+    top = layout.slots.top(index) + slot.gap
+    last = top + slot.height - 1
+    return Selection(Offset(0, top), Offset(MARK_WIDTH + len(layout.line(last).text), last))
+
+
+def _joined(rows: Iterable[tuple[StyledLine, tuple[int, int]]]) -> str:
+    parts: list[str] = []
+    for line, span in rows:
+        if parts:
+            parts.append("\n" if line.joint is None else line.joint)
+        parts.append(_copied(line, *span))
+    return "".join(parts)
+
+
+def _copied(line: StyledLine, start: int, end: int) -> str:
+    """The text of a row between two characters of its strip (-1 for the end), without decoration."""
+    begin = max(line.gutter, start - MARK_WIDTH)
+    stop = len(line.text) if end < 0 else end - MARK_WIDTH
+    return "".join(text for text, _ in slice_spans(line.spans, begin, stop)) if stop > begin else ""
+
+
+def moved(selection: Selection, rows: int) -> Selection:
+    """The selection of the same text so many rows further down."""
+    return Selection(*(end if end is None else end + Offset(0, rows) for end in selection))
 
 
 class Transcript(StripView, can_focus=True):
@@ -62,10 +171,10 @@ class Transcript(StripView, can_focus=True):
     def __init__(self) -> None:
         """An empty transcript."""
         super().__init__()
-        self._layout = Layout()
+        self._layout = TranscriptLayout()
         self._slots = self._layout.slots
         self._cursor = EntryCursor(self._slots)
-        self._painter_now: Painter | None = None
+        self._painter_now: TranscriptPainter | None = None
         self._width = 0
         self._following, self._moving = True, False
         self._unseen = 0
@@ -81,7 +190,7 @@ class Transcript(StripView, can_focus=True):
         return self._following
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[TranscriptEntry]:
         """All entries in order."""
         return [slot.entry for slot in self._slots.items]
 
@@ -91,7 +200,7 @@ class Transcript(StripView, can_focus=True):
         return self._layout.laid_out_count
 
     @property
-    def cursor_entry(self) -> Entry | None:
+    def cursor_entry(self) -> TranscriptEntry | None:
         """The entry that Enter would open."""
         return self._cursor.entry
 
@@ -101,18 +210,18 @@ class Transcript(StripView, can_focus=True):
         if not len(self._slots):
             self.refresh()
 
-    def new_layout(self) -> Layout:
+    def new_layout(self) -> TranscriptLayout:
         """An empty layout, to be filled and then shown."""
         return self._layout.another()
 
-    def show_layout(self, layout: Layout) -> None:
+    def show_layout(self, layout: TranscriptLayout) -> None:
         """Show a whole session in the place of another, from the end; nothing above the screen is laid out."""
         layout.conform_to(self._layout)
         self._have(layout)
         self._unseen, self._following = 0, True
         self._settle()
 
-    def show_more(self, layout: Layout) -> None:
+    def show_more(self, layout: TranscriptLayout) -> None:
         """Show a whole session of which the end is shown: what is on the screen stays where it is, as it is."""
         layout.conform_to(self._layout)
         cursor, selection = self._cursor.index, self.text_selection
@@ -125,7 +234,7 @@ class Transcript(StripView, can_focus=True):
             self.screen.selections = {**self.screen.selections, self: moved(selection, rows)}
         self._settle()
 
-    def _have(self, layout: Layout) -> None:
+    def _have(self, layout: TranscriptLayout) -> None:
         self._layout, self._slots, self._cursor = layout, layout.slots, EntryCursor(layout.slots)
         self._painter_now = None
 
@@ -158,7 +267,7 @@ class Transcript(StripView, can_focus=True):
         return not self._layout.behind
 
     def _take(self, change: Change) -> int | None:
-        if isinstance(change, Drop) and (index := self._slots.index_of(change.key)) is not None:
+        if isinstance(change, DropEntry) and (index := self._slots.index_of(change.key)) is not None:
             self._cursor.dropped(index)
         return self._layout.take(change)
 
@@ -241,9 +350,9 @@ class Transcript(StripView, can_focus=True):
         self._settle()
 
     @property
-    def _painter(self) -> Painter:
+    def _painter(self) -> TranscriptPainter:
         if self._painter_now is None:
-            self._painter_now = Painter(self)
+            self._painter_now = TranscriptPainter(self)
         return self._painter_now
 
     def notify_style_update(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from rich.color import Color
 from rich.style import Style
 
-from widgets.common.text_view import Line
+from widgets.common.text_view import TextLine
 
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)(?P<parameters>[0-9;:]*)(?P<final>[@-~])"
@@ -27,7 +27,7 @@ _PALETTE, _DIRECT = 5, 2
 """How a colour is given after 38 or 48: by number, or red, green and blue."""
 
 
-class Pen:
+class TextPen:
     """What the next characters look like."""
 
     def __init__(self) -> None:
@@ -83,13 +83,13 @@ def _colour(numbers: Sequence[int]) -> Color | None:
     return None
 
 
-def coloured_lines(text: str) -> list[Line]:
+def coloured_lines(text: str) -> list[TextLine]:
     """The lines of such a text."""
-    pen = Pen()
-    return [Line(tuple(_pieces(line.rstrip("\r"), pen))) for line in text.removesuffix("\n").split("\n")]
+    pen = TextPen()
+    return [TextLine(tuple(_pieces(line.rstrip("\r"), pen))) for line in text.removesuffix("\n").split("\n")]
 
 
-def _pieces(line: str, pen: Pen) -> Iterator[tuple[str, Style]]:
+def _pieces(line: str, pen: TextPen) -> Iterator[tuple[str, Style]]:
     at = column = 0
     for match in (*_SEQUENCE.finditer(line), None):
         piece = line[at : len(line) if match is None else match.start()]

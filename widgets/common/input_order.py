@@ -34,6 +34,36 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import TextArea
 
+
+class OnScreenClock:
+    """Knows since when something stands on the screen as it is, by the clock that input is stamped with."""
+
+    def __init__(self) -> None:
+        """It was never on the screen."""
+        self._since: float | None = None
+        self._gained = asyncio.Event()
+
+    def lose(self) -> None:
+        """It is not on the screen as it is now: it has changed, or something else has the focus or covers it."""
+        self._since = None
+        self._gained.clear()
+
+    def gain(self) -> None:
+        """It was painted just now."""
+        if self._since is None:
+            self._since = time.monotonic()
+            self._gained.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Return once it is on the screen, or after so long all the same."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._gained.wait(), seconds)
+
+    def had(self, moment: float) -> bool:
+        """Whether it was on the screen at that moment."""
+        return self._since is not None and self._since <= moment
+
+
 Input = events.InputEvent | events.Paste | events.AppFocus | events.AppBlur
 """What the user does; also to leave the terminal and to come back, since that moves the focus."""
 
@@ -91,7 +121,7 @@ class InputOrder:
         self._app = app
         self._deliver = deliver
         self._waiting: deque[events.Event] = deque()
-        self._followed: Followed | None = None
+        self._followed: FollowedEvent | None = None
         self._event: events.Event | None = None
         """What is being dealt with."""
         self._done = asyncio.Event()
@@ -143,7 +173,7 @@ class InputOrder:
         if self._followed is None or self._writes_on(self._followed):
             await self._hand_on()
 
-    def _writes_on(self, before: "Followed") -> bool:
+    def _writes_on(self, before: "FollowedEvent") -> bool:
         """Whether what comes next is a letter for the field that has just got one."""
         if not before.ready or not _is_letter(before.event) or not _is_letter(self._waiting[0]):
             return False
@@ -159,7 +189,7 @@ class InputOrder:
             event = self._waiting[0]
             self._event = event
             self._done.clear()
-            self._followed = followed = Followed(self._app, event, self._hand_on)
+            self._followed = followed = FollowedEvent(self._app, event, self._hand_on)
             if followed.ready:
                 self._waiting.popleft()
                 await self._deliver(event)
@@ -223,7 +253,7 @@ def in_hand(app: App[Any]) -> bool:
     return isinstance(app, OrderedApp) and app.input.in_hand
 
 
-class Followed:
+class FollowedEvent:
     """Follows one event until all that it gave rise to is done."""
 
     def __init__(self, app: App[Any], event: events.Event, done: Callable[[], Awaitable[None]]) -> None:
@@ -308,7 +338,7 @@ class Followed:
 class _Visit(NamedTuple):
     """An event that is followed, at a node."""
 
-    followed: Followed
+    followed: FollowedEvent
     node: DOMNode
 
     async def over(self) -> None:

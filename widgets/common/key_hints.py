@@ -10,7 +10,7 @@ from textual.geometry import Size
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from app.keymap import key_name
+from app.keys.keymap import key_name
 
 GAP = 3
 """Columns between two hints."""

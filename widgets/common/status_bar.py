@@ -8,12 +8,11 @@ from textual.reactive import reactive
 from textual.style import Style
 from textual.widget import Widget
 
-from app.conversation.spent import Spent
+from app.conversation.token_totals import TokenTotals
 from app.text.plural import plural
 from app.text.safe_text import visible
-from widgets.common.figures import dollars, thousands, tokens
+from widgets.common.figures import LinePart, dollars, fitting, line_of, thousands, tokens
 from widgets.common.key_hints import MAIN_BUTTON
-from widgets.common.parts import Part, fitting, line_of
 
 _ACTION = "status_action"
 """Under this name the style of a part carries the action of the app that a click on it stands for."""
@@ -21,10 +20,10 @@ _ACTION = "status_action"
 
 _QUIET = "$foreground 60%"
 _GAP = "  ·  "
-_NOTHING = Spent()
+_NOTHING = TokenTotals()
 
 
-class Status(NamedTuple):
+class StatusValues(NamedTuple):
     """What the status bar shows."""
 
     model: str = ""
@@ -43,7 +42,7 @@ class Status(NamedTuple):
     context_tokens: int = 0
     context_window: int = 0
     """0 where it is not known."""
-    spent: Spent = _NOTHING
+    spent: TokenTotals = _NOTHING
     """By the session."""
     branch: str = ""
     denials: int = 0
@@ -69,7 +68,7 @@ class StatusBar(Widget):
     }
     """
 
-    status: reactive[Status] = reactive(Status())
+    status: reactive[StatusValues] = reactive(StatusValues())
     hovered: reactive[str] = reactive("")
     """The action under the mouse."""
     _held = ""
@@ -101,7 +100,7 @@ class StatusBar(Widget):
             event.stop()
             await self.run_action(action)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[LinePart]:
         """All there is to say, from left to right."""
         status = self.status
         parts = []
@@ -109,24 +108,24 @@ class StatusBar(Widget):
             words = "needs your permission" if status.asks == "permission" else "asks you"
             asked = Content.assemble((f" The model {words} ", "bold $warning reverse"), f" {status.answer_key}")
             pane = "approvals" if status.asks == "permission" else "chat"
-            parts.append(Part(9, self._leading_to(f"app.focus_{pane}", asked)))
+            parts.append(LinePart(9, self._leading_to(f"app.focus_{pane}", asked)))
         if status.follows:
-            parts.append(Part(9, Content.styled("open in another window", "bold $text-warning")))
+            parts.append(LinePart(9, Content.styled("open in another window", "bold $text-warning")))
         if status.gate_closed is not None:
             open_now, closed = ("○ model may act", "$text-success"), ("● model must wait", "bold $text-warning")
             gate = closed if status.gate_closed else open_now
-            parts.append(Part(8, self._leading_to("app.command('gate')", Content.styled(*gate))))
+            parts.append(LinePart(8, self._leading_to("app.command('gate')", Content.styled(*gate))))
         if status.plan:
-            parts.append(Part(8, self._leading_to("app.command('plan')", Content.styled("plan", "bold $accent"))))
+            parts.append(LinePart(8, self._leading_to("app.command('plan')", Content.styled("plan", "bold $accent"))))
         if status.waiting:
             plural = "" if status.waiting == 1 else "s"
             waiting = Content.styled(f"{status.waiting} proposal{plural} waiting", "bold $text-accent")
-            parts.append(Part(7, self._leading_to("app.focus_approvals", waiting)))
+            parts.append(LinePart(7, self._leading_to("app.focus_approvals", waiting)))
         if status.model:
             effort = f" {status.effort}" if status.effort else ""
             named = Content.assemble(visible(status.model), (effort, "$text-secondary"))
-            parts.append(Part(5, self._leading_to("app.command('model')", named)))
-        return [*parts, *(Part(rank, content, at_right=True) for rank, content in self._figures())]
+            parts.append(LinePart(5, self._leading_to("app.command('model')", named)))
+        return [*parts, *(LinePart(rank, content, at_right=True) for rank, content in self._figures())]
 
     def _leading_to(self, action: str, part: Content) -> Content:
         """A part that a click leads on from."""

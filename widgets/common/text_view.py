@@ -16,7 +16,7 @@ from app.text.safe_text import visible
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """One line of text, cut into pieces of one role each."""
 
     pieces: tuple[tuple[str, str | Style], ...]
@@ -69,7 +69,7 @@ class TextView(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
-        self._lines: list[Line] = []
+        self._lines: list[TextLine] = []
         self._rows: list[tuple[int, int, int]] = []
         """Line, and from and to which of its characters."""
         self._first_rows: list[int] = []
@@ -81,7 +81,7 @@ class TextView(ScrollView, can_focus=True):
         self._match: int | None = None
         """Which of these was gone to last."""
 
-    def set_lines(self, lines: Sequence[Line]) -> None:
+    def set_lines(self, lines: Sequence[TextLine]) -> None:
         """Show these from the top."""
         self._lines = [_safe(line) for line in lines]
         self.look_for(self.query_text)
@@ -220,8 +220,8 @@ def _cut(lit: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple
         yield start, end, False
 
 
-def _safe(line: Line) -> Line:
-    return Line(tuple((visible(text, keep="").expandtabs(4), role) for text, role in line.pieces), line.mark)
+def _safe(line: TextLine) -> TextLine:
+    return TextLine(tuple((visible(text, keep="").expandtabs(4), role) for text, role in line.pieces), line.mark)
 
 
 def _cuts(text: str, width: int) -> list[int]:

@@ -16,11 +16,10 @@ from textual.binding import Binding, BindingType
 from textual.widgets import TextArea
 
 from widgets.common.text_colours import syntax_classes, syntax_css
-from widgets.diff.runs import Stretch
-from widgets.diff.syntax import LONGEST_LINE, lex
+from widgets.diff.syntax_tokens import LONGEST_LINE, Stretch, lex
 
 if TYPE_CHECKING:
-    from widgets.common.vim_keys import VimKeys
+    from widgets.vim.vim_keys import VimKeys
 
 STRETCH = 50
 """Lines that are coloured at a time."""
@@ -93,7 +92,7 @@ class CodeEditor(TextArea):
 
     def use_vim(self, tell: Callable[[str], None]) -> None:
         """Have vim's keys from now on; `tell` takes the mode."""
-        from widgets.common.vim_keys import VimKeys
+        from widgets.vim.vim_keys import VimKeys
 
         self._vim = VimKeys(self, tell)
         self.take_escape()

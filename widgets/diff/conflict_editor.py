@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.geometry import Region
 from textual.strip import Strip
 
-from app.proposals.conflicts import ConflictSide, FileConflict, MarkedBlock
+from app.proposals.decide.conflicts import ConflictSide, FileConflict, MarkedBlock
 from widgets.diff.code_editor import CodeEditor
 
 

@@ -1,19 +1,100 @@
 """What is said of a file in one line: its sign, its name, and what an approval would do to it."""
 
+from collections.abc import Iterable, Iterator
+
 from rich.cells import cell_len
 
-from app.proposals.attention.reason import ReasonKind
-from app.proposals.models import FileChange, FileDiff, HunkState, Op
-from app.proposals.remarks import mode_words
-from widgets.diff.cells import display
-from widgets.diff.scene import Scene
+from app.proposals.risk.change_summary import reason_line
+from app.proposals.text.file_warnings import cautions_of, facts_of, mode_words
+from app.proposals.values.attention_reason import ReasonKind
+from app.proposals.values.models import (
+    Conflict,
+    FileChange,
+    FileDiff,
+    FileOperation,
+    HunkState,
+    Proposal,
+    ProposalState,
+)
+from app.proposals.values.origin import OriginKind
+from widgets.diff.diff_rows import NoteRow
+from widgets.diff.display_cells import display
+from widgets.diff.render_context import RenderContext
+
+_MOST_WARNINGS = 5
+_OWN = (OriginKind.MODEL, OriginKind.PATCH, OriginKind.COMMAND)
+"""Origins of which the line above the diff and the summary say enough."""
+
+_SAID_BELOW = (ReasonKind.DELETED, ReasonKind.INEXACT, ReasonKind.MODE)
+"""Reasons of which a caution says more."""
+
+_CONFLICT_LINES = 3
+"""Lines shown of each side of a conflict."""
+
+_STATE_WORDS = {
+    ProposalState.STALE: "Stale",
+    ProposalState.FAILED: "Failed",
+    ProposalState.SUPERSEDED: "Superseded",
+}
+
+
+def warning_notes(changes: Iterable[FileChange]) -> Iterator[NoteRow]:
+    """One line for each file whose added lines or name hold something that a reader can't see or could mistake."""
+    warned = [(change.path, words) for change in changes for words in change.warnings]
+    for path, words in warned[:_MOST_WARNINGS]:
+        yield NoteRow(-1, f"{path}: {words}", "warning")
+    if len(warned) > _MOST_WARNINGS:
+        yield NoteRow(-1, f"The same holds for {len(warned) - _MOST_WARNINGS} more files.", "warning")
+
+
+def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
+    """What stands above the first file."""
+    if proposal.origin.kind not in _OWN:
+        yield NoteRow(-1, f"From {proposal.origin.words}.", "note")
+    if words := proposal.ignored_words:
+        yield NoteRow(-1, f"{words[0].upper()}{words[1:]}.", "note")
+    if word := _STATE_WORDS.get(proposal.state):
+        after = f" by {proposal.superseded_by}" if proposal.superseded_by else ""
+        reason = f": {proposal.reason}" if proposal.reason else ""
+        yield NoteRow(
+            -1, f"{word}{after}{reason}", "warning" if proposal.state is ProposalState.SUPERSEDED else "error"
+        )
+    if proposal.feedback:
+        first, *rest = proposal.feedback.splitlines() or [""]
+        yield NoteRow(-1, f"You said: {first}", "note")
+        for line in rest:
+            yield NoteRow(-1, f"          {line}", "note")
+
+
+def file_notes(file: int, diff: FileDiff) -> Iterator[NoteRow]:
+    """What stands under the head of a file."""
+    change = diff.change
+    for reason in diff.reasons:
+        if reason.kind not in _SAID_BELOW:
+            yield NoteRow(file, reason_line(reason, change), "warning" if reason.kind.marks else "note")
+    for text in facts_of(change):
+        yield NoteRow(file, text, "note")
+    for text in cautions_of(change):
+        yield NoteRow(file, text, "warning")
+    for conflict in change.conflicts:
+        yield from _conflict(file, conflict)
+
+
+def _conflict(file: int, conflict: Conflict) -> Iterator[NoteRow]:
+    yield NoteRow(file, f"Conflict at line {conflict.line}: the disk and the proposal both changed it.", "error")
+    for title, lines in (("on disk ", conflict.disk), ("proposed", conflict.proposed)):
+        for line in lines[:_CONFLICT_LINES] or ("(nothing)",):
+            yield NoteRow(file, f"    {title} │ {line}", "error")
+        if len(lines) > _CONFLICT_LINES:
+            yield NoteRow(file, f"    {title} │ … {len(lines) - _CONFLICT_LINES} more lines", "error")
+
 
 _OPS = {
-    Op.CREATE: ("+", "new file"),
-    Op.EDIT: ("~", ""),
-    Op.DELETE: ("-", "deleted"),
-    Op.RENAME: ("→", "renamed"),
-    Op.MODE: ("±", ""),
+    FileOperation.CREATE: ("+", "new file"),
+    FileOperation.EDIT: ("~", ""),
+    FileOperation.DELETE: ("-", "deleted"),
+    FileOperation.RENAME: ("→", "renamed"),
+    FileOperation.MODE: ("±", ""),
 }
 
 _LAST = {ReasonKind.LOCK: "lock file", ReasonKind.GENERATED: "generated"}
@@ -33,7 +114,7 @@ def file_sign(change: FileChange) -> Fact:
 def file_name(change: FileChange, room: int) -> str:
     """Its name, and the old one if it is renamed; the end of it, if there is no room."""
     name = display(change.path).text
-    if change.op is Op.RENAME and change.old_path:
+    if change.op is FileOperation.RENAME and change.old_path:
         name = f"{display(change.old_path).text} → {name}"
     return name if cell_len(name) <= room else f"…{_last_cells(name, room - 1)}"
 
@@ -50,7 +131,7 @@ def first_reason(diff: FileDiff) -> list[Fact]:
     return [(f"{display(marks[0].words).text}{more}", "diff--file-warning")] if marks else []
 
 
-def file_facts(diff: FileDiff, scene: Scene) -> list[Fact]:
+def file_facts(diff: FileDiff, scene: RenderContext) -> list[Fact]:
     """What stands at the right of a name: hunks, what kind of change it is, and the counts of what is chosen."""
     change = diff.change
     facts: list[Fact] = []

@@ -12,10 +12,10 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from app.actions import bindings
-from app.proposals.models import FileDiff, HunkState
+from app.keys.registry import bindings
+from app.proposals.values.models import FileDiff, HunkState
+from widgets.diff.diff_surface import DiffSurface
 from widgets.diff.file_facts import file_facts, file_name, file_sign, first_reason, mark
-from widgets.diff.surface import DiffSurface
 
 WORTH_A_LIST = 3
 """From this many files on, the list is shown unless the user has put it away."""

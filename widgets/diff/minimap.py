@@ -10,13 +10,13 @@ from textual import events
 from textual.strip import Strip
 from textual.widget import Widget
 
-from widgets.diff.layout import Layout
-from widgets.diff.rows import Split, Unified
-from widgets.diff.search import Found
+from widgets.diff.diff_layout import DiffLayout
+from widgets.diff.diff_rows import SplitSegment, UnifiedSegment
+from widgets.diff.diff_search import SearchMatch
 
 if TYPE_CHECKING:
-    from app.proposals.models import FileDiff
-    from widgets.diff.surface import DiffSurface
+    from app.proposals.values.models import FileDiff
+    from widgets.diff.diff_surface import DiffSurface
 
 _ADDED, _REMOVED, _MATCH, _COMMENT, _REASON = 1, 2, 4, 8, 16
 _MOST_SEGMENTS = 500
@@ -26,7 +26,7 @@ _MOST_MATCHES = 2_000
 _GLYPHS = {_ADDED: "▐", _REMOVED: "▌", _ADDED | _REMOVED: "█"}
 
 
-def map_rows(layout: Layout, height: int) -> list[int]:
+def map_rows(layout: DiffLayout, height: int) -> list[int]:
     """What each of `height` cells stands for: bits for added and removed lines and for comments."""
     total = max(layout.height, height)
     if not height:
@@ -38,7 +38,7 @@ def map_rows(layout: Layout, height: int) -> list[int]:
     return cells
 
 
-def reason_rows(layout: Layout, diffs: Sequence["FileDiff"]) -> Iterator[int]:
+def reason_rows(layout: DiffLayout, diffs: Sequence["FileDiff"]) -> Iterator[int]:
     """The rows at which something begins that deserves eyes: a hunk, or a file as a whole."""
     known = layout.landmarks
     rows = dict(zip(known.hunk_keys, known.hunks, strict=True))
@@ -51,16 +51,16 @@ def reason_rows(layout: Layout, diffs: Sequence["FileDiff"]) -> Iterator[int]:
                 yield rows.get((file, number), known.files[file])
 
 
-def _changes(layout: Layout, low: int, high: int) -> int:
+def _changes(layout: DiffLayout, low: int, high: int) -> int:
     """Whether lines are added or removed on the terminal lines `low` to `high`; looked at only until it is both."""
     bits = 0
     for first, last, segment in islice(layout.spans_between(low, high), _MOST_SEGMENTS):
-        if isinstance(segment, Unified):
+        if isinstance(segment, UnifiedSegment):
             removed = max(0, min(segment.old_count - segment.offset, segment.rows))
             middle = first + (last - first) * removed // max(1, segment.rows)
             bits |= _REMOVED if first < min(middle, high) and low < middle else 0
             bits |= _ADDED if max(middle, low) < min(last, high) else 0
-        elif isinstance(segment, Split):
+        elif isinstance(segment, SplitSegment):
             bits |= _REMOVED if segment.old_count else 0
             bits |= _ADDED if segment.new_count else 0
         if bits == _ADDED | _REMOVED:
@@ -85,7 +85,7 @@ class MiniMap(Widget):
         super().__init__()
         self.view = view
         self._cells: list[int] = []
-        self._made_for: tuple[Layout, int, Sequence[Found], bool] | None = None
+        self._made_for: tuple[DiffLayout, int, Sequence[SearchMatch], bool] | None = None
         self._shown: Sequence[FileDiff] = ()
         self._dragging = False
         self._lit = (0, 0)
@@ -172,7 +172,7 @@ class MiniMap(Widget):
         for row in reason_rows(layout, self.view.diffs):
             self._cells[layout.line_of(row) * height // total] |= _REASON
 
-    def _add_matches(self, found: Sequence[Found]) -> None:
+    def _add_matches(self, found: Sequence[SearchMatch]) -> None:
         layout, height = self.view.rows, self.size.height
         total = max(layout.height, height)
         for hit in found[:: max(1, len(found) // _MOST_MATCHES)]:

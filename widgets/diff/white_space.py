@@ -7,35 +7,211 @@ is not what the file's name says. So an approval asks about it as about all that
 goes on to what was not seen shows it.
 """
 
+import re
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from app.proposals.models import FileDiff, Hunk
-from app.proposals.text.spaces import beyond_space, meaning_in
+from app.proposals.text.diff import LineChange, diff
+from app.proposals.values.models import FileDiff, Hunk
 from app.text.plural import plural
-from widgets.diff.rows import NoteRow, Place, SourceLine, lines_of, texts_of
+from widgets.diff.diff_rows import HunkRange, NoteRow, SourceLine, lines_of, texts_of
+
+_SPACE = " \t\r\f"
+"""Of all that Unicode calls space, what stands in source on purpose."""
+
+_PIECE = re.compile(
+    r"""(?P<quoted>"(?:[^"\\]|\\.|\\$)*"?|'(?:[^'\\]|\\.|\\$)*'?|`[^`]*`?)|(?P<space>[ \t\r\f]+)|[^"'` \t\r\f]+"""
+)
+"""A quoted text, which may not end on the line; space; anything else."""
+
+_BRACKETS = frozenset("()[]{},;")
+_OPERATORS = frozenset("=+-*<>&|^!?:%")
+"""Beside a word or a bracket, where `a+b` is read as `a + b`. Not among them is what joins: `1 .5`, `// go:embed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhitespaceRules:
+    """What white space says in the lines of a file."""
+
+    language: str = ""
+    """In which indentation has meaning, as people call it; empty if that is not known."""
+    indentation: bool = True
+    trailing: bool = False
+    joins: bool = False
+    """Whether an operator and a word are the same with and without space between them."""
+    exact: bool = False
+    """Whether every space is data."""
+
+
+_UNKNOWN = WhitespaceRules()
+_BRACES = WhitespaceRules(indentation=False, joins=True)
+_MARKUP = WhitespaceRules(indentation=False)
+_PYTHON = WhitespaceRules("Python", joins=True)
+
+_BY_SUFFIX = {
+    **dict.fromkeys(("py", "pyi"), _PYTHON),
+    **dict.fromkeys(("pyx", "pxd"), WhitespaceRules("Cython", joins=True)),
+    **dict.fromkeys(("bzl", "star"), WhitespaceRules("Starlark", joins=True)),
+    **dict.fromkeys(("yml", "yaml"), WhitespaceRules("YAML")),
+    **dict.fromkeys(("mk", "mak"), WhitespaceRules("a makefile")),
+    **dict.fromkeys(("hs", "lhs"), WhitespaceRules("Haskell")),
+    **dict.fromkeys(("fs", "fsx", "fsi"), WhitespaceRules("F#")),
+    **dict.fromkeys(("md", "markdown", "mdx"), WhitespaceRules("Markdown", trailing=True)),
+    **dict.fromkeys(("pug", "jade"), WhitespaceRules("Pug")),
+    **dict.fromkeys(("scala", "sc"), WhitespaceRules("Scala")),
+    **dict.fromkeys(("cfg", "ini"), WhitespaceRules("an INI file")),
+    "nim": WhitespaceRules("Nim"),
+    "coffee": WhitespaceRules("CoffeeScript"),
+    "haml": WhitespaceRules("Haml"),
+    "slim": WhitespaceRules("Slim"),
+    "sass": WhitespaceRules("Sass"),
+    "styl": WhitespaceRules("Stylus"),
+    "elm": WhitespaceRules("Elm"),
+    "gd": WhitespaceRules("GDScript"),
+    "rst": WhitespaceRules("reStructuredText"),
+    **dict.fromkeys(
+        (
+            *("c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx", "m", "mm", "cs", "java", "kt", "kts", "go", "rs"),
+            *("dart", "ts", "mts", "cts", "json", "jsonc", "json5", "proto", "zig"),
+        ),
+        _BRACES,
+    ),
+    **dict.fromkeys(
+        (
+            # What is called JavaScript may hold markup, where space between a tag and a word is read.
+            *("js", "mjs", "cjs", "jsx", "tsx", "vue", "svelte", "html", "htm", "xml", "svg", "css", "scss", "less"),
+            *("php", "rb", "lua", "pl", "pm", "swift", "tf", "hcl", "clj", "cljs", "lisp", "el", "scm", "sql"),
+            *("toml", "r", "jl", "ex", "exs", "erl", "groovy"),
+        ),
+        _MARKUP,
+    ),
+    **dict.fromkeys(("csv", "tsv", "tab", "patch", "diff", "robot", "snap"), WhitespaceRules(exact=True)),
+}
+_BY_NAME = {
+    **dict.fromkeys(("makefile", "gnumakefile"), WhitespaceRules("a makefile")),
+    **dict.fromkeys(("build", "build.bazel", "workspace"), WhitespaceRules("Starlark", joins=True)),
+}
+
+
+def meaning_in(path: str) -> WhitespaceRules:
+    """What white space says in a file of this name."""
+    name = path.rpartition("/")[2].lower()
+    return _BY_NAME.get(name) or _BY_SUFFIX.get(name.rpartition(".")[2], _UNKNOWN)
+
+
+def same_but_for_space(old: str, new: str, meaning: WhitespaceRules) -> bool:
+    """Whether two lines say the same, whatever white space that says nothing they have."""
+    if old == new or meaning.exact:
+        return old == new
+    inner, other = old.strip(_SPACE), new.strip(_SPACE)
+    if meaning.indentation and inner and _indentation(old) != _indentation(new):
+        return False
+    if meaning.trailing and old[len(old.rstrip(_SPACE)) :] != new[len(new.rstrip(_SPACE)) :]:
+        return False
+    # A directive of the C preprocessor is told apart by the space before its parentheses.
+    joins = meaning.joins and not inner.startswith("#")
+    return inner == other or _spoken(inner, joins=joins) == _spoken(other, joins=joins)
+
+
+def _indentation(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(_SPACE))]
+
+
+def _spoken(text: str, *, joins: bool) -> str:
+    """A line without the white space that says nothing."""
+    return "".join(_pieces(text, joins=joins))
+
+
+def _pieces(text: str, *, joins: bool) -> Iterator[str]:
+    for match in _PIECE.finditer(text):
+        if match["space"] is None:
+            yield match[0]
+        elif not (joins and _needless(text[match.start() - 1], text[match.end()])):
+            yield " "
+
+
+def _needless(before: str, after: str) -> bool:
+    """Whether the space between two characters may as well not be there."""
+    if _BRACKETS & {before, after}:
+        return True
+    words = (before.isalnum() or before == "_"), (after.isalnum() or after == "_")
+    return any(words) and not all(words) and bool(_OPERATORS & {before, after})
+
+
+class NonWhitespaceRest(NamedTuple):
+    """What a hunk changes beyond white space."""
+
+    changes: Sequence[LineChange]
+    """By the numbers of its lines, from 0; none if it changes nothing else."""
+    left_out: int
+    """Lines that differ in white space that says nothing."""
+    indented: int
+    """Lines that differ in their indentation alone, which has meaning there or may have."""
+
+
+def beyond_space(old: Sequence[str], new: Sequence[str], meaning: WhitespaceRules) -> NonWhitespaceRest | None:
+    """What is changed by a hunk of these lines, apart from white space; None if that is all of it.
+
+    Lines are matched without any white space, and then looked at one pair by one.
+    """
+    if not old or not new or meaning.exact:
+        return None
+    changes: list[LineChange] = []
+    left_out = indented = 0
+    at_old = at_new = 0
+    """The first lines that are in no change yet, and say the same as far as was looked."""
+    for change in (*diff(_bare(old), _bare(new)), LineChange(len(old), len(old), len(new), len(new))):
+        for line in range(change.old_start - at_old):
+            here, there = at_old + line, at_new + line
+            if same_but_for_space(old[here], new[there], meaning):
+                left_out += 1
+            else:
+                indented += old[here].strip(_SPACE) == new[there].strip(_SPACE)
+                _append(changes, LineChange(here, here + 1, there, there + 1))
+        if change.removed or change.added:
+            _append(changes, change)
+        at_old, at_new = change.old_end, change.new_end
+    if not left_out:
+        return NonWhitespaceRest((LineChange(0, len(old), 0, len(new)),), 0, indented) if indented else None
+    return NonWhitespaceRest(changes, left_out, indented)
+
+
+def _bare(lines: Sequence[str]) -> list[str]:
+    return ["".join(line.split()) for line in lines]
+
+
+def _append(changes: list[LineChange], change: LineChange) -> None:
+    """Add a change; one that follows the last without a line between is a part of it."""
+    if changes and changes[-1].old_end == change.old_start and changes[-1].new_end == change.new_start:
+        last = changes.pop()
+        change = LineChange(last.old_start, change.old_end, last.new_start, change.new_end)
+    changes.append(change)
+
 
 HunkKey = tuple[int, int]
 """A hunk by the index of its file and its own index in the file."""
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class HiddenWhitespace:
     """What is left of the hunks that change white space, among other things or alone."""
 
-    parts: Mapping[HunkKey, tuple[Place, ...]] = field(default_factory=dict)
+    parts: Mapping[HunkKey, tuple[HunkRange, ...]] = field(default_factory=dict)
     """What there is to show of a hunk; nothing of one that changes white space alone."""
     lines: Mapping[HunkKey, int] = field(default_factory=dict)
     """How many of its lines are left out."""
     indented: Mapping[int, int] = field(default_factory=dict)
     """By file, how many lines change in their indentation alone and stay, since it has meaning there or may have."""
 
-    def but(self, diffs: Sequence[FileDiff], shown: Collection[str], lines: Collection[SourceLine]) -> "LeftOut":
+    def but(
+        self, diffs: Sequence[FileDiff], shown: Collection[str], lines: Collection[SourceLine]
+    ) -> "HiddenWhitespace":
         """The same without the hunks with these ids, or with one of these lines in them: they are shown whole."""
         whole = {(file, index) for file, index in self.parts if diffs[file].change.hunks[index].id in shown}
         whole |= {(line.file, _hunk_of(diffs[line.file].change.hunks, line)) for line in lines}
-        return LeftOut(
+        return HiddenWhitespace(
             {key: parts for key, parts in self.parts.items() if key not in whole},
             {key: count for key, count in self.lines.items() if key not in whole},
             self.indented,
@@ -74,15 +250,15 @@ def space_words(lines: int) -> str:
     return f"{plural(lines, 'line')} {'differs' if lines == 1 else 'differ'} in white space only"
 
 
-def left_out(diffs: Sequence[FileDiff]) -> LeftOut:
+def left_out(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
     """What the view without white space leaves out of a change; a large one is looked through in a thread."""
-    parts: dict[HunkKey, tuple[Place, ...]] = {}
+    parts: dict[HunkKey, tuple[HunkRange, ...]] = {}
     lines: dict[HunkKey, int] = {}
     indented: dict[int, int] = {}
-    for file, diff in enumerate(diffs):
-        meaning = meaning_in(diff.change.path)
-        for index, hunk in enumerate(diff.change.hunks):
-            rest = beyond_space(*texts_of(diff, hunk), meaning)
+    for file, shown in enumerate(diffs):
+        meaning = meaning_in(shown.change.path)
+        for index, hunk in enumerate(shown.change.hunks):
+            rest = beyond_space(*texts_of(shown, hunk), meaning)
             if rest is None:
                 continue
             if rest.indented:
@@ -90,7 +266,7 @@ def left_out(diffs: Sequence[FileDiff]) -> LeftOut:
             if rest.left_out:
                 lines[file, index] = rest.left_out
                 parts[file, index] = tuple(
-                    Place(
+                    HunkRange(
                         hunk.old_start + change.old_start,
                         change.removed,
                         hunk.new_start + change.new_start,
@@ -98,4 +274,4 @@ def left_out(diffs: Sequence[FileDiff]) -> LeftOut:
                     )
                     for change in rest.changes
                 )
-    return LeftOut(parts, lines, indented)
+    return HiddenWhitespace(parts, lines, indented)

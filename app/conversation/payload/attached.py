@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from app.conversation.payload.history import Item, Note, Response, Words
+from app.conversation.payload.history import HistoryItem, ModelResponse, Note, UserWords
 from app.conversation.payload.missing_results import CallRecord
-from app.images.image import Image, names_of
-from app.images.limits import refusal, too_many
-from app.llm.capabilities.profile import Profile
+from app.images.image import Image, names_of, refusal, too_many
+from app.llm.values.profile import Profile
 from app.llm.wires.items import Attachment
 
 _AGAIN = "If you need to see what is missing, ask the user to attach it again."
@@ -34,8 +33,8 @@ _REASONS = {
 
 
 def with_attachments(
-    items: Sequence[Item], profile: Profile, contents: Mapping[str, str]
-) -> tuple[list[Item], tuple[Image, ...]]:
+    items: Sequence[HistoryItem], profile: Profile, contents: Mapping[str, str]
+) -> tuple[list[HistoryItem], tuple[Image, ...]]:
     """The history with the images that go out, and with notes on the others.
 
     Args:
@@ -61,15 +60,17 @@ def judge_images(
     return [(each.image, reason) for each, reason in zip(carried, reasons, strict=True)]
 
 
-def attach(items: Sequence[Item], judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> list[Item]:
+def attach(
+    items: Sequence[HistoryItem], judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]
+) -> list[HistoryItem]:
     """The items with their images that go out, and with notes on the others; `judged` are those of these items."""
     left = iter(judged)
-    written: list[Item] = []
+    written: list[HistoryItem] = []
     for item in items:
         match item:
-            case Words() if item.images:
+            case UserWords() if item.images:
                 written += _shown(item, [next(left) for _ in item.images], contents)
-            case Response() if any(record.images for record in item.records):
+            case ModelResponse() if any(record.images for record in item.records):
                 records = [_with_images(one, [next(left) for _ in one.images], contents) for one in item.records]
                 written.append(replace(item, records=records))
             case _:
@@ -85,16 +86,16 @@ class CarriedImage(NamedTuple):
     of_tool: bool = False
 
 
-def images_in(items: Iterable[Item]) -> list[CarriedImage]:
+def images_in(items: Iterable[HistoryItem]) -> list[CarriedImage]:
     """The images of a history, in order."""
     return [each for item in items for each in _carried(item)]
 
 
-def _carried(item: Item) -> Iterator[CarriedImage]:
+def _carried(item: HistoryItem) -> Iterator[CarriedImage]:
     match item:
-        case Words():
+        case UserWords():
             yield from (CarriedImage(image, item.pruned) for image in item.images)
-        case Response():
+        case ModelResponse():
             for record in item.records:
                 yield from (CarriedImage(image, record.images_pruned, True) for image in record.images)
 
@@ -113,7 +114,9 @@ def _sent(judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> t
     return tuple(Attachment(image.media_type, contents[image.sha256]) for image, reason in judged if not reason)
 
 
-def _shown(words: Words, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> Iterator[Item]:
+def _shown(
+    words: UserWords, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]
+) -> Iterator[HistoryItem]:
     """What the user said with the images that go out, and a note for each reason why some do not."""
     sent = _sent(judged, contents)
     if words.text.strip() or sent:

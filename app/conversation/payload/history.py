@@ -7,7 +7,6 @@ is whole or absent; what no longer applies is left out; compaction cuts between 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.conversation.compaction.cuts import Omissions, compaction_marks
 from app.conversation.decision_words import decision_facts, denial_facts, feedback_words
 from app.conversation.events import (
     Answer,
@@ -26,20 +25,97 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.compacted_preface import OMITTED, KeptWords, preface
-from app.conversation.payload.missing_results import ANSWERED_OTHERWISE, CallRecord, Circumstances, missing_reason
+from app.conversation.payload.history_omissions import HistoryOmissions, compaction_marks
+from app.conversation.payload.missing_results import ANSWERED_OTHERWISE, CallInterruption, CallRecord, missing_reason
 from app.conversation.payload.wire_ids import WireIds
-from app.conversation.pending import PendingProposals
-from app.images.image import Image
+from app.conversation.pending import PendingProposal, PendingProposals
+from app.conversation.todos import Todo
+from app.images.image import Image, names_of
 from app.llm.wires.items import Attachment
-from app.todos import Todo
+
+OMITTED = "(earlier work left out here)"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptWords:
+    """Something the user said in the part that was cut; kept as it was."""
+
+    text: str
+    lead: str = OMITTED
+    """What stands between it and the words before it, as the model's turn."""
+
+    @staticmethod
+    def newest(words: Sequence["KeptWords"], characters: int) -> list["KeptWords"]:
+        """The newest ones that fit, in order; the very last one always, whole."""
+        kept: list[KeptWords] = []
+        room = characters
+        for said in reversed(words):
+            room -= len(said.text)
+            if kept and room < 0:
+                break
+            kept.append(said)
+        kept.reverse()
+        return kept
+
+
+def preface(
+    summary: str,
+    truncated: bool,
+    pending: Sequence[PendingProposal],
+    todos: Sequence[Todo],
+    words_follow: bool,
+    images: Sequence[Image] = (),
+) -> str:
+    """The system message that stands for the part that was cut.
+
+    Args:
+        summary: of that part, or of its beginning; may be empty.
+        truncated: the end of that part is not in the summary.
+        pending: proposals that awaited a decision at the cut.
+        todos: the to-do list at the cut.
+        words_follow: the user's own messages from that part follow.
+        images: that the user attached in that part.
+    """
+    lines: list[str] = []
+    if summary:
+        lines += [
+            "The older part of this conversation is represented by this summary; its messages are no longer shown.",
+            "",
+            summary,
+            "",
+        ]
+    if truncated:
+        where = "What came between the summary and here" if summary else "The older part of this conversation"
+        lines += [
+            f"{where} was left out to make room; nothing stands for it. "
+            "Read files again instead of relying on what you may have seen.",
+            "",
+        ]
+    if pending:
+        lines += ["At that point these proposals awaited the user's decision:"]
+        lines += [f"- {proposal.line()}" for proposal in pending]
+        lines += [""]
+    if todos:
+        lines += ["Your to-do list at that point:"]
+        lines += [f"- {todo.status}: {todo.content}" for todo in todos]
+        lines += [""]
+    if images:
+        lines += [
+            f"Images that the user attached in that part are left out: {names_of(images)}. "
+            "If you need to see one, ask the user to attach it again.",
+            "",
+        ]
+    if words_follow:
+        lines += ["What the user wrote in that part follows in the user's own words, oldest first."]
+    return "\n".join(lines).strip()
+
 
 INTERRUPTED = "The user interrupted your response above before it was done."
 CONTINUE = "The user told you to go on."
 
 
 @dataclass(slots=True)
-class Words:
+class UserWords:
     """Something the user said, and the images with it."""
 
     text: str
@@ -63,7 +139,7 @@ class Note:
 
 
 @dataclass(slots=True)
-class Response:
+class ModelResponse:
     """One response of the model with its calls."""
 
     text: str
@@ -78,14 +154,14 @@ class Omission:
     text: str
 
 
-Item = Words | Note | Response | Omission
+HistoryItem = UserWords | Note | ModelResponse | Omission
 
 
 @dataclass(slots=True)
 class History:
     """What the model is to see, in order."""
 
-    items: list[Item]
+    items: list[HistoryItem]
     tail: list[str]
     """Notes for this one request, after everything else."""
     pruned: frozenset[int]
@@ -129,7 +205,7 @@ class HistoryReader:
     """
 
     def __init__(
-        self, marks: Omissions, ids: WireIds, kept_characters: int, earlier: EarlierHistory | None = None
+        self, marks: HistoryOmissions, ids: WireIds, kept_characters: int, earlier: EarlierHistory | None = None
     ) -> None:
         self.changed_earlier = False
         """An event changes what `earlier` stands for, so that the whole log has to be read."""
@@ -137,8 +213,8 @@ class HistoryReader:
         self._kept_characters = kept_characters
         self._marks = marks
         self._earlier = earlier or EarlierHistory()
-        self._items: list[Item] = []
-        self._meanwhile: list[Item] | None = None
+        self._items: list[HistoryItem] = []
+        self._meanwhile: list[HistoryItem] | None = None
         """What was said while a request was out, which it did not carry; None while none is."""
         self._covered = marks.cut >= 0 and earlier is None
         self._kept: list[KeptWords] = []
@@ -147,7 +223,7 @@ class HistoryReader:
         self._todos: tuple[Todo, ...] = ()
         """The to-do list at the cut."""
         self._records: dict[str, CallRecord] = {}
-        self._response: Response | None = None
+        self._response: ModelResponse | None = None
         """The last response with calls, until its missing results are explained."""
         self._questions: list[CallRecord] = []
         """Questions that the user has not reacted to."""
@@ -168,7 +244,7 @@ class HistoryReader:
         calls = [*self._questions, *(self._response.records if self._response else ())]
         return not any(record.open for record in calls)
 
-    def settle(self) -> tuple[list[Item], EarlierHistory]:
+    def settle(self) -> tuple[list[HistoryItem], EarlierHistory]:
         """The items so far, where they are settled, and what a reader of the events after them has to know."""
         calls = self._earlier.calls | self._records.keys()
         return self._items, EarlierHistory(calls, self._turn_notes, self._changed_notes)
@@ -228,10 +304,10 @@ class HistoryReader:
         if isinstance(event, ToolResult) and event.todos is not None:
             self._todos = event.todos
 
-    def _add(self, item: Item) -> None:
+    def _add(self, item: HistoryItem) -> None:
         if self._covered:
             return
-        if self._meanwhile is None or isinstance(item, Response):
+        if self._meanwhile is None or isinstance(item, ModelResponse):
             self._items.append(item)
         else:
             self._meanwhile.append(item)
@@ -249,7 +325,7 @@ class HistoryReader:
             if text.strip():
                 self._kept.append(KeptWords(text))
         elif text.strip() or event.images:
-            self._add(Words(text, event.images, event.id in self._marks.pruned_images))
+            self._add(UserWords(text, event.images, event.id in self._marks.pruned_images))
 
     def _denied(self, denied: CallDenied) -> None:
         """What the user said of a call; its result says that it was denied."""
@@ -257,7 +333,7 @@ class HistoryReader:
             self._kept.append(KeptWords(denied.feedback, f"(denied: {denied.subject})"))
         else:
             self._add(Note(denial_facts(denied), introduces=True))
-            self._add(Words(denied.feedback, mid_turn=True))
+            self._add(UserWords(denied.feedback, mid_turn=True))
 
     def _assistant(self, message: AssistantMessage) -> None:
         if message.state == "discarded":
@@ -267,7 +343,7 @@ class HistoryReader:
         text = message.text.strip()
         if message.state == "interrupted":
             if text:
-                self._add(Response(message.text, message))
+                self._add(ModelResponse(message.text, message))
                 if not self._covered:
                     # Before what was said in the meantime.
                     self._items.append(Note(INTERRUPTED))
@@ -277,7 +353,7 @@ class HistoryReader:
 
     def _complete(self, message: AssistantMessage, text: str) -> None:
         records = [CallRecord(call, self.ids.assign(call)) for call in message.calls]
-        response = Response(message.text if text else "", message, records)
+        response = ModelResponse(message.text if text else "", message, records)
         self._records.update((record.call.uid, record) for record in records)
         self._response = response if records else None
         self._response_closing = self._closing
@@ -359,7 +435,7 @@ class HistoryReader:
         if self._response is None:
             return
         records = self._response.records
-        around = Circumstances(
+        around = CallInterruption(
             truncated=self._response.message.state == "truncated",
             closing=self._response_closing,
             question=any(record.asked for record in records),
@@ -388,7 +464,7 @@ class HistoryReader:
             )
         )
         for words in kept:
-            self._items += [Omission(words.lead), Words(words.text)]
+            self._items += [Omission(words.lead), UserWords(words.text)]
         self._items += [Omission(OMITTED), *self._turn_notes]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from app.conversation.events import ToolCall, ToolResult
 from app.images.image import Image
-from app.llm.types import ReceivedCall
+from app.llm.values.types import ReceivedCall
 from app.llm.wires.items import Attachment
 
 ABORTED_BEFORE = "Aborted by the user before it ran; nothing was done."
@@ -80,7 +80,7 @@ class CallRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class CallInterruption:
     """What was going on around a response when its calls were left without results."""
 
     truncated: bool
@@ -93,7 +93,7 @@ class Circumstances:
     """How the turn ended (`TurnEnded.stopped`), or None if it never did."""
 
 
-def missing_reason(record: CallRecord, around: Circumstances) -> str:
+def missing_reason(record: CallRecord, around: CallInterruption) -> str:
     """Why this call has no result."""
     if record.asked:
         return UNANSWERED
@@ -109,7 +109,7 @@ def malformed(call: ReceivedCall) -> str:
     return f"Not run: {call.invalid or 'the arguments are not a JSON object'}. Send the call again, whole."
 
 
-def _why_not_started(call: ToolCall, around: Circumstances) -> str:
+def _why_not_started(call: ToolCall, around: CallInterruption) -> str:
     if around.truncated:
         return TRUNCATED
     if reason := malformed(call):

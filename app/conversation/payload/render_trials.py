@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 
 from app.conversation.events import AssistantMessage, ToolCall
-from app.conversation.payload.history import History, Item, Note, Response, Words
+from app.conversation.payload.history import History, HistoryItem, ModelResponse, Note, UserWords
 from app.conversation.payload.missing_results import CallRecord
-from app.conversation.payload.placement import place
+from app.conversation.payload.projection import place
 from app.conversation.payload.wire_ids import WireIds
-from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.template_check import RenderTrial
-from app.llm.types import Payload
-from app.llm.wires.registry import wire_of
+from app.llm.values.profile import Profile
+from app.llm.values.types import Payload
+from app.llm.wires.wire_registry import wire_of
 
 _TOOL: dict[str, Any] = {
     "type": "function",
@@ -40,12 +40,18 @@ def render_trials(profile: Profile) -> list[RenderTrial]:
     """The conversations in the form that the profile wants."""
     ids = WireIds(profile.tool_id)
     called = partial(_called, ids)
-    first: list[Item] = [Words(WORDS), called("", 1)]
-    later: list[Item] = [
-        *(Words("Hello."), called("", 2), Note(EARLIER), Words("Go on."), Response("Yes.", AssistantMessage())),
-        *(Note(BETWEEN), Words(WORDS), called("I look.", 3)),
+    first: list[HistoryItem] = [UserWords(WORDS), called("", 1)]
+    later: list[HistoryItem] = [
+        *(
+            UserWords("Hello."),
+            called("", 2),
+            Note(EARLIER),
+            UserWords("Go on."),
+            ModelResponse("Yes.", AssistantMessage()),
+        ),
+        *(Note(BETWEEN), UserWords(WORDS), called("I look.", 3)),
     ]
-    more: list[Item] = [called("", 4, 5)]
+    more: list[HistoryItem] = [called("", 4, 5)]
     return [
         _trial(profile, first, PROMPT),
         _trial(profile, later, PROMPT, EARLIER, BETWEEN),
@@ -53,13 +59,13 @@ def render_trials(profile: Profile) -> list[RenderTrial]:
     ]
 
 
-def _called(ids: WireIds, text: str, *numbers: int) -> Response:
+def _called(ids: WireIds, text: str, *numbers: int) -> ModelResponse:
     calls = [ToolCall(uid=f"c{at}.0", name="read_file", arguments={"path": f"{at}.txt"}) for at in numbers]
     records = [CallRecord(call, ids.assign(call), answer="It is empty.") for call in calls]
-    return Response(text, AssistantMessage(text=text, calls=tuple(calls)), records)
+    return ModelResponse(text, AssistantMessage(text=text, calls=tuple(calls)), records)
 
 
-def _trial(profile: Profile, items: list[Item], *marks: str) -> RenderTrial:
+def _trial(profile: Profile, items: list[HistoryItem], *marks: str) -> RenderTrial:
     history = History(items, [GATE], frozenset())
     wire = wire_of(profile)
     messages, system = wire.written(place(history, PROMPT, profile, "", ""), profile)

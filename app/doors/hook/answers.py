@@ -3,7 +3,7 @@
 import json
 from typing import NamedTuple
 
-from app.doors.agents import agent_of
+from app.doors.hook.agents import agent_of
 from app.doors.hook.calls import HookCall
 
 

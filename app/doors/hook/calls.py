@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from app.doors.agents import agent_of
-from app.doors.hook.transcripts import Response, copilot_response, kimi_response
+from app.doors.hook.agents import agent_of
+from app.doors.hook.transcripts import TranscriptResponse, copilot_response, kimi_response
 
 BEFORE_TOOL = ("PreToolUse", "BeforeTool")
 BEFORE_PROMPT = ("UserPromptSubmit", "BeforeAgent")
@@ -57,7 +57,7 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
     if not isinstance(arguments, dict):
         raise ValueError("its tool_input is not an object")
     path, call = str(data.get("transcript_path") or ""), _name(data, "tool_use_id")
-    response = Response(_name(data, "response_id"))
+    response = TranscriptResponse(_name(data, "response_id"))
     if event in BEFORE_TOOL and not response.id:
         match agent:
             case "copilot":

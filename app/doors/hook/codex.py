@@ -35,7 +35,7 @@ _LOOSER: tuple[Callable[[str], str], ...] = (
 """Line normalisations, from exact to tolerant; the first that matches counts."""
 
 
-class Chunk(NamedTuple):
+class CodexHunk(NamedTuple):
     """One hunk of an update."""
 
     context: str
@@ -90,7 +90,7 @@ def _update(files: "TurnFiles", path: str, lines: Sequence[str], at: int) -> int
     if at < len(lines) and lines[at].startswith(_MOVE):
         target = lines[at].removeprefix(_MOVE).strip()
         at += 1
-    chunks: list[Chunk] = []
+    chunks: list[CodexHunk] = []
     while at < len(lines):
         if not lines[at].strip():
             at += 1
@@ -108,7 +108,7 @@ def _update(files: "TurnFiles", path: str, lines: Sequence[str], at: int) -> int
     return at
 
 
-def _chunk(lines: Sequence[str], at: int, *, first: bool) -> tuple[Chunk, int]:
+def _chunk(lines: Sequence[str], at: int, *, first: bool) -> tuple[CodexHunk, int]:
     context = ""
     if lines[at] == "@@" or lines[at].startswith("@@ "):
         context = lines[at][3:]
@@ -123,7 +123,7 @@ def _chunk(lines: Sequence[str], at: int, *, first: bool) -> tuple[Chunk, int]:
         if line == _LAST:
             if at == start:
                 break
-            return Chunk(context, old, new, at_end=True), at + 1
+            return CodexHunk(context, old, new, at_end=True), at + 1
         sign, rest = line[:1], line[1:]
         if sign in ("", " ", "-"):
             old.append(rest)
@@ -134,10 +134,10 @@ def _chunk(lines: Sequence[str], at: int, *, first: bool) -> tuple[Chunk, int]:
         at += 1
     if at == start:
         raise NotStaged("The patch was not staged: a place in it has no lines, or one without a space, + or -.")
-    return Chunk(context, old, new, at_end=False), at
+    return CodexHunk(context, old, new, at_end=False), at
 
 
-def _changed(path: str, text: str, chunks: Sequence[Chunk]) -> str:
+def _changed(path: str, text: str, chunks: Sequence[CodexHunk]) -> str:
     """Apply all chunks: kept lines keep their endings, new ones get that of the file's first line."""
     whole = [f"{line}\n" for line in text.split("\n")]
     last = whole.pop().removesuffix("\n")
@@ -154,7 +154,7 @@ def _changed(path: str, text: str, chunks: Sequence[Chunk]) -> str:
     return "".join(map("".join, zip(lines, endings, strict=True)))
 
 
-def _places(path: str, lines: Sequence[str], chunks: Sequence[Chunk]) -> list[tuple[int, int, list[str]]]:
+def _places(path: str, lines: Sequence[str], chunks: Sequence[CodexHunk]) -> list[tuple[int, int, list[str]]]:
     """For each chunk: its first line, the number of lines removed, and the new lines. Raises NotStaged."""
     places: list[tuple[int, int, list[str]]] = []
     at = 0

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.doors.decision_words import proposal_report
+from app.doors.decisions.agent_decision_text import proposal_report
+from app.doors.decisions.decision_wait import decision_status, wait
 from app.doors.hook.answers import HookAnswer
-from app.doors.waiting import decision_status, wait
-from app.proposals.errors import UnknownProposal
-from app.proposals.models import ProposalState
-from app.runtime.captured import stage_captured
-from app.runtime.workspace import Runtime, open_runtime
-from app.storage.captured import Turn
+from app.proposals.values.models import ProposalState
+from app.proposals.values.proposal_errors import UnknownProposal
+from app.runtime.captured_edits import stage_captured
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.storage.captured_edit_store import AgentTurn
 
 _GO_ON = (
     "What the user approves signoff writes, so don't make it again. Read the files as they are now, and go on as the "
@@ -24,7 +24,7 @@ _GO_ON = (
 )
 
 
-def deliver_with_prompt(root: Path, turns: Sequence[Turn]) -> HookAnswer:
+def deliver_with_prompt(root: Path, turns: Sequence[AgentTurn]) -> HookAnswer:
     """Return the decisions since then, for the agent to read beside the user's new prompt."""
     with _open(root) as runtime:
         parts = [(turn.proposal, *proposal_report(runtime, turn.proposal, turn.told)) for turn in turns]
@@ -33,7 +33,7 @@ def deliver_with_prompt(root: Path, turns: Sequence[Turn]) -> HookAnswer:
     return HookAnswer("tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{_GO_ON}", reported=reported)
 
 
-def deliver_with_call(root: Path, turns: Sequence[Turn], answer: HookAnswer, *, denies: bool) -> HookAnswer:
+def deliver_with_call(root: Path, turns: Sequence[AgentTurn], answer: HookAnswer, *, denies: bool) -> HookAnswer:
     """Add the decisions since then to the answer to a call, for an agent whose prompts bring none.
 
     Args:
@@ -51,7 +51,7 @@ def deliver_with_call(root: Path, turns: Sequence[Turn], answer: HookAnswer, *, 
     return report._replace(verdict="deny", words=words)
 
 
-def deliver_on_first_call(root: Path, turn: Turn, refusal: HookAnswer) -> HookAnswer:
+def deliver_on_first_call(root: Path, turn: AgentTurn, refusal: HookAnswer) -> HookAnswer:
     """Answer a call of a closed turn: with the decision if there is one, else with `refusal`."""
     with _open(root) as runtime:
         return _decision(runtime, turn.proposal, turn.told, refusal, until=0.0)
@@ -65,7 +65,7 @@ def deliver_after_wait(root: Path, answer: HookAnswer, until: float) -> HookAnsw
         return _decision(runtime, answer.proposal, 0, answer, until)
 
 
-def _decision(runtime: Runtime, proposal: str, reported: int, answer: HookAnswer, until: float) -> HookAnswer:
+def _decision(runtime: OpenWorkspace, proposal: str, reported: int, answer: HookAnswer, until: float) -> HookAnswer:
     try:
         now = decision_status(runtime.database, runtime.name, proposal, reported)
         seconds = until - time.monotonic()
@@ -83,7 +83,7 @@ def _decision(runtime: Runtime, proposal: str, reported: int, answer: HookAnswer
 
 
 @contextmanager
-def _open(root: Path) -> Iterator[Runtime]:
+def _open(root: Path) -> Iterator[OpenWorkspace]:
     runtime = open_runtime(root)
     try:
         yield runtime

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from app.doors.agents import AGENTS
+from app.doors.hook.agents import AGENTS
 
 LIMIT = 30
 """Seconds within which a call is answered, `--wait` apart."""

@@ -71,7 +71,7 @@ class WholeFile(NamedTuple):
         files.write(path, content.encode())
 
 
-class Replacement(NamedTuple):
+class AgentReplacement(NamedTuple):
     """A tool that replaces a text in a file."""
 
     path: str = "file_path"

@@ -24,7 +24,7 @@ _SAME_TIME = 0.01
 """Seconds by which two clock readings of one event may differ; the time between two responses is longer."""
 
 
-class Response(NamedTuple):
+class TranscriptResponse(NamedTuple):
     """A response in a transcript; fields that the transcript lacks are empty."""
 
     id: str = ""
@@ -32,18 +32,18 @@ class Response(NamedTuple):
     prompt: str = ""
 
 
-def claude_response(path: str, call: str) -> Response:
+def claude_response(path: str, call: str) -> TranscriptResponse:
     """Return the message that contains the call."""
     for line in reversed(_lines(path, call)):
         message = line.get("message")
         if line.get("type") == "assistant" and isinstance(message, dict):
             blocks = message.get("content")
             if isinstance(blocks, list) and any(isinstance(each, dict) and each.get("id") == call for each in blocks):
-                return Response(_name(message, "id"), _name(message, "model"))
-    return Response()
+                return TranscriptResponse(_name(message, "id"), _name(message, "model"))
+    return TranscriptResponse()
 
 
-def codex_response(path: str, call: str) -> Response:
+def codex_response(path: str, call: str) -> TranscriptResponse:
     """Return the response of a call; its id is that of its first call. Results come after all calls of a response."""
     first = ""
     for line in _lines(path, "_call"):
@@ -56,13 +56,13 @@ def codex_response(path: str, call: str) -> Response:
         elif kind.endswith("_call"):
             first = first or item["call_id"]
             if item["call_id"] == call:
-                return Response(first)
-    return Response()
+                return TranscriptResponse(first)
+    return TranscriptResponse()
 
 
-def gemini_response(path: str, call: str) -> Response:
+def gemini_response(path: str, call: str) -> TranscriptResponse:
     """Return the model's last response, with the id of the user's last prompt."""
-    found = Response()
+    found = TranscriptResponse()
     for line in _lines(path, '"type"'):
         if line.get("type") == "gemini":
             found = found._replace(id=_name(line, "id"), model=_name(line, "model"))
@@ -71,18 +71,18 @@ def gemini_response(path: str, call: str) -> Response:
     return found
 
 
-def qwen_response(path: str, call: str) -> Response:
+def qwen_response(path: str, call: str) -> TranscriptResponse:
     """Return the model's last response. Its prompts have ids in the payload."""
-    found = Response()
+    found = TranscriptResponse()
     for line in _lines(path, '"type"'):
         if line.get("type") == "assistant":
-            found = Response(_name(line, "uuid"), _name(line, "model"))
+            found = TranscriptResponse(_name(line, "uuid"), _name(line, "model"))
     return found
 
 
-def droid_response(path: str, call: str) -> Response:
+def droid_response(path: str, call: str) -> TranscriptResponse:
     """Return the model's last response, with the id of the user's last prompt."""
-    found = Response()
+    found = TranscriptResponse()
     for line in _lines(path, '"message"'):
         message = line.get("message")
         if line.get("type") != "message" or not isinstance(message, dict):
@@ -96,7 +96,7 @@ def droid_response(path: str, call: str) -> Response:
     return found
 
 
-def copilot_response(session: str, called: str) -> Response:
+def copilot_response(session: str, called: str) -> TranscriptResponse:
     """Return the response of a call, with the id of the user's prompt, from the log of a session.
 
     The payload names neither. Its time is that of the event `hook.start` in the log, and all calls of a response have
@@ -113,20 +113,20 @@ def copilot_response(session: str, called: str) -> Response:
     folder = _home("COPILOT_HOME", ".copilot") / "session-state" / session
     since = _seconds(called)
     if "/" in session or not since or not folder.is_dir():
-        return Response(called)
+        return TranscriptResponse(called)
     until, tail = time.monotonic() + _LOG_SECONDS, _TAIL
     while time.monotonic() < until:
-        found: Response | None = None
+        found: TranscriptResponse | None = None
         for line in _lines(str(folder / "events.jsonl"), '"assistant.message"', '"hook.start"', tail=tail):
             data = line.get("data")
             if not isinstance(data, dict):
                 continue
             if line.get("type") == "assistant.message" and not line.get("agentId"):
                 # What a subagent does belongs to the prompt of the agent that started it.
-                found = Response(called, _name(data, "model"), _name(data, "originatingMessageId"))
+                found = TranscriptResponse(called, _name(data, "model"), _name(data, "originatingMessageId"))
             elif data.get("hookType") == "preToolUse" and _seconds(_name(line, "timestamp")) > since - _SAME_TIME:
                 if found or tail == _LONGEST_TAIL:
-                    return found or Response(called)
+                    return found or TranscriptResponse(called)
                 break
         # A large edit is in the log three times before its hook is called.
         tail = min(2 * tail, _LONGEST_TAIL)
@@ -134,20 +134,20 @@ def copilot_response(session: str, called: str) -> Response:
     raise ValueError(f"Copilot CLI did not write the call to its log within {_LOG_SECONDS:g} seconds; make it again")
 
 
-def kimi_response(session: str) -> Response:
+def kimi_response(session: str) -> TranscriptResponse:
     """Return the model's response that is being worked on, from the logs of a session's agents.
 
     The payload names neither file nor response, and a call is written to the log only after its hook. Each request to
     the model is a step, whose beginning is written before the request and whose end after all its calls.
     """
-    newest, found = 0.0, Response()
+    newest, found = 0.0, TranscriptResponse()
     if "/" in session:
         return found
     for path in (_home("KIMI_CODE_HOME", ".kimi-code") / "sessions").glob("*"):
         for log in (path / session / "agents").glob("*/wire.jsonl"):
             begun, step, model = _kimi_step(str(log))
             if step and begun > newest:
-                newest, found = begun, Response(step, model)
+                newest, found = begun, TranscriptResponse(step, model)
     return found
 
 

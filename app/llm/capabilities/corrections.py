@@ -5,19 +5,208 @@ everything ends in its own error message and not in a loop. Which of them were r
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from app.llm.capabilities.correction import Correction, Rule, changed, where_said
-from app.llm.capabilities.image_corrections import IMAGE_RULES, LAST_IMAGE_RULES
-from app.llm.capabilities.profile import Profile
-from app.llm.capabilities.tool_corrections import TOOL_RULES
-from app.llm.capabilities.wire_corrections import WIRE_RULES
-from app.llm.capabilities.wish_corrections import WISH_RULES
+from app.llm.capabilities.correction_rule import Correction, Rule, changed, where_said
 from app.llm.failures.classification import NINE_CHARACTERS, NO_SYSTEM, SINGLE_CALL, SPEAKING_ORDER
-from app.llm.failures.errors import Failure, FailureKind
-from app.llm.types import Payload
+from app.llm.failures.request_errors import Failure, FailureKind
+from app.llm.values.profile import Profile, key_of, name_of
+from app.llm.values.types import EFFORT, Payload
+
+_REASONING_EFFORT = r"(?<!\w)reasoning[._]effort(?!\w)|(?<!\w)effort(?!\w)"
+_EFFORT = {
+    **dict.fromkeys(
+        ("chat", "responses"), rf"{_REASONING_EFFORT}|['\"`]reasoning['\"`]|support (?:reasoning|thinking)"
+    ),
+    # Not what is said of thinking that goes back: that has a rule of its own.
+    "anthropic": (
+        r"(?<!\w)effort(?!\w)|output_config|budget_tokens|(?<!\w)thinking[.:]|adaptive|"
+        r"(?:not|n't) support .{0,20}thinking|thinking['\"`]? (?:is|are) not|['\"]thinking['\"]"
+    ),
+}
+"""How servers name the effort, by wire."""
+
+
+def _wishes(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+    for name, value in payload.wishes.without(profile.refused).values().items():
+        pattern = _EFFORT[profile.wire] if name == EFFORT else rf"(?<!\w){re.escape(name)}(?!\w)"
+        if re.search(pattern, failure.text, re.IGNORECASE):
+            notice = f"The server does not take {name} = {_shown(value)}; requests go without it from now on."
+            yield changed(f"without:{name}", profile, notice, refused={**profile.refused, name: value})
+
+
+def _shown(value: object) -> str:
+    """A value as it stands in the configuration, not too long."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'"{value[:40]}"'
+        case dict():
+            return "{…}"
+        case list():
+            return "[…]"
+    return str(value)
+
+
+WISH_RULES: tuple[Rule, ...] = (_wishes,)
+"""Before those that would change something else for a word that is a field's name."""
+
+
+_RESPONSES_WANTED = re.compile(
+    r"(?:only|use|try|supported|available)\b.{0,40}v1/responses|v1/responses.{0,30}instead", re.IGNORECASE
+)
+_SEALED = re.compile(r"encrypted[_ ]content|of type .?reasoning|reasoning item|'include'", re.IGNORECASE)
+_SIGNED = re.compile(r"signature|redacted_thinking|thinking.{0,20}block|block.{0,40}thinking", re.IGNORECASE)
+_OUTPUT_LIMIT = re.compile(
+    r"max_tokens\W{0,4}\d+ > (\d{3,7})|"
+    r"max_tokens.{0,80}(?:maximum|at most|less than or equal to|<=)\D{0,60}(\d{3,7})",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def _responses_only(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+    if profile.wire == "chat" and failure.status in (400, 404) and _RESPONSES_WANTED.search(failure.text):
+        notice = "This model does not speak chat completions here; requests go out as Responses from now on."
+        yield changed("wire:responses", profile, notice, wire="responses")
+
+
+def _no_responses(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+    missing = failure.status in (404, 405, 501) and failure.kind is not FailureKind.MODEL_NOT_FOUND
+    if profile.wire == "responses" and missing:
+        notice = "There are no Responses here; requests go out as chat completions from now on."
+        yield changed("wire:chat", profile, notice, wire="chat")
+
+
+def _opaque(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+    said = {"responses": _SEALED, "anthropic": _SIGNED}.get(profile.wire)
+    if said is not None and said.search(failure.text):
+        notice = "The model does not take its reasoning back; it goes without from now on."
+        yield changed("opaque_echo", profile, notice, opaque_echo=False)
+
+
+def _breakpoints(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+    if profile.wire == "anthropic" and "cache_control" in failure.text:
+        yield changed("cache", profile, "The server does not know cache_control.", cache_breakpoints=False)
+
+
+def _output_limit(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+    if profile.wire == "anthropic" and (named := _OUTPUT_LIMIT.search(failure.text)):
+        limit = int(named[1] or named[2])
+        yield changed(
+            f"output_limit:{limit}", profile, f"A response has at most {limit:,} tokens here.", output_limit=limit
+        )
+
+
+WIRE_RULES: tuple[Rule, ...] = (_responses_only, _no_responses, _output_limit, _breakpoints, _opaque)
+"""Most specific first."""
+
+
+_MOST_TOOLS = 100
+"""Tools that are remembered."""
+_PARTS = "__"
+"""Stands between the names of a server and its tool, and in none of signoff's own."""
+_SCHEMA = re.compile(r"schema|parameters|propert|function_?declarations|\btools?\W{1,4}\d", re.IGNORECASE)
+_PLACES = (
+    re.compile(r"function_?declarations\W{1,4}(\d{1,4})", re.IGNORECASE),
+    re.compile(r"\btools?['\"]?\W{1,4}(\d{1,4})", re.IGNORECASE),
+)
+"""By number in the list, where it is not named: Gemini's in its one list of functions; Anthropic's and pydantic's."""
+_UNDERSTOOD = (400, 422)
+
+
+def _schema_refused(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+    if failure.status not in _UNDERSTOOD or not _SCHEMA.search(failure.text):
+        return
+    for tool in payload.tools:
+        name = name_of(tool)
+        if _PARTS in name and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", failure.text):
+            yield _without_tools(profile, [tool], f"The endpoint does not take the schema of {name}")
+            return
+    at = next((int(found[1]) for place in _PLACES if (found := place.search(failure.text))), len(payload.tools))
+    if at >= len(payload.tools) or _PARTS not in (name := name_of(payload.tools[at])):
+        return
+    yield _without_tools(profile, payload.tools[at : at + 1], f"The endpoint does not take the schema of {name}")
+    # Where the next one at this place is refused too, that it was the first one's fault is not to be seen.
+    server = name.partition(_PARTS)[0]
+    others = [tool for tool in payload.tools if name_of(tool).startswith(f"{server}{_PARTS}")]
+    yield _without_tools(profile, others, f"The endpoint does not take the schemas of the server {server}")
+
+
+def _without_tools(profile: Profile, tools: Sequence[Mapping[str, Any]], problem: str) -> Correction:
+    refused = [*profile.refused_tools, *map(key_of, tools)][-_MOST_TOOLS:]
+    left_out = "it is left out" if len(tools) == 1 else "its tools are left out"
+    name = f"tools:{','.join(map(name_of, tools))}"
+    return changed(name, profile, f"{problem}; {left_out}.", refused_tools=refused)
+
+
+TOOL_RULES: tuple[Rule, ...] = (_schema_refused,)
+
+
+_BAD_IMAGE = re.compile(
+    r"(?:could not|unable to|failed to|cannot) (?:process|load|decode|identify) (?:the )?(?:input )?image|"
+    r"invalid[ _]image|image_parse_error|unsupported image|(?:image|url).{0,40}base64|base64.{0,40}image|"
+    r"(?:image|media).{0,60}(?:exceed|too large|too big|too small|maximum|max allowed|corrupt|unsupported format|"
+    r"cannot be (?:decoded|identified)|media[ _]type|does not (?:represent|match))",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The server takes images, but not this one."""
+_SAYS_SO = re.compile(
+    r"(?:images?\b|image_url|\bvision\b|multi-?modal).{0,80}"
+    r"(?:not support|n't support|unsupported|not enabled|not available|only supported|not allowed|not accept)|"
+    r"(?:not|n't|no endpoints found that) (?:support|accept|take).{0,60}(?:image|vision|multi-?modal)|"
+    r"mmproj|at most 0 image|required for image|not a (?:vision|multi-?modal)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""It says that it takes none."""
+_SPEAKS_OF_IT = re.compile(
+    r"image|\bvision\b|multi-?modal|content.{0,60}(?:must be|should be|valid|expected|not) a? ?(?:string|str)\b|"
+    r"expected (?:a )?string|content.{0,40}(?:array|list|sequence)|unknown variant|cannot unmarshal array",
+    re.IGNORECASE | re.DOTALL,
+)
+"""It speaks of images, or of a message that is more than a text."""
+_ITS_OWN_FAULT = 500
+_UNREADABLE = (400, 415, 422)
+
+
+def _one_refused(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+    if payload.images and _BAD_IMAGE.search(failure.text):
+        names = [image.sha256 for image in payload.images]
+        for refused in (names[-1:], names):
+            notice = "The server refused an image; it goes without, and the model is told so."
+            known = [name for name in profile.refused_images if name not in refused]
+            yield changed(
+                f"image:{len(refused)}", profile, notice, refused_images=[*known, *dict.fromkeys(refused)][-_MOST:]
+            )
+
+
+def _none_taken(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+    if not payload.images:
+        return
+    clear = failure.status is not None and failure.status < _ITS_OWN_FAULT and _SPEAKS_OF_IT.search(failure.text)
+    if clear or _SAYS_SO.search(failure.text):
+        yield _without(profile)
+
+
+def _all_else_failed(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
+    """A history with an image that some server refuses in words of its own would never be answered again."""
+    if payload.images and failure.status in _UNREADABLE:
+        yield _without(profile)
+
+
+def _without(profile: Profile) -> Correction:
+    notice = "The model takes no images here: it goes on without them, and is told so. /model changes the model."
+    return changed("images", profile, notice, images_supported=False)
+
+
+_MOST = 50
+"""Refused images that are remembered."""
+IMAGE_RULES: tuple[Rule, ...] = (_one_refused, _none_taken)
+"""Before those that would change something else for a word that such a refusal has, too."""
+LAST_IMAGE_RULES: tuple[Rule, ...] = (_all_else_failed,)
+
 
 _SYSTEM_REFUSED = re.compile(
     rf"{NO_SYSTEM}|(?:role|message)s? ['\"]?system['\"]? (?:is|are) not (?:supported|allowed)|"

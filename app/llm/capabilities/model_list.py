@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from app.config.model_table import LEAST_WINDOW, Price
-from app.llm.prices import listed_price
+from app.config.config_tables import LEAST_WINDOW, Price
+from app.llm.values.prices import listed_price
 
 _WINDOW = (
     "loaded_context_length",

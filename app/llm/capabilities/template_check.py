@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from app.llm.capabilities.profile import NEXT_PLACEMENT, Placement, Profile
 from app.llm.failures.failures import FailureReader
-from app.llm.types import Endpoint, Payload
-from app.llm.wires.registry import SentRequest
+from app.llm.values.profile import NEXT_PLACEMENT, Placement, Profile
+from app.llm.values.types import Endpoint, Payload
+from app.llm.wires.wire_registry import SentRequest
 
 _LEARNED = (
     *("mid_system", "bridge_tool_user", "single_call_turns", "merge_users"),

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.llm.address import fault_of, header_fault, host_of, proxy_for
-from app.llm.failures.errors import COMPACT, Failure, FailureKind
+from app.llm.failures.request_errors import COMPACT, Failure, FailureKind
 from app.llm.failures.server_words import headline, one_line, parse_body, searchable
-from app.llm.response.limits import TooLarge
-from app.llm.types import Endpoint
+from app.llm.response.response_limits import ResponseTooLarge
+from app.llm.values.address import fault_of, header_fault, host_of, proxy_for
+from app.llm.values.types import Endpoint
 
 _NAMED = "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY."
 """Where the environment names proxies."""
@@ -125,7 +125,7 @@ class FailureReader:
         message = f"The response of {self._host} {what}{f' ({words})' if words else ''}. Try again."
         return Failure(FailureKind.STREAM_BROKEN, message, f"{what}\n{detail}", retryable=True)
 
-    def too_large(self, endless: TooLarge) -> Failure:
+    def too_large(self, endless: ResponseTooLarge) -> Failure:
         """What no model and no server in order sends; the same request would bring the same."""
         message = f"{self._host} sent {endless}; it was not read on. Check the server, or a proxy before it."
         return Failure(FailureKind.STREAM_BROKEN, message, message)
@@ -149,8 +149,7 @@ class FailureReader:
 
     def _read(self, status: int | None, headers: Mapping[str, str], body: Any) -> Failure:
         # Imported when something fails: their many patterns take their time to compile.
-        from app.llm.failures.classification import classify, context_window
-        from app.llm.failures.wait_hints import wait_hint
+        from app.llm.failures.classification import classify, context_window, wait_hint
 
         text = searchable(body)
         hint = wait_hint(headers, text, time.time())

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from app.llm.response.nesting import decoded
+from app.llm.response.response_limits import decoded
 
 MAX_LINE = 300
 """Characters of a server's message that a user gets to see."""

@@ -9,8 +9,8 @@ import json
 import re
 from typing import NamedTuple
 
-from app.llm.response import limits
-from app.llm.response.limits import TooLarge
+from app.llm.response import response_limits
+from app.llm.response.response_limits import ResponseTooLarge
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _FIELDS = ("data", "event", "id", "retry", "error")
@@ -47,10 +47,10 @@ class EventDecoder:
         return "\n".join(self._unframed)
 
     def feed(self, piece: bytes) -> list[ServerEvent]:
-        """Take the next bytes; raises TooLarge where they go on and on without completing an event."""
+        """Take the next bytes; raises ResponseTooLarge where they go on and on without completing an event."""
         self._since_event += len(piece)
-        if self._since_event > limits.EVENT:
-            raise TooLarge("a page" if self._unframed else "an event", limits.EVENT)
+        if self._since_event > response_limits.EVENT:
+            raise ResponseTooLarge("a page" if self._unframed else "an event", response_limits.EVENT)
         if self._after_return and piece:
             piece = piece.removeprefix(b"\n")
             self._after_return = False
@@ -116,8 +116,8 @@ class EventDecoder:
         else:
             # It is kept, so it counts as a whole, whatever events come between.
             self._outside_bytes += len(line)
-            if self._outside_bytes > limits.EVENT:
-                raise TooLarge("a page", limits.EVENT)
+            if self._outside_bytes > response_limits.EVENT:
+                raise ResponseTooLarge("a page", response_limits.EVENT)
             self._unframed.append(line)
 
 

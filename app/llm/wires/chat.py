@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from app.llm.capabilities.profile import Profile
-from app.llm.types import Payload
-from app.llm.wires.items import OPAQUE_BLOCKS, CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
-from app.llm.wires.wire import Decoder, Written, tool_fields, write
+from app.llm.values.profile import Profile
+from app.llm.values.types import Payload
+from app.llm.wires.items import OPAQUE_BLOCKS, CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
+from app.llm.wires.wire import Decoder, WireMessages, tool_fields, write
 
 _OWN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", OPAQUE_BLOCKS})
 """What no extra field of a response may overwrite, or that is another wire's."""
@@ -23,7 +23,7 @@ class ChatWire:
         """As it is: it is made for this wire."""
         return profile
 
-    def written(self, items: Sequence[Item], profile: Profile) -> Written:
+    def written(self, items: Sequence[Item], profile: Profile) -> WireMessages:
         """The value of `messages`."""
         return write(self.writer(profile), items)
 
@@ -79,8 +79,8 @@ class _Writer:
     def copy(self) -> "_Writer":
         return _Writer(self.profile, [*self.messages])
 
-    def end(self, first: SystemText | None = None) -> Written:
-        return Written([self._system(first), *self.messages] if first else self.messages)
+    def end(self, first: SystemText | None = None) -> WireMessages:
+        return WireMessages([self._system(first), *self.messages] if first else self.messages)
 
     def _system(self, item: SystemText) -> dict[str, Any]:
         return {"role": "developer" if self.profile.developer_role else "system", "content": item.whole()}
@@ -130,7 +130,7 @@ def _result(call: CallWithResult, profile: Profile) -> dict[str, Any]:
     return message
 
 
-def _echoed(echo: Echo, profile: Profile, *, calls: bool) -> dict[str, Any]:
+def _echoed(echo: OpaqueEcho, profile: Profile, *, calls: bool) -> dict[str, Any]:
     """Reasoning as the endpoint wants it back."""
     if profile.reasoning_echo == "never":
         return {}

@@ -7,6 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+NOTE_OPENING = "<signoff-note>"
+NOTE_CLOSING = "</signoff-note>"
+NOTE_PREAMBLE = "Written by the program signoff, not by the user:"
+NO_BEGINNING = "The beginning of this conversation is not shown."
+
+
+def tagged(text: str) -> str:
+    """Program text as a marked block for a place where only a user message is accepted."""
+    inert = text.replace(NOTE_CLOSING, "<\\/signoff-note>")
+    return f"{NOTE_OPENING}\n{NOTE_PREAMBLE}\n{inert}\n{NOTE_CLOSING}"
+
+
 OPAQUE_BLOCKS = "opaque_blocks"
 """Under this name a response's extras keep what a wire gave beside text and calls and wants back as it was: a list of
 `{"wire": …, "index": …, "at": …, "block": …}`. `at` is where it stood: 0 before the text, 1 after it, 2 after the
@@ -62,7 +74,7 @@ class UserText:
 
 
 @dataclass(frozen=True, slots=True)
-class Echo:
+class OpaqueEcho:
     """What came with a response besides text and calls; opaque, so only for the endpoint and model that made it."""
 
     same_model: bool = False
@@ -102,7 +114,7 @@ class ModelTurn:
 
     text: str
     calls: tuple[CallWithResult, ...] = ()
-    echo: Echo = Echo()
+    echo: OpaqueEcho = OpaqueEcho()
 
 
 Item = SystemText | UserText | ModelTurn

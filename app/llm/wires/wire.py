@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
-from app.llm.capabilities.profile import Profile
-from app.llm.types import Payload
+from app.llm.values.profile import Profile
+from app.llm.values.types import Payload
 from app.llm.wires.items import Item, SystemText
 
 
-class Written(NamedTuple):
+class WireMessages(NamedTuple):
     """A conversation in the form of a wire."""
 
     messages: list[dict[str, Any]]
@@ -59,12 +59,12 @@ class ItemWriter(Protocol):
         """Another one that goes on from here by itself; messages that are written stay the same objects."""
         ...
 
-    def end(self, first: SystemText | None = None) -> Written:
+    def end(self, first: SystemText | None = None) -> WireMessages:
         """What is written, once all items are in, behind `first`; then nothing more may be added."""
         ...
 
 
-def write(writer: ItemWriter, items: Sequence[Item]) -> Written:
+def write(writer: ItemWriter, items: Sequence[Item]) -> WireMessages:
     """The items as messages."""
     for item in items:
         writer.add(item)
@@ -88,7 +88,7 @@ class Wire(Protocol):
         """The profile with what this wire demands or has no need of, whatever the endpoint."""
         ...
 
-    def written(self, items: Sequence[Item], profile: Profile) -> Written:
+    def written(self, items: Sequence[Item], profile: Profile) -> WireMessages:
         """The items as messages; valid whatever they are."""
         ...
 

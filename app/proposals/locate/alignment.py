@@ -11,8 +11,8 @@ from itertools import islice
 
 from app.proposals.locate.equivalence import folded, shift_between
 from app.proposals.locate.line_index import BlockPlace, TextIndex
-from app.proposals.models import Rung
-from app.proposals.text.words import alike
+from app.proposals.text.line_comparison import alike
+from app.proposals.values.models import MatchLevel
 
 LINE_SIMILARITY = 0.8
 """A context line that differs must be this much alike."""
@@ -38,7 +38,7 @@ def aligned_places(index: TextIndex, block: Sequence[str], removed: Collection[i
     solid = [line for line in wanted if line]
     if len(solid) < LEAST_LINES or len(block) > MOST_LINES:
         return []
-    positions = index.positions(Rung.SPACING)
+    positions = index.positions(MatchLevel.SPACING)
     if any(wanted[line] not in positions for line in removed):
         return []
     slack = max(1, int(len(block) * SPAN_TOLERANCE))
@@ -57,7 +57,7 @@ def aligned_places(index: TextIndex, block: Sequence[str], removed: Collection[i
 
 def likely_offsets(index: TextIndex, wanted: Sequence[str], slack: int, most: int = _CANDIDATES) -> list[int]:
     """Lines of the file, from 0, at which the block may begin, the most voted first; `wanted` are folded lines."""
-    positions = index.positions(Rung.SPACING)
+    positions = index.positions(MatchLevel.SPACING)
     votes: Counter[int] = Counter()
     for at, key in enumerate(wanted):
         occurrences = positions.get(key, ())
@@ -84,7 +84,7 @@ def _align(
     index: TextIndex, block: Sequence[str], wanted: Sequence[str], removed: Collection[int], low: int, high: int
 ) -> tuple[int, BlockPlace] | None:
     """The best alignment of the block within lines `low` to `high`, with its score, if it clears the bar."""
-    keys = index.keys(Rung.SPACING)[low:high]
+    keys = index.keys(MatchLevel.SPACING)[low:high]
     score, pairs = _best_path(wanted, keys, removed)
     if not pairs or pairs[0][0] != 0 or pairs[-1][0] != len(block) - 1:
         return None
@@ -105,7 +105,7 @@ def _align(
     if shift is None:
         return None
     unlike = frozenset(ours for ours, theirs in pairs if wanted[ours] != keys[theirs])
-    return score, BlockPlace(Rung.ALIGNED, start, end, tuple(alignment), shift, unlike)
+    return score, BlockPlace(MatchLevel.ALIGNED, start, end, tuple(alignment), shift, unlike)
 
 
 def _best_path(

@@ -9,12 +9,49 @@ from dataclasses import dataclass
 from enum import Enum
 
 from app.proposals.locate.line_index import BlockPlace
-from app.proposals.refusals import NoMatch
 from app.proposals.text.diff import diff
-from app.proposals.text.edits import NewLine
+from app.proposals.text.document import Document, encode, split_text
+from app.proposals.text.line_edits import NewLine
+from app.proposals.values.edit_refusals import NoMatch
 
 
-class Step(Enum):
+def rewrite(document: Document, text: str) -> bytes:
+    """The bytes of `text` as a new content of the document.
+
+    Lines that stay keep their bytes; new ones get the encoding and the line endings of their surroundings. The text
+    itself says whether it ends in a newline. Raises EditRefused (NotEditable) for what the encoding can't hold.
+    """
+    if document.binary or not document.data:
+        return encode(text)
+    text = text.removeprefix("\ufeff")
+    wanted = split_text(text)
+    bodies = document.bodies
+    lines: list[bytes] = []
+    position = 0
+    for change in diff(document.texts, wanted):
+        lines += bodies[position : change.old_start]
+        position = change.old_end
+        for offset in range(change.added):
+            near = min(change.old_start + offset, max(change.old_end - 1, change.old_start))
+            lines.append(document.encode_line(wanted[change.new_start + offset], near))
+    lines += bodies[position:]
+    closed = text.replace("\r\n", "\n").endswith("\n")
+    for index, line in enumerate(lines):
+        last = index == len(lines) - 1
+        lines[index] = _ended(document, line, index, closed or not last)
+    return document.mark + b"".join(lines)
+
+
+def _ended(document: Document, line: bytes, index: int, closed: bool) -> bytes:
+    """The line with a line ending, or without; only a line that was or becomes the last one needs a change."""
+    endings = [document.encode_ending(ending) for ending in ("\r\n", "\n")]
+    ending = next((mark for mark in endings if line.endswith(mark)), b"")
+    if closed and not ending:
+        return line + document.encode_ending(document.ending_near(index))
+    return line if closed else line[: len(line) - len(ending)]
+
+
+class LineOperation(Enum):
     """What an edit does with one line."""
 
     KEEP = " "
@@ -26,7 +63,7 @@ class Step(Enum):
 class ScriptLine:
     """One line of an edit; the kept and the removed ones are what must be found in the file."""
 
-    step: Step
+    step: LineOperation
     text: str
     ending: str | None = None
     """`\\n`, `\\r\\n` or nothing, if the edit spells its endings."""
@@ -37,18 +74,18 @@ def script_between(old: Sequence[str], new: Sequence[str]) -> list[ScriptLine]:
     script: list[ScriptLine] = []
     at = 0
     for change in diff(old, new):
-        script += [ScriptLine(Step.KEEP, text) for text in old[at : change.old_start]]
-        script += [ScriptLine(Step.REMOVE, text) for text in old[change.old_start : change.old_end]]
-        script += [ScriptLine(Step.INSERT, text) for text in new[change.new_start : change.new_end]]
+        script += [ScriptLine(LineOperation.KEEP, text) for text in old[at : change.old_start]]
+        script += [ScriptLine(LineOperation.REMOVE, text) for text in old[change.old_start : change.old_end]]
+        script += [ScriptLine(LineOperation.INSERT, text) for text in new[change.new_start : change.new_end]]
         at = change.old_end
-    script += [ScriptLine(Step.KEEP, text) for text in old[at:]]
+    script += [ScriptLine(LineOperation.KEEP, text) for text in old[at:]]
     return script
 
 
 def removed_lines(script: Sequence[ScriptLine]) -> set[int]:
     """Which of the old side's lines, from 0, the script removes."""
-    old_side = [line for line in script if line.step is not Step.INSERT]
-    return {index for index, line in enumerate(old_side) if line.step is Step.REMOVE}
+    old_side = [line for line in script if line.step is not LineOperation.INSERT]
+    return {index for index, line in enumerate(old_side) if line.step is LineOperation.REMOVE}
 
 
 def carried_over(script: Sequence[ScriptLine], place: BlockPlace) -> list[int | NewLine]:
@@ -59,7 +96,7 @@ def carried_over(script: Sequence[ScriptLine], place: BlockPlace) -> list[int | 
     at = 0
     for line in script:
         match line.step:
-            case Step.INSERT:
+            case LineOperation.INSERT:
                 text = place.shift.applied(line.text)
                 if text is None:
                     raise NoMatch(
@@ -68,12 +105,12 @@ def carried_over(script: Sequence[ScriptLine], place: BlockPlace) -> list[int | 
                         "Give old and new with the file's own indentation.",
                     )
                 inserted.setdefault(_position(place, at, replaced), []).append(NewLine(text, line.ending))
-            case Step.REMOVE:
+            case LineOperation.REMOVE:
                 target = place.alignment[at]
                 assert target is not None, "a place has all lines that are removed"
                 removed.add(target)
                 at += 1
-            case Step.KEEP:
+            case LineOperation.KEEP:
                 at += 1
     parts: list[int | NewLine] = []
     for index in range(place.start, place.end):

@@ -42,7 +42,7 @@ def indentation(line: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
+class IndentShift:
     """How the indentation of the model's lines becomes that of the file's."""
 
     prefix: str = ""
@@ -80,11 +80,11 @@ class Shift:
         return own
 
 
-NO_SHIFT = Shift()
+NO_SHIFT = IndentShift()
 """The indentation is as it is."""
 
 
-def shift_between(pairs: Iterable[tuple[str, str]], unit: int) -> Shift | None:
+def shift_between(pairs: Iterable[tuple[str, str]], unit: int) -> IndentShift | None:
     """The one shift that takes every first line of the pairs (the model's) to the indentation of the second (the
     file's).
 
@@ -98,15 +98,15 @@ def shift_between(pairs: Iterable[tuple[str, str]], unit: int) -> Shift | None:
         if ours.strip(BLANKS) and theirs.strip(BLANKS)
     ]
     if not indents:
-        return Shift()
-    plain = _constant(indents, Shift())
+        return IndentShift()
+    plain = _constant(indents, IndentShift())
     if plain is not None:
         return plain
     found = []
     if any("\t" in theirs for _, theirs in indents):
-        rewrites = [Shift(tabs="from spaces", width=width) for width in (4, 2, 8)]
+        rewrites = [IndentShift(tabs="from spaces", width=width) for width in (4, 2, 8)]
     else:
-        rewrites = [Shift(tabs="to spaces", width=unit)]
+        rewrites = [IndentShift(tabs="to spaces", width=unit)]
     for rewrite in rewrites:
         shift = _constant([(rewrite._converted(ours), theirs) for ours, theirs in indents], rewrite)
         if shift is not None:
@@ -114,7 +114,7 @@ def shift_between(pairs: Iterable[tuple[str, str]], unit: int) -> Shift | None:
     return min(found, key=lambda shift: len(shift.prefix), default=None)
 
 
-def _constant(indents: Sequence[tuple[str, str]], rewrite: Shift) -> Shift | None:
+def _constant(indents: Sequence[tuple[str, str]], rewrite: IndentShift) -> IndentShift | None:
     ours, theirs = indents[0]
     removed = len(ours) > len(theirs)
     longer, shorter = (ours, theirs) if removed else (theirs, ours)
@@ -123,7 +123,7 @@ def _constant(indents: Sequence[tuple[str, str]], rewrite: Shift) -> Shift | Non
         longer, shorter = (ours, theirs) if removed else (theirs, ours)
         if longer != prefix + shorter:
             return None
-    return Shift(prefix, removed, rewrite.tabs, rewrite.width)
+    return IndentShift(prefix, removed, rewrite.tabs, rewrite.width)
 
 
 def indentation_unit(lines: Iterable[str]) -> int:

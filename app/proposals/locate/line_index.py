@@ -12,7 +12,7 @@ from functools import cached_property
 from app.proposals.locate.equivalence import (
     BLANKS,
     NO_SHIFT,
-    Shift,
+    IndentShift,
     folded,
     indentation,
     indentation_unit,
@@ -20,13 +20,13 @@ from app.proposals.locate.equivalence import (
     without_indentation,
     without_trailing_space,
 )
-from app.proposals.models import Rung
 from app.proposals.text.document import Document
+from app.proposals.values.models import MatchLevel
 
-_KEYS: dict[Rung, Callable[[str], str]] = {
-    Rung.TRAILING_SPACE: without_trailing_space,
-    Rung.INDENTATION: without_indentation,
-    Rung.SPACING: folded,
+_KEYS: dict[MatchLevel, Callable[[str], str]] = {
+    MatchLevel.TRAILING_SPACE: without_trailing_space,
+    MatchLevel.INDENTATION: without_indentation,
+    MatchLevel.SPACING: folded,
 }
 
 
@@ -34,14 +34,14 @@ _KEYS: dict[Rung, Callable[[str], str]] = {
 class BlockPlace:
     """Where a block of lines stands in the file."""
 
-    rung: Rung
+    rung: MatchLevel
     start: int
     """First line, from 0."""
     end: int
     """One past the last line."""
     alignment: tuple[int | None, ...]
     """For each line of the block, the line of the file that it stands for."""
-    shift: Shift = NO_SHIFT
+    shift: IndentShift = NO_SHIFT
     unlike: frozenset[int] = frozenset()
     """Lines of the block that stand for one of the file that is only like them."""
 
@@ -52,17 +52,17 @@ class TextIndex:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.texts: Sequence[str] = document.texts
-        self._keys: dict[Rung, Sequence[str]] = {Rung.EXACT: self.texts}
-        self._positions: dict[Rung, dict[str, list[int]]] = {}
+        self._keys: dict[MatchLevel, Sequence[str]] = {MatchLevel.EXACT: self.texts}
+        self._positions: dict[MatchLevel, dict[str, list[int]]] = {}
 
-    def keys(self, rung: Rung) -> Sequence[str]:
+    def keys(self, rung: MatchLevel) -> Sequence[str]:
         """What the rung compares, line by line."""
         if rung not in self._keys:
             key = _KEYS[rung]
             self._keys[rung] = [key(text) for text in self.texts]
         return self._keys[rung]
 
-    def positions(self, rung: Rung) -> dict[str, list[int]]:
+    def positions(self, rung: MatchLevel) -> dict[str, list[int]]:
         """The lines, from 0, that have each key."""
         if rung not in self._positions:
             positions: dict[str, list[int]] = {}
@@ -74,7 +74,7 @@ class TextIndex:
     @cached_property
     def solid(self) -> tuple[list[int], list[str]]:
         """The lines, from 0, that are not blank, and what of them is left when spacing does not count."""
-        keys = self.keys(Rung.SPACING)
+        keys = self.keys(MatchLevel.SPACING)
         lines = [at for at, key in enumerate(keys) if key]
         return lines, [keys[at] for at in lines]
 
@@ -124,19 +124,19 @@ def stands_at(index: TextIndex, block: Sequence[str], start: int) -> bool:
 
 def commonness(index: TextIndex, block: Sequence[str]) -> int:
     """How many places of the file have to be looked at to find all of the block's: the count of its rarest line."""
-    positions = index.positions(Rung.EXACT)
+    positions = index.positions(MatchLevel.EXACT)
     return min((len(positions.get(line, ())) for line in block), default=0)
 
 
-def places(index: TextIndex, block: Sequence[str], rung: Rung) -> list[BlockPlace]:
+def places(index: TextIndex, block: Sequence[str], rung: MatchLevel) -> list[BlockPlace]:
     """Every place where the block stands by this rung (one of exact, trailing space, indentation, spacing)."""
     key = _KEYS.get(rung)
     wanted = [key(line) for line in block] if key else list(block)
     found = []
     for start in _starts(index, wanted, rung):
         end = start + len(block)
-        shift: Shift | None = NO_SHIFT
-        if rung in (Rung.INDENTATION, Rung.SPACING):
+        shift: IndentShift | None = NO_SHIFT
+        if rung in (MatchLevel.INDENTATION, MatchLevel.SPACING):
             shift = shift_between(zip(block, index.texts[start:end], strict=True), index.unit)
         if shift is not None:
             found.append(BlockPlace(rung, start, end, tuple(range(start, end)), shift))
@@ -150,7 +150,7 @@ def like_place(index: TextIndex, start: int, end: int) -> int | None:
     wanted = keys[first:last]
     if not wanted:
         return None
-    positions = index.positions(Rung.SPACING)
+    positions = index.positions(MatchLevel.SPACING)
     rarest = min(range(len(wanted)), key=lambda at: len(positions[wanted[at]]))
     for line in positions[wanted[rarest]]:
         at = bisect_left(lines, line) - rarest
@@ -159,7 +159,7 @@ def like_place(index: TextIndex, start: int, end: int) -> int | None:
     return None
 
 
-def _starts(index: TextIndex, wanted: list[str], rung: Rung) -> list[int]:
+def _starts(index: TextIndex, wanted: list[str], rung: MatchLevel) -> list[int]:
     positions = index.positions(rung)
     keys = index.keys(rung)
     rarest: list[int] | None = None

@@ -6,19 +6,19 @@ lines different. One place is an edit, several are a refusal that names them. Be
 checked for the new text: an edit that was made already is not made again.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from app.proposals.locate.alignment import aligned_places
 from app.proposals.locate.carry_over import ScriptLine, carried_over, removed_lines, script_between
 from app.proposals.locate.equivalence import BLANKS
-from app.proposals.locate.exact import Occurrence, check_words, lines_of, occurrences, replacement_edits
 from app.proposals.locate.line_index import BlockPlace, TextIndex, like_place, places
 from app.proposals.locate.nearest import describe_nearest, describe_places
-from app.proposals.locate.placeholders import placeholder_line
-from app.proposals.models import Match, Rung
-from app.proposals.refusals import (
+from app.proposals.text.document import Document, split_text
+from app.proposals.text.line_edits import LineEdit, LineEdits, NewLine, kept_and_new, line_edits
+from app.proposals.values.edit_refusals import (
     AlreadyApplied,
     AmbiguousMatch,
     EditRefused,
@@ -28,10 +28,176 @@ from app.proposals.refusals import (
     NotEditable,
     OverlappingEdits,
 )
-from app.proposals.text.document import Document
-from app.proposals.text.edits import LineEdit, LineEdits, line_edits
+from app.proposals.values.models import EditMatch, MatchLevel
 
-TOLERANT_RUNGS = (Rung.TRAILING_SPACE, Rung.INDENTATION, Rung.SPACING)
+_DOTS = r"(?:\.{3}|…)"
+_BARE = re.compile(rf"\s*{_DOTS}\s*")
+_COMMENT = re.compile(r"\s*(?:#|//|--|;+|%|/\*+|\*|<!--|\{/\*)\s*[\[(]?(?P<said>.*?)[\])]?\s*(?:\*/\}?|-->)?\s*")
+_BETWEEN_DOTS = re.compile(rf"\s*{_DOTS}(?:[^.…]*{_DOTS})?\s*")
+_LEADING_OR_TRAILING_DOTS = re.compile(rf"\s*(?:{_DOTS}.*|.*{_DOTS})\s*")
+_WORDS = re.compile(r"\b(?:rest|remainder|remaining|existing|unchanged|previous|same|other|omitted|code)\b", re.I)
+_PROMISE = re.compile(
+    r"(?:the\s+)?(?:rest|remainder|remaining|existing|other|previous)\b.*"
+    r"\b(?:unchanged|omitted|as before|the same|goes here|stays here)\.?",
+    re.I,
+)
+
+
+def placeholder_line(lines: Iterable[str], *, bare: bool = False) -> str | None:
+    """The first line that stands for others (`// ... rest of the code`), or None.
+
+    A bare `...` is code in Python, so it counts only on demand.
+    """
+    for line in lines:
+        if (bare and _BARE.fullmatch(line)) or (len(line) < 200 and _elides(line)):
+            return line.strip()
+    return None
+
+
+def _elides(line: str) -> bool:
+    comment = _COMMENT.fullmatch(line)
+    said = comment["said"] if comment else line
+    if not comment:
+        return bool(_BETWEEN_DOTS.fullmatch(said) and _WORDS.search(said))
+    if _BETWEEN_DOTS.fullmatch(said) or _PROMISE.fullmatch(said):
+        return True
+    return bool(_LEADING_OR_TRAILING_DOTS.fullmatch(said) and _WORDS.search(said))
+
+
+@dataclass(frozen=True, slots=True)
+class TextOccurrence:
+    """A place of the text, by characters of `document.text` (plus a newline at an open end)."""
+
+    start: int
+    end: int
+    first: int
+    """Line of the first character, from 0."""
+    last: int
+    """Line of the last character, from 0."""
+    cuts_word: bool
+    """Whether it begins or ends inside a word."""
+
+
+def occurrences(index: TextIndex, old: str, *, overlapping: bool = True) -> list[TextOccurrence]:
+    """Every place of `old` (with `\\n` endings, not empty)."""
+    text = index.document.text
+    if not index.document.final_newline:
+        text += "\n"
+    return [_occurrence(index, text, start, start + len(old)) for start in _starts(text, old, overlapping)]
+
+
+def _starts(text: str, old: str, overlapping: bool) -> Iterator[int]:
+    start = text.find(old)
+    step = 1 if overlapping else len(old)
+    while start >= 0:
+        yield start
+        start = text.find(old, start + step)
+
+
+def _occurrence(index: TextIndex, text: str, start: int, end: int) -> TextOccurrence:
+    cuts = _inside_word(text, start) or _inside_word(text, end)
+    return TextOccurrence(start, end, index.line_at(start), index.line_at(end - 1), cuts)
+
+
+def _inside_word(text: str, at: int) -> bool:
+    return 0 < at < len(text) and _is_word(text[at - 1]) and _is_word(text[at])
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def check_words(index: TextIndex, found: Sequence[TextOccurrence]) -> None:
+    """Raise AmbiguousMatch if all of the occurrences, one or more, begin or end inside a word."""
+    if all(occurrence.cuts_word for occurrence in found):
+        lines = ", ".join(str(occurrence.first + 1) for occurrence in found[:5])
+        raise AmbiguousMatch(
+            f"The text to replace occurs only as part of a longer word or number (line {lines}).",
+            "Give the whole word or line, or inside_words if the part is meant. "
+            f"Line {found[0].first + 1} reads: {index.texts[found[0].first].strip()[:200]}",
+        )
+
+
+def replacement_edits(index: TextIndex, place: TextOccurrence, old: str, new: str) -> list[LineEdit]:
+    """The lines that change when `new` takes the place of `old` there.
+
+    When `old` reaches to the end of a line, a newline at the end of one text and not of the other is an oversight,
+    not a wish to join lines or to open an empty one.
+    """
+    document = index.document
+    first_offset = index.offsets[place.first]
+    line_end = index.offsets[place.last + 1] - 1
+    before = index.texts[place.first][: place.start - first_offset]
+    to_end = place.end >= line_end
+    removal = not new
+    if to_end:
+        old, new = _without_newline(old, new)
+    whole = to_end and not (before.strip(BLANKS) if removal else before)
+    if whole:
+        new_texts = [] if removal else new.split("\n")
+        _check_not_there(index, place, old.split("\n"), new_texts)
+    else:
+        if to_end and "\n" not in old and "\n" in new and not before.strip(BLANKS):
+            _check_indented(before, new)
+        after = "" if to_end else index.texts[place.last][place.end - index.offsets[place.last] :]
+        new_texts = (before + new + after).split("\n")
+    end = place.last + 1
+    if end == len(document.bodies) and not document.final_newline and len(new_texts) > 1 and not new_texts[-1]:
+        return _closing(index, place.first, end, new_texts[:-1])
+    return line_edits(document, place.first, end, kept_and_new(document, place.first, end, new_texts))
+
+
+def _closing(index: TextIndex, start: int, end: int, new_texts: list[str]) -> list[LineEdit]:
+    """The edit that gives the last line of the file the newline it lacked.
+
+    Apart, since an empty line of the file could else be taken for the nothing behind that newline, and keep its own.
+    """
+    document = index.document
+    parts = kept_and_new(document, start, end, new_texts)
+    last = parts.pop()
+    text = last.text if isinstance(last, NewLine) else document.texts[last]
+    return line_edits(document, start, end, [*parts, NewLine(text, document.ending_near(end - 1))])
+
+
+def _without_newline(old: str, new: str) -> tuple[str, str]:
+    bare_old, bare_new = old.removesuffix("\n"), new.removesuffix("\n")
+    if not bare_old or bare_old == bare_new:
+        return old, new
+    return bare_old, bare_new
+
+
+def _check_indented(before: str, new: str) -> None:
+    """Refuse a stripped line that is to become several of which one would stand further left than it."""
+    if any(line.strip(BLANKS) and not line.startswith(before) for line in new.split("\n")[1:]):
+        raise MalformedEdit(
+            "old leaves out the indentation of its line and new has several lines, so it is not clear how far they "
+            "are to be indented.",
+            "Give whole lines in old and new, with the file's indentation.",
+        )
+
+
+def _check_not_there(index: TextIndex, place: TextOccurrence, old: list[str], new: list[str]) -> None:
+    """Refuse an insertion next to lines that stay, when just those lines stand there already."""
+    extra = len(new) - len(old)
+    if new[: len(old)] == old:
+        added, at = new[len(old) :], place.last + 1
+    elif new[extra:] == old:
+        added, at = new[:extra], place.first - extra
+    else:
+        return
+    if at >= 0 and list(index.texts[at : at + extra]) == added and sum(map(str.isalnum, "".join(added))) >= 3:
+        raise AlreadyApplied(
+            f"The file already has these lines at line {at + 1}: {added[0].strip()[:200]!r}. "
+            "The edit seems to be in place."
+        )
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines that an edit's text stands for when it is taken as whole lines."""
+    return split_text(text)
+
+
+TOLERANT_RUNGS = (MatchLevel.TRAILING_SPACE, MatchLevel.INDENTATION, MatchLevel.SPACING)
 HINT_RATIO = 3
 """How many times nearer to the hinted line a place must be than every other."""
 
@@ -56,7 +222,7 @@ class Resolution:
     """Where an edit goes, and the lines it changes."""
 
     line_edits: tuple[LineEdit, ...]
-    matches: tuple[Match, ...]
+    matches: tuple[EditMatch, ...]
 
 
 def resolve(document: Document, replacement: Replacement, index: TextIndex | None = None) -> Resolution:
@@ -117,7 +283,7 @@ def _fill(document: Document, new: str) -> Resolution:
     if not new:
         raise MalformedEdit("old and new are both empty, so there is nothing to change.")
     edit = LineEdit(0, len(document.bodies), (document.encode_text(new),))
-    return Resolution((edit,), (Match(rung=Rung.EXACT, line=1, note="into an empty file"),))
+    return Resolution((edit,), (EditMatch(rung=MatchLevel.EXACT, line=1, note="into an empty file"),))
 
 
 def _check_new_text(index: TextIndex, old: str, new: str) -> None:
@@ -130,7 +296,7 @@ def _check_new_text(index: TextIndex, old: str, new: str) -> None:
 
 
 def _replace_all(
-    index: TextIndex, found: Sequence[Occurrence], old: str, new: str, *, inside_words: bool
+    index: TextIndex, found: Sequence[TextOccurrence], old: str, new: str, *, inside_words: bool
 ) -> Resolution:
     """Every occurrence, literally, but for those inside words; lines with several are put together."""
     wanted = [place for place in found if inside_words or not place.cuts_word]
@@ -144,19 +310,19 @@ def _replace_all(
             group.append(wanted[at + len(group)])
         start, end = group[0].start, group[-1].end
         between = [text[before.end : after.start] for before, after in pairwise(group)]
-        piece = Occurrence(start, end, group[0].first, group[-1].last, False)
+        piece = TextOccurrence(start, end, group[0].first, group[-1].last, False)
         changed += replacement_edits(index, piece, text[start:end], new + "".join(f"{gap}{new}" for gap in between))
         at += len(group)
     left = len(found) - len(wanted)
     note = f"{left} more inside longer words left as they are" if left else ""
-    matches = [Match(rung=Rung.EXACT, line=place.first + 1) for place in wanted]
+    matches = [EditMatch(rung=MatchLevel.EXACT, line=place.first + 1) for place in wanted]
     return Resolution(tuple(changed), (matches[0].model_copy(update={"note": note}), *matches[1:]))
 
 
 def _replace_one(
-    index: TextIndex, found: Sequence[Occurrence], old: str, new: str, replacement: Replacement
+    index: TextIndex, found: Sequence[TextOccurrence], old: str, new: str, replacement: Replacement
 ) -> Resolution:
-    place, rung, note = found[0], Rung.EXACT, ""
+    place, rung, note = found[0], MatchLevel.EXACT, ""
     hint = replacement.line
     if len(found) > 1:
         chosen = nearest_to_hint([occurrence.first for occurrence in found], hint)
@@ -170,14 +336,14 @@ def _replace_one(
                 f"{', or replace_all to change every one' if hint is None else ''}. Found at "
                 f"{describe_places(index, spans)}",
             )
-        place, rung = found[chosen], Rung.LINE_HINT
+        place, rung = found[chosen], MatchLevel.LINE_HINT
         note = f"{len(found)} places; the hint was {hint}"
         if not replacement.inside_words:
             check_words(index, [place])
     elif note := like_doubt(index, place.first, place.last + 1, replacement.line):
-        rung = Rung.DOUBTFUL
+        rung = MatchLevel.DOUBTFUL
     changed = tuple(replacement_edits(index, place, old, new))
-    return Resolution(changed, (Match(rung=rung, line=place.first + 1, note=note),))
+    return Resolution(changed, (EditMatch(rung=rung, line=place.first + 1, note=note),))
 
 
 def like_doubt(index: TextIndex, start: int, end: int, hint: int | None) -> str:
@@ -208,7 +374,7 @@ def check_not_applied(index: TextIndex, new: Sequence[str]) -> None:
     """Raise AlreadyApplied if the new lines, two or more, stand in the file as they are."""
     if len([line for line in new if line.strip(BLANKS)]) < 2:
         return
-    there = places(index, new, Rung.EXACT)
+    there = places(index, new, MatchLevel.EXACT)
     if there:
         raise AlreadyApplied(
             f"The file already holds the new text, at line {there[0].start + 1}, and not the old.",
@@ -253,19 +419,21 @@ def located(
     place = found[0]
     changed = line_edits(index.document, place.start, place.end, carried_over(script, place))
     doubt = like_doubt(index, place.start, place.end, hint) if place.rung.exact else ""
-    match = Match(rung=Rung.DOUBTFUL if doubt else place.rung, line=place.start + 1, note=doubt)
+    match = EditMatch(rung=MatchLevel.DOUBTFUL if doubt else place.rung, line=place.start + 1, note=doubt)
     return Resolution(tuple(changed), (match,))
 
 
 _LIKENESS = {
-    Rung.TRAILING_SPACE: "but for trailing space",
-    Rung.INDENTATION: "but for indentation",
-    Rung.SPACING: "but for spacing and look-alike marks",
-    Rung.ALIGNED: "with some context lines different",
+    MatchLevel.TRAILING_SPACE: "but for trailing space",
+    MatchLevel.INDENTATION: "but for indentation",
+    MatchLevel.SPACING: "but for spacing and look-alike marks",
+    MatchLevel.ALIGNED: "with some context lines different",
 }
 
 
-def apply_replacements(document: Document, replacements: Sequence[Replacement]) -> tuple[bytes, tuple[Match, ...]]:
+def apply_replacements(
+    document: Document, replacements: Sequence[Replacement]
+) -> tuple[bytes, tuple[EditMatch, ...]]:
     """Make several edits of one file, all or none.
 
     Each edit is looked for in the document as given, so that line numbers and the count of places mean what the model
@@ -282,7 +450,7 @@ def apply_replacements(document: Document, replacements: Sequence[Replacement]) 
         raise MalformedEdit("There is no edit in the call.")
     index = TextIndex(document)
     made = LineEdits()
-    matches: list[Match] = []
+    matches: list[EditMatch] = []
     for number, replacement in enumerate(replacements, 1):
         try:
             try:

@@ -9,8 +9,8 @@ from itertools import islice
 from app.proposals.locate.alignment import likely_offsets, most_voted
 from app.proposals.locate.equivalence import BLANKS, folded
 from app.proposals.locate.line_index import TextIndex
-from app.proposals.models import Rung
-from app.proposals.text.words import alike
+from app.proposals.text.line_comparison import alike
+from app.proposals.values.models import MatchLevel
 
 SHOWN_PLACES = 5
 CONTEXT_LINES = 2
@@ -84,7 +84,7 @@ def _nearest_start(index: TextIndex, block: Sequence[str]) -> int | None:
     slack = max(1, len(block) // 5)
     offsets = likely_offsets(index, wanted, slack, _CANDIDATES) or _offsets_by_words(index, block, slack)
     offsets = [max(0, min(offset, len(index.texts) - 1)) for offset in offsets]
-    keys = index.keys(Rung.SPACING)
+    keys = index.keys(MatchLevel.SPACING)
 
     def likeness(offset: int) -> int:
         pairs = list(zip(wanted[:60], keys[offset : offset + len(wanted)], strict=False))

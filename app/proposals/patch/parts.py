@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.proposals.locate.carry_over import ScriptLine, Step
-from app.proposals.models import Op
+from app.proposals.locate.carry_over import LineOperation, ScriptLine
+from app.proposals.values.models import FileOperation
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class PatchHunk:
     @property
     def old_side(self) -> list[ScriptLine]:
         """The kept and removed lines: what the file must have."""
-        return [line for line in self.lines if line.step is not Step.INSERT]
+        return [line for line in self.lines if line.step is not LineOperation.INSERT]
 
     @property
     def new_side(self) -> list[ScriptLine]:
         """The kept and inserted lines."""
-        return [line for line in self.lines if line.step is not Step.REMOVE]
+        return [line for line in self.lines if line.step is not LineOperation.REMOVE]
 
     @property
     def unseen(self) -> bool:
@@ -55,7 +55,7 @@ class PatchHunk:
     def ends_within(self) -> bool:
         """Whether a line has no newline although another one follows it on its side."""
         return any(
-            Step.KEEP in (line.step, after.step) or after.step is line.step
+            LineOperation.KEEP in (line.step, after.step) or after.step is line.step
             for at, line in enumerate(self.lines)
             if line.ending == ""
             for after in self.lines[at + 1 :]
@@ -64,7 +64,7 @@ class PatchHunk:
     @property
     def changes(self) -> bool:
         """Whether any line is removed or inserted."""
-        return any(line.step is not Step.KEEP for line in self.lines)
+        return any(line.step is not LineOperation.KEEP for line in self.lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class FilePatch:
 
     path: str
     """The new path; of a deletion, the old."""
-    op: Op
+    op: FileOperation
     hunks: tuple[PatchHunk, ...] = ()
     old_path: str = ""
     """Of a rename."""
@@ -97,12 +97,12 @@ class FilePatch:
     @property
     def added(self) -> int:
         """Lines inserted."""
-        return sum(line.step is Step.INSERT for hunk in self.hunks for line in hunk.lines)
+        return sum(line.step is LineOperation.INSERT for hunk in self.hunks for line in hunk.lines)
 
     @property
     def removed(self) -> int:
         """Lines removed."""
-        return sum(line.step is Step.REMOVE for hunk in self.hunks for line in hunk.lines)
+        return sum(line.step is LineOperation.REMOVE for hunk in self.hunks for line in hunk.lines)
 
 
 def named_paths(parts: Iterable[FilePatch]) -> list[str]:
@@ -127,10 +127,10 @@ def script_line(line: str, *, terminated: bool = True) -> ScriptLine:
     """A body line of a unified diff with its mark; a line without mark is an empty context line."""
     mark, text = (line[0], line[1:]) if line and line != "\r" else (" ", line)
     if not terminated:
-        return ScriptLine(Step(mark), text, "")
+        return ScriptLine(LineOperation(mark), text, "")
     if text.endswith("\r"):
-        return ScriptLine(Step(mark), text[:-1], "\r\n")
-    return ScriptLine(Step(mark), text, "\n")
+        return ScriptLine(LineOperation(mark), text[:-1], "\r\n")
+    return ScriptLine(LineOperation(mark), text, "\n")
 
 
 def content(lines: Sequence[ScriptLine]) -> str:

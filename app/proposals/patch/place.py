@@ -4,34 +4,218 @@ What a hunk keeps and removes must be found; its line numbers only choose among 
 more when the patch names git's id of the very content it is applied to: then nothing is left to find out.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
-from app.proposals.locate.carry_over import ScriptLine, Step, carried_over
-from app.proposals.locate.equivalence import without_trailing_space
+from app.proposals.locate.carry_over import LineOperation, ScriptLine, carried_over
+from app.proposals.locate.equivalence import BLANKS, folded, without_trailing_space
 from app.proposals.locate.line_index import BlockPlace, TextIndex, commonness, places, stands_at
-from app.proposals.locate.matching import check_not_applied, like_doubt, located, tolerant_places
-from app.proposals.locate.nearest import describe_nearest
-from app.proposals.models import Match, Op, Rung
-from app.proposals.patch.hunk_places import (
-    ChosenPlace,
-    Progress,
-    allowed,
-    chosen,
-    line_above,
-    numbered_well,
-    only_after,
-)
+from app.proposals.locate.matching import check_not_applied, like_doubt, located, nearest_to_hint, tolerant_places
+from app.proposals.locate.nearest import describe_nearest, describe_places
 from app.proposals.patch.parts import FilePatch, PatchHunk, content, is_blob
-from app.proposals.refusals import AlreadyApplied, EditRefused, MalformedPatch, NoMatch, OverlappingEdits
 from app.proposals.text.document import BOM, Document, encode
-from app.proposals.text.edits import LineEdit, LineEdits, line_edits
+from app.proposals.text.line_edits import LineEdit, LineEdits, line_edits
+from app.proposals.values.edit_refusals import (
+    AlreadyApplied,
+    AmbiguousMatch,
+    EditRefused,
+    MalformedPatch,
+    NoMatch,
+    OverlappingEdits,
+)
+from app.proposals.values.models import EditMatch, FileOperation, MatchLevel
+
+
+@dataclass(slots=True)
+class PlacementState:
+    """Where the hunks of a file have gone so far."""
+
+    floor: int = 0
+    """Line, from 0, after what the hunk before changed."""
+    drift: int = 0
+    """How far the hunk before stood from where its number said."""
+    stated: int = 0
+    """The number of the hunk before."""
+
+    def in_order(self, found: Sequence[BlockPlace], stated: int | None) -> list[BlockPlace]:
+        """The places after the hunk before; all if there are none, or if the numbers are in another order."""
+        if stated is not None and stated < self.stated:
+            return list(found)
+        return [place for place in found if place.start >= self.floor] or list(found)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPlace:
+    """The place that is taken, and what to say of how it was found."""
+
+    place: BlockPlace
+    rung: MatchLevel = MatchLevel.EXACT
+    note: str = ""
+
+
+def only_after(found: Sequence[BlockPlace]) -> str:
+    """The doubt about a place that the order of the hunks has chosen from these."""
+    return f"{len(found)} places, the only one after the hunk before"
+
+
+def numbered_well(hunks: Sequence[PatchHunk]) -> frozenset[int]:
+    """Of the hunks of a file, by their lines in the patch, those whose numbers agree with what the ones above do."""
+    numbered = sorted((hunk for hunk in hunks if hunk.old_start is not None), key=lambda hunk: hunk.old_start or 0)
+    well: set[int] = set()
+    growth = 0
+    end = 0
+    for hunk in numbered:
+        old, new = len(hunk.old_side), len(hunk.new_side)
+        old_first = (hunk.old_start or 0) + (not old)
+        new_first = (hunk.new_start or 0) + (not new)
+        if old_first > end and new_first == old_first + growth:
+            well.add(hunk.source_line)
+        end = old_first + max(old, 1) - 1
+        growth += new - old
+    return frozenset(well)
+
+
+def chosen(
+    index: TextIndex, found: Sequence[BlockPlace], stated: int | None, progress: PlacementState, made: LineEdits
+) -> ChosenPlace:
+    """The one place among exact ones; a number that fits wins over the order of the hunks.
+
+    The order alone leaves a doubt: hunks that were written in another one look no different.
+
+    Args:
+        index: The file.
+        found: The places, one or more.
+        stated: The hunk's number in this file, if it states one.
+        progress: Where the hunks before have gone.
+        made: What they changed.
+
+    Raises:
+        AmbiguousMatch: several are left.
+    """
+    if len(found) == 1:
+        return ChosenPlace(found[0])
+    note = f"{len(found)} places"
+    only = only_after(found)
+    found = [place for place in found if not made.changes_within(place.start, place.end)] or found
+    ordered = progress.in_order(found, stated)
+    if stated is not None:
+        for start in (stated - 1 + progress.drift, stated - 1):
+            for place in found:
+                if place.start == start:
+                    return (
+                        ChosenPlace(place) if ordered == [place] else ChosenPlace(place, MatchLevel.LINE_HINT, note)
+                    )
+    if len(ordered) == 1:
+        return ChosenPlace(ordered[0], MatchLevel.DOUBTFUL, only)
+    if stated is not None:
+        nearest = nearest_to_hint([place.start for place in ordered], stated + progress.drift)
+        if nearest is not None:
+            return ChosenPlace(ordered[nearest], MatchLevel.LINE_HINT, note)
+    raise AmbiguousMatch(
+        f"Its lines stand in {len(ordered)} places.",
+        "Give more context lines. Found at "
+        f"{describe_places(index, [(place.start, place.end) for place in ordered])}",
+    )
+
+
+def allowed(index: TextIndex, hunk: PatchHunk, found: Sequence[BlockPlace]) -> tuple[list[BlockPlace], str]:
+    """The places that fit what the hunk says of its surroundings, and a doubt if they fit it badly.
+
+    Raises:
+        NoMatch: it names a line that does not stand above any of them.
+    """
+    places = list(found)
+    if len(places) > 1 and hunk.at_end:
+        places = [place for place in places if _reaches_end(index, place)] or places
+    if not hunk.seek:
+        return places, ""
+    above = lines_named(index, hunk.seek)
+    if not above:
+        if hunk.unnumbered:
+            raise NoMatch(_missing(index, hunk))
+        return places, f"no line of the file reads {hunk.seek[-1].strip()[:80]!r}, which the hunk names"
+    blocks, named = _Blocks(index, above), set(above)
+    inside = [place for place in places if place.start in named or blocks.under(place.start)]
+    if inside:
+        return inside, ""
+    below = [place for place in places if place.start > above[0]]
+    if below:
+        return below, f"below the line that the hunk names, line {above[0] + 1}, but not in its block"
+    if not hunk.unnumbered:
+        around = [place for place in places if any(place.start <= at < place.end for at in above)]
+        if around:
+            return around, f"the line that the hunk names is in the hunk itself, at line {above[0] + 1}"
+    numbers = ", ".join(str(at + 1) for at in above[:5])
+    raise NoMatch(
+        f"Its lines stand at line {places[0].start + 1}, but not below the line that its `@@` names "
+        f"({hunk.seek[-1].strip()[:80]!r}, line {numbers}).",
+        "Give the lines as they are below it, or name another.",
+    )
+
+
+def lines_named(index: TextIndex, seek: Sequence[str]) -> list[int]:
+    """The lines, from 0, that a hunk may mean by those it names from outer to inner."""
+    above: list[int] = []
+    for depth, text in enumerate(seek):
+        there = index.positions(MatchLevel.SPACING).get(folded(text), [])
+        if not depth:
+            above = there
+            continue
+        blocks = _Blocks(index, above)
+        below = [at for at in there if above and at > above[0]]
+        above = [at for at in below if blocks.under(at)] or below
+    return above
+
+
+def line_above(index: TextIndex, hunk: PatchHunk) -> int:
+    """The one line, from 0, that the hunk names; raises NoMatch if there is none, or more."""
+    above = lines_named(index, hunk.seek)
+    if not above:
+        raise NoMatch(_missing(index, hunk))
+    if len(above) > 1:
+        raise NoMatch(
+            f"It only inserts lines and does not show where: the line that its `@@` names stands in {len(above)} "
+            "places. Name the line above that one too, in a `@@` line of its own. Found at "
+            f"{describe_places(index, [(at, at + 1) for at in above])}"
+        )
+    return above[0]
+
+
+def _missing(index: TextIndex, hunk: PatchHunk) -> str:
+    for depth, text in enumerate(hunk.seek, 1):
+        if not lines_named(index, hunk.seek[:depth]):
+            return (
+                f"The line that its `@@` names is not in the file{' below the one before' if depth > 1 else ''}: "
+                f"{text.strip()[:120]!r}. Name a line as it is, or none."
+            )
+    return "The line that its `@@` names is not in the file."
+
+
+def _reaches_end(index: TextIndex, place: BlockPlace) -> bool:
+    return not any(text.strip(BLANKS) for text in index.texts[place.end :])
+
+
+class _Blocks:
+    """The lines under some of a file's, as far as they are indented deeper."""
+
+    def __init__(self, index: TextIndex, above: Sequence[int]) -> None:
+        """The blocks under the lines `above`, which are in order."""
+        self._above = above
+        self._ends = list(accumulate((index.block_ends[at] for at in above), max))
+
+    def under(self, line: int) -> bool:
+        """Whether the line is in one of the blocks."""
+        before = bisect_left(self._above, line)
+        return before > 0 and line < self._ends[before - 1]
+
 
 _TOO_COMMON = 500
 """Lines that stand in more places are not looked for in all of them when the numbered line has them."""
 
 
-def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple[Match, ...]]:
+def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple[EditMatch, ...]]:
     """What the file becomes.
 
     Args:
@@ -44,10 +228,10 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
     Raises:
         EditRefused: In one of its kinds; the message names the hunk.
     """
-    if patch.op is Op.CREATE:
+    if patch.op is FileOperation.CREATE:
         data = _created(document, patch)
         return data, _checked(document, patch, data, _doubts(patch))
-    if patch.op is Op.DELETE:
+    if patch.op is FileOperation.DELETE:
         _check_deletion(document, patch)
         return b"", _doubts(patch)
     if not patch.hunks:
@@ -82,12 +266,14 @@ def _cut_off(where: str = "") -> MalformedPatch:
     )
 
 
-def _doubts(patch: FilePatch) -> tuple[Match, ...]:
+def _doubts(patch: FilePatch) -> tuple[EditMatch, ...]:
     """What to say of the hunks in doubt of a file that comes or goes whole."""
-    return tuple(Match(rung=Rung.DOUBTFUL, line=1, note=hunk.doubt) for hunk in patch.hunks if hunk.doubt)
+    return tuple(EditMatch(rung=MatchLevel.DOUBTFUL, line=1, note=hunk.doubt) for hunk in patch.hunks if hunk.doubt)
 
 
-def _checked(document: Document, patch: FilePatch, data: bytes, matches: Sequence[Match]) -> tuple[Match, ...]:
+def _checked(
+    document: Document, patch: FilePatch, data: bytes, matches: Sequence[EditMatch]
+) -> tuple[EditMatch, ...]:
     """The matches, the last one in doubt if the patch text may break off within its last hunk or after it.
 
     Git's ids of both contents settle it where they are known; raises MalformedPatch if they say that its last line is
@@ -96,14 +282,14 @@ def _checked(document: Document, patch: FilePatch, data: bytes, matches: Sequenc
     if not patch.hunks or is_blob(data, patch.new_blob):
         return tuple(matches)
     if patch.hunks[-1].unended:
-        if is_blob(document.data, patch.old_blob) or (patch.op is Op.CREATE and patch.new_blob):
+        if is_blob(document.data, patch.old_blob) or (patch.op is FileOperation.CREATE and patch.new_blob):
             raise MalformedPatch(f"The patch is cut off in its last line: {patch.path} is not what it says it makes.")
         doubt = "the patch has no newline at its end, so this line may be cut off"
     elif is_blob(document.data, patch.old_blob) and patch.new_blob.strip("0"):
         doubt = "the file is not what the patch's `index` line says it becomes: the patch may be cut off or edited"
     else:
         return tuple(matches)
-    last = matches[-1] if matches else Match(rung=Rung.EXACT, line=1)
+    last = matches[-1] if matches else EditMatch(rung=MatchLevel.EXACT, line=1)
     return (*matches[:-1], doubted(last, doubt))
 
 
@@ -113,7 +299,7 @@ def _created(document: Document, patch: FilePatch) -> bytes:
             f"The patch creates {patch.path}, but the file exists.", "Make a patch against what is there."
         )
     lines = [line for hunk in patch.hunks for line in hunk.lines]
-    if any(line.step is not Step.INSERT for line in lines):
+    if any(line.step is not LineOperation.INSERT for line in lines):
         raise MalformedPatch(f"The patch creates {patch.path}, but has lines that are not inserted.")
     made = 0
     for hunk in patch.hunks:
@@ -147,7 +333,7 @@ class _Placer:
         self._index = TextIndex(document)
         self._trusted = trusted
         self._made = LineEdits()
-        self._progress = Progress()
+        self._progress = PlacementState()
         self._placed: set[tuple[int, tuple[ScriptLine, ...]]] = set()
         """The hunks whose text was found as it is, by the line where."""
         self._on_made = False
@@ -159,7 +345,7 @@ class _Placer:
         """The bytes with all hunks made."""
         return self._made.applied_to(self._index.document)
 
-    def place(self, hunk: PatchHunk) -> Match:
+    def place(self, hunk: PatchHunk) -> EditMatch:
         """Find the hunk's place and take up its changes."""
         try:
             match = self._place(hunk)
@@ -168,16 +354,16 @@ class _Placer:
             if not self._made or not (block or _goes_to_end(hunk)):
                 raise
             later = TextIndex(Document(self.result(), self._index.document.verbatim))
-            if block and not places(later, block, Rung.EXACT):
+            if block and not places(later, block, MatchLevel.EXACT):
                 raise error
-            self._index, self._made, self._progress = later, LineEdits(), Progress()
+            self._index, self._made, self._progress = later, LineEdits(), PlacementState()
             self._trusted, self._on_made = frozenset(), True
             match = self._place(hunk)
         if not hunk.doubt:
             return match
         return doubted(match, hunk.doubt)
 
-    def _place(self, hunk: PatchHunk) -> Match:
+    def _place(self, hunk: PatchHunk) -> EditMatch:
         block = [line.text for line in hunk.old_side]
         self.cut_off = hunk.stated_end is not None
         if not block:
@@ -193,7 +379,7 @@ class _Placer:
                 raise MalformedPatch("It is the same as a hunk before it, at the same place.")
             self._placed.add((place.start, hunk.lines))
             self._take(line_edits(self._index.document, place.start, place.end, carried_over(script, place)))
-            match = Match(rung=choice.rung, line=place.start + 1, note=choice.note)
+            match = EditMatch(rung=choice.rung, line=place.start + 1, note=choice.note)
         else:
             script = _without_endings(hunk.lines)
             check_not_applied(self._index, [line.text for line in hunk.new_side])
@@ -224,11 +410,11 @@ class _Placer:
         """
         if self._on_made or hunk.old_start == 1 or place.end != (hunk.stated_end or 0) + self._progress.drift:
             return False
-        changed = [at for at, line in enumerate(hunk.lines) if line.step is not Step.KEEP]
+        changed = [at for at, line in enumerate(hunk.lines) if line.step is not LineOperation.KEEP]
         kept_above, kept_below = changed[0], len(hunk.lines) - 1 - changed[-1]
         if kept_above >= kept_below and place.end < len(self._index.texts):
             return False
-        return len(places(self._index, block, Rung.EXACT)) == 1
+        return len(places(self._index, block, MatchLevel.EXACT)) == 1
 
     def _take(self, changes: Sequence[LineEdit]) -> None:
         if not self._made.fits(changes):
@@ -244,8 +430,8 @@ class _Placer:
         if stated is not None and not hunk.seek and commonness(self._index, block) > _TOO_COMMON:
             for start in (stated - 1 + self._progress.drift, stated - 1):
                 if stands_at(self._index, block, start):
-                    return ChosenPlace(_place_at(start, block), Rung.LINE_HINT), ""
-        found = places(self._index, block, Rung.EXACT)
+                    return ChosenPlace(_place_at(start, block), MatchLevel.LINE_HINT), ""
+        found = places(self._index, block, MatchLevel.EXACT)
         if not found:
             return None, ""
         fitting, doubt = allowed(self._index, hunk, found)
@@ -255,11 +441,11 @@ class _Placer:
             doubt = like_doubt(self._index, choice.place.start, choice.place.end, hint)
         return choice, doubt
 
-    def _insert(self, hunk: PatchHunk) -> Match:
+    def _insert(self, hunk: PatchHunk) -> EditMatch:
         """Place a hunk that only inserts and shows nothing of the file."""
         document = self._index.document
         lines = len(document.bodies)
-        rung, note = Rung.EXACT, ""
+        rung, note = MatchLevel.EXACT, ""
         if not lines:
             at = 0
         elif hunk.source_line in self._trusted and hunk.old_start is not None and hunk.old_start <= lines:
@@ -268,10 +454,10 @@ class _Placer:
             at = lines
         elif hunk.seek:
             at = line_above(self._index, hunk) + 1
-            rung, note = Rung.DOUBTFUL, "after the line that the hunk names"
+            rung, note = MatchLevel.DOUBTFUL, "after the line that the hunk names"
         elif _goes_to_end(hunk):
             at = lines
-            rung, note = Rung.DOUBTFUL, "at the end of the file, as the hunk shows no place"
+            rung, note = MatchLevel.DOUBTFUL, "at the end of the file, as the hunk shows no place"
         else:
             raise NoMatch(
                 "It only inserts lines and does not show where.",
@@ -284,7 +470,7 @@ class _Placer:
         self._take(line_edits(document, at, at, carried_over(script, start)))
         if at == lines:
             self._progress.floor = floor
-        return Match(rung=rung, line=at + 1, note=note)
+        return EditMatch(rung=rung, line=at + 1, note=note)
 
 
 def _goes_to_end(hunk: PatchHunk) -> bool:
@@ -292,15 +478,15 @@ def _goes_to_end(hunk: PatchHunk) -> bool:
     return hunk.at_end or (hunk.unnumbered and not hunk.seek and hunk.old_start is None)
 
 
-def doubted(match: Match, doubt: str) -> Match:
+def doubted(match: EditMatch, doubt: str) -> EditMatch:
     """The match with one more thing to say against it."""
-    rung = Rung.DOUBTFUL if match.rung.exact else match.rung
-    return Match(rung=rung, line=match.line, note=f"{match.note}; {doubt}" if match.note else doubt)
+    rung = MatchLevel.DOUBTFUL if match.rung.exact else match.rung
+    return EditMatch(rung=rung, line=match.line, note=f"{match.note}; {doubt}" if match.note else doubt)
 
 
 def _place_at(start: int, block: Sequence[str]) -> BlockPlace:
     end = start + len(block)
-    return BlockPlace(Rung.EXACT, start, end, tuple(range(start, end)))
+    return BlockPlace(MatchLevel.EXACT, start, end, tuple(range(start, end)))
 
 
 def _without_endings(lines: Sequence[ScriptLine]) -> tuple[ScriptLine, ...]:
@@ -319,10 +505,10 @@ def _with_endings(document: Document, hunk: PatchHunk, place: BlockPlace) -> tup
 def _joining_none(lines: tuple[ScriptLine, ...], *, at_end: bool) -> tuple[ScriptLine, ...]:
     """The lines with their endings, unless one that lacks its newline would have another line after it."""
     last = len(lines) - 1
-    if any(line.ending == "" and not at_end for line in lines if line.step is Step.INSERT) or any(
-        line.ending == "" and any(after.step is Step.INSERT for after in lines[at + 1 :])
+    if any(line.ending == "" and not at_end for line in lines if line.step is LineOperation.INSERT) or any(
+        line.ending == "" and any(after.step is LineOperation.INSERT for after in lines[at + 1 :])
         for at, line in enumerate(lines[:last])
-        if line.step is Step.INSERT
+        if line.step is LineOperation.INSERT
     ):
         return _without_endings(lines)
     return lines

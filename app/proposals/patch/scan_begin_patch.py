@@ -18,17 +18,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.proposals.locate.carry_over import ScriptLine, Step
-from app.proposals.models import Op
-from app.proposals.patch.hunk_header import HunkHeader, read_hunk_header
+from app.proposals.locate.carry_over import LineOperation, ScriptLine
 from app.proposals.patch.parts import FilePatch, PatchHunk
-from app.proposals.patch.prose import begins_file, is_fence, is_list_line, skip_blank
-from app.proposals.refusals import MalformedPatch
+from app.proposals.patch.prose import HunkHeader, begins_file, is_fence, is_list_line, read_hunk_header, skip_blank
+from app.proposals.values.edit_refusals import MalformedPatch
+from app.proposals.values.models import FileOperation
 
 _SECTION = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$")
 _MOVE = "*** Move to: "
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
-_OPS = {"Add": Op.CREATE, "Update": Op.EDIT, "Delete": Op.DELETE}
+_OPS = {"Add": FileOperation.CREATE, "Update": FileOperation.EDIT, "Delete": FileOperation.DELETE}
 
 
 def is_begin_patch(lines: Sequence[str]) -> bool:
@@ -98,10 +97,10 @@ class BeginPatchScanner:
         elif begun and line[:1] in ("+", "-", "@"):
             raise MalformedPatch(f"Line {at + 1}: the change {line[:80]!r} belongs to no file. Nothing was applied.")
 
-    def _take_file(self, op: Op, path: str, at: int) -> tuple[FilePatch, int]:
-        if op is Op.DELETE:
+    def _take_file(self, op: FileOperation, path: str, at: int) -> tuple[FilePatch, int]:
+        if op is FileOperation.DELETE:
             return FilePatch(path, op), at
-        if op is Op.CREATE:
+        if op is FileOperation.CREATE:
             lines, at = self._added(at)
             hunks = (PatchHunk(tuple(lines), source_line=at),) if lines else ()
             return FilePatch(path, op, hunks), at
@@ -112,7 +111,7 @@ class BeginPatchScanner:
         found, at = self._hunks(at)
         if not found and not old_path:
             raise MalformedPatch(f"Line {at}: there is no change for {path}.")
-        return FilePatch(path, Op.RENAME if old_path else Op.EDIT, tuple(found), old_path), at
+        return FilePatch(path, FileOperation.RENAME if old_path else FileOperation.EDIT, tuple(found), old_path), at
 
     def _ends(self, at: int) -> bool:
         """Whether the part of a file ends before this line."""
@@ -139,9 +138,9 @@ class BeginPatchScanner:
         while not self._ends(at):
             line = self._lines[at]
             if line.startswith("+"):
-                lines += [ScriptLine(Step.INSERT, "")] * blank
+                lines += [ScriptLine(LineOperation.INSERT, "")] * blank
                 blank = 0
-                lines.append(ScriptLine(Step.INSERT, line[1:]))
+                lines.append(ScriptLine(LineOperation.INSERT, line[1:]))
             elif not line.strip():
                 blank += 1
             elif line.strip() == _END or _SECTION.match(line.strip()):
@@ -173,7 +172,7 @@ class BeginPatchScanner:
             elif not line or line[0] in " +-":
                 current = current or _Open(at + 1)
                 mark = line[0] if line else " "
-                current.lines.append(ScriptLine(Step(mark), line[1:]))
+                current.lines.append(ScriptLine(LineOperation(mark), line[1:]))
             elif not line.startswith("\\"):
                 raise MalformedPatch(
                     f"Line {at + 1}: {line[:80]!r} has no mark. Lines of a hunk begin with a space, `-` or `+`."
@@ -186,7 +185,7 @@ class BeginPatchScanner:
 
 def _closed(current: _Open, *, at_end: bool = False) -> PatchHunk:
     lines = current.lines
-    while lines and not lines[-1].text and lines[-1].step is Step.KEEP:
+    while lines and not lines[-1].text and lines[-1].step is LineOperation.KEEP:
         lines.pop()
     return PatchHunk(
         tuple(lines),

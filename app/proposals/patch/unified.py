@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from app.proposals.patch.names import NO_FILE, quoted
-from app.proposals.text.diff import Change, diff
+from app.proposals.text.diff import LineChange, diff
 from app.proposals.text.document import Document, encode, split_lines
 
 CONTEXT_LINES = 3
@@ -24,7 +24,7 @@ _BINARY_CHUNK = 52
 
 
 @dataclass(frozen=True, slots=True)
-class RenderFile:
+class PatchFileContent:
     """One file of a change set."""
 
     path: str
@@ -37,16 +37,16 @@ class RenderFile:
     """Of a rename."""
     old_mode: int = 0o644
     new_mode: int = 0o644
-    changes: Sequence[Change] | None = None
+    changes: Sequence[LineChange] | None = None
     """The line changes between `split_lines` of both, if they are known already."""
 
 
-def render(files: Sequence[RenderFile]) -> bytes:
+def render(files: Sequence[PatchFileContent]) -> bytes:
     """One diff of all files, in order. Lines keep their bytes, so the result need not be valid UTF-8."""
     return b"".join(b"".join(_file(file)) for file in files)
 
 
-def parts(file: RenderFile) -> Sequence[RenderFile]:
+def parts(file: PatchFileContent) -> Sequence[PatchFileContent]:
     """What a diff says of a file in turn: one that becomes a link, or ceases to be one, goes and comes."""
     if file.old is None or file.new is None or stat.S_ISLNK(file.old_mode) == stat.S_ISLNK(file.new_mode):
         return (file,)
@@ -54,7 +54,7 @@ def parts(file: RenderFile) -> Sequence[RenderFile]:
     return gone, replace(file, old=None, old_path="", changes=None)
 
 
-def _file(file: RenderFile) -> Iterator[bytes]:
+def _file(file: PatchFileContent) -> Iterator[bytes]:
     old_path = file.old_path or file.path
     old, new = file.old or b"", file.new or b""
     old_mode, new_mode = _git_mode(file.old_mode), _git_mode(file.new_mode)
@@ -89,7 +89,7 @@ def _file(file: RenderFile) -> Iterator[bytes]:
             yield from _hunk(old_lines, new_lines, group)
 
 
-def has_hunks(file: RenderFile) -> bool:
+def has_hunks(file: PatchFileContent) -> bool:
     """Whether the part of this file says anything about lines."""
     return (
         file.old != file.new
@@ -98,9 +98,9 @@ def has_hunks(file: RenderFile) -> bool:
     )
 
 
-def grouped(changes: Sequence[Change], context: int = CONTEXT_LINES) -> list[list[Change]]:
+def grouped(changes: Sequence[LineChange], context: int = CONTEXT_LINES) -> list[list[LineChange]]:
     """The changes by hunk: those whose context lines touch share one."""
-    groups: list[list[Change]] = []
+    groups: list[list[LineChange]] = []
     for change in changes:
         if groups and change.old_start - groups[-1][-1].old_end <= 2 * context:
             groups[-1].append(change)
@@ -109,7 +109,7 @@ def grouped(changes: Sequence[Change], context: int = CONTEXT_LINES) -> list[lis
     return groups
 
 
-def _hunk(old: Sequence[bytes], new: Sequence[bytes], group: Sequence[Change]) -> Iterator[bytes]:
+def _hunk(old: Sequence[bytes], new: Sequence[bytes], group: Sequence[LineChange]) -> Iterator[bytes]:
     before = min(CONTEXT_LINES, group[0].old_start)
     after = min(CONTEXT_LINES, len(old) - group[-1].old_end)
     old_start, old_end = group[0].old_start - before, group[-1].old_end + after
@@ -162,7 +162,7 @@ def _blob(data: bytes | None) -> bytes:
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest().encode("ascii")
 
 
-def _similarity(old: bytes, new: bytes, old_lines: Sequence[bytes], changes: Sequence[Change]) -> int:
+def _similarity(old: bytes, new: bytes, old_lines: Sequence[bytes], changes: Sequence[LineChange]) -> int:
     if old == new:
         return 100
     removed = sum(len(line) for change in changes for line in old_lines[change.old_start : change.old_end])

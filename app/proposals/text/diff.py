@@ -6,14 +6,234 @@ that git chooses.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import TypeVar
 
-from app.proposals.text.anchors import equal_run, gaps_between_anchors, trimmed
-from app.proposals.text.myers import Budget, mark_changes, worth_comparing
-from app.proposals.text.slide import canonical_groups
+from app.proposals.text.anchors import Gap, equal_run, gaps_between_anchors, trimmed
+
+
+def canonical_groups(
+    old: Sequence[Hashable], new: Sequence[Hashable], old_changed: bytearray, new_changed: bytearray
+) -> Iterator[tuple[int, int, int, int]]:
+    """The changes `(old_start, old_end, new_start, new_end)` that the flags describe, slid and joined, in order.
+
+    A group is kept as the number of unchanged lines before it, which is the same number on both sides, and its
+    length.
+    """
+    old_groups = _groups(old_changed)
+    new_groups = _groups(new_changed)
+    old_groups = _compacted(old, old_groups, {key for key, _ in new_groups})
+    new_groups = _compacted(new, new_groups, {key for key, _ in old_groups})
+    deleted, inserted = dict(old_groups), dict(new_groups)
+    removed_before = added_before = 0
+    for key in sorted(deleted.keys() | inserted.keys()):
+        removed, added = deleted.get(key, 0), inserted.get(key, 0)
+        old_start, new_start = key + removed_before, key + added_before
+        yield old_start, old_start + removed, new_start, new_start + added
+        removed_before += removed
+        added_before += added
+
+
+def _groups(flags: bytearray) -> list[tuple[int, int]]:
+    groups = []
+    changed_before = 0
+    start = flags.find(1)
+    while start >= 0:
+        end = flags.find(0, start)
+        if end < 0:
+            end = len(flags)
+        groups.append((start - changed_before, end - start))
+        changed_before += end - start
+        start = flags.find(1, end)
+    return groups
+
+
+def _compacted(lines: Sequence[Hashable], groups: list[tuple[int, int]], other: set[int]) -> list[tuple[int, int]]:
+    """The groups of one side after sliding; `other` has the keys at which the other side has a group."""
+    done: list[tuple[int, int]] = []
+    changed_before = 0
+    waiting = groups[::-1]
+    while waiting:
+        key, length = waiting.pop()
+        while True:
+            size = length
+            start = key + changed_before
+            while start and lines[start - 1] == lines[start + length - 1]:
+                start -= 1
+                key -= 1
+                if done and done[-1][0] == key:
+                    length += done[-1][1]
+                    changed_before -= done[-1][1]
+                    start -= done.pop()[1]
+            highest = key
+            beside = key if key in other else -1
+            while start + length < len(lines) and lines[start] == lines[start + length]:
+                start += 1
+                key += 1
+                if waiting and waiting[-1][0] == key:
+                    length += waiting.pop()[1]
+                if key in other:
+                    beside = key
+            if length == size:
+                break
+        if highest < key and beside >= 0:
+            key = beside
+        done.append((key, length))
+        changed_before += length
+    return done
+
+
+_UNREACHED = 1 << 60
+_HOPELESS, _FAIR, _FREQUENT = 0, 1, 2
+_KEEP = bytes([0, 1, 1]) + bytes(253)
+_WINDOW = 100
+"""How far around a frequent line its surroundings are looked at."""
+
+
+@dataclass(slots=True)
+class StepBudget:
+    """How many more steps may be spent; below zero the rest is marked as changed without looking closer."""
+
+    steps: int
+
+    @property
+    def spent(self) -> bool:
+        """Whether nothing is left."""
+        return self.steps < 0
+
+
+def mark_changes(
+    old: Sequence[int], new: Sequence[int], old_changed: bytearray, new_changed: bytearray, budget: StepBudget
+) -> None:
+    """Set the flags of the elements that a shortest script deletes from `old` and inserts from `new`.
+
+    The flags are as long as the sequences and start at 0. When the budget runs out, what is left is marked whole.
+    """
+    stack = [(0, len(old), 0, len(new))]
+    diagonals = len(old) + len(new) + 3
+    forward = [0] * diagonals
+    backward = [0] * diagonals
+    while stack:
+        old_start, old_end, new_start, new_end = box = trimmed(old, new, stack.pop())
+        if old_start == old_end or new_start == new_end or budget.spent:
+            split = None
+        else:
+            split = _middle(old, new, box, forward, backward, budget)
+        if split is None:
+            old_changed[old_start:old_end] = b"\1" * (old_end - old_start)
+            new_changed[new_start:new_end] = b"\1" * (new_end - new_start)
+            continue
+        old_middle, new_middle = split
+        stack.append((old_middle, old_end, new_middle, new_end))
+        stack.append((old_start, old_middle, new_start, new_middle))
+
+
+def _middle(  # noqa: PLR0912, PLR0915 - two mirrored sweeps over shared arrays; calls would cost more than the work
+    old: Sequence[int],
+    new: Sequence[int],
+    box: Gap,
+    forward: list[int],
+    backward: list[int],
+    budget: StepBudget,
+) -> tuple[int, int] | None:
+    """A point on a shortest path through the box where the searches from both corners meet, or None out of budget.
+
+    `forward[d]` and `backward[d]` hold the furthest old position reached on diagonal d = old - new; Python's negative
+    indices give each diagonal its own cell.
+    """
+    old_start, old_end, new_start, new_end = box
+    lowest, highest = old_start - new_end, old_end - new_start
+    start_diagonal, end_diagonal = old_start - new_start, old_end - new_end
+    odd = (start_diagonal - end_diagonal) & 1
+    forward[start_diagonal] = old_start
+    backward[end_diagonal] = old_end
+    forward_low = forward_high = start_diagonal
+    backward_low = backward_high = end_diagonal
+    steps = budget.steps
+    while steps >= 0:
+        if forward_low > lowest:
+            forward_low -= 1
+            forward[forward_low - 1] = -1
+        else:
+            forward_low += 1
+        if forward_high < highest:
+            forward_high += 1
+            forward[forward_high + 1] = -1
+        else:
+            forward_high -= 1
+        for diagonal in range(forward_high, forward_low - 1, -2):
+            below, above = forward[diagonal - 1], forward[diagonal + 1]
+            at = begin = below + 1 if below >= above else above
+            new_at = at - diagonal
+            while at < old_end and new_at < new_end and old[at] == new[new_at]:
+                at += 1
+                new_at += 1
+            steps -= 1 + at - begin
+            forward[diagonal] = at
+            if odd and backward_low <= diagonal <= backward_high and backward[diagonal] <= at:
+                budget.steps = steps
+                return at, new_at
+        if backward_low > lowest:
+            backward_low -= 1
+            backward[backward_low - 1] = _UNREACHED
+        else:
+            backward_low += 1
+        if backward_high < highest:
+            backward_high += 1
+            backward[backward_high + 1] = _UNREACHED
+        else:
+            backward_high -= 1
+        for diagonal in range(backward_high, backward_low - 1, -2):
+            below, above = backward[diagonal - 1], backward[diagonal + 1]
+            at = begin = below if below < above else above - 1
+            new_at = at - diagonal
+            while at > old_start and new_at > new_start and old[at - 1] == new[new_at - 1]:
+                at -= 1
+                new_at -= 1
+            steps -= 1 + begin - at
+            backward[diagonal] = at
+            if not odd and forward_low <= diagonal <= forward_high and at <= forward[diagonal]:
+                budget.steps = steps
+                return at, new_at
+    budget.steps = steps
+    return None
+
+
+def worth_comparing(lines: Sequence[int], other_counts: Mapping[int, int], limit: int) -> bytearray:
+    """Flags (1 = keep) of the lines worth comparing.
+
+    A line that the other side lacks is out. A line that the other side has `limit` times or more is out when it
+    stands among lines that are out: matching it would tie a block to an unrelated place (the idea is xdiff's).
+    """
+    counts = [other_counts.get(line, 0) for line in lines]
+    kinds = bytearray([_HOPELESS if not count else _FREQUENT if count >= limit else _FAIR for count in counts])
+    keep = bytearray(kinds.translate(_KEEP))
+    if _HOPELESS not in kinds:
+        return keep
+    index = kinds.find(_FREQUENT)
+    while index >= 0:
+        if _adrift(kinds, index):
+            keep[index] = 0
+        index = kinds.find(_FREQUENT, index + 1)
+    return keep
+
+
+def _adrift(kinds: bytearray, index: int) -> bool:
+    """Whether a frequent line stands between hopeless ones, with few frequent ones among them."""
+    hopeless = 0
+    frequent = 2
+    for around in (kinds[max(index - _WINDOW, 0) : index][::-1], kinds[index + 1 : index + _WINDOW + 1]):
+        end = around.find(_FAIR)
+        near = around if end < 0 else around[:end]
+        found = near.count(_HOPELESS)
+        if not found:
+            return False
+        hopeless += found
+        frequent += near.count(_FREQUENT)
+    return frequent * 4 < frequent + hopeless
+
 
 TOTAL_STEPS = 3_000_000
 """Steps of the shortest-script search in one diff."""
@@ -26,7 +246,7 @@ Line = TypeVar("Line")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LineChange:
     """Lines `old[old_start:old_end]` become `new[new_start:new_end]`; from 0, one of the two may be empty."""
 
     old_start: int
@@ -45,7 +265,7 @@ class Change:
         return self.new_end - self.new_start
 
 
-def diff(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bool = True) -> list[Change]:
+def diff(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bool = True) -> list[LineChange]:
     """The changes that turn `old` into `new`, in order, with at least one equal line between any two.
 
     With `anchored=False` the shortest script is looked for over the whole first, as `git merge-file` does; anchors
@@ -66,10 +286,10 @@ def diff(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bool = T
         _anchored(old_middle, new_middle, old_flags, new_flags)
     old_changed = bytearray(head) + old_flags + bytearray(tail)
     new_changed = bytearray(head) + new_flags + bytearray(tail)
-    return [Change(*group) for group in canonical_groups(old, new, old_changed, new_changed)]
+    return [LineChange(*group) for group in canonical_groups(old, new, old_changed, new_changed)]
 
 
-def take(old: Sequence[Line], new: Sequence[Line], changes: Iterable[Change]) -> list[Line]:
+def take(old: Sequence[Line], new: Sequence[Line], changes: Iterable[LineChange]) -> list[Line]:
     """`old` with only these changes made; they are any subset, in order, of `diff(old, new)`."""
     result: list[Line] = []
     at = 0
@@ -106,7 +326,7 @@ def _unanchored(
     """
     old_ids, new_ids, numbers = _numbered(old, new)
     old_counts, new_counts = (Counter(map(numbers.get, lines, repeat(-1))) for lines in whole)
-    budget = Budget(UNANCHORED_STEPS)
+    budget = StepBudget(UNANCHORED_STEPS)
     _script(
         (old_ids, worth_comparing(old_ids, new_counts, _often(len(whole[0]))), old_flags),
         (new_ids, worth_comparing(new_ids, old_counts, _often(len(whole[1]))), new_flags),
@@ -132,7 +352,7 @@ _Side = tuple[list[int], bytearray, bytearray]
 """Numbers of the lines, which of them to compare, and the flags to set."""
 
 
-def _script(old: _Side, new: _Side, budget: Budget, old_offset: int = 0, new_offset: int = 0) -> None:
+def _script(old: _Side, new: _Side, budget: StepBudget, old_offset: int = 0, new_offset: int = 0) -> None:
     """Flag what a shortest script changes; lines not worth comparing are changed."""
     old_ids, old_keep, old_flags = old
     new_ids, new_keep, new_flags = new
@@ -165,7 +385,7 @@ def _anchored(old: list[Hashable], new: list[Hashable], old_flags: bytearray, ne
             gaps.extend((old_start + a, old_start + b, new_start + c, new_start + d) for a, b, c, d in inner)
             continue
         old_ids, new_ids, _ = _numbered(old_gap, new_gap)
-        gap_budget = Budget(min(GAP_STEPS, budget))
+        gap_budget = StepBudget(min(GAP_STEPS, budget))
         allowed = gap_budget.steps
         old_side = (old_ids, worth_comparing(old_ids, Counter(new_ids), 1024), old_flags)
         new_side = (new_ids, worth_comparing(new_ids, Counter(old_ids), 1024), new_flags)

@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from app.proposals.models import Hunk, HunkState
-from app.proposals.text.diff import Change, diff
+from app.proposals.text.diff import LineChange, diff
 from app.proposals.text.document import Document
+from app.proposals.values.models import Hunk, HunkState
 
 Lines = Sequence[bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class FileComparison:
     """What one file's change amounts to."""
 
     hunks: tuple[Hunk, ...]
@@ -41,8 +41,8 @@ def compare(
     previous: Sequence[Hunk] = (),
     next_number: int = 1,
     state: HunkState = HunkState.PENDING,
-    changes: Sequence[Change] | None = None,
-) -> Compared:
+    changes: Sequence[LineChange] | None = None,
+) -> FileComparison:
     """The hunks between two contents.
 
     Args:
@@ -97,7 +97,7 @@ def compare(
     marks = [hunk for hunk in known.values() if hunk.state is not state or not fresh]
     shifts = _Shifts(found)
     placed = [*found, *(shifts.mark(hunk, len(old), len(new)) for hunk in marks)]
-    return Compared(
+    return FileComparison(
         tuple(sorted(placed, key=lambda hunk: (hunk.old_start, hunk.new_start, hunk.number)) if marks else found),
         sum(hunk.new_count for hunk in found),
         sum(hunk.old_count for hunk in found),
@@ -113,7 +113,7 @@ def _cut_hunks(hunks: Iterable[Hunk], state: HunkState) -> dict[str, list[Hunk]]
     return cut
 
 
-def _placed(parts: Sequence[Hunk], change: Change) -> list[Hunk]:
+def _placed(parts: Sequence[Hunk], change: LineChange) -> list[Hunk]:
     """The parts of a hunk where it is found again; none if some of them are gone."""
     removed, added = sum(part.old_count for part in parts), sum(part.new_count for part in parts)
     if not parts or (removed, added) != (change.removed, change.added):

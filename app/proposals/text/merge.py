@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from app.proposals.text.diff import Change, diff
+from app.proposals.text.diff import LineChange, diff
 
 Line = TypeVar("Line", bound=Hashable)
 
@@ -37,9 +37,9 @@ class MergeResult(Generic[Line]):
 
     lines: tuple[Line, ...]
     conflicts: tuple[MergeConflict[Line], ...]
-    ours_changes: tuple[Change, ...]
+    ours_changes: tuple[LineChange, ...]
     """From base to ours."""
-    theirs_changes: tuple[Change, ...]
+    theirs_changes: tuple[LineChange, ...]
     """From base to theirs."""
 
     @property
@@ -87,8 +87,8 @@ def merge(
 
 
 def _regions(
-    ours: Sequence[Change], theirs: Sequence[Change]
-) -> Iterator[tuple[int, int, list[Change], list[Change]]]:
+    ours: Sequence[LineChange], theirs: Sequence[LineChange]
+) -> Iterator[tuple[int, int, list[LineChange], list[LineChange]]]:
     """Base ranges that hold changes which touch or overlap each other, with the changes of either side in them."""
     our_next = their_next = 0
     while our_next < len(ours) or their_next < len(theirs):

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from app.sandbox.changes import Change
-from app.sandbox.mode import Run, SandboxMode
-from app.sandbox.process import Ended, StartFailed
-from app.tools.command.outcome import settle, staged
-from app.tools.command.output import HeadAndTail, LiveOutput, PlainText
-from app.tools.command.wording import IN_PLACE_TOLD, doctor_words, failure_notes, permission_notes
-from app.tools.contract import Confirmation, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
-from app.tools.targets import explained, locate
+from app.sandbox.captured_changes import PathChange
+from app.sandbox.process import ProcessResult, StartFailed
+from app.sandbox.sandbox_mode import SandboxMode, SandboxRun
+from app.tools.base.contract import Confirmation, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
+from app.tools.base.targets import explained, locate
+from app.tools.command.command_outcome import settle, staged
+from app.tools.command.command_text import HeadAndTail, LiveOutput, PlainText
+from app.tools.command.sandbox_wording import IN_PLACE_TOLD, doctor_words, failure_notes, permission_notes
 
 if TYPE_CHECKING:
     from app.sandbox.sandbox import Sandbox
@@ -94,8 +94,8 @@ class RunCommand(Tool):
         return output
 
     async def _in(
-        self, run: Run, arguments: RunCommandArguments, folder: str, context: ToolContext, *, in_place: bool
-    ) -> tuple[ToolOutput, list[Change]]:
+        self, run: SandboxRun, arguments: RunCommandArguments, folder: str, context: ToolContext, *, in_place: bool
+    ) -> tuple[ToolOutput, list[PathChange]]:
         limit = arguments.timeout_seconds or DEFAULT_SECONDS
         program = [*_shell(context.workspace.root), arguments.command]
         printed = _Printed(context)
@@ -130,7 +130,7 @@ class _Printed:
         self.take(b"", final=True)
         self._live.flush()
 
-    def told(self, ended: Ended, limit: int) -> tuple[str, str]:
+    def told(self, ended: ProcessResult, limit: int) -> tuple[str, str]:
         """What the model and the user read of it."""
         if ended.timed_out:
             state, summary = f"stopped after {limit} s, its time limit", "timed out"

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from pydantic import Field
 
 from app.text.plural import plural
-from app.tools.contract import Tool, ToolArguments, ToolContext, ToolOutput
-from app.tools.search.globs import matcher
-from app.tools.search.walk import finished, overlay_files
-from app.tools.targets import locate_real
+from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolOutput
+from app.tools.base.targets import locate_real
+from app.tools.search.file_walk import finished, matcher, overlay_files
 
 MOST = 500
 """Lines in one result."""

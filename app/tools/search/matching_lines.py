@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from app.proposals.text.document import WIDE_MARKS, Document
-from app.tools.contract import ToolError
-from app.tools.search.required import required_texts
+from app.tools.base.contract import ToolError
+from app.tools.search.ripgrep_filter import required_texts
 
 Hit = tuple[int, int, str]
 """The number of a matching line, from 0, the column of its first match, and its text without ending."""

@@ -1,17 +1,217 @@
 """`search_text`: lines that match, in all files or some."""
 
 import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 
 from pydantic import Field
 
+from app.proposals.text.document import Document
 from app.text.plural import plural
-from app.tools.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
-from app.tools.search.matching_lines import LiteralMatcher, Matcher, RegexMatcher
-from app.tools.search.required import required_texts
-from app.tools.search.ripgrep import Sieve, find_ripgrep
-from app.tools.search.searching import Findings, Search
-from app.tools.search.walk import finished
-from app.tools.targets import ask_if_secret, explained, locate_real
+from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
+from app.tools.base.targets import (
+    ask_if_secret,
+    explained,
+    found_file_looks_secret,
+    locate_real,
+    looks_secret,
+    looks_secret_pending,
+)
+from app.tools.search.file_walk import finished, overlay_files
+from app.tools.search.file_walk import matcher as glob_matcher
+from app.tools.search.matching_lines import Hit, LiteralMatcher, Matcher, MatcherStopped, RegexMatcher
+from app.tools.search.ripgrep_filter import RipgrepFilter, find_ripgrep, required_texts
+from app.workspace.paths import FoundFile, WasLink, WorkspaceError
+from app.workspace.secrets import certain_reason
+
+SHOWN_LINES = 200
+"""Matching lines in one result."""
+SHOWN_CHARACTERS = 300
+"""Characters of one line, around its first match."""
+BATCH_FILES = 2_000
+"""Files that ripgrep is given at once: the first are searched while the others have not been found yet."""
+FEW_FILES = 50
+"""Up to so many files, starting ripgrep costs more than it saves."""
+BATCH_BYTES = 1_000_000
+"""Bytes of the files that a matcher is given at once: it is given no more once they have as many."""
+
+
+@dataclass(slots=True)
+class SearchMatches:
+    """What a search has found so far."""
+
+    files: list[tuple[str, list[tuple[int, str]]]] = field(default_factory=list)
+    """Paths with the lines to show: number from 1, and text."""
+    lines_shown: int = 0
+    lines_found: int = 0
+    files_found: int = 0
+    files_searched: int = 0
+    secrets: list[str] = field(default_factory=list)
+    """Files left out because they look like secrets."""
+    unreadable: list[str] = field(default_factory=list)
+    """Files left out because they are too large or the disk would not give them."""
+    cut_short: bool = False
+    """The search was stopped before its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SearchedFile:
+    """A file of which lines may match."""
+
+    path: str
+    document: Document
+    on_disk: FoundFile | None
+    """As it was read; None if it is read with pending edits."""
+
+
+@dataclass(slots=True)
+class FileSearch:
+    """Where to look and what for; `run` belongs on a thread, `stop` may come from another."""
+
+    context: ToolContext
+    under: str
+    glob: str
+    matcher: Matcher
+    sieve: RipgrepFilter | None
+    allowed_secret: str = ""
+    """A file that was named, so that the user was asked for it if it looks like a secret."""
+    findings: SearchMatches = field(default_factory=SearchMatches)
+    _stopped: bool = False
+
+    def run(self) -> SearchMatches:
+        """Search; raises ToolError for a path or pattern that makes no sense."""
+        try:
+            self.matcher.prepare()
+            with self.context.workspace.found_files() as read:
+                for batch in self._batches(read):
+                    for file, hits in zip(batch, self.matcher.hits([file.document for file in batch]), strict=True):
+                        if hits:
+                            self._take(file, hits)
+        except MatcherStopped:
+            pass
+        finally:
+            self.matcher.close()
+        self.findings.cut_short = self._stopped
+        return self.findings
+
+    def stop(self) -> None:
+        """Make `run` return soon with what it has."""
+        self._stopped = True
+        if self.sieve is not None:
+            self.sieve.stop()
+        self.matcher.stop()
+
+    def _candidates(self) -> Iterator[tuple[str, bool]]:
+        """Files that may match, sorted, each with whether pending edits touch it; found as they are asked for."""
+        touched = self.context.draft.touched()
+        files = self._open_files()
+        while not self._stopped and (batch := list(islice(files, BATCH_FILES))):
+            on_disk = [path for path in batch if path not in touched]
+            if self.sieve is not None and len(on_disk) > FEW_FILES:
+                passed = set(self.sieve.passed(on_disk))
+                batch = [path for path in batch if path in touched or path in passed]
+            yield from ((path, path in touched) for path in batch)
+
+    def _open_files(self) -> Iterator[str]:
+        """Files that are to be searched, without those that look like secrets."""
+        prefix = "" if self.under == "." else f"{self.under}/"
+        matches = glob_matcher(self.glob) if self.glob else None
+        for path, _ in overlay_files(self.context, self.under, lambda: self._stopped):
+            if matches and not (matches(path.removeprefix(prefix)) or matches(path)):
+                continue
+            if path != self.allowed_secret and certain_reason(path):
+                self.findings.secrets.append(path)
+                continue
+            self.findings.files_searched += 1
+            yield path
+
+    def _batches(self, read: Callable[[str], FoundFile]) -> Iterator[list[_SearchedFile]]:
+        """Give the files in which a line may match, in batches.
+
+        The first batches are small. Where an expression takes too long in one file, what was found in its batch is
+        lost, and so that is never more than half of the files before it.
+        """
+        batch: list[_SearchedFile] = []
+        size, most = 0, 1
+        for path, pending in self._candidates():
+            if self._stopped:
+                return
+            file = self._read_staged(path) if pending else self._read_on_disk(path, read)
+            if file is None:
+                continue
+            batch.append(file)
+            size += len(file.document.data)
+            if len(batch) >= most or size >= BATCH_BYTES:
+                yield batch
+                batch, size, most = [], 0, min(2 * most, self.matcher.most_files)
+        if batch:
+            yield batch
+
+    def _read_on_disk(self, path: str, read: Callable[[str], FoundFile]) -> _SearchedFile | None:
+        try:
+            file = read(path)
+        except WasLink:
+            # Another name of a file that is searched, or kept from the search, under its own.
+            return None
+        except (OSError, WorkspaceError):
+            self.findings.unreadable.append(path)
+            return None
+        return self._searched(path, file.content, file)
+
+    def _read_staged(self, path: str) -> _SearchedFile | None:
+        """Read a file with the pending edits, unless what they hold is not to be seen unasked."""
+        try:
+            file = self.context.draft.read(path)
+        except (OSError, WorkspaceError):
+            self.findings.unreadable.append(path)
+            return None
+        if path != self.allowed_secret and looks_secret_pending(file):
+            self.findings.secrets.append(path)
+            return None
+        return None if file.content is None else self._searched(path, file.content, None)
+
+    def _searched(self, path: str, content: bytes, on_disk: FoundFile | None) -> _SearchedFile | None:
+        if not self.matcher.may_match(content):
+            return None
+        document = Document(content)
+        return None if document.binary else _SearchedFile(path, document, on_disk)
+
+    def _take(self, file: _SearchedFile, hits: Sequence[Hit]) -> None:
+        """Add the lines of a file, unless it looks like a secret."""
+        path = file.path
+        if file.on_disk is None and self._is_link(path):
+            return
+        if path != self.allowed_secret and self._looks_secret(file):
+            self.findings.secrets.append(path)
+            return
+        found = self.findings
+        found.files_found += 1
+        found.lines_found += len(hits)
+        if room := SHOWN_LINES - found.lines_shown:
+            shown = [(number + 1, _clipped(line, column)) for number, column, line in hits[:room]]
+            found.files.append((path, shown))
+            found.lines_shown += len(shown)
+
+    def _looks_secret(self, file: _SearchedFile) -> bool:
+        if file.on_disk is not None:
+            return found_file_looks_secret(file.path, file.on_disk)
+        return bool(looks_secret(self.context.workspace, file.path, file.document.data))
+
+    def _is_link(self, path: str) -> bool:
+        """Whether it is another name of a file that is searched, or kept from the search, under its own."""
+        try:
+            return path != self.under and self.context.workspace.resolve(path) != path
+        except (OSError, WorkspaceError):
+            return True
+
+
+def _clipped(line: str, column: int) -> str:
+    """The part of a long line around its match."""
+    start = max(0, min(column - SHOWN_CHARACTERS // 3, len(line) - SHOWN_CHARACTERS))
+    end = start + SHOWN_CHARACTERS
+    return f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''}"
+
 
 TIME_LIMIT = 20.0
 """Seconds; what was found by then is the result."""
@@ -63,20 +263,20 @@ class SearchText(Tool):
             matcher = await asyncio.to_thread(RegexMatcher, arguments.pattern, arguments.ignore_case)
         else:
             matcher = LiteralMatcher(arguments.pattern, arguments.ignore_case)
-        search = Search(context, under, arguments.glob or "", matcher, _sieve(arguments, context), allowed)
+        search = FileSearch(context, under, arguments.glob or "", matcher, _sieve(arguments, context), allowed)
         return _report(arguments.pattern, await finished(search, TIME_LIMIT))
 
 
-def _sieve(arguments: SearchTextArguments, context: ToolContext) -> Sieve | None:
+def _sieve(arguments: SearchTextArguments, context: ToolContext) -> RipgrepFilter | None:
     root = context.workspace.root
     program = find_ripgrep(root)
     texts, ignore_case = required_texts(arguments.pattern, regex=arguments.regex, ignore_case=arguments.ignore_case)
     if program is None or not texts:
         return None
-    return Sieve(program, root, texts, ignore_case=ignore_case)
+    return RipgrepFilter(program, root, texts, ignore_case=ignore_case)
 
 
-def _report(pattern: str, found: Findings) -> ToolOutput:
+def _report(pattern: str, found: SearchMatches) -> ToolOutput:
     lines: list[str] = []
     for path, matches in found.files:
         lines.append(path)

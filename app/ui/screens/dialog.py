@@ -7,16 +7,16 @@ from typing import ClassVar, Generic, TypeVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Input, TextArea
+from textual.widgets import Input, Static, TextArea
 
 from app.text.safe_text import visible
-from widgets.common.input_order import TOGETHER, JoinedKey
+from widgets.common.input_order import TOGETHER, JoinedKey, OnScreenClock
 from widgets.common.key_hints import KeyHint, KeyHints
-from widgets.common.sight import Sight
+from widgets.common.search_list import SearchList
 
 Result = TypeVar("Result")
 
@@ -93,7 +93,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
     def __init__(self, *, classes: str | None = None) -> None:
         """`classes` choose its size."""
         super().__init__(classes=classes)
-        self._sight = Sight()
+        self._sight = OnScreenClock()
 
     def compose(self) -> ComposeResult:
         """Frame, body, keys."""
@@ -146,3 +146,91 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
     def action_leave(self) -> None:
         """Close without a result."""
         self.dismiss(None)
+
+
+class PreviewDialog(Dialog[Result]):
+    """A list to search, and a preview beside it or, where it is narrow, below it."""
+
+    DEFAULT_CSS = """
+    PreviewDialog {
+        & > #dialog { width: 130; }
+        #panes { height: 1fr; }
+        SearchList { width: 5fr; }
+        OptionList { text-wrap: nowrap; text-overflow: ellipsis; }
+        #preview { width: 6fr; height: 1fr; padding: 0 1; border-left: vkey $foreground 15%; }
+        #preview-text { height: auto; }
+        &.-narrow {
+            #panes { layout: vertical; }
+            SearchList { width: 1fr; height: 1fr; }
+            #preview { width: 1fr; height: 40%; border-left: none; border-top: solid $foreground 15%; }
+        }
+    }
+    """
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (96, "-wide")]  # noqa: RUF012
+
+    def search_list(self) -> SearchList:
+        """The list, as yet empty."""
+        raise NotImplementedError
+
+    def body(self) -> Iterable[Widget]:
+        """List and preview."""
+        with Horizontal(id="panes"):
+            yield self.search_list()
+            with VerticalScroll(id="preview", can_focus=False):
+                yield Static(id="preview-text", markup=False)
+
+    def show_preview(self, content: Content | str, *, end: bool = False) -> None:
+        """Show this beside the list, from its top or from its end; a string is filtered for the terminal."""
+        self.query_one("#preview-text", Static).update(
+            content if isinstance(content, Content) else Content(visible(content))
+        )
+        preview = self.query_one("#preview", VerticalScroll)
+        if end:
+            preview.scroll_end(animate=False)
+        else:
+            preview.scroll_home(animate=False)
+
+
+class AskScreen(Dialog[bool]):
+    """Asks; `y` is yes, everything else that closes it is no."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", "Yes"),
+        Binding("n", "answer(False)", "No"),
+    ]
+
+    DEFAULT_CSS = """
+    AskScreen {
+        & > #dialog { width: 64; border: round $warning; border-title-color: $text-warning; }
+    }
+    """
+
+    def __init__(self, heading: str, question: str, yes: str, no: str) -> None:
+        """Ask.
+
+        Args:
+            heading: what it is about.
+            question: what would happen, in whole sentences; shown as it is.
+            yes: what `y` does, as a verb.
+            no: what `n` does, as a verb.
+        """
+        super().__init__(classes="-small")
+        self._heading = heading
+        self._question = question
+        self._answers = (KeyHint("y", yes), KeyHint("n,escape", no))
+
+    def heading(self) -> str:
+        """What it is about."""
+        return self._heading
+
+    def key_hints(self) -> Sequence[KeyHint]:
+        """Both answers."""
+        return self._answers
+
+    def body(self) -> Iterable[Widget]:
+        """The question."""
+        yield Static(Content(visible(self._question)), classes="text")
+
+    def action_answer(self, yes: bool) -> None:
+        """Close with the answer."""
+        self.dismiss(yes)

@@ -7,15 +7,41 @@ would print what they do not know, and for tmux, which keeps such sequences to i
 """
 
 import os
-from collections.abc import Mapping
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
+
+from textual import events
+from textual.keys import KEY_NAME_REPLACEMENTS
 
 from app.runtime.typed_ahead import give_back, take_lines
 from app.text.safe_text import strip_unsafe
-from app.ui.terminal.typed_lines import keys_of
 
 if TYPE_CHECKING:
     from textual.driver import Driver
+
+
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|O.|.)?")
+"""What a key without a letter sends; in a line that was edited before there was an editor it meant nothing."""
+
+
+def keys_of(lines: str) -> Iterator[events.Key]:
+    """One event for each letter, and Enter at the end of each line."""
+    for letter in _SEQUENCE.sub("", lines):
+        if letter == "\n":
+            yield events.Key("enter", "\r")
+        elif letter.isprintable():
+            yield events.Key(_name(letter), letter)
+
+
+def _name(letter: str) -> str:
+    """What Textual calls its key."""
+    if letter.isalnum():
+        return letter
+    name = unicodedata.name(letter, letter).lower().replace("-", "_").replace(" ", "_")
+    return KEY_NAME_REPLACEMENTS.get(name, name)
+
 
 _LONGEST = 200
 

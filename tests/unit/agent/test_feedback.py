@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.agent.feedback import Feedback
+from app.agent.gate import UnansweredFeedback
 from app.conversation.events import (
     Decision,
     Event,
@@ -11,7 +11,7 @@ from app.conversation.events import (
     RequestSent,
     TurnStarted,
 )
-from app.proposals.facts import LineComment
+from app.proposals.values.decision_facts import LineComment
 
 DENIED = ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback="Not so.")
 
@@ -20,8 +20,8 @@ def staged(proposal: str, supersedes: str = "") -> ProposalStaged:
     return ProposalStaged(proposal=proposal, summary="", files=(), calls=(), supersedes=supersedes)
 
 
-def after(*events: Event) -> Feedback:
-    feedback = Feedback()
+def after(*events: Event) -> UnansweredFeedback:
+    feedback = UnansweredFeedback()
     for event in events:
         feedback.apply(event)
     return feedback

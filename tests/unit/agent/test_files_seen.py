@@ -1,22 +1,22 @@
 """The versions of files that the model knows, by the order of what happened to them."""
 
-from app.agent.files_seen import FilesSeen
+from app.agent.briefing import FilesSeen
 from app.conversation.events import (
+    CallOutcome,
     Decision,
     Event,
     Intervention,
     InterventionKind,
-    Outcome,
     ProposalDecided,
     ProposalStaged,
     ToolResult,
 )
-from app.proposals.facts import FileStat
-from app.proposals.origin import Origin, OriginKind
+from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.origin import Origin, OriginKind
 
 
 def read(version: str, path: str = "a.py") -> ToolResult:
-    return ToolResult(call="c1.0", outcome=Outcome.OK, text="", reads={path: version})
+    return ToolResult(call="c1.0", outcome=CallOutcome.OK, text="", reads={path: version})
 
 
 def staged(proposal: str, version: str | None, *, supersedes: str = "", by: OriginKind = OriginKind.MODEL) -> Event:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from app.agent.gate import Gate, GatePolicy
 from app.conversation.events import (
     AssistantMessage,
+    CallOutcome,
     Decision,
     Event,
-    Outcome,
     ProposalDecided,
     ProposalStaged,
     RequestSent,
@@ -20,13 +20,13 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.proposals.facts import FileStat
+from app.proposals.values.decision_facts import FileStat
 
 START = TurnStarted(cause="message")
 OTHERS: list[Event] = [
     AssistantMessage(text="x"),
     RequestSent(closing=True),
-    ToolResult(call="c1.0", outcome=Outcome.STAGED, text="staged"),
+    ToolResult(call="c1.0", outcome=CallOutcome.STAGED, text="staged"),
     TurnEnded(stopped="staged"),
     ProposalDecided(proposal="P1", decision=Decision.APPROVED),
     UserMessage(text="x"),

@@ -1,8 +1,8 @@
 """The bytes of images, as a request carries them."""
 
-from app.agent.image_contents import ImageContents
+from app.agent.request_payload import ImageContents
 from app.conversation.events import UserMessage
-from app.llm.capabilities.profile import Profile
+from app.llm.values.profile import Profile
 from tests.unit.conversation.test_images import image
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from app.agent.interventions import (
     DENIALS_BEFORE_ADVICE,
-    FileNow,
+    ChangedFile,
     closing,
     fact,
     files_changed,
@@ -13,9 +13,9 @@ from app.agent.interventions import (
     repeated_denials,
     staged,
 )
-from app.conversation.event_base import Source
 from app.conversation.events import (
     Decision,
+    EventSource,
     Intervention,
     InterventionKind,
     ProposalChanged,
@@ -23,13 +23,13 @@ from app.conversation.events import (
     ProposalStaged,
 )
 from app.conversation.pending import PendingProposals
-from app.proposals.facts import FileStat
-from app.proposals.models import FileChange, Op, Proposal, ProposalState
-from app.proposals.text.unlike import Span
+from app.proposals.text.line_comparison import LineSpan
+from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
 
 
 def proposal(number: int, state: ProposalState = ProposalState.PENDING, reason: str = "") -> Proposal:
-    change = FileChange(path=f"f{number}.py", op=Op.EDIT, base=None, result=None, added=2, removed=1)
+    change = FileChange(path=f"f{number}.py", op=FileOperation.EDIT, base=None, result=None, added=2, removed=1)
     return Proposal(
         id=f"P{number}",
         workspace="/w",
@@ -58,7 +58,7 @@ def test_the_closing_instruction_names_proposals_and_files_and_forbids_tools() -
     assert "Do not call tools" in told.text
     assert "Hand control back" in told.text
     assert "Nothing is written" in told.text
-    assert (told.kind, told.scope, told.source) == (InterventionKind.STAGED, "request", Source.PROGRAM)
+    assert (told.kind, told.scope, told.source) == (InterventionKind.STAGED, "request", EventSource.PROGRAM)
 
 
 @pytest.mark.parametrize("kind", [InterventionKind.STAGED, InterventionKind.STEP_LIMIT, InterventionKind.NO_PROGRESS])
@@ -170,24 +170,26 @@ class TestFilesChanged:
         assert files_changed({}) is None
 
     def test_changed_and_deleted_files_are_named(self) -> None:
-        told = files_changed({"a.py": FileNow("2"), "b.py": FileNow("")})
+        told = files_changed({"a.py": ChangedFile("2"), "b.py": ChangedFile("")})
         assert told is not None
         assert "rely on them: a.py." in told.text
         assert "gone: b.py" in told.text
         assert told.files == {"a.py": "2", "b.py": ""}
 
     def test_lines_are_named_in_the_numbers_of_a_read(self) -> None:
-        told = files_changed({"a.py": FileNow("2", (Span(0, 0), Span(2, 5), Span(39, 40), Span(77, 77)))})
+        told = files_changed(
+            {"a.py": ChangedFile("2", (LineSpan(0, 0), LineSpan(2, 5), LineSpan(39, 40), LineSpan(77, 77)))}
+        )
         assert told is not None
         assert "(different now: lines gone at the top, lines 3-5, line 40, lines gone after line 77)" in told.text
 
     def test_many_places_are_counted(self) -> None:
-        told = files_changed({"a.py": FileNow("2", tuple(Span(at, at + 1) for at in range(0, 100, 2)))})
+        told = files_changed({"a.py": ChangedFile("2", tuple(LineSpan(at, at + 1) for at in range(0, 100, 2)))})
         assert told is not None
         assert "line 11, 44 more places)" in told.text and "line 13" not in told.text
 
     def test_many_files_are_counted(self) -> None:
-        told = files_changed({f"{n}.py": FileNow("2") for n in range(50)})
+        told = files_changed({f"{n}.py": ChangedFile("2") for n in range(50)})
         assert told is not None
         assert "and 30 more files" in told.text
         assert len(told.files) == 50

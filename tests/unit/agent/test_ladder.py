@@ -15,7 +15,7 @@ from app.agent.ladder import (
     ClosingRequest,
     Compact,
     LadderState,
-    Last,
+    LastStep,
     Request,
     RunCalls,
     Stop,
@@ -26,10 +26,10 @@ from app.agent.turn_state import TurnState, ladder_state
 from app.conversation.events import (
     Answer,
     AssistantMessage,
+    CallOutcome,
     Compacted,
     Event,
     InterventionKind,
-    Outcome,
     ProposalStaged,
     Question,
     RequestFailed,
@@ -59,7 +59,7 @@ FAILURES = [
 small = st.integers(0, 12)
 states = st.builds(
     LadderState,
-    last=st.sampled_from(list(Last)),
+    last=st.sampled_from(list(LastStep)),
     aborted=st.booleans(),
     question_open=st.booleans(),
     gate_closed=st.booleans(),
@@ -87,14 +87,14 @@ STAGED = ClosingRequest(InterventionKind.STAGED)
 TABLE: list[tuple[str, LadderState, Action]] = [
     ("the user interrupts", state(aborted=True, question_open=True, gate_closed=True), Stop("aborted")),
     ("a question is open", state(question_open=True, gate_closed=True, failure="rate_limited"), WaitForUser()),
-    ("an edit was staged", state(gate_closed=True, last=Last.RESULTS), STAGED),
+    ("an edit was staged", state(gate_closed=True, last=LastStep.RESULTS), STAGED),
     ("an edit was staged, the context is full", state(gate_closed=True, failure="context_full"), STAGED),
-    ("calls wait under a closed gate", state(gate_closed=True, last=Last.CALLS), STAGED),
-    ("control is back", state(gate_closed=True, closing_sent=True, last=Last.TEXT), Stop("staged")),
-    ("nothing came back", state(gate_closed=True, closing_sent=True, last=Last.EMPTY), Stop("staged")),
+    ("calls wait under a closed gate", state(gate_closed=True, last=LastStep.CALLS), STAGED),
+    ("control is back", state(gate_closed=True, closing_sent=True, last=LastStep.TEXT), Stop("staged")),
+    ("nothing came back", state(gate_closed=True, closing_sent=True, last=LastStep.EMPTY), Stop("staged")),
     (
         "the closing request failed",
-        state(gate_closed=True, closing_sent=True, last=Last.USER, failure="server_error", failure_message="500"),
+        state(gate_closed=True, closing_sent=True, last=LastStep.USER, failure="server_error", failure_message="500"),
         Stop("staged", "500"),
     ),
     (
@@ -103,47 +103,47 @@ TABLE: list[tuple[str, LadderState, Action]] = [
         Stop("staged"),
     ),
     ("first request", state(), Request()),
-    ("the context is full", state(last=Last.RESULTS, failure="context_full"), Compact()),
-    ("no room for a single token", state(last=Last.NO_ROOM, finish_reason="length"), Compact()),
-    ("the next request would overflow", state(last=Last.RESULTS, room_needed=True), Compact()),
-    ("room was made as far as it goes", state(last=Last.RESULTS, room_needed=True, compacted=True), Request()),
-    ("an answer needs no room", state(last=Last.TEXT, room_needed=True), Stop("answer")),
+    ("the context is full", state(last=LastStep.RESULTS, failure="context_full"), Compact()),
+    ("no room for a single token", state(last=LastStep.NO_ROOM, finish_reason="length"), Compact()),
+    ("the next request would overflow", state(last=LastStep.RESULTS, room_needed=True), Compact()),
+    ("room was made as far as it goes", state(last=LastStep.RESULTS, room_needed=True, compacted=True), Request()),
+    ("an answer needs no room", state(last=LastStep.TEXT, room_needed=True), Stop("answer")),
     ("the request failed", state(failure="quota", failure_message="pay"), Stop("failed", "pay")),
     (
         "the server could not parse a call",
-        state(failure="tool_use_failed", last=Last.RESULTS),
+        state(failure="tool_use_failed", last=LastStep.RESULTS),
         Request(InterventionKind.TRUNCATED),
     ),
-    ("cut calls", state(last=Last.CUT_CALLS, finish_reason="length"), Request(InterventionKind.TRUNCATED)),
-    ("cut text", state(last=Last.CUT_TEXT), Request(InterventionKind.TRUNCATED)),
-    ("whole calls", state(last=Last.CALLS, finish_reason="stop"), RunCalls()),
-    ("whole calls at the limit", state(last=Last.CALLS, steps=9, step_limit=9), RunCalls()),
-    ("text", state(last=Last.TEXT, finish_reason="tool_calls"), Stop("answer")),
-    ("text at the limit", state(last=Last.TEXT, steps=9, step_limit=9), Stop("answer")),
-    ("empty", state(last=Last.EMPTY), Request(InterventionKind.EMPTY_RESPONSE)),
-    ("reasoning only", state(last=Last.REASONING_ONLY), Request(InterventionKind.EMPTY_RESPONSE)),
-    ("results", state(last=Last.RESULTS), Request()),
+    ("cut calls", state(last=LastStep.CUT_CALLS, finish_reason="length"), Request(InterventionKind.TRUNCATED)),
+    ("cut text", state(last=LastStep.CUT_TEXT), Request(InterventionKind.TRUNCATED)),
+    ("whole calls", state(last=LastStep.CALLS, finish_reason="stop"), RunCalls()),
+    ("whole calls at the limit", state(last=LastStep.CALLS, steps=9, step_limit=9), RunCalls()),
+    ("text", state(last=LastStep.TEXT, finish_reason="tool_calls"), Stop("answer")),
+    ("text at the limit", state(last=LastStep.TEXT, steps=9, step_limit=9), Stop("answer")),
+    ("empty", state(last=LastStep.EMPTY), Request(InterventionKind.EMPTY_RESPONSE)),
+    ("reasoning only", state(last=LastStep.REASONING_ONLY), Request(InterventionKind.EMPTY_RESPONSE)),
+    ("results", state(last=LastStep.RESULTS), Request()),
     (
         "results at the limit",
-        state(last=Last.RESULTS, steps=9, step_limit=9),
+        state(last=LastStep.RESULTS, steps=9, step_limit=9),
         ClosingRequest(InterventionKind.STEP_LIMIT),
     ),
     (
         "a nudge at the limit",
-        state(last=Last.EMPTY, steps=9, step_limit=9),
+        state(last=LastStep.EMPTY, steps=9, step_limit=9),
         ClosingRequest(InterventionKind.STEP_LIMIT),
     ),
-    ("the same call again", state(last=Last.RESULTS, repeats=3), Request(InterventionKind.NO_PROGRESS)),
-    ("it was told so", state(last=Last.RESULTS, repeats=4, no_progress_nudges=1), Request()),
+    ("the same call again", state(last=LastStep.RESULTS, repeats=3), Request(InterventionKind.NO_PROGRESS)),
+    ("it was told so", state(last=LastStep.RESULTS, repeats=4, no_progress_nudges=1), Request()),
     (
         "it does not listen",
-        state(last=Last.RESULTS, repeats=5, no_progress_nudges=1),
+        state(last=LastStep.RESULTS, repeats=5, no_progress_nudges=1),
         ClosingRequest(InterventionKind.NO_PROGRESS),
     ),
-    ("nothing works", state(last=Last.RESULTS, fruitless_steps=4), Request(InterventionKind.NO_PROGRESS)),
+    ("nothing works", state(last=LastStep.RESULTS, fruitless_steps=4), Request(InterventionKind.NO_PROGRESS)),
     (
         "still nothing works",
-        state(last=Last.RESULTS, fruitless_steps=6, no_progress_nudges=1),
+        state(last=LastStep.RESULTS, fruitless_steps=6, no_progress_nudges=1),
         ClosingRequest(InterventionKind.NO_PROGRESS),
     ),
 ]
@@ -157,16 +157,16 @@ def test_each_rung(given_state: LadderState, action: Action) -> None:
 @pytest.mark.parametrize(
     ("given_state", "stopped"),
     [
-        (state(gate_closed=True, closing_sent=True, last=Last.CALLS), "refused"),
-        (state(gate_closed=True, closing_sent=True, last=Last.RESULTS), "refused"),
-        (state(closing_sent=True, last=Last.TEXT), "answer"),
+        (state(gate_closed=True, closing_sent=True, last=LastStep.CALLS), "refused"),
+        (state(gate_closed=True, closing_sent=True, last=LastStep.RESULTS), "refused"),
+        (state(closing_sent=True, last=LastStep.TEXT), "answer"),
         (state(closing_sent=True, failure="unreachable"), "failed"),
-        (state(last=Last.RESULTS, failure="context_full", compacted=True), "failed"),
-        (state(last=Last.NO_ROOM, compacted=True), "failed"),
-        (state(last=Last.CUT_CALLS, truncated_nudges=1), "failed"),
-        (state(last=Last.CUT_TEXT, truncated_nudges=1), "answer"),
-        (state(last=Last.CUT_TEXT, finish_reason="content_filter"), "answer"),
-        (state(last=Last.EMPTY, empty_nudges=1), "failed"),
+        (state(last=LastStep.RESULTS, failure="context_full", compacted=True), "failed"),
+        (state(last=LastStep.NO_ROOM, compacted=True), "failed"),
+        (state(last=LastStep.CUT_CALLS, truncated_nudges=1), "failed"),
+        (state(last=LastStep.CUT_TEXT, truncated_nudges=1), "answer"),
+        (state(last=LastStep.CUT_TEXT, finish_reason="content_filter"), "answer"),
+        (state(last=LastStep.EMPTY, empty_nudges=1), "failed"),
     ],
 )
 def test_where_it_stops_and_says_why(given_state: LadderState, stopped: str) -> None:
@@ -182,12 +182,12 @@ def test_where_it_stops_and_says_why(given_state: LadderState, stopped: str) -> 
     [("length", "Raise the output limit"), (None, "the connection ended it"), ("error", "the connection ended it")],
 )
 def test_what_is_said_of_a_response_that_was_cut_twice_is_what_cut_it(finish: str | None, words: str) -> None:
-    action = decide(state(last=Last.CUT_TEXT, truncated_nudges=1, finish_reason=finish)).action
+    action = decide(state(last=LastStep.CUT_TEXT, truncated_nudges=1, finish_reason=finish)).action
     assert isinstance(action, Stop) and words in action.message
 
 
 def test_an_open_question_stops_and_waits_whatever_came_last() -> None:
-    for finish, failure, last, compacted in product(FINISH_REASONS, FAILURES, Last, (True, False)):
+    for finish, failure, last, compacted in product(FINISH_REASONS, FAILURES, LastStep, (True, False)):
         asking = state(question_open=True, finish_reason=finish, failure=failure, last=last, compacted=compacted)
         assert decide(asking).action == WaitForUser(), asking
 
@@ -213,12 +213,12 @@ def test_after_a_closing_request_control_is_always_with_the_user(given_state: La
 
 @given(states)
 def test_cut_calls_never_run(given_state: LadderState) -> None:
-    assert decide(replace(given_state, last=Last.CUT_CALLS)).action != RunCalls()
+    assert decide(replace(given_state, last=LastStep.CUT_CALLS)).action != RunCalls()
 
 
 @given(states, st.sampled_from(FINISH_REASONS))
 def test_a_finish_reason_alone_never_causes_a_request(given_state: LadderState, finish: str | None) -> None:
-    for last in (Last.TEXT, Last.CALLS):
+    for last in (LastStep.TEXT, LastStep.CALLS):
         before = replace(given_state, last=last)
         assert decide(before) == decide(replace(before, finish_reason=finish))
 
@@ -264,7 +264,7 @@ class Driver:
                     self._ask(closing_request=False)
                 case ClosingRequest(kind=kind):
                     for call in self.turn.unfinished_calls:
-                        self.add(ToolResult(call=call.uid, outcome=Outcome.REFUSED, text="refused"))
+                        self.add(ToolResult(call=call.uid, outcome=CallOutcome.REFUSED, text="refused"))
                     self.add(closing(kind, self.gate.staged, ["a.py"]))
                     self._ask(closing_request=True)
         raise AssertionError("the turn does not end")
@@ -293,7 +293,7 @@ class Driver:
         self._room_made = False
         if output == "cut" or closing_request:
             for call in calls:
-                self.add(ToolResult(call=call.uid, outcome=Outcome.INVALID, text="not run"))
+                self.add(ToolResult(call=call.uid, outcome=CallOutcome.INVALID, text="not run"))
 
     def _run_calls(self) -> None:
         edits: list[str] = []
@@ -302,9 +302,9 @@ class Driver:
             if call.name == "ask":
                 self.add(Question(call=call.uid, text="which?"))
             elif self.turn.open_questions:
-                self.add(ToolResult(call=call.uid, outcome=Outcome.REFUSED, text="question first"))
+                self.add(ToolResult(call=call.uid, outcome=CallOutcome.REFUSED, text="question first"))
             else:
-                self.add(ToolResult(call=call.uid, outcome=Outcome.OK, text="ok"))
+                self.add(ToolResult(call=call.uid, outcome=CallOutcome.OK, text="ok"))
                 edits += [call.uid] if call.name == "edit" else []
         if edits:
             self.staged += 1

@@ -1,9 +1,9 @@
 """A payload is made once for a profile, and goes out as it was made."""
 
-from app.agent.prepared import PreparedRequest
-from app.llm.capabilities.profile import Profile
-from app.llm.types import Payload
-from app.llm.wires.registry import SentRequest
+from app.agent.request_payload import PreparedRequest
+from app.llm.values.profile import Profile
+from app.llm.values.types import Payload
+from app.llm.wires.wire_registry import SentRequest
 
 
 def test_it_is_made_once_for_each_profile() -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from app.agent.side_request import SideRequest
-from app.conversation.compaction.tokens import TokenMeter
+from app.agent.side_questions import SideRequest
+from app.conversation.compaction.token_count import TokenMeter
 from app.conversation.events import AssistantMessage, Event, TurnEnded, TurnStarted, UserMessage
-from app.conversation.payload.projection import Facts, KeptProjection
-from app.llm.capabilities.profile import Profile
+from app.conversation.payload.projection import KeptProjection, PayloadInputs
+from app.llm.values.profile import Profile
 
 WIDE, LEAST = "Around it. " * 1_000, "It is about P1."
 EARLIER = (("And before?", "Nothing."),)
@@ -33,7 +33,7 @@ def conversation(turns: int) -> list[Event]:
 def test_what_is_around_goes_first_and_history_before_what_was_said_aside(
     window: int, tight: bool, around: bool, earlier: bool, oldest: bool
 ) -> None:
-    facts = Facts("prompt", [])
+    facts = PayloadInputs("prompt", [])
     request = SideRequest(
         conversation(10), facts, KeptProjection().project, TokenMeter(), (WIDE, LEAST), "why?", EARLIER
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from app.agent.measures import Stopwatch
-from app.tools.contract import Confirmation, ConfirmationAnswer
+from app.tools.base.contract import Confirmation, ConfirmationAnswer
 
 
 async def test_the_wait_for_the_user_is_not_work() -> None:

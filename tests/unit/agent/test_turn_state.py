@@ -3,15 +3,15 @@
 import pytest
 
 from app.agent.interventions import nudge
-from app.agent.ladder import Last
+from app.agent.ladder import LastStep
 from app.agent.turn_state import TurnState, shape_of
 from app.conversation.events import (
     Answer,
     AssistantMessage,
+    CallOutcome,
     Compacted,
     Event,
     InterventionKind,
-    Outcome,
     ProposalStaged,
     Question,
     RequestFailed,
@@ -22,7 +22,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.proposals.facts import FileStat
+from app.proposals.values.decision_facts import FileStat
 
 READ = ToolCall(uid="c1.0", name="read_file", arguments={"path": "a.py"})
 START = TurnStarted(cause="message")
@@ -35,11 +35,11 @@ def after(*events: Event) -> TurnState:
     return turn
 
 
-def done(uid: str, outcome: Outcome = Outcome.OK) -> ToolResult:
+def done(uid: str, outcome: CallOutcome = CallOutcome.OK) -> ToolResult:
     return ToolResult(call=uid, outcome=outcome, text="x")
 
 
-def step(number: int, outcome: Outcome = Outcome.OK, **arguments: int | str) -> tuple[Event, ...]:
+def step(number: int, outcome: CallOutcome = CallOutcome.OK, **arguments: int | str) -> tuple[Event, ...]:
     call = ToolCall(uid=f"c{number}.0", name="read_file", arguments=arguments)
     return (RequestSent(), AssistantMessage(calls=(call,)), done(call.uid, outcome))
 
@@ -47,37 +47,37 @@ def step(number: int, outcome: Outcome = Outcome.OK, **arguments: int | str) -> 
 @pytest.mark.parametrize(
     ("message", "shape"),
     [
-        (AssistantMessage(calls=(READ,), finish_reason="stop"), Last.CALLS),
-        (AssistantMessage(calls=(READ,), text="x", state="truncated"), Last.CUT_CALLS),
-        (AssistantMessage(text="x", finish_reason="other"), Last.TEXT),
-        (AssistantMessage(calls=(READ,), text="x", state="interrupted"), Last.TEXT),
-        (AssistantMessage(text="x", state="truncated"), Last.CUT_TEXT),
-        (AssistantMessage(text=" \n"), Last.EMPTY),
-        (AssistantMessage(reasoning="hm"), Last.REASONING_ONLY),
-        (AssistantMessage(reasoning="hm", finish_reason="length", state="truncated"), Last.REASONING_ONLY),
-        (AssistantMessage(finish_reason="length", state="truncated"), Last.NO_ROOM),
-        (AssistantMessage(finish_reason="model_context_window_exceeded"), Last.NO_ROOM),
+        (AssistantMessage(calls=(READ,), finish_reason="stop"), LastStep.CALLS),
+        (AssistantMessage(calls=(READ,), text="x", state="truncated"), LastStep.CUT_CALLS),
+        (AssistantMessage(text="x", finish_reason="other"), LastStep.TEXT),
+        (AssistantMessage(calls=(READ,), text="x", state="interrupted"), LastStep.TEXT),
+        (AssistantMessage(text="x", state="truncated"), LastStep.CUT_TEXT),
+        (AssistantMessage(text=" \n"), LastStep.EMPTY),
+        (AssistantMessage(reasoning="hm"), LastStep.REASONING_ONLY),
+        (AssistantMessage(reasoning="hm", finish_reason="length", state="truncated"), LastStep.REASONING_ONLY),
+        (AssistantMessage(finish_reason="length", state="truncated"), LastStep.NO_ROOM),
+        (AssistantMessage(finish_reason="model_context_window_exceeded"), LastStep.NO_ROOM),
     ],
 )
-def test_shapes(message: AssistantMessage, shape: Last) -> None:
+def test_shapes(message: AssistantMessage, shape: LastStep) -> None:
     assert shape_of(message) is shape
 
 
 def test_calls_become_results_when_all_have_one() -> None:
     other = READ.model_copy(update={"uid": "c1.1"})
     turn = after(AssistantMessage(calls=(READ, other)), done("c1.0"))
-    assert (turn.last, turn.unfinished_calls) == (Last.CALLS, (other,))
+    assert (turn.last, turn.unfinished_calls) == (LastStep.CALLS, (other,))
     turn.apply(done("c1.1"))
-    assert (turn.last, turn.unfinished_calls) == (Last.RESULTS, ())
+    assert (turn.last, turn.unfinished_calls) == (LastStep.RESULTS, ())
 
 
 def test_cut_calls_stay_cut_although_each_is_told_that_it_did_not_run() -> None:
-    turn = after(AssistantMessage(calls=(READ,), state="truncated"), done("c1.0", Outcome.INVALID))
-    assert (turn.last, turn.unfinished_calls) == (Last.CUT_CALLS, ())
+    turn = after(AssistantMessage(calls=(READ,), state="truncated"), done("c1.0", CallOutcome.INVALID))
+    assert (turn.last, turn.unfinished_calls) == (LastStep.CUT_CALLS, ())
 
 
 def test_results_from_before_the_closing_request_are_not_its_answer() -> None:
-    assert after(*step(1), RequestSent(closing=True)).last is Last.USER
+    assert after(*step(1), RequestSent(closing=True)).last is LastStep.USER
 
 
 def test_a_question_is_open_until_an_answer_or_a_message() -> None:
@@ -111,13 +111,13 @@ def test_repeats_are_counted_per_call_until_something_changes() -> None:
 
 
 def test_steps_without_effect_are_counted_in_a_row() -> None:
-    failing = (*step(1, Outcome.ERROR), *step(2, Outcome.INVALID))
+    failing = (*step(1, CallOutcome.ERROR), *step(2, CallOutcome.INVALID))
     assert after(*failing).fruitless_steps == 2
     assert after(*failing, *step(3)).fruitless_steps == 0
 
 
 def test_what_is_told_of_a_turn_without_progress_is_what_happened_in_it() -> None:
-    turn = after(*step(1, a=1), *step(2, b="x" * 500), *step(3, a=1), *step(4, Outcome.ERROR, a=1))
+    turn = after(*step(1, a=1), *step(2, b="x" * 500), *step(3, a=1), *step(4, CallOutcome.ERROR, a=1))
     told = turn.progress(50)
     assert (told.step, told.step_limit, told.times, told.fruitless_steps) == (4, 50, 3, 1)
     assert told.repeated == 'read_file {"a": 1}'
@@ -129,8 +129,8 @@ def test_what_is_told_of_a_turn_without_progress_is_what_happened_in_it() -> Non
 
 
 def test_a_result_that_comes_twice_counts_once() -> None:
-    turn = after(*step(1, Outcome.ERROR), done("c1.0", Outcome.ERROR), done("c9.9"))
-    assert (turn.fruitless_steps, turn.last) == (1, Last.RESULTS)
+    turn = after(*step(1, CallOutcome.ERROR), done("c1.0", CallOutcome.ERROR), done("c9.9"))
+    assert (turn.fruitless_steps, turn.last) == (1, LastStep.RESULTS)
 
 
 def test_making_room_is_remembered_until_a_response_comes() -> None:
@@ -148,9 +148,9 @@ def test_no_room_for_an_answer_is_over_once_room_is_made() -> None:
     no_room = AssistantMessage(finish_reason="length")
     compacted = Compacted(upto=1, summary="s", method="summary")
     turn = after(no_room, compacted)
-    assert (turn.last, turn.compacted) == (Last.USER, True)
+    assert (turn.last, turn.compacted) == (LastStep.USER, True)
     turn.apply(no_room)
-    assert (turn.last, turn.compacted) == (Last.NO_ROOM, True)
+    assert (turn.last, turn.compacted) == (LastStep.NO_ROOM, True)
 
 
 def test_nudges_count_in_a_row() -> None:
@@ -161,4 +161,4 @@ def test_nudges_count_in_a_row() -> None:
 
 def test_discarded_attempts_number_the_responses_but_change_nothing_else() -> None:
     turn = after(AssistantMessage(text="half", state="discarded"))
-    assert (turn.responses, turn.last, turn.last_message) == (1, Last.USER, None)
+    assert (turn.responses, turn.last, turn.last_message) == (1, LastStep.USER, None)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.config.check_command import FILES, check_placed
+from app.config.config_tables import FILES, check_placed
 from app.config.settings import ConfigError, checked_value
 
 NAMES = [

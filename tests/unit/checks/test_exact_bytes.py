@@ -14,13 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.checks.following import Following
-from app.checks.results import Checked, Result, State
-from app.checks.tree_changes import tree_changes
-from app.config.settings import Check
-from app.proposals.errors import ChangedSinceSeen, StackedProposal, StaleProposal
-from app.proposals.models import HunkState, Proposal
-from app.runtime.workspace import Runtime, open_runtime
+from app.automation.check_follower import CheckFollower, tree_changes
+from app.automation.check_results import CheckResult, CheckState, ProposalChecks
+from app.config.settings import CheckTable
+from app.proposals.values.models import HunkState, Proposal
+from app.proposals.values.proposal_errors import ChangedSinceSeen, StackedProposal, StaleProposal
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from tests.examples import at_most
 from tests.waiting import until
 
@@ -57,15 +56,15 @@ def edited(*lines: int, word: str = "changed") -> str:
 class Site:
     """A workspace whose proposals are followed as the review does it."""
 
-    runtime: Runtime
-    checks: tuple[Check, ...]
+    runtime: OpenWorkspace
+    checks: tuple[CheckTable, ...]
     chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
     shown: str = ""
-    last: dict[str, Checked] = field(default_factory=dict)
+    last: dict[str, ProposalChecks] = field(default_factory=dict)
     touched: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.following = Following(
+        self.following = CheckFollower(
             self.runtime.checks,
             lambda: self.checks,
             self.runtime.service.trees,
@@ -112,7 +111,7 @@ class Site:
             yield
             self.touched.clear()
 
-    def result(self, proposal: str, name: str = "x") -> Result:
+    def result(self, proposal: str, name: str = "x") -> CheckResult:
         return next(one for one in self.last[proposal].results if one.name == name)
 
     async def close(self) -> None:
@@ -122,7 +121,7 @@ class Site:
 
 
 @contextmanager
-def opened(folder: Path, *, in_git: bool) -> Iterator[Runtime]:
+def opened(folder: Path, *, in_git: bool) -> Iterator[OpenWorkspace]:
     root = folder / "ws"
     root.mkdir()
     for name in "abc":
@@ -147,7 +146,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 async def site(home: Path) -> AsyncIterator[Site]:
     with opened(home, in_git=True) as runtime:
-        site = Site(runtime, (Check(name="x", run=PRINT),))
+        site = Site(runtime, (CheckTable(name="x", run=PRINT),))
         yield site
         await site.close()
 
@@ -174,7 +173,7 @@ async def test_with_a_hunk_taken_out_the_result_is_outdated_and_the_check_runs_o
 async def test_a_file_that_changes_elsewhere_outdates_the_result_and_names_itself(site: Site) -> None:
     proposal = site.stage(a=edited(2))
     site.shown = proposal.id
-    site.checks = (Check(name="x", run="grep -q broken b && exit 1 || true", when="asked"),)
+    site.checks = (CheckTable(name="x", run="grep -q broken b && exit 1 || true", when="asked"),)
     site.follow()
     await until(lambda: site.last)
     site.following.ask("P1")
@@ -186,7 +185,7 @@ async def test_a_file_that_changes_elsewhere_outdates_the_result_and_names_itsel
     (site.root / "b").write_text("broken\n")
     await until(lambda: site.result("P1").stale)
     assert site.result("P1").stale == "before b changed"
-    assert site.result("P1").state is State.PASSED
+    assert site.result("P1").state is CheckState.PASSED
     (site.root / "b").write_text("".join(LINES))
     await until(lambda: site.result("P1").is_current)
     git(site.root, "commit", "--quiet", "--allow-empty", "--message", "second")
@@ -202,8 +201,8 @@ async def test_where_no_more_folders_can_be_watched_it_is_looked_time_and_again(
     def no_room(paths: object) -> None:
         raise OSError(errno.ENOSPC, "no space left on device")
 
-    monkeypatch.setattr("app.workspace.watching.watch_on", no_room)
-    monkeypatch.setattr("app.checks.tree_changes._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("app.workspace.file_watching.watch_on", no_room)
+    monkeypatch.setattr("app.automation.check_follower._LOOK_SECONDS", 0.01)
     with opened(home, in_git=True) as runtime:
         changes = tree_changes(runtime.workspace)
         for _ in range(3):
@@ -213,7 +212,7 @@ async def test_where_no_more_folders_can_be_watched_it_is_looked_time_and_again(
 
 @pytest.mark.layer
 async def test_what_runs_on_approval_runs_on_what_is_written_and_on_the_disk_as_it_is_then(site: Site) -> None:
-    site.checks = (Check(name="x", run=DISAGREE, when="approve"),)
+    site.checks = (CheckTable(name="x", run=DISAGREE, when="approve"),)
     proposal = site.stage(a=edited(*HUNKS))
     site.shown = proposal.id
     site.follow()
@@ -232,7 +231,7 @@ async def test_what_runs_on_approval_runs_on_what_is_written_and_on_the_disk_as_
 async def test_files_that_change_while_it_runs_keep_an_approval_from_being_written(site: Site) -> None:
     (site.root.parent / "outside").mkdir()
     counter = site.root / "b"
-    site.checks = (Check(name="x", run=f"sleep 0.2; cat {counter}", when="approve"),)
+    site.checks = (CheckTable(name="x", run=f"sleep 0.2; cat {counter}", when="approve"),)
     proposal = site.stage(a=edited(2))
     site.shown = proposal.id
     site.follow()
@@ -247,7 +246,7 @@ async def test_files_that_change_while_it_runs_keep_an_approval_from_being_writt
 
 @pytest.mark.layer
 async def test_an_approval_of_what_is_not_shown_is_checked_too(site: Site) -> None:
-    site.checks = (Check(name="x", run="! grep -q changed a", when="approve"),)
+    site.checks = (CheckTable(name="x", run="! grep -q changed a", when="approve"),)
     site.stage(a=edited(2))
     site.follow()
     (red,) = await site.following.before_approval("P1", 1, None)
@@ -281,7 +280,7 @@ def test_what_is_shown_as_current_is_the_result_on_what_the_approval_leaves(
 ) -> None:
     async def go(folder: Path) -> None:
         with opened(folder, in_git=in_git) as runtime:
-            site = Site(runtime, (Check(name="x", run=PRINT),), shown=shown)
+            site = Site(runtime, (CheckTable(name="x", run=PRINT),), shown=shown)
             for number, (path, lines) in enumerate(edits, 1):
                 draft = runtime.service.draft("")
                 text = (draft.read(path).content or "".join(LINES).encode()).decode()

@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from app.checks.feeding import Feed
-from app.checks.results import Outcome, Result, State
-from app.config.settings import Check
-from app.proposals.trees import Trees
+from app.automation.check_results import CheckOutcome, CheckResult, CheckState
+from app.automation.draft_checks import DraftChecks
+from app.config.settings import CheckTable
+from app.proposals.decide.workspace_versions import WorkspaceVersions
 
-RED = Outcome(State.FAILED, 1, output="it says Hi")
+RED = CheckOutcome(CheckState.FAILED, 1, output="it says Hi")
 DRAFT: Any = None
 
 
-def fed(name: str, files: str = "*.py") -> Check:
-    return Check(name=name, run="false", feed=True, files=(files,))
+def fed(name: str, files: str = "*.py") -> CheckTable:
+    return CheckTable(name=name, run="false", feed=True, files=(files,))
 
 
 class Runner:
@@ -23,28 +23,31 @@ class Runner:
         self.looked = 0
         self._why_not = why_not
 
-    def trees(self, draft: object) -> Trees:
+    def trees(self, draft: object) -> WorkspaceVersions:
         self.looked += 1
-        return Trees(after={}, before={}, files=("a.py",), old_files=("a.py",))
+        return WorkspaceVersions(after={}, before={}, files=("a.py",), old_files=("a.py",))
 
     async def why_not(self) -> str:
         return self._why_not
 
-    async def run(self, check: Check, trees: Trees, *, patience: float) -> Result:
+    async def run(self, check: CheckTable, trees: WorkspaceVersions, *, patience: float) -> CheckResult:
         self.ran.append(check.name)
         if check.name == "hangs":
             raise TimeoutError
-        return Result(check.name, State.FAILED, outcome=RED)
+        return CheckResult(check.name, CheckState.FAILED, outcome=RED)
 
-    async def told(self, *checks: Check) -> str:
+    async def told(self, *checks: CheckTable) -> str:
         runner: Any = self
-        return await Feed(lambda: runner, lambda: checks, self.trees)(DRAFT)
+        return await DraftChecks(lambda: runner, lambda: checks, self.trees)(DRAFT)
 
 
 async def test_where_no_check_feeds_nobody_looks_at_the_draft() -> None:
     runner = Runner()
     assert (
-        await runner.told(Check(name="x", run="false"), Check(name="y", run="false", when="asked", feed=True)) == ""
+        await runner.told(
+            CheckTable(name="x", run="false"), CheckTable(name="y", run="false", when="asked", feed=True)
+        )
+        == ""
     )
     assert (runner.looked, runner.ran) == (0, [])
 

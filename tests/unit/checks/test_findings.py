@@ -8,9 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.checks.findings import MOST, Finding, compared, failures, findings
-from app.checks.results import Outcome, Result, State
-from app.checks.telling import told_in_result
+from app.automation.check_results import (
+    MOST,
+    CheckOutcome,
+    CheckResult,
+    CheckState,
+    Finding,
+    compared,
+    failures,
+    findings,
+    told_in_result,
+)
 
 ROOT = Path("/work space/ws")
 
@@ -74,34 +82,36 @@ def test_a_finding_that_moved_is_not_new_but_a_second_one_is() -> None:
     assert [each.new for each in compared(now, before)] == [False, True, True]
 
 
-FAILED = Outcome(State.FAILED, 1, failures=(3, "failed"))
+FAILED = CheckOutcome(CheckState.FAILED, 1, failures=(3, "failed"))
 
 
 @pytest.mark.parametrize(
     ("outcome", "before", "red", "words"),
     [
-        (Outcome(State.PASSED, seconds=0.2), None, False, "0.2 s"),
-        (Outcome(State.PASSED, seconds=0.2), FAILED, False, "0.2 s, 3 failed before"),
-        (FAILED, Outcome(State.PASSED), True, "3 failed, 0 before"),
+        (CheckOutcome(CheckState.PASSED, seconds=0.2), None, False, "0.2 s"),
+        (CheckOutcome(CheckState.PASSED, seconds=0.2), FAILED, False, "0.2 s, 3 failed before"),
+        (FAILED, CheckOutcome(CheckState.PASSED), True, "3 failed, 0 before"),
         (FAILED, FAILED, False, "3 failed, 3 before"),
-        (FAILED, Outcome(State.FAILED, 1, failures=(1, "failed")), True, "3 failed, 1 before"),
-        (Outcome(State.FAILED, 2), Outcome(State.PASSED), True, "exit 2, passed before"),
-        (Outcome(State.FAILED, 2), Outcome(State.FAILED, 2), False, "exit 2, failed before"),
+        (FAILED, CheckOutcome(CheckState.FAILED, 1, failures=(1, "failed")), True, "3 failed, 1 before"),
+        (CheckOutcome(CheckState.FAILED, 2), CheckOutcome(CheckState.PASSED), True, "exit 2, passed before"),
+        (CheckOutcome(CheckState.FAILED, 2), CheckOutcome(CheckState.FAILED, 2), False, "exit 2, failed before"),
         (FAILED, None, True, "3 failed"),
         (replace(FAILED, findings=(Finding("a.py", 1, "x"),)), FAILED, True, "3 failed, 3 before"),
-        (Outcome(State.TIMED_OUT, seconds=30), None, True, "no end after 30 s"),
-        (FAILED, Outcome(State.TIMED_OUT, seconds=30, failures=(1, "failed")), True, "3 failed"),
-        (Outcome(State.BROKEN, reason="command not found"), None, False, "command not found"),
+        (CheckOutcome(CheckState.TIMED_OUT, seconds=30), None, True, "no end after 30 s"),
+        (FAILED, CheckOutcome(CheckState.TIMED_OUT, seconds=30, failures=(1, "failed")), True, "3 failed"),
+        (CheckOutcome(CheckState.BROKEN, reason="command not found"), None, False, "command not found"),
     ],
 )
-def test_what_speaks_against_a_proposal(outcome: Outcome, before: Outcome | None, red: bool, words: str) -> None:
-    result = Result("tests", outcome.state, outcome=outcome, before=before)
+def test_what_speaks_against_a_proposal(
+    outcome: CheckOutcome, before: CheckOutcome | None, red: bool, words: str
+) -> None:
+    result = CheckResult("tests", outcome.state, outcome=outcome, before=before)
     assert (result.red, result.words) == (red, words)
 
 
-@pytest.mark.parametrize(("state", "words"), [(State.CANCELLED, "ended by you"), (State.WAITING, "")])
-def test_what_has_not_ended_says_no_more_than_that(state: State, words: str) -> None:
-    assert Result("tests", state).words == words
+@pytest.mark.parametrize(("state", "words"), [(CheckState.CANCELLED, "ended by you"), (CheckState.WAITING, "")])
+def test_what_has_not_ended_says_no_more_than_that(state: CheckState, words: str) -> None:
+    assert CheckResult("tests", state).words == words
 
 
 def test_so_many_findings_are_kept() -> None:
@@ -110,4 +120,8 @@ def test_so_many_findings_are_kept() -> None:
 
 
 def test_nothing_is_told_of_what_does_not_speak_against_a_proposal() -> None:
-    assert told_in_result([]) == told_in_result([Result("x", State.PASSED, outcome=Outcome(State.PASSED))]) == ""
+    assert (
+        told_in_result([])
+        == told_in_result([CheckResult("x", CheckState.PASSED, outcome=CheckOutcome(CheckState.PASSED))])
+        == ""
+    )

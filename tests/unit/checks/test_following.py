@@ -5,23 +5,23 @@ from typing import Any
 
 import pytest
 
-from app.checks.following import Following
-from app.checks.results import Checked, Outcome, Result, State
-from app.checks.runner import CheckedTrees, Tell
-from app.checks.workspace_tree import WorkspaceTree
-from app.config.settings import Check
-from app.proposals.models import FileChange, Op, Proposal, ProposalState
-from app.proposals.trees import Trees
-from app.storage.errors import StorageError
+from app.automation.check_follower import CheckFollower
+from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
+from app.automation.check_runner import CheckedTrees, Tell
+from app.automation.workspace_tree import WorkspaceTree
+from app.config.settings import CheckTable
+from app.proposals.decide.workspace_versions import WorkspaceVersions
+from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
+from app.storage.storage_errors import StorageError
 
-CHECK = Check(name="tests", run="true", when="approve")
+CHECK = CheckTable(name="tests", run="true", when="approve")
 PROPOSAL = Proposal(
     id="P1",
     workspace="/w",
     created=0.0,
     summary="Change a",
     state=ProposalState.PENDING,
-    files=(FileChange(path="a.py", op=Op.EDIT, base=None, result=None, added=1, removed=1),),
+    files=(FileChange(path="a.py", op=FileOperation.EDIT, base=None, result=None, added=1, removed=1),),
 )
 
 
@@ -32,8 +32,8 @@ def everything(proposal: Proposal) -> None:
     """The hunks that are chosen: all."""
 
 
-def some_trees(proposal: str, hunks: object = None) -> Trees:
-    return Trees(after={}, before={}, files=("a.py",), old_files=("a.py",))
+def some_trees(proposal: str, hunks: object = None) -> WorkspaceVersions:
+    return WorkspaceVersions(after={}, before={}, files=("a.py",), old_files=("a.py",))
 
 
 class Endless:
@@ -41,23 +41,23 @@ class Endless:
 
     def __init__(self) -> None:
         self.running = asyncio.Event()
-        self.results: dict[str, Result] = {}
+        self.results: dict[str, CheckResult] = {}
 
-    def known(self, check: Check, trees: Trees, read: CheckedTrees) -> Result | None:
+    def known(self, check: CheckTable, trees: WorkspaceVersions, read: CheckedTrees) -> CheckResult | None:
         return self.results.get(check.name)
 
-    async def read(self, trees: Trees) -> CheckedTrees:
+    async def read(self, trees: WorkspaceVersions) -> CheckedTrees:
         return READ
 
     async def why_not(self) -> str:
         return ""
 
-    async def run(self, check: Check, trees: Trees, tell: Tell) -> Result:
+    async def run(self, check: CheckTable, trees: WorkspaceVersions, tell: Tell) -> CheckResult:
         self.running.set()
         try:
             await asyncio.Event().wait()
         finally:
-            tell(Result(check.name, State.RUNNING, check.when))
+            tell(CheckResult(check.name, CheckState.RUNNING, check.when))
         raise AssertionError
 
 
@@ -67,23 +67,23 @@ async def runner() -> Any:
 
 
 @pytest.fixture
-async def following(runner: Any) -> Following:
-    return Following(runner, lambda: (CHECK,), some_trees, everything, lambda checked: None)
+async def following(runner: Any) -> CheckFollower:
+    return CheckFollower(runner, lambda: (CHECK,), some_trees, everything, lambda checked: None)
 
 
 async def test_a_check_that_the_user_ends_keeps_an_approval_from_being_written(
-    runner: Any, following: Following
+    runner: Any, following: CheckFollower
 ) -> None:
     following.follow([PROPOSAL], "P1")
     approving = asyncio.create_task(following.before_approval("P1", 1, None))
     await runner.running.wait()
     assert following.ask("P1")
-    assert [(result.name, result.state) for result in await approving] == [("tests", State.CANCELLED)]
+    assert [(result.name, result.state) for result in await approving] == [("tests", CheckState.CANCELLED)]
     await following.close()
 
 
 async def test_an_approval_right_after_the_proposal_came_waits_for_its_checks(
-    runner: Any, following: Following
+    runner: Any, following: CheckFollower
 ) -> None:
     following.follow([PROPOSAL], "P1")
     approving = asyncio.create_task(following.before_approval("P1", 1, None))
@@ -92,13 +92,13 @@ async def test_an_approval_right_after_the_proposal_came_waits_for_its_checks(
     )
     assert running.done() and not approving.done()
     await following.close()
-    assert [result.state for result in await approving] == [State.CANCELLED]
+    assert [result.state for result in await approving] == [CheckState.CANCELLED]
 
 
 class Brief(Endless):
     """A runner that comes to something at once."""
 
-    def __init__(self, outcome: Outcome, why_not: str = "") -> None:
+    def __init__(self, outcome: CheckOutcome, why_not: str = "") -> None:
         super().__init__()
         self._outcome = outcome
         self._why_not = why_not
@@ -106,45 +106,45 @@ class Brief(Endless):
     async def why_not(self) -> str:
         return self._why_not
 
-    async def run(self, check: Check, trees: Trees, tell: Tell) -> Result:
-        self.results[check.name] = Result(check.name, self._outcome.state, check.when, self._outcome)
+    async def run(self, check: CheckTable, trees: WorkspaceVersions, tell: Tell) -> CheckResult:
+        self.results[check.name] = CheckResult(check.name, self._outcome.state, check.when, self._outcome)
         return self.results[check.name]
 
 
 class Failing(Brief):
     """A runner that fails as it runs one."""
 
-    async def run(self, check: Check, trees: Trees, tell: Tell) -> Result:
+    async def run(self, check: CheckTable, trees: WorkspaceVersions, tell: Tell) -> CheckResult:
         raise OSError("The disk is full.")
 
 
-def no_trees(proposal: str, hunks: object = None) -> Trees:
+def no_trees(proposal: str, hunks: object = None) -> WorkspaceVersions:
     raise StorageError("The database is damaged.")
 
 
 @pytest.mark.parametrize(
     ("runner", "trees", "words"),
     [
-        (Brief(Outcome(State.PASSED)), no_trees, "The database is damaged."),
-        (Brief(Outcome(State.PASSED), "no layer"), some_trees, "no layer"),
-        (Brief(Outcome(State.BROKEN, reason="command not found")), some_trees, "command not found"),
-        (Failing(Outcome(State.PASSED)), some_trees, "The disk is full."),
+        (Brief(CheckOutcome(CheckState.PASSED)), no_trees, "The database is damaged."),
+        (Brief(CheckOutcome(CheckState.PASSED), "no layer"), some_trees, "no layer"),
+        (Brief(CheckOutcome(CheckState.BROKEN, reason="command not found")), some_trees, "command not found"),
+        (Failing(CheckOutcome(CheckState.PASSED)), some_trees, "The disk is full."),
     ],
 )
 async def test_a_check_that_cannot_be_run_keeps_an_approval_from_being_written_once(
     runner: Any, trees: Any, words: str
 ) -> None:
-    said: list[Checked] = []
-    following = Following(runner, lambda: (CHECK,), trees, everything, said.append)
+    said: list[ProposalChecks] = []
+    following = CheckFollower(runner, lambda: (CHECK,), trees, everything, said.append)
     following.follow([PROPOSAL], "P1")
     (result,) = await following.before_approval("P1", 1, None)
-    assert (result.name, result.state, result.words) == ("tests", State.BROKEN, words)
+    assert (result.name, result.state, result.words) == ("tests", CheckState.BROKEN, words)
     assert await following.before_approval("P1", 1, None) == ()
     await following.close()
     assert said[-1].why_not in ("", words)
 
 
-async def test_of_what_is_not_followed_there_is_nothing_to_run(runner: Any, following: Following) -> None:
+async def test_of_what_is_not_followed_there_is_nothing_to_run(runner: Any, following: CheckFollower) -> None:
     assert not following.ask("P1")
     following.follow([PROPOSAL], "P1")
     assert not following.ask("P1"), "not before it is known which checks there are"
@@ -152,16 +152,16 @@ async def test_of_what_is_not_followed_there_is_nothing_to_run(runner: Any, foll
 
 
 @pytest.mark.parametrize("checks", [(), (CHECK.model_copy(update={"files": ("*.rs",)}),)], ids=["none", "of others"])
-async def test_where_no_check_is_about_a_proposal_nothing_is_said_of_it(checks: tuple[Check, ...]) -> None:
+async def test_where_no_check_is_about_a_proposal_nothing_is_said_of_it(checks: tuple[CheckTable, ...]) -> None:
     looked: list[str] = []
-    said: list[Checked] = []
+    said: list[ProposalChecks] = []
 
-    def trees(proposal: str, hunks: object = None) -> Trees:
+    def trees(proposal: str, hunks: object = None) -> WorkspaceVersions:
         looked.append(proposal)
         return some_trees(proposal)
 
-    runner: Any = Brief(Outcome(State.PASSED), "no layer")
-    following = Following(runner, lambda: checks, trees, everything, said.append)
+    runner: Any = Brief(CheckOutcome(CheckState.PASSED), "no layer")
+    following = CheckFollower(runner, lambda: checks, trees, everything, said.append)
     following.follow([PROPOSAL], "P1")
     assert await following.before_approval("P1", 1, None) == ()
     await following.close()
@@ -169,9 +169,9 @@ async def test_where_no_check_is_about_a_proposal_nothing_is_said_of_it(checks: 
 
 
 async def test_an_approval_that_no_check_has_to_precede_begins_nothing() -> None:
-    said: list[Checked] = []
-    runner: Any = Brief(Outcome(State.PASSED))
-    following = Following(runner, lambda: (CHECK,), some_trees, everything, said.append)
+    said: list[ProposalChecks] = []
+    runner: Any = Brief(CheckOutcome(CheckState.PASSED))
+    following = CheckFollower(runner, lambda: (CHECK,), some_trees, everything, said.append)
     following.follow([PROPOSAL], "P1")
     assert await following.before_approval("P1", 1, None) == ()
     before = len(said)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.checks.suggesting import as_tables, checks_in, missing, suggestions
+from app.automation.check_suggestions import as_tables, checks_in, missing, suggestions
 from app.config.settings import load
 from app.workspace.paths import Workspace
 

@@ -14,13 +14,13 @@ from app.conversation.events import (
     Answer,
     AssistantMessage,
     CallDenied,
+    CallOutcome,
     Compacted,
     Decision,
     Event,
     Intervention,
     InterventionKind,
     Notice,
-    Outcome,
     ProposalChanged,
     ProposalDecided,
     ProposalStaged,
@@ -36,10 +36,9 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.images.image import Image
-from app.llm.capabilities.profile import Profile
-from app.llm.wires.items import OPAQUE_BLOCKS
-from app.llm.wires.marking import NOTE_CLOSING, NOTE_OPENING
-from app.proposals.facts import FileStat, HunkFact, LineComment
+from app.llm.values.profile import Profile
+from app.llm.wires.items import NOTE_CLOSING, NOTE_OPENING, OPAQUE_BLOCKS
+from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
 from tests.unit.conversation.validity import Rules
 
 MARK = re.compile(r"⟪([UPMT]\d+)⟫")
@@ -334,9 +333,9 @@ class Simulation:
             if self.chance(12):
                 asked = one_of(self.draw, ["command", "secret", "changes", "server", "ignored"])
                 self.add(CallDenied(call=call.uid, asked=asked, subject="{x}", feedback=self.marks.text("U")))
-            outcome = one_of(self.draw, [Outcome.OK, Outcome.OK, Outcome.STAGED, Outcome.ERROR])
+            outcome = one_of(self.draw, [CallOutcome.OK, CallOutcome.OK, CallOutcome.STAGED, CallOutcome.ERROR])
             self.add(ToolResult(call=call.uid, outcome=outcome, text=self.marks.text("T", may_be_empty=True)))
-            if outcome is Outcome.STAGED:
+            if outcome is CallOutcome.STAGED:
                 staged.append(call.uid)
         if not staged:
             return None, None
@@ -359,7 +358,7 @@ class Simulation:
         answer = self._response()
         for call in answer.calls:
             if self.chance(50):
-                self.add(ToolResult(call=call.uid, outcome=Outcome.REFUSED, text=self.marks.text("T")))
+                self.add(ToolResult(call=call.uid, outcome=CallOutcome.REFUSED, text=self.marks.text("T")))
         return "refused" if answer.calls else "staged"
 
 

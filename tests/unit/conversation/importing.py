@@ -6,9 +6,9 @@ Kept apart: property tests and benchmarks share it.
 from collections.abc import Sequence
 from typing import Any
 
-from app.conversation.imported_messages import import_messages, text_of
-from app.conversation.payload.projection import Facts, project
-from app.llm.capabilities.profile import Profile
+from app.conversation.imports.message_import import import_messages, text_of
+from app.conversation.payload.projection import PayloadInputs, project
+from app.llm.values.profile import Profile
 
 
 def repair(messages: Sequence[Any], profile: Profile | None = None) -> list[dict[str, Any]]:
@@ -18,7 +18,7 @@ def repair(messages: Sequence[Any], profile: Profile | None = None) -> list[dict
         messages: dicts in the form of the chat completions API.
         profile: what the receiving endpoint accepts; by default any OpenAI-compatible one.
     """
-    facts = Facts(system_prompt=_first_prompt(messages), tools=[])
+    facts = PayloadInputs(system_prompt=_first_prompt(messages), tools=[])
     return project(import_messages(messages), profile or Profile(), facts).messages
 
 

@@ -6,23 +6,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.conversation.compaction.cuts import Omissions, compaction_marks
-from app.conversation.compaction.plan import (
-    Budget,
+from app.conversation.compaction.compaction_plan import (
+    INSTRUCTION,
+    ContextBudget,
     Prune,
     Summarise,
     Truncate,
     budget_for,
     plan,
     room_needed,
+    summary_payload,
 )
-from app.conversation.compaction.summary_request import INSTRUCTION, summary_payload
-from app.conversation.compaction.tokens import TokenMeter
+from app.conversation.compaction.token_count import TokenMeter
 from app.conversation.events import (
     AssistantMessage,
+    CallOutcome,
     Compacted,
     Event,
-    Outcome,
     ProposalStaged,
     Pruned,
     Question,
@@ -32,13 +32,14 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.projection import Facts, project
-from app.llm.capabilities.profile import Profile
-from app.proposals.facts import FileStat
+from app.conversation.payload.history_omissions import HistoryOmissions, compaction_marks
+from app.conversation.payload.projection import PayloadInputs, project
+from app.llm.values.profile import Profile
+from app.proposals.values.decision_facts import FileStat
 from tests.unit.conversation.histories import Simulation, profiles, rules_for, sessions
 from tests.unit.conversation.validity import violations
 
-FACTS = Facts("prompt", [])
+FACTS = PayloadInputs("prompt", [])
 
 
 class Log:
@@ -62,7 +63,7 @@ class Log:
         self._steps += 1
         uid = f"c{self._steps}.0"
         self.add(AssistantMessage(calls=(ToolCall(uid=uid, wire_id=uid, name="read_file", arguments={}),)))
-        self.add(ToolResult(call=uid, outcome=Outcome.OK, text=output))
+        self.add(ToolResult(call=uid, outcome=CallOutcome.OK, text=output))
 
 
 def size(events: list[Event]) -> int:
@@ -72,7 +73,7 @@ def size(events: list[Event]) -> int:
 def make_room(events: list[Event], target: int, *, summarise: bool = True) -> list[Prune | Summarise | Truncate]:
     """Plan and carry out until nothing is left to do."""
     steps: list[Prune | Summarise | Truncate] = []
-    while step := plan(events, Budget(size(events), target, None), summarise=summarise):
+    while step := plan(events, ContextBudget(size(events), target, None), summarise=summarise):
         steps.append(step)
         last = events[-1].id
         match step:
@@ -111,7 +112,7 @@ def test_a_forced_budget_asks_for_less_than_is_used_whatever_the_window() -> Non
 def test_nothing_is_planned_while_there_is_room() -> None:
     log = Log()
     log.turn("hello", "x" * 8_000)
-    assert plan(log.events, Budget(100, 200, None)) is None
+    assert plan(log.events, ContextBudget(100, 200, None)) is None
 
 
 def test_old_output_goes_first_and_the_newest_stays() -> None:
@@ -128,7 +129,7 @@ def test_old_output_goes_first_and_the_newest_stays() -> None:
 def test_only_as_much_output_goes_as_has_to() -> None:
     log = Log()
     log.turn("one", *(f"{number} " + "x" * 8_000 for number in range(6)))
-    step = plan(log.events, Budget(size(log.events), size(log.events) - 3_000, None))
+    step = plan(log.events, ContextBudget(size(log.events), size(log.events) - 3_000, None))
     results = [event.id for event in log.events if isinstance(event, ToolResult)]
     assert isinstance(step, Prune) and step.results == tuple(results[:2])
 
@@ -139,7 +140,7 @@ def test_output_that_has_gone_is_not_cut_again() -> None:
     log.turn("two", answer="y" * 8_000)
     (result,) = [event.id for event in log.events if isinstance(event, ToolResult)]
     log.add(Pruned(results=(result,)))
-    step = plan(log.events, Budget(size(log.events), size(log.events) // 2, None))
+    step = plan(log.events, ContextBudget(size(log.events), size(log.events) // 2, None))
     assert isinstance(step, Summarise) and step.saved <= size(log.events)
 
 
@@ -148,7 +149,7 @@ def test_where_nothing_is_cut_nothing_is_said_to_be(outcome: Event | None) -> No
     log = Log()
     log.turn("one")
     marks = compaction_marks([*log.events, *([outcome] if outcome else [])])
-    assert marks == Omissions()
+    assert marks == HistoryOmissions()
 
 
 def test_then_the_model_summarises_and_then_history_is_cut() -> None:
@@ -168,20 +169,20 @@ def test_nothing_is_cut_without_a_summary_while_the_request_fits() -> None:
     for number in range(30):
         log.turn(f"question {number}", answer="y" * 2_000)
     target = size(log.events) // 4
-    step = plan(log.events, Budget(size(log.events), target, 128_000))
+    step = plan(log.events, ContextBudget(size(log.events), target, 128_000))
     assert isinstance(step, Summarise)
     log.events.append(Compacted(id=log.events[-1].id + 1, upto=step.upto, summary="s" * 9_000, method="summary"))
     used = size(log.events)
     assert used > target
-    assert plan(log.events, Budget(used, target, 128_000)) is None
-    assert isinstance(plan(log.events, Budget(used, target, used)), Truncate)
+    assert plan(log.events, ContextBudget(used, target, 128_000)) is None
+    assert isinstance(plan(log.events, ContextBudget(used, target, used)), Truncate)
 
 
 def test_without_a_summary_the_same_part_is_cut() -> None:
     log = Log()
     for number in range(30):
         log.turn(f"question {number}", answer="y" * 2_000)
-    budget = Budget(size(log.events), size(log.events) // 2, None)
+    budget = ContextBudget(size(log.events), size(log.events) // 2, None)
     with_summary, without = plan(log.events, budget), plan(log.events, budget, summarise=False)
     assert isinstance(with_summary, Summarise)
     assert isinstance(without, Truncate)
@@ -215,7 +216,7 @@ def test_a_call_that_runs_is_never_cut_away() -> None:
     log.turn("old", answer="y" * 20_000)
     calls = tuple(ToolCall(uid=uid, wire_id=uid, name="read_file", arguments={}) for uid in ("r0", "r1"))
     log.add(TurnStarted(cause="message"), UserMessage(text="new"), AssistantMessage(text="z" * 20_000, calls=calls))
-    log.add(ToolResult(call="r0", outcome=Outcome.OK, text="x" * 20_000))
+    log.add(ToolResult(call="r0", outcome=CallOutcome.OK, text="x" * 20_000))
     make_room(log.events, 500)
     assert [message["role"] for message in project(log.events, Profile(), FACTS).messages[-2:]] == ["tool", "tool"]
 
@@ -234,7 +235,7 @@ def test_a_long_history_is_summarised_from_where_it_fits() -> None:
     log = Log()
     for _ in range(100):
         log.turn("go", answer="y" * 2_000)
-    budget = Budget(size(log.events), 4_000, 8_000)
+    budget = ContextBudget(size(log.events), 4_000, 8_000)
     payload = summary_payload(log.events, Summarise(log.events[-1].id, 0), budget, Profile(), FACTS)
     assert 2_000 < TokenMeter().tokens(payload) < 8_000
 
@@ -244,7 +245,9 @@ def test_a_short_result_is_whole_in_the_request_for_a_summary() -> None:
     text = "".join(f"{number} " for number in range(300))
     log.turn("go", text, text * 2)
     log.add(AssistantMessage(calls=(ToolCall(uid="x", wire_id="x", name="read_file", arguments=None),)))
-    payload = summary_payload(log.events, Summarise(log.events[-1].id, 0), Budget(1_000, 500, None), Profile(), FACTS)
+    payload = summary_payload(
+        log.events, Summarise(log.events[-1].id, 0), ContextBudget(1_000, 500, None), Profile(), FACTS
+    )
     short, long, _ = [message["content"] for message in payload.messages if message["role"] == "tool"]
     assert short == text and "[… " in long
 
@@ -274,7 +277,7 @@ def test_the_summary_request_is_valid_and_speaks_as_the_program(
     session: Simulation, profile: Profile, data: st.DataObject
 ) -> None:
     upto = data.draw(st.integers(1, session.events[-1].id))
-    budget = Budget(1_000, 500, data.draw(st.sampled_from([None, 60, 400, 10_000])))
+    budget = ContextBudget(1_000, 500, data.draw(st.sampled_from([None, 60, 400, 10_000])))
     payload = summary_payload(session.events, Summarise(upto, 0), budget, profile, FACTS)
     assert violations(payload.messages, rules_for(profile)) == []
     assert (payload.tool_choice == "none") is (profile.tool_choice_none != "rejected")
@@ -288,7 +291,7 @@ def test_the_summary_request_is_valid_and_speaks_as_the_program(
 def test_the_summary_request_is_far_smaller_than_what_it_summarises() -> None:
     log = Log()
     log.turn("go", *("x" * 40_000 for _ in range(10)))
-    budget = Budget(size(log.events), 1_000, 32_000)
+    budget = ContextBudget(size(log.events), 1_000, 32_000)
     payload = summary_payload(log.events, Summarise(log.events[-1].id, 0), budget, Profile(), FACTS)
     assert TokenMeter().tokens(payload) < 0.8 * 32_000
     assert TokenMeter().tokens(payload) < size(log.events) / 10

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.conversation.compaction.plan import Budget, Prune, Summarise, plan
-from app.conversation.compaction.summary_request import summary_payload
-from app.conversation.compaction.tokens import TokenMeter
+from app.conversation.compaction.compaction_plan import ContextBudget, Prune, Summarise, plan, summary_payload
+from app.conversation.compaction.token_count import TokenMeter
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -20,15 +19,15 @@ from app.conversation.events import (
     ToolCall,
     UserMessage,
 )
-from app.conversation.payload.projection import Facts, project
+from app.conversation.payload.projection import PayloadInputs, project
 from app.images.image import Image, names_of
-from app.llm.capabilities.profile import Profile
-from app.llm.types import Payload
-from app.llm.wires.registry import wire_of
+from app.llm.values.profile import Profile
+from app.llm.values.types import Payload
+from app.llm.wires.wire_registry import wire_of
 from tests.oracles.reading import conversation, images, said
 from tests.unit.conversation.histories import CONTENTS, PROMPT, Simulation, profiles, sessions
 
-FACTS = Facts(PROMPT, [], images=CONTENTS)
+FACTS = PayloadInputs(PROMPT, [], images=CONTENTS)
 each_wire = pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
 thorough = settings(suppress_health_check=list(HealthCheck))
 
@@ -42,11 +41,11 @@ def numbered(*events: Event) -> list[Event]:
     return [event.model_copy(update={"id": number}) for number, event in enumerate(events, 1)]
 
 
-def payload_of(events: list[Event], wire: str = "chat", facts: Facts = FACTS, **profile: Any) -> Payload:
+def payload_of(events: list[Event], wire: str = "chat", facts: PayloadInputs = FACTS, **profile: Any) -> Payload:
     return project(events, Profile.model_validate({"wire": wire, **profile}), facts)
 
 
-def body_of(events: list[Event], wire: str = "chat", facts: Facts = FACTS, **profile: Any) -> dict[str, Any]:
+def body_of(events: list[Event], wire: str = "chat", facts: PayloadInputs = FACTS, **profile: Any) -> dict[str, Any]:
     known = Profile.model_validate({"wire": wire, **profile})
     return wire_of(known).body("some-model", known, project(events, known, facts))
 
@@ -81,14 +80,14 @@ def test_a_message_without_images_is_a_text_as_ever(wire: str) -> None:
         pytest.param([*ANSWERED, Pruned(id=9, images=(1,))], FACTS, {}, "to make room", id="pruned"),
         pytest.param(ANSWERED, FACTS, {"images_supported": False}, "takes no images", id="not taken"),
         pytest.param(ANSWERED, FACTS, {"refused_images": ["a" * 64]}, "server refused it", id="refused"),
-        pytest.param(ANSWERED, Facts(PROMPT, []), {}, "not stored any more", id="gone"),
+        pytest.param(ANSWERED, PayloadInputs(PROMPT, []), {}, "not stored any more", id="gone"),
         pytest.param(
             numbered(UserMessage(text="?", images=(image(width=9_000),))), FACTS, {}, "too large", id="too large"
         ),
     ],
 )
 def test_what_does_not_go_out_is_said_by_the_program_and_why(
-    wire: str, events: list[Event], facts: Facts, profile: dict[str, Any], reason: str
+    wire: str, events: list[Event], facts: PayloadInputs, profile: dict[str, Any], reason: str
 ) -> None:
     body = body_of(events, wire, facts, **profile)
     assert images(body) == []
@@ -140,7 +139,7 @@ def test_whatever_is_left_out_each_image_is_sent_or_told_of(
 
 
 def test_an_image_counts_for_its_pixels_and_not_for_its_bytes() -> None:
-    large = Facts(PROMPT, [], images={"a" * 64: "A" * 4_000_000})
+    large = PayloadInputs(PROMPT, [], images={"a" * 64: "A" * 4_000_000})
     without = TokenMeter().tokens(payload_of(SHOWN, images_supported=False))
     assert without + 1_000 < TokenMeter().tokens(payload_of(SHOWN, facts=large)) < without + 6_000
 
@@ -154,8 +153,8 @@ SEEN = numbered(
 )
 
 
-def budget(used: int, target: int, window: int | None = 100_000) -> Budget:
-    return Budget(used, target, window)
+def budget(used: int, target: int, window: int | None = 100_000) -> ContextBudget:
+    return ContextBudget(used, target, window)
 
 
 def test_the_oldest_image_goes_first_and_only_as_many_as_have_to() -> None:

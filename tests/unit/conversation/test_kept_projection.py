@@ -7,11 +7,11 @@ import pytest
 
 from app.conversation.events import (
     AssistantMessage,
+    CallOutcome,
     Compacted,
     Event,
     Intervention,
     InterventionKind,
-    Outcome,
     Pruned,
     Question,
     RequestFailed,
@@ -23,13 +23,13 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.projection import Aside, Facts, KeptProjection, project
+from app.conversation.payload.projection import KeptProjection, PayloadInputs, SideRequestInputs, project
 from app.images.image import Image
-from app.llm.capabilities.profile import Profile
+from app.llm.values.profile import Profile
 
 IMAGE = Image(name="a.png", media_type="image/png", width=9, height=9, size=3, sha256="a" * 64)
-FACTS = Facts("prompt", [], images={"a" * 64: "YQ=="}, endpoint="e", model="m")
-State = tuple[list[Event], Profile, Facts]
+FACTS = PayloadInputs("prompt", [], images={"a" * 64: "YQ=="}, endpoint="e", model="m")
+State = tuple[list[Event], Profile, PayloadInputs]
 
 
 def log() -> list[Event]:
@@ -41,7 +41,7 @@ def log() -> list[Event]:
         RequestSent(),
         AssistantMessage(text="", calls=(call,)),
         ToolStarted(call="c1.0"),
-        ToolResult(call="c1.0", outcome=Outcome.OK, text="some output"),
+        ToolResult(call="c1.0", outcome=CallOutcome.OK, text="some output"),
         RequestSent(),
         AssistantMessage(text="an answer", reasoning="a thought", endpoint="e", model="m"),
         TurnEnded(stopped="answer"),
@@ -126,10 +126,10 @@ UNSETTLED: dict[str, list[Event]] = {
     "a late result": [
         RequestSent(),
         AssistantMessage(text="", calls=(CALL,)),
-        ToolResult(call="c9.0", outcome=Outcome.OK, text="some output"),
+        ToolResult(call="c9.0", outcome=CallOutcome.OK, text="some output"),
         RequestSent(),
         AssistantMessage(text="read"),
-        ToolResult(call="c9.0", outcome=Outcome.OK, text="other output"),
+        ToolResult(call="c9.0", outcome=CallOutcome.OK, text="other output"),
     ],
     "a note for one turn": [
         Intervention(kind=InterventionKind.FACT, text="for this turn", scope="turn"),
@@ -141,7 +141,7 @@ UNSETTLED: dict[str, list[Event]] = {
         Intervention(kind=InterventionKind.FACT, text="a.py has changed", scope="lasting", files={"a.py": "0"}),
         RequestSent(),
         AssistantMessage(text="", calls=(CALL,)),
-        ToolResult(call="c9.0", outcome=Outcome.OK, text="some output", reads={"a.py": "1"}),
+        ToolResult(call="c9.0", outcome=CallOutcome.OK, text="some output", reads={"a.py": "1"}),
     ],
     "a cut": [Compacted(upto=15, summary="so far", method="summary"), RequestSent()],
 }
@@ -168,7 +168,7 @@ def test_room_made_on_trial_leaves_nothing(method: str) -> None:
 
 def test_a_side_question_leaves_nothing() -> None:
     events, profile = log(), Profile(images_supported=True)
-    asked = replace(FACTS, aside=Aside("of a hunk", "why?", (("and before?", "because"),)))
+    asked = replace(FACTS, aside=SideRequestInputs("of a hunk", "why?", (("and before?", "because"),)))
     kept = KeptProjection()
     for _ in range(2):
         assert kept.project(events, profile, FACTS) == project(events, profile, FACTS)
@@ -177,7 +177,7 @@ def test_a_side_question_leaves_nothing() -> None:
 
 def test_what_is_kept_is_not_written_anew() -> None:
     events, profile = log(), Profile(images_supported=True)
-    asked = replace(FACTS, aside=Aside("of a hunk", "why?"))
+    asked = replace(FACTS, aside=SideRequestInputs("of a hunk", "why?"))
     kept = KeptProjection()
     first = kept.project(events, profile, FACTS)
     second, aside = kept.project(events, profile, FACTS), kept.project(events, profile, asked)

@@ -9,15 +9,15 @@ from app.conversation.events import (
     EVENTS,
     AssistantMessage,
     CallDenied,
+    CallOutcome,
     Event,
     Intervention,
     InterventionKind,
     Notice,
-    Outcome,
     ToolCall,
     ToolResult,
 )
-from app.conversation.markdown import markdown_record
+from app.conversation.markdown_export import markdown_record
 
 EVENTS_OF_THE_PROGRAM: list[Event] = [
     Intervention(kind=InterventionKind.FACT, text="P1 was undone."),
@@ -44,7 +44,7 @@ def test_what_the_user_said_of_a_denied_call_is_quoted_as_the_users() -> None:
 )
 def test_a_call_is_named_with_what_it_is_about(arguments: dict[str, Any] | None, target: str) -> None:
     call = ToolCall(uid="c1.0", name="a_tool", arguments=arguments)
-    result = ToolResult(call="c1.0", outcome=Outcome.OK, text="x", summary="done")
+    result = ToolResult(call="c1.0", outcome=CallOutcome.OK, text="x", summary="done")
     record = markdown_record("Title", "model", [AssistantMessage(calls=(call,)), result], {})
     assert f"- a_tool{target}: ok, done" in record.splitlines()
 

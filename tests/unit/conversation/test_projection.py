@@ -7,12 +7,12 @@ import pytest
 from app.conversation.events import (
     Answer,
     AssistantMessage,
+    CallOutcome,
     Compacted,
     Decision,
     Event,
     Intervention,
     InterventionKind,
-    Outcome,
     ProposalDecided,
     ProposalStaged,
     Pruned,
@@ -27,13 +27,11 @@ from app.conversation.events import (
 )
 from app.conversation.payload import missing_results as missing
 from app.conversation.payload.history import CONTINUE, INTERRUPTED
-from app.conversation.payload.placement import BRIDGE
-from app.conversation.payload.projection import Facts, project
-from app.llm.capabilities.profile import Profile
-from app.llm.capabilities.refused_tools import key_of
-from app.proposals.facts import FileStat, HunkFact, LineComment
+from app.conversation.payload.projection import BRIDGE, PayloadInputs, project
+from app.llm.values.profile import Profile, key_of
+from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
 
-FACTS = Facts("prompt", [{"type": "function"}])
+FACTS = PayloadInputs("prompt", [{"type": "function"}])
 HELLO = (UserMessage(text="hello"), TurnStarted(cause="message"))
 STAGED = ProposalStaged(
     proposal="P1", summary="fix it", files=(FileStat(path="a.py", op="edit", added=2, removed=1),), calls=("c1.0",)
@@ -51,10 +49,10 @@ def response(*calls: ToolCall, text: str = "", **fields: Any) -> AssistantMessag
 
 
 def done(uid: str, text: str = "content") -> ToolResult:
-    return ToolResult(call=uid, outcome=Outcome.OK, text=text)
+    return ToolResult(call=uid, outcome=CallOutcome.OK, text=text)
 
 
-def messages(*events: Event, profile: Profile | None = None, facts: Facts = FACTS) -> list[dict[str, Any]]:
+def messages(*events: Event, profile: Profile | None = None, facts: PayloadInputs = FACTS) -> list[dict[str, Any]]:
     numbered = [event.model_copy(update={"id": position}) for position, event in enumerate(events, 1)]
     return project(numbered, profile or Profile(), facts).messages
 
@@ -178,7 +176,7 @@ class TestClosingRequest:
     LOG = (*HELLO, response(call(), call(1, 1)), done("c1.0"), done("c1.1"), STAGED, STOP)
 
     def test_it_is_a_system_message_after_all_results(self) -> None:
-        payload = project(self.LOG, Profile(), Facts("prompt", FACTS.tools, closing=True))
+        payload = project(self.LOG, Profile(), PayloadInputs("prompt", FACTS.tools, closing=True))
         assert shape(payload.messages) == "system user assistant tool tool system"
         assert payload.messages[-1] == {"role": "system", "content": STOP.text}
         assert payload.tool_choice == "none"
@@ -205,7 +203,9 @@ class TestClosingRequest:
         assert messages(*self.LOG, *repeated)[-1]["content"] == STOP.text
 
     def test_the_field_is_left_out_where_the_server_rejects_it(self) -> None:
-        payload = project(self.LOG, Profile(tool_choice_none="rejected"), Facts("prompt", FACTS.tools, closing=True))
+        payload = project(
+            self.LOG, Profile(tool_choice_none="rejected"), PayloadInputs("prompt", FACTS.tools, closing=True)
+        )
         assert payload.tool_choice is None
         assert payload.tools is FACTS.tools
 
@@ -234,8 +234,8 @@ class TestScopes:
         note = Intervention(
             kind=InterventionKind.FILES_CHANGED, text="changed", scope="lasting", files={"a.py": "1", "b.py": "2"}
         )
-        read_a = ToolResult(call="c1.0", outcome=Outcome.OK, text="x", reads={"a.py": "1"})
-        read_b = ToolResult(call="c1.1", outcome=Outcome.OK, text="x", reads={"b.py": "2"})
+        read_a = ToolResult(call="c1.0", outcome=CallOutcome.OK, text="x", reads={"a.py": "1"})
+        read_b = ToolResult(call="c1.1", outcome=CallOutcome.OK, text="x", reads={"b.py": "2"})
         log = (*HELLO, note, response(call(), call(1, 1)), read_a)
         assert "changed" in contents(messages(*log), "system")
         assert "changed" not in contents(messages(*log, read_b), "system")
@@ -404,7 +404,7 @@ class TestProfiles:
         done("c1.1"),
         UserMessage(text="more"),
     )
-    SAME = Facts("prompt", [], endpoint="e", model="m")
+    SAME = PayloadInputs("prompt", [], endpoint="e", model="m")
 
     def test_bridge(self) -> None:
         assert shape(messages(*self.LOG)).endswith("tool user")
@@ -506,14 +506,16 @@ class TestProfiles:
         assert sent[0]["content"].endswith("</signoff-note>\n\nhi")
 
     def test_no_tools_where_none_are_supported(self) -> None:
-        payload = project(list(HELLO), Profile(tools_supported=False), Facts("prompt", FACTS.tools, closing=True))
+        payload = project(
+            list(HELLO), Profile(tools_supported=False), PayloadInputs("prompt", FACTS.tools, closing=True)
+        )
         assert (payload.tools, payload.tool_choice) == ([], None)
 
     def test_a_tool_that_the_server_refused_is_left_out_of_every_request(self) -> None:
         tools = [{"type": "function", "function": {"name": name}} for name in ("read_file", "mail__send")]
         profile = Profile(refused_tools=[key_of(tools[1])])
         for closing in (False, True):
-            assert project(list(HELLO), profile, Facts("prompt", tools, closing=closing)).tools == tools[:1]
+            assert project(list(HELLO), profile, PayloadInputs("prompt", tools, closing=closing)).tools == tools[:1]
 
 
 class TestWhileARequestIsOut:

@@ -10,15 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.agent.context import ContextUse
-from app.agent.feedback import Feedback
-from app.agent.gate import Gate, GatePolicy
+from app.agent.gate import Gate, GatePolicy, UnansweredFeedback
 from app.agent.turn_state import TurnState
-from app.conversation.compaction.plan import Budget, plan
-from app.conversation.compaction.tokens import TokenMeter
-from app.conversation.event_base import Audience
+from app.conversation.compaction.compaction_plan import ContextBudget, plan
+from app.conversation.compaction.token_count import TokenMeter
 from app.conversation.events import (
     EVENTS,
     Answer,
+    Audience,
     CallDenied,
     Compacted,
     Event,
@@ -28,12 +27,13 @@ from app.conversation.events import (
     Pruned,
     Question,
     RequestSent,
+    SideAnswer,
+    SideQuestion,
     UserMessage,
 )
-from app.conversation.payload.projection import Aside, Facts, KeptProjection, project
-from app.conversation.side_events import SideAnswer, SideQuestion
-from app.llm.capabilities.profile import Profile
-from app.llm.types import Payload, Usage
+from app.conversation.payload.projection import KeptProjection, PayloadInputs, SideRequestInputs, project
+from app.llm.values.profile import Profile
+from app.llm.values.types import Payload, Usage
 from tests.unit.conversation.histories import (
     BLOCK,
     CONTENTS,
@@ -49,7 +49,7 @@ from tests.unit.conversation.histories import (
 from tests.unit.conversation.validity import violations
 
 TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}]
-FACTS = Facts(PROMPT, TOOLS)
+FACTS = PayloadInputs(PROMPT, TOOLS)
 thorough = settings(suppress_health_check=list(HealthCheck))
 
 
@@ -238,14 +238,20 @@ def _with_marks_for(event: Event) -> Event:
 
 
 def assert_the_same_is_computed(events: Sequence[Event], fewer: Sequence[Event], data: st.DataObject) -> None:
-    for fold in (TokenMeter, lambda: ContextUse(TokenMeter()), TurnState, lambda: Gate(GatePolicy()), Feedback):
+    for fold in (
+        TokenMeter,
+        lambda: ContextUse(TokenMeter()),
+        TurnState,
+        lambda: Gate(GatePolicy()),
+        UnansweredFeedback,
+    ):
         with_them, without = fold(), fold()
         for event in events:
             with_them.apply(event)
         for event in fewer:
             without.apply(event)
         assert _held(with_them) == _held(without)
-    budget = Budget(used=2_000, target=data.draw(st.integers(0, 2_000)), window=2_000)
+    budget = ContextBudget(used=2_000, target=data.draw(st.integers(0, 2_000)), window=2_000)
     step, plain = plan(events, budget), plan(fewer, budget)
     assert type(step) is type(plain)
     if step is not None and plain is not None:
@@ -283,7 +289,9 @@ def test_what_is_kept_of_a_projection_changes_nothing(events: list[Event], data:
                 events = [*events[: length // 2], *events[length // 2 + 1 :]]
         fresh = project(events[:length], profile, facts)
         if data.draw(st.booleans()):
-            asked = replace(facts, aside=Aside("a note", "why?", data.draw(st.sampled_from([(), (("and", "so"),)]))))
+            asked = replace(
+                facts, aside=SideRequestInputs("a note", "why?", data.draw(st.sampled_from([(), (("and", "so"),)])))
+            )
             assert kept.project(events[:length], profile, asked) == project(events[:length], profile, asked)
         if data.draw(st.booleans()):
             # Room is made on trial, and what is left out of the log then is not the same.

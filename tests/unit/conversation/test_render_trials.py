@@ -22,14 +22,14 @@ from jinja2.ext import loopcontrols
 from jinja2.sandbox import SandboxedEnvironment
 
 from app.conversation.events import Intervention, InterventionKind
-from app.conversation.payload.projection import Facts, project
+from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.render_trials import render_trials
 from app.llm.capabilities.corrections import correct
-from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.template_check import TemplateFinding, check_template
 from app.llm.failures.failures import FailureReader
-from app.llm.types import Endpoint
-from app.llm.wires.registry import SentRequest
+from app.llm.values.profile import Profile
+from app.llm.values.types import Endpoint
+from app.llm.wires.wire_registry import SentRequest
 from tests.unit.conversation.histories import PROMPT, Simulation, marks, sessions
 from tests.wire import templates
 from tests.wire.templates import Messages, Refused, Template
@@ -37,7 +37,7 @@ from tests.wire.templates import Messages, Refused, Template
 ENDPOINT = Endpoint("http://127.0.0.1:1/v1", "test-model")
 GATE = "⟪P9999⟫ Hand control back."
 TOOL = {"name": "read_file", "description": "Reads.", "parameters": {"type": "object", "properties": {}}}
-FACTS = Facts(PROMPT, [{"type": "function", "function": TOOL}], closing=True)
+FACTS = PayloadInputs(PROMPT, [{"type": "function", "function": TOOL}], closing=True)
 REAL = sorted(Path(folder).glob("*.jinja")) if (folder := os.environ.get("SIGNOFF_TEMPLATES", "")) else []
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.conversation.compaction.tokens import TokenMeter, text_tokens
+from app.conversation.compaction.token_count import TokenMeter, text_tokens
 from app.conversation.events import AssistantMessage, RequestSent
-from app.llm.types import Payload, Usage
+from app.llm.values.types import Payload, Usage
 
 PAYLOAD = Payload([{"role": "user", "content": "word " * 1000}], [])
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.conversation import transcript_file
 from app.conversation.events import AssistantMessage, Event, ToolResult, UserMessage
-from app.conversation.payload.projection import Facts, project
-from app.conversation.transcript_file import TranscriptError, read_transcript
-from app.llm.capabilities.profile import Profile
+from app.conversation.imports import transcript_import
+from app.conversation.imports.transcript_import import TranscriptError, read_transcript
+from app.conversation.payload.projection import PayloadInputs, project
+from app.llm.values.profile import Profile
 from tests.unit.conversation import transcripts
 from tests.unit.conversation.transcripts import CLAUDE_SAID, CODEX_SAID, OPENAI_SAID, PROGRAM, lines
 from tests.unit.conversation.validity import violations
@@ -22,7 +22,7 @@ from tests.unit.conversation.validity import violations
 
 def payload(events: list[Event]) -> list[dict[str, Any]]:
     numbered = [event.model_copy(update={"id": number}) for number, event in enumerate(events, 1)]
-    return project(numbered, Profile(), Facts(system_prompt="prompt", tools=[])).messages
+    return project(numbered, Profile(), PayloadInputs(system_prompt="prompt", tools=[])).messages
 
 
 def said(events: list[Event]) -> list[str]:
@@ -158,7 +158,7 @@ def test_a_file_that_is_none_or_too_much_is_refused_in_a_line(
 def test_what_is_no_regular_file_or_too_large_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "large").open("wb") as file:
-        file.truncate(transcript_file.LARGEST_FILE + 1)
+        file.truncate(transcript_import.LARGEST_FILE + 1)
     reasons = {"pipe": "not a regular file", "large": "larger than 128 MB", "none": "No such file", ".": "folder"}
     for name, why in reasons.items():
         with pytest.raises(TranscriptError, match=why):

@@ -4,7 +4,7 @@ import json
 import math
 from typing import Any
 
-from app.conversation.payload.wire_arguments import arguments_text
+from app.conversation.payload.wire_ids import arguments_text
 
 
 def nested(depth: int, core: Any) -> dict[str, Any]:

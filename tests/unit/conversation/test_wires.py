@@ -20,9 +20,9 @@ from app.conversation.events import (
     RequestSent,
     UserMessage,
 )
-from app.conversation.payload.projection import Facts, project
-from app.llm.capabilities.profile import Profile
-from app.llm.wires.registry import wire_of
+from app.conversation.payload.projection import PayloadInputs, project
+from app.llm.values.profile import Profile
+from app.llm.wires.wire_registry import wire_of
 from tests.oracles.reading import VIOLATIONS, conversation, misplaced, openai_faults, said
 from tests.unit.conversation.histories import (
     BLOCK,
@@ -44,12 +44,12 @@ TOOLS = [
         "function": {"name": "read_file", "description": "Reads.", "parameters": {"type": "object"}},
     }
 ]
-FACTS = Facts(PROMPT, TOOLS, images=CONTENTS)
+FACTS = PayloadInputs(PROMPT, TOOLS, images=CONTENTS)
 thorough = settings(suppress_health_check=list(HealthCheck))
 each_wire = pytest.mark.parametrize("wire", ["anthropic", "responses"])
 
 
-def body_of(events: list[Event], profile: Profile, facts: Facts = FACTS) -> dict[str, Any]:
+def body_of(events: list[Event], profile: Profile, facts: PayloadInputs = FACTS) -> dict[str, Any]:
     """The body of the request, as the client makes it."""
     payload = project(events, profile, facts)
     return wire_of(profile).body("some-model", profile, payload)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-from app.demo.sample import create_sample
-from app.demo.server import demo_server
+from app.demo.demo_server import demo_server
+from app.demo.sample_workspace import create_sample
 from tests.unit.demo.player import Player
 
 

@@ -10,19 +10,13 @@ from app.agent.interventions import staged
 from app.conversation.decision_words import decision_facts, denial_facts
 from app.conversation.events import CallDenied, Decision, ProposalDecided
 from app.llm.wires.items import SystemText
-from app.proposals.facts import FileStat
 from app.proposals.locate.matching import Replacement
-from app.proposals.refusals import EditRefused
-from app.sandbox.changes import Change, IgnoredPath, Leaf
+from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.edit_refusals import EditRefused
+from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
 from app.sandbox.sandbox import Sandbox
-from app.tools.contract import (
-    Confirmation,
-    ConfirmationAnswer,
-    Rejected,
-    ToolContext,
-    ToolError,
-)
-from app.tools.registry import standard_tools
+from app.tools.base.contract import CallRejected, Confirmation, ConfirmationAnswer, ToolContext, ToolError
+from app.tools.tool_registry import standard_tools
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import nowhere
 
@@ -130,7 +124,7 @@ class MemoryDraft:
         """What lies over the folder."""
         return {path: None if text is None else Leaf(text.encode(), 0o644) for path, text in self.texts.items()}
 
-    def take(self, changes: Collection[Change]) -> Report:
+    def take(self, changes: Collection[PathChange]) -> Report:
         """What a command changed."""
         for change in changes:
             self.texts[change.path] = change.after.data.decode() if change.after else None
@@ -210,7 +204,7 @@ class Player:
         assert tool is not None
         try:
             return (await tool.run(tools.parse(name, arguments), context)).text
-        except (ToolError, Rejected) as error:
+        except (ToolError, CallRejected) as error:
             return str(error)
 
     async def confirm(self, confirmation: Confirmation) -> ConfirmationAnswer:

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.agent.interventions import staged
-from app.conversation.compaction.summary_request import INSTRUCTION
+from app.conversation.compaction.compaction_plan import INSTRUCTION
 from app.conversation.decision_words import decision_facts
 from app.conversation.events import Decision, ProposalDecided
-from app.demo.completion import Completion
-from app.demo.model import respond
-from app.demo.words import MODEL_ID
+from app.demo.demo_model import respond
+from app.demo.demo_server import DemoCompletion
+from app.demo.demo_words import MODEL_ID
 from app.llm.wires.items import SystemText
 from tests.unit.tools.memory_draft import nowhere
 from tests.wire import strict
@@ -113,7 +113,7 @@ def test_every_valid_history_is_answered(messages: list[dict[str, Any]], tool_ch
         TOOLS.parse(call.name, call.arguments)
     if tool_choice == "none":
         assert not reply.calls
-    message = Completion(body, reply).whole()["choices"][0]["message"]
+    message = DemoCompletion(body, reply).whole()["choices"][0]["message"]
     results = [
         {"role": "tool", "tool_call_id": call["id"], "content": "done"} for call in message.get("tool_calls", ())
     ]

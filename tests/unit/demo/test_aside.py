@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from app.agent.side_brief import Subject, briefs
-from app.conversation.side_events import SideQuestion
-from app.demo.model import respond
-from app.proposals.models import FileChange, FileDiff, FileVersion, Hunk, Op, Proposal
+from app.agent.side_questions import SideSubject, briefs
+from app.conversation.events import SideQuestion
+from app.demo.demo_model import respond
+from app.proposals.values.models import FileChange, FileDiff, FileOperation, FileVersion, Hunk, Proposal
 from tests.unit.demo.player import TOOLS
 
 DAY = "LUNAR_DAY = timedelta(hours=24)"
@@ -16,12 +16,14 @@ OLD = ("from datetime import timedelta", "", DAY, "", "", "def next_day(time):",
 NEW = (*OLD[:2], "LUNAR_DAY = timedelta(hours=24, minutes=50)", *OLD[3:])
 
 
-def subject(*, whole: bool = False, old: Sequence[str] = OLD, new: Sequence[str] = NEW) -> Subject:
+def subject(*, whole: bool = False, old: Sequence[str] = OLD, new: Sequence[str] = NEW) -> SideSubject:
     hunk = Hunk(id="h", number=1, old_start=2, old_count=1, new_start=2, new_count=1)
     version = FileVersion(sha256="0" * 64, size=1)
-    change = FileChange(path="moon.py", op=Op.EDIT, base=version, result=version, hunks=(hunk,), added=1, removed=1)
+    change = FileChange(
+        path="moon.py", op=FileOperation.EDIT, base=version, result=version, hunks=(hunk,), added=1, removed=1
+    )
     proposal = Proposal(id="P1", workspace="/w", created=0.0, summary="Keep the moon's time", files=(change,))
-    return Subject(proposal, FileDiff(change=change, old=tuple(old), new=tuple(new)), None if whole else hunk)
+    return SideSubject(proposal, FileDiff(change=change, old=tuple(old), new=tuple(new)), None if whole else hunk)
 
 
 def asked(text: str, **more: Any) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.demo.task import read_intent
+from app.demo.demo_conversation import read_intent
 
 REQUESTS = {
     "fix": ["Fix the failing tests", "make the tests pass", "There is a bug in tides.py", "the times are wrong"],

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from app.agent.interventions import repeated_denials
-from app.conversation.compaction.summary_request import INSTRUCTION
+from app.conversation.compaction.compaction_plan import INSTRUCTION
 from app.conversation.payload.history import INTERRUPTED
 from app.conversation.payload.missing_results import ABORTED_BEFORE
-from app.conversation.payload.placement import BRIDGE
-from app.demo.conversation import Call
-from app.demo.findings import Findings
-from app.demo.model import respond
-from app.demo.words import Reply
+from app.conversation.payload.projection import BRIDGE
+from app.demo.demo_conversation import DemoCall, ToolFindings
+from app.demo.demo_model import respond
+from app.demo.demo_words import DemoReply
 from tests.unit.demo.player import TOOLS, Player
 from tests.unit.demo.test_sample import run_tests
 
@@ -380,10 +379,10 @@ async def test_a_long_file_is_read_to_its_end_before_it_is_changed(player: Playe
 
 
 def test_of_a_file_whose_beginning_was_not_read_nothing_is_known() -> None:
-    page = Call("c1", "read_file", {"path": "a.py", "start_line": 5}, "5\tfive\n6\tsix")
-    assert Findings([page]).texts == {}
-    whole = Call("c2", "read_file", {"path": "a.py"}, "1\tone\n2\ttwo")
-    assert Findings([page, whole, page]).texts == {"a.py": "one\ntwo\n"}
+    page = DemoCall("c1", "read_file", {"path": "a.py", "start_line": 5}, "5\tfive\n6\tsix")
+    assert ToolFindings([page]).texts == {}
+    whole = DemoCall("c2", "read_file", {"path": "a.py"}, "1\tone\n2\ttwo")
+    assert ToolFindings([page, whole, page]).texts == {"a.py": "one\ntwo\n"}
 
 
 async def test_a_file_without_a_final_newline_keeps_its_end(player: Player) -> None:
@@ -432,7 +431,7 @@ async def test_a_search_that_fails_is_not_taken_for_an_empty_one(player: Player)
 
 
 def test_it_says_that_it_has_no_eyes_and_does_what_needs_none() -> None:
-    def replied(words: str) -> Reply:
+    def replied(words: str) -> DemoReply:
         content = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]
         tools = [{"type": "function", "function": {"name": name}} for name in ("list_files", "read_file")]
         said = {"role": "user", "content": [*content, {"type": "text", "text": words}]}

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.demo.proposing import edits_between
+from app.demo.editing_skills import edits_between
 
 LINES = st.lists(st.sampled_from(["a", "b", "ab", "", "  a", "x = 1"]), min_size=1, max_size=14)
 TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_from(["", "\n"])).filter(str.strip)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app.doors.mcp.server import Server
-from app.doors.mcp.tools import ProposalTools
-from app.runtime.workspace import Runtime, open_runtime
+from app.doors.mcp.door_server import DoorServer
+from app.doors.mcp.proposal_tools import ProposalTools
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
 
 PATIENCE = 30.0
 
@@ -25,7 +25,7 @@ class Host:
         self._arrived = threading.Condition()
         self._ids = itertools.count(1)
         self.root = root
-        self.server = Server(lambda: ProposalTools(root, wait, self.said.append), self._take)
+        self.server = DoorServer(lambda: ProposalTools(root, wait, self.said.append), self._take)
 
     def _take(self, message: object) -> None:
         with self._arrived:
@@ -79,6 +79,6 @@ class Host:
     def edit(self, path: str, old: str, new: str, **more: Any) -> tuple[str, bool]:
         return self.call("propose_edit", files=[{"path": path, "edits": [{"old": old, "new": new}]}], **more)
 
-    def runtime(self) -> Runtime:
+    def runtime(self) -> OpenWorkspace:
         """The workspace as the user has it open."""
         return open_runtime(self.root, {}, {})

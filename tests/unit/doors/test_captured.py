@@ -12,18 +12,18 @@ from app.doors.hook import answers
 from app.doors.hook.answers import HookAnswer
 from app.doors.hook.calls import parse_call
 from app.doors.hook.delivery import deliver_after_wait, deliver_on_first_call
-from app.doors.hook.gate import Door, decide
-from app.proposals.models import ProposalState
-from app.runtime.captured import stage_captured
+from app.doors.hook.hook_gate import HookDoor, decide
+from app.proposals.values.models import ProposalState
+from app.runtime.captured_edits import stage_captured
 from app.runtime.open_session import OpenSession
-from app.runtime.workspace import Runtime, open_runtime
-from app.storage.captured import CapturedEdits, CapturedFile, Turn
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.storage.captured_edit_store import AgentTurn, CapturedEdits, CapturedFile
 
 BEFORE = b"".join(b"line %02d\n" % number for number in range(1, 31))
 
 
 @pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspace]:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     root = tmp_path / "workspace"
     root.mkdir()
@@ -33,15 +33,15 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime
     opened.close()
 
 
-def capture(runtime: Runtime, old: bytes, new: bytes, prompt: str = "1", proposal: str = "") -> str:
-    turn = Turn("claude", "s", prompt, "r", "opus", proposal)
+def capture(runtime: OpenWorkspace, old: bytes, new: bytes, prompt: str = "1", proposal: str = "") -> str:
+    turn = AgentTurn("claude", "s", prompt, "r", "opus", proposal)
     known = {file.path: file for file in runtime.captured.files(proposal)} if proposal else {}
     file = known.get("a.txt", CapturedFile("a.txt", BEFORE, 0o755, BEFORE))
     assert file.after is not None
     return runtime.captured.capture(turn, [file._replace(after=file.after.replace(old, new))], [*known.values()])
 
 
-def test_a_later_call_of_the_response_makes_the_same_proposal_larger(runtime: Runtime) -> None:
+def test_a_later_call_of_the_response_makes_the_same_proposal_larger(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     assert stage_captured(runtime) == []
     assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == name
@@ -53,18 +53,18 @@ def test_a_later_call_of_the_response_makes_the_same_proposal_larger(runtime: Ru
     assert (runtime.workspace.root / "a.txt").read_bytes() == wanted
 
 
-def test_to_stage_twice_changes_nothing(runtime: Runtime) -> None:
+def test_to_stage_twice_changes_nothing(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     stage_captured(runtime)
     files = runtime.captured.files(name)
-    runtime.captured.capture(Turn("claude", "s", "1", "r", "opus", name), files, files)
+    runtime.captured.capture(AgentTurn("claude", "s", "1", "r", "opus", name), files, files)
     stage_captured(runtime)
     assert runtime.service.get(name).revision == 1
     assert runtime.captured.to_stage() == []
 
 
 @pytest.mark.parametrize("seen", [True, False])
-def test_what_is_decided_on_stays_as_it_is_and_the_rest_stands_beside_it(runtime: Runtime, seen: bool) -> None:
+def test_what_is_decided_on_stays_as_it_is_and_the_rest_stands_beside_it(runtime: OpenWorkspace, seen: bool) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     stage_captured(runtime)
     if not seen:
@@ -82,7 +82,7 @@ def test_what_is_decided_on_stays_as_it_is_and_the_rest_stands_beside_it(runtime
     assert runtime.captured.of_proposal(other.id) is not None, "its decision is told to the agent, too"
 
 
-def test_an_answer_to_feedback_is_the_next_version(runtime: Runtime) -> None:
+def test_an_answer_to_feedback_is_the_next_version(runtime: OpenWorkspace) -> None:
     first = capture(runtime, b"line 03\n", b"three\n")
     stage_captured(runtime)
     runtime.service.deny(first, feedback="In German.")
@@ -92,7 +92,7 @@ def test_an_answer_to_feedback_is_the_next_version(runtime: Runtime) -> None:
     assert (proposal.supersedes, proposal.version) == (first, 2)
 
 
-def test_the_disk_may_move_on_before_anyone_looks(runtime: Runtime) -> None:
+def test_the_disk_may_move_on_before_anyone_looks(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     path = runtime.workspace.root / "a.txt"
     path.write_bytes(b"// head\n" + BEFORE)
@@ -101,14 +101,14 @@ def test_the_disk_may_move_on_before_anyone_looks(runtime: Runtime) -> None:
     assert path.read_bytes() == b"// head\n" + BEFORE.replace(b"line 03\n", b"three\n")
 
 
-def test_what_another_has_changed_there_meanwhile_makes_it_stale(runtime: Runtime) -> None:
+def test_what_another_has_changed_there_meanwhile_makes_it_stale(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     (runtime.workspace.root / "a.txt").write_bytes(BEFORE.replace(b"line 03\n", b"drei\n"))
     stage_captured(runtime)
     assert runtime.service.get(name).state is ProposalState.STALE
 
 
-def test_what_is_on_disk_by_now_is_no_proposal_and_not_tried_again(runtime: Runtime) -> None:
+def test_what_is_on_disk_by_now_is_no_proposal_and_not_tried_again(runtime: OpenWorkspace) -> None:
     capture(runtime, b"line 03\n", b"three\n")
     (runtime.workspace.root / "a.txt").write_bytes(BEFORE.replace(b"line 03\n", b"three\n"))
     (runtime.workspace.root / "a.txt").chmod(0o755)
@@ -116,7 +116,9 @@ def test_what_is_on_disk_by_now_is_no_proposal_and_not_tried_again(runtime: Runt
     assert runtime.service.all() == [] and runtime.captured.to_stage() == []
 
 
-def test_what_cannot_be_staged_is_a_line_and_tried_again(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_staged_is_a_line_and_tried_again(
+    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -128,14 +130,14 @@ def test_what_cannot_be_staged_is_a_line_and_tried_again(runtime: Runtime, monke
     assert stage_captured(runtime) == [] and [each.id for each in runtime.service.all()] == [name]
 
 
-def test_a_store_that_fails_is_a_line(runtime: Runtime) -> None:
+def test_a_store_that_fails_is_a_line(runtime: OpenWorkspace) -> None:
     with runtime.database.transaction() as connection:
         connection.execute("DROP TABLE captured")
     (line,) = stage_captured(runtime)
     assert line.startswith("What other agents proposed can't be staged: ")
 
 
-def test_what_is_old_goes_once_it_is_staged(runtime: Runtime) -> None:
+def test_what_is_old_goes_once_it_is_staged(runtime: OpenWorkspace) -> None:
     first = capture(runtime, b"line 03\n", b"three\n")
     with runtime.database.transaction() as connection:
         connection.execute("UPDATE agent_turns SET time = 5")
@@ -148,7 +150,7 @@ def test_what_is_old_goes_once_it_is_staged(runtime: Runtime) -> None:
     assert [each.id for each in runtime.service.waiting()] == [first, second]
 
 
-def test_an_agent_that_waits_hears_that_its_edit_could_not_be_staged(runtime: Runtime) -> None:
+def test_an_agent_that_waits_hears_that_its_edit_could_not_be_staged(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     # A folder where the lock should be.
     (runtime.places.locks / f"{runtime.signal.path.name}.lock").mkdir()
@@ -156,19 +158,19 @@ def test_an_agent_that_waits_hears_that_its_edit_could_not_be_staged(runtime: Ru
     assert answer.words.startswith(f"{name}, which another agent proposed, can't be staged: ")
 
 
-def test_of_a_proposal_that_is_not_there_nothing_is_told(runtime: Runtime) -> None:
+def test_of_a_proposal_that_is_not_there_nothing_is_told(runtime: OpenWorkspace) -> None:
     refusal = HookAnswer("deny", "Refused: P7 waits.", proposal="P7")
-    turn = Turn("claude", "s", "1", "r", "opus", "P7")
+    turn = AgentTurn("claude", "s", "1", "r", "opus", "P7")
     assert deliver_on_first_call(runtime.workspace.root, turn, refusal) == refusal
 
 
-def test_of_two_calls_of_a_turn_that_meet_the_later_is_refused(runtime: Runtime) -> None:
+def test_of_two_calls_of_a_turn_that_meet_the_later_is_refused(runtime: OpenWorkspace) -> None:
     met: list[str] = []
 
     class Meeting(CapturedEdits):
         """Whose caller has looked when another call of the turn is taken."""
 
-        def turn(self, agent: str, session: str, prompt: str) -> Turn | None:
+        def turn(self, agent: str, session: str, prompt: str) -> AgentTurn | None:
             found = super().turn(agent, session, prompt)
             if not met:
                 met.append(capture(runtime, b"line 03\n", b"three\n"))
@@ -177,13 +179,13 @@ def test_of_two_calls_of_a_turn_that_meet_the_later_is_refused(runtime: Runtime)
     root = str(runtime.workspace.root)
     words = {"hook_event_name": "PreToolUse", "session_id": "s", "prompt_id": "1", "cwd": root, "tool_name": "Write"}
     call = parse_call("claude", json.dumps({**words, "tool_input": {"file_path": f"{root}/b.txt", "content": "b"}}))
-    door = Door(runtime.workspace, Meeting(runtime.database, runtime.name, runtime.signal))
+    door = HookDoor(runtime.workspace, Meeting(runtime.database, runtime.name, runtime.signal))
     assert decide(door, call) == answers.refused("P1")
     assert [file.path for file in runtime.captured.files("P1")] == ["a.txt"]
 
 
 async def test_for_what_this_process_writes_nobody_looks_what_others_have_taken(
-    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: asyncio.Queue[None] = asyncio.Queue()
     loop, look = asyncio.get_running_loop(), runtime.database.foreign_writes

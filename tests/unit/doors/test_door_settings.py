@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.doors import json_text
-from app.doors.agents import AGENTS, Agent, agent_of
+from app.doors.hook.agents import AGENTS, Agent, agent_of
 from app.doors.hook.options import LIMIT, HookOptions
-from app.doors.settings import UnreadableSettings, command, installed_hook, with_hook, without_hook
+from app.doors.hook_settings import UnreadableSettings, command, installed_hook, with_hook, without_hook
 from app.doors.weaknesses import release_weaknesses
 from app.launcher.deadline import SECONDS
 

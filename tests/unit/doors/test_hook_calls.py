@@ -10,10 +10,10 @@ import pytest
 
 from app.doors.hook import transcripts
 from app.doors.hook.calls import parse_call
-from app.doors.hook.entry import root_of
+from app.doors.hook.hook_entry import root_of
 from app.doors.hook.options import seconds
 from app.doors.hook.transcripts import (
-    Response,
+    TranscriptResponse,
     claude_response,
     codex_response,
     copilot_response,
@@ -94,8 +94,8 @@ def test_the_response_of_a_call_is_the_one_that_has_it_not_one_that_speaks_of_it
         '{"cut off": "c1',
         '["c1"]',
     )
-    assert claude_response(path, "c1") == Response("first", "m")
-    assert claude_response(path, "c2") == Response()
+    assert claude_response(path, "c1") == TranscriptResponse("first", "m")
+    assert claude_response(path, "c2") == TranscriptResponse()
 
 
 def test_calls_that_follow_each_other_before_a_result_are_of_one_response(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_the_last_response_of_qwen_is_that_of_the_call(tmp_path: Path) -> None:
         {"type": "assistant", "uuid": "second", "model": "m"},
         {"type": "system", "uuid": "later", "model": "other"},
     )
-    assert qwen_response(path, "c1") == Response("second", "m")
-    assert qwen_response(str(tmp_path / "none"), "c1") == Response()
+    assert qwen_response(path, "c1") == TranscriptResponse("second", "m")
+    assert qwen_response(str(tmp_path / "none"), "c1") == TranscriptResponse()
 
 
 def test_the_prompt_of_droid_is_no_result_and_no_context(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_the_prompt_of_droid_is_no_result_and_no_context(tmp_path: Path) -> None
         line("second", "assistant", "tool_use"),
         {"type": "other", "id": "third", "message": {"role": "assistant", "content": []}},
     )
-    assert droid_response(path, "c1") == Response("second", "m", "prompt")
+    assert droid_response(path, "c1") == TranscriptResponse("second", "m", "prompt")
 
 
 AT = "2026-11-24T00:10:{}Z"
@@ -183,13 +183,15 @@ def test_the_calls_of_a_response_of_copilot_have_its_time(
     copilot_log.responds("01.100", "first")
     copilot_log.responds("02.200", "second", model="n")
     copilot_log.responds("03.300", "third")
-    assert copilot_response("s", AT.format("02.200")) == Response(AT.format("02.200"), "n", "second")
+    assert copilot_response("s", AT.format("02.200")) == TranscriptResponse(AT.format("02.200"), "n", "second")
     found = parse_call("copilot", json.dumps(CALL | {"session_id": "s", "timestamp": AT.format("03.300")}))
     assert (found.response, found.prompt, found.model) == (AT.format("03.300"), "third", "m")
     other = f"../{copilot_log.folder.name}"
-    assert copilot_response(other, AT.format("02.200")) == Response(AT.format("02.200")), "a session is no path"
+    assert copilot_response(other, AT.format("02.200")) == TranscriptResponse(AT.format("02.200")), (
+        "a session is no path"
+    )
     monkeypatch.setenv("COPILOT_HOME", "/nowhere")
-    assert copilot_response("s", AT.format("02.200")) == Response(AT.format("02.200"))
+    assert copilot_response("s", AT.format("02.200")) == TranscriptResponse(AT.format("02.200"))
 
 
 def test_what_a_subagent_of_copilot_does_is_of_the_users_prompt(copilot_log: CopilotLog) -> None:
@@ -241,15 +243,15 @@ def kimi_log(home: Path, agent: str, *lines: tuple[str, str, int]) -> None:
 
 def test_the_response_of_kimi_is_the_step_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KIMI_CODE_HOME", str(tmp_path))
-    assert kimi_response("session_1") == Response()
+    assert kimi_response("session_1") == TranscriptResponse()
     kimi_log(tmp_path, "main", ("step.begin", "one", 1), ("tool.call", "step.begin", 2))
-    assert kimi_response("session_1") == Response("one", "m one")
+    assert kimi_response("session_1") == TranscriptResponse("one", "m one")
     kimi_log(tmp_path, "main", ("step.end", "one", 3))
-    assert kimi_response("session_1") == Response(), "a log that is late tells nothing"
+    assert kimi_response("session_1") == TranscriptResponse(), "a log that is late tells nothing"
     kimi_log(tmp_path, "main", ("step.begin", "two", 4))
     kimi_log(tmp_path, "agent-0", ("step.begin", "inner", 5))
     assert kimi_response("session_1").id == "inner", "a subagent of its"
     kimi_log(tmp_path, "agent-0", ("step.end", "inner", 6))
     call = CALL | {"session_id": "session_1", "client_type": "kimi_code_cli"}
     assert parse_call("kimi", json.dumps(call)).response == "two"
-    assert kimi_response("../wd_workspace/session_1") == Response(), "a session is no path"
+    assert kimi_response("../wd_workspace/session_1") == TranscriptResponse(), "a session is no path"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.doors.agents import agent_of
 from app.doors.hook import codex, notebooks
+from app.doors.hook.agents import agent_of
 from app.doors.hook.errors import NotStaged
 from app.doors.hook.files import TurnFiles
 from app.workspace.paths import Workspace

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.doors.mcp import messages
-from app.doors.mcp.messages import Outlet, read_lines
+from app.doors.mcp import door_server
+from app.doors.mcp.door_server import MessageWriter, read_lines
 from tests.unit.doors.mcp_host import PATIENCE, Host
 
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -161,7 +161,7 @@ def test_a_line_without_an_end_takes_no_memory_and_the_next_one_is_read(
     pipe: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, write, ended, _ = pipe
-    monkeypatch.setattr(messages, "LONGEST_LINE", 100_000)
+    monkeypatch.setattr(door_server, "LONGEST_LINE", 100_000)
 
     def feed() -> None:
         with os.fdopen(write, "wb", buffering=0) as out:
@@ -203,7 +203,7 @@ def test_a_pipe_that_is_full_and_does_not_wait_is_waited_for(monkeypatch: pytest
 
     monkeypatch.setattr(select, "select", read_on)
     message = {"text": "x" * 1_000_000}
-    Outlet(write).send(message)
+    MessageWriter(write).send(message)
     os.close(write)
     while more := os.read(read, 1_000_000):
         taken.extend(more)
@@ -214,7 +214,7 @@ def test_a_pipe_that_is_full_and_does_not_wait_is_waited_for(monkeypatch: pytest
 def test_a_host_that_no_longer_reads_is_no_error(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)
-    outlet = Outlet(write)
+    outlet = MessageWriter(write)
     outlet.send({"a": "\udc80"})
     outlet.send({})
     os.close(write)

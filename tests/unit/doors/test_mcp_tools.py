@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from app.cli.main import main
-from app.doors.mcp import drafting, server, tools
-from app.doors.mcp.arguments import EditArguments, PatchArguments, StatusArguments
+from app.doors.mcp import door_server, proposal_tools
 from app.doors.mcp.caller import McpCaller, caller_of
 from app.doors.mcp.catalogue import MOST_FILES, NAMES, TOOLS
-from app.proposals.models import Proposal, ProposalState
-from app.proposals.remarks import facts_of
+from app.doors.mcp.tool_arguments import ProposeEditArguments, ProposePatchArguments, StatusArguments
 from app.proposals.text.document import MOST_COMPARED
-from app.runtime.workspace import Runtime
-from app.tools.contract import ToolError
-from app.tools.schemas import json_schema
+from app.proposals.text.file_warnings import facts_of
+from app.proposals.values.models import Proposal, ProposalState
+from app.runtime.open_workspace import OpenWorkspace
+from app.tools.base.contract import ToolError
+from app.tools.base.schemas import json_schema
 from tests.examples import at_most
 from tests.unit.doors.mcp_host import Host
 
@@ -50,7 +50,7 @@ def host(root: Path) -> Iterator[Host]:
 
 
 @pytest.fixture
-def user(host: Host) -> Iterator[Runtime]:
+def user(host: Host) -> Iterator[OpenWorkspace]:
     """The workspace as another process of the user's has it open."""
     runtime = host.runtime()
     yield runtime
@@ -66,7 +66,7 @@ def contents(root: Path) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def only(user: Runtime) -> Proposal:
+def only(user: OpenWorkspace) -> Proposal:
     (proposal,) = user.service.all()
     return proposal
 
@@ -75,7 +75,7 @@ def only(user: Runtime) -> Proposal:
 
 
 def test_one_call_makes_one_proposal_of_several_files_and_writes_nothing(
-    host: Host, root: Path, user: Runtime
+    host: Host, root: Path, user: OpenWorkspace
 ) -> None:
     for name in ("gone.txt", "old.txt"):
         (root / name).write_text(TEXT)
@@ -117,7 +117,7 @@ def test_one_call_makes_one_proposal_of_several_files_and_writes_nothing(
         "*** Begin Patch\n*** Update File: a.txt\n@@\n-line 3\n+three\n*** Delete File: b.txt\n*** End Patch",
     ],
 )
-def test_a_patch_in_either_form_becomes_a_proposal(host: Host, root: Path, user: Runtime, patch: str) -> None:
+def test_a_patch_in_either_form_becomes_a_proposal(host: Host, root: Path, user: OpenWorkspace, patch: str) -> None:
     (root / "b.txt").write_text("b\n")
     before = contents(root)
     text, failed = host.call("propose_patch", patch=patch, summary="Three")
@@ -178,7 +178,7 @@ def test_where_it_comes_from_is_kept(root: Path) -> None:
     ],
 )
 def test_what_cannot_be_staged_is_refused_in_words_and_leaves_the_gate_open(
-    host: Host, user: Runtime, arguments: dict[str, Any], words: str
+    host: Host, user: OpenWorkspace, arguments: dict[str, Any], words: str
 ) -> None:
     text, failed = host.call("propose_edit", **arguments)
     assert failed and words in text and "Traceback" not in text and "build on" not in text
@@ -186,7 +186,7 @@ def test_what_cannot_be_staged_is_refused_in_words_and_leaves_the_gate_open(
     assert host.edit("a.txt", "line 3\n", "three\n")[1] is False
 
 
-def test_one_file_that_does_not_fit_refuses_all(host: Host, user: Runtime) -> None:
+def test_one_file_that_does_not_fit_refuses_all(host: Host, user: OpenWorkspace) -> None:
     new = {"path": "b.txt", "content": "b\n"}
     _, failed = host.call("propose_edit", files=[new, {"path": "a.txt", "edits": [{"old": "no", "new": "x"}]}])
     assert failed and user.service.all() == []
@@ -206,7 +206,7 @@ def test_a_refusal_quotes_no_secret(host: Host, root: Path) -> None:
     assert "abc123secret" not in host.call("proposal_status")[0]
 
 
-def test_what_others_have_pending_is_built_on_and_named(host: Host, root: Path, user: Runtime) -> None:
+def test_what_others_have_pending_is_built_on_and_named(host: Host, root: Path, user: OpenWorkspace) -> None:
     draft = user.service.draft("")
     draft.write("a.txt", TEXT.replace("line 3\n", "three\n"))
     user.service.stage(draft, "Theirs")
@@ -221,7 +221,9 @@ def test_what_others_have_pending_is_built_on_and_named(host: Host, root: Path, 
     assert (root / "a.txt").read_text() == TEXT.replace("line 30\n", "thirty\n")
 
 
-def test_of_what_others_have_pending_it_is_told_what_has_no_lines(host: Host, root: Path, user: Runtime) -> None:
+def test_of_what_others_have_pending_it_is_told_what_has_no_lines(
+    host: Host, root: Path, user: OpenWorkspace
+) -> None:
     (root / "gone.txt").write_text("x\n")
     (root / "moved.txt").write_text("x\n")
     draft = user.service.draft("")
@@ -255,26 +257,26 @@ def test_a_defect_is_told_to_the_agent_and_to_the_user(host: Host, monkeypatch: 
     def broken(*_: Any) -> str:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr(tools, "draft_files", broken)
+    monkeypatch.setattr(proposal_tools, "draft_files", broken)
     text, failed = host.edit("a.txt", "line 3\n", "x\n")
     assert failed and "propose_edit failed: ZeroDivisionError: by nothing" in text and "nothing was written" in text
     assert host.said[-1] == "propose_edit failed: ZeroDivisionError: by nothing"
 
 
 def test_a_call_that_is_cancelled_before_its_turn_stages_nothing(
-    host: Host, user: Runtime, monkeypatch: pytest.MonkeyPatch
+    host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entered, go, draft_files = threading.Event(), threading.Event(), drafting.draft_files
+    entered, go, draft_files = threading.Event(), threading.Event(), proposal_tools.draft_files
 
     def slow(*arguments: Any) -> str:
         entered.set()
         go.wait(30)
         raise ToolError("It does not fit.")
 
-    monkeypatch.setattr(tools, "draft_files", slow)
+    monkeypatch.setattr(proposal_tools, "draft_files", slow)
     first = host.begin_call("propose_edit", files=[{"path": "b.txt", "content": "x"}])
     entered.wait(30)
-    monkeypatch.setattr(tools, "draft_files", draft_files)
+    monkeypatch.setattr(proposal_tools, "draft_files", draft_files)
     second = host.begin_call("propose_edit", files=[{"path": "c.txt", "content": "x"}])
     host.notify("notifications/cancelled", requestId=second)
     go.set()
@@ -284,9 +286,9 @@ def test_a_call_that_is_cancelled_before_its_turn_stages_nothing(
 
 
 def test_agents_pile_up_no_more_proposals_than_a_person_looks_through(
-    host: Host, root: Path, user: Runtime, monkeypatch: pytest.MonkeyPatch
+    host: Host, root: Path, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools, "MOST_WAITING", 2)
+    monkeypatch.setattr(proposal_tools, "MOST_WAITING", 2)
     turns = [{"x-codex-turn-metadata": {"turn_id": str(number)}} for number in range(4)]
     edits = [{"path": f"{number}.txt", "content": "new\n"} for number in range(4)]
     for number in range(2):
@@ -301,11 +303,11 @@ def test_agents_pile_up_no_more_proposals_than_a_person_looks_through(
 
 
 def test_a_proposal_names_no_more_files_than_a_person_looks_through(
-    host: Host, user: Runtime, monkeypatch: pytest.MonkeyPatch
+    host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text, failed = host.call("propose_edit", files=[{"path": "b.txt", "content": "x\n"}] * (MOST_FILES + 1))
     assert failed and f"{MOST_FILES}" in text
-    monkeypatch.setattr(drafting, "MOST_FILES", 1)
+    monkeypatch.setattr(proposal_tools, "MOST_FILES", 1)
     patch = "".join(f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n" for name in ("b.txt", "c.txt"))
     text, failed = host.call("propose_patch", patch=patch)
     assert failed and "names more than 1 file" in text
@@ -313,7 +315,7 @@ def test_a_proposal_names_no_more_files_than_a_person_looks_through(
 
 
 def test_a_file_of_very_many_lines_is_staged_as_a_whole_and_a_patch_of_them_refused(
-    host: Host, user: Runtime
+    host: Host, user: OpenWorkspace
 ) -> None:
     text, failed = host.call(
         "propose_patch", patch=f"--- /dev/null\n+++ b/b.txt\n@@ -0,0 +1 @@\n{'+x' * 10}" + "\n" * 3_000_000
@@ -328,7 +330,7 @@ def test_a_file_of_very_many_lines_is_staged_as_a_whole_and_a_patch_of_them_refu
 def test_no_id_runs_twice_and_no_more_calls_than_there_may_be(
     host: Host, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "MOST_CALLS", 1)
+    monkeypatch.setattr(door_server, "MOST_CALLS", 1)
     name = waiting(host)
     host.line(json.dumps({"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": CALL}))
     assert "is still running" in host.sent[-1]["error"]["message"] and host.sent[-1]["id"] is None
@@ -343,7 +345,7 @@ def test_no_id_runs_twice_and_no_more_calls_than_there_may_be(
 
 
 def test_a_version_that_nobody_speaks_is_refused_with_those_that_are(host: Host) -> None:
-    params = {"_meta": {server.VERSION_KEY: "1999-01-01"}}
+    params = {"_meta": {door_server.VERSION_KEY: "1999-01-01"}}
     error = host.answer(host.begin("tools/list", params))["error"]
     assert error["data"]["requested"] == "1999-01-01" and error["data"]["supported"]
 
@@ -368,7 +370,7 @@ CALL = {"name": "proposal_status", "arguments": {}}
 # The gate
 
 
-def test_of_four_attempts_one_is_staged_until_the_user_decides(host: Host, root: Path, user: Runtime) -> None:
+def test_of_four_attempts_one_is_staged_until_the_user_decides(host: Host, root: Path, user: OpenWorkspace) -> None:
     answers = [host.edit("a.txt", f"line {number}\n", "x\n") for number in (3, 3, 5, 30)]
     assert [failed for _, failed in answers] == [False, True, True, True]
     assert all("P1" in text and "End your turn now" in text for text, _ in answers)
@@ -391,7 +393,7 @@ def test_a_new_turn_opens_the_gate_where_the_agent_tells_its_turns(host: Host) -
     assert host.edit("a.txt", "line 7\n", "x\n", meta=later)[1] is True
 
 
-def test_the_gate_and_the_words_of_a_denial_outlive_the_process(host: Host, root: Path, user: Runtime) -> None:
+def test_the_gate_and_the_words_of_a_denial_outlive_the_process(host: Host, root: Path, user: OpenWorkspace) -> None:
     host.edit("a.txt", "line 3\n", "x\n")
     host.server.end()
     again, other = Host(root), Host(root)
@@ -446,7 +448,9 @@ def test_after_three_denials_the_agent_is_told_to_ask(host: Host, root: Path) ->
         assert told is (number == 3)
 
 
-def test_two_agents_on_one_file_stack_and_each_has_a_gate_of_its_own(host: Host, root: Path, user: Runtime) -> None:
+def test_two_agents_on_one_file_stack_and_each_has_a_gate_of_its_own(
+    host: Host, root: Path, user: OpenWorkspace
+) -> None:
     other = Host(root)
     other.greet("gemini-cli-mcp-client", "2025-06-18")
     assert host.edit("a.txt", "line 3\n", "three\n")[1] is False
@@ -471,16 +475,16 @@ def test_what_the_user_wants_on_top_can_be_proposed_where_it_does_not(host: Host
 
 
 def test_calls_at_the_same_time_pass_the_gate_once(
-    host: Host, user: Runtime, monkeypatch: pytest.MonkeyPatch
+    host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both, draft_files = threading.Barrier(2), drafting.draft_files
+    both, draft_files = threading.Barrier(2), proposal_tools.draft_files
 
     def slow(*arguments: Any) -> str:
         with suppress(threading.BrokenBarrierError):
             both.wait(0.3)
         return draft_files(*arguments)
 
-    monkeypatch.setattr(tools, "draft_files", slow)
+    monkeypatch.setattr(proposal_tools, "draft_files", slow)
     edits = [{"old": "line 3\n", "new": "x\n"}]
     names = [
         host.begin_call("propose_edit", files=[{"path": "a.txt", "edits": edits}, {"path": name, "content": "x"}])
@@ -533,7 +537,7 @@ def test_a_part_is_told_by_its_hunks(host: Host, root: Path) -> None:
 def test_a_call_that_waits_keeps_no_other_waiting_and_says_that_it_lives(
     host: Host, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools, "PROGRESS_SECONDS", 0.05)
+    monkeypatch.setattr(proposal_tools, "PROGRESS_SECONDS", 0.05)
     name = waiting(host)
     assert host.ask("ping") == {}
     assert "P1 waits for the user's decision" in host.call("proposal_status")[0]
@@ -546,7 +550,7 @@ def test_a_call_that_waits_keeps_no_other_waiting_and_says_that_it_lives(
     assert host.called(name)[0].startswith("P1 is approved and written to disk")
 
 
-def test_a_call_that_is_cancelled_gets_no_answer_and_its_proposal_waits_on(host: Host, user: Runtime) -> None:
+def test_a_call_that_is_cancelled_gets_no_answer_and_its_proposal_waits_on(host: Host, user: OpenWorkspace) -> None:
     name = waiting(host)
     host.notify("notifications/cancelled", requestId=name, reason="escape")
     host.notify("notifications/cancelled", requestId="unknown")
@@ -555,7 +559,7 @@ def test_a_call_that_is_cancelled_gets_no_answer_and_its_proposal_waits_on(host:
     assert not [each for each in host.sent if each.get("id") == name]
 
 
-def test_when_the_host_goes_who_waits_is_told_where_it_stands(host: Host, user: Runtime) -> None:
+def test_when_the_host_goes_who_waits_is_told_where_it_stands(host: Host, user: OpenWorkspace) -> None:
     name = waiting(host)
     host.server.end()
     text, failed = host.called(name)
@@ -564,7 +568,7 @@ def test_when_the_host_goes_who_waits_is_told_where_it_stands(host: Host, user: 
 
 
 def test_where_nothing_can_be_watched_it_is_staged_all_the_same(
-    host: Host, user: Runtime, monkeypatch: pytest.MonkeyPatch
+    host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "no more files can be watched")
@@ -600,7 +604,7 @@ def test_the_server_can_have_every_call_wait(root: Path) -> None:
 # The status
 
 
-def test_the_status_tells_the_decision_the_words_and_the_text(host: Host, root: Path, user: Runtime) -> None:
+def test_the_status_tells_the_decision_the_words_and_the_text(host: Host, root: Path, user: OpenWorkspace) -> None:
     assert host.call("proposal_status") == (
         "You have proposed nothing yet. Give the id of a proposal as `proposal`, such as P7.",
         True,
@@ -639,7 +643,9 @@ def test_the_status_waits_for_what_was_not_told_yet(host: Host, root: Path) -> N
 # What the hosts are told
 
 
-@pytest.mark.parametrize(("tool", "model"), zip(TOOLS, (EditArguments, PatchArguments, StatusArguments), strict=True))
+@pytest.mark.parametrize(
+    ("tool", "model"), zip(TOOLS, (ProposeEditArguments, ProposePatchArguments, StatusArguments), strict=True)
+)
 def test_the_schemas_are_those_of_the_arguments(tool: dict[str, Any], model: type[BaseModel]) -> None:
     def bare(schema: Any) -> Any:
         match schema:
@@ -654,7 +660,7 @@ def test_the_schemas_are_those_of_the_arguments(tool: dict[str, Any], model: typ
     assert bare(tool["inputSchema"]) == bare(json_schema(model))
 
 
-def test_the_annotations_are_honest(host: Host, root: Path, user: Runtime) -> None:
+def test_the_annotations_are_honest(host: Host, root: Path, user: OpenWorkspace) -> None:
     hints = {tool["name"]: tool["annotations"] for tool in host.ask("tools/list")["tools"]}
     assert list(hints) == list(NAMES)
     assert [hints[name]["readOnlyHint"] for name in NAMES] == [False, False, True]
@@ -689,7 +695,7 @@ def test_whatever_is_proposed_nothing_is_written(
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors")
-def test_a_workspace_that_cannot_be_put_right_is_left_closed(host: Host, root: Path, user: Runtime) -> None:
+def test_a_workspace_that_cannot_be_put_right_is_left_closed(host: Host, root: Path, user: OpenWorkspace) -> None:
     with user.database.transaction() as connection:
         connection.execute("ALTER TABLE journal RENAME TO gone")
     collects = gc.isenabled()

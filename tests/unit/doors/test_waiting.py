@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.decision_events import approval, decided, undone
+from app.agent.decision_service import approval, decided, undone
 from app.conversation.events import Decision, ProposalDecided
-from app.doors import waiting
-from app.doors.decision_words import decision_words, proposal_report
-from app.doors.waiting import DecisionStatus, decision_status, wait
-from app.proposals.errors import UnknownProposal
-from app.proposals.facts import LineComment
-from app.proposals.models import Proposal
-from app.runtime.from_git import stage_worktree
-from app.runtime.recovery import record_decision
-from app.runtime.workspace import Runtime, open_runtime
-from app.storage.signals import Watch
+from app.doors.decisions import decision_wait
+from app.doors.decisions.agent_decision_text import decision_words, proposal_report
+from app.doors.decisions.decision_wait import DecisionStatus, decision_status, wait
+from app.proposals.values.decision_facts import LineComment
+from app.proposals.values.models import Proposal
+from app.proposals.values.proposal_errors import UnknownProposal
+from app.runtime.git_proposals import stage_worktree
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.workspace_recovery import record_decision
+from app.storage.change_signals import ChangeWatch
 
 NUMBERS = [f"{number}\n" for number in range(40)]
 WORDS = "Not so.\n\n  But like this:\n\tindented"
 
 
 @pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspace]:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws" / "a.txt").write_text("".join(NUMBERS))
@@ -36,7 +36,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime
 
 
 @pytest.fixture
-def elsewhere(runtime: Runtime) -> Iterator[Runtime]:
+def elsewhere(runtime: OpenWorkspace) -> Iterator[OpenWorkspace]:
     """The same workspace as another process has it open."""
     opened = open_runtime(runtime.workspace.root, {}, {})
     yield opened
@@ -44,7 +44,7 @@ def elsewhere(runtime: Runtime) -> Iterator[Runtime]:
 
 
 @pytest.fixture
-def proposal(runtime: Runtime) -> Proposal:
+def proposal(runtime: OpenWorkspace) -> Proposal:
     """Three hunks in one file."""
     draft = runtime.service.draft("")
     draft.write(
@@ -53,36 +53,40 @@ def proposal(runtime: Runtime) -> Proposal:
     return runtime.service.stage(draft, "Three")
 
 
-def approve(runtime: Runtime, proposal: Proposal, *hunks: str, feedback: str = "") -> None:
+def approve(runtime: OpenWorkspace, proposal: Proposal, *hunks: str, feedback: str = "") -> None:
     result = runtime.service.approve(proposal.id, hunks or None, feedback=feedback)
     record_decision(runtime, approval(result, feedback=feedback))
 
 
 def deny(
-    runtime: Runtime, proposal: Proposal, *hunks: str, feedback: str = "", comments: tuple[LineComment, ...] = ()
+    runtime: OpenWorkspace,
+    proposal: Proposal,
+    *hunks: str,
+    feedback: str = "",
+    comments: tuple[LineComment, ...] = (),
 ) -> None:
     result = runtime.service.deny(proposal.id, hunks or None, feedback, comments)
     record_decision(runtime, decided(result, Decision.DENIED, feedback=feedback, comments=comments))
 
 
-def undo(runtime: Runtime, proposal: Proposal) -> None:
+def undo(runtime: OpenWorkspace, proposal: Proposal) -> None:
     record_decision(runtime, undone(runtime.service.undo(proposal.id)))
 
 
 class Waiting:
     """A wait on a thread of its own, which has begun."""
 
-    def __init__(self, runtime: Runtime, proposal: Proposal, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, runtime: OpenWorkspace, proposal: Proposal, monkeypatch: pytest.MonkeyPatch) -> None:
         self.stop = threading.Event()
         self._looked = threading.Semaphore(0)
-        looking = waiting.decision_status
+        looking = decision_wait.decision_status
 
         def counted(*arguments: object) -> DecisionStatus:
             found = looking(*arguments)  # type: ignore[arg-type]
             self._looked.release()
             return found
 
-        monkeypatch.setattr(waiting, "decision_status", counted)
+        monkeypatch.setattr(decision_wait, "decision_status", counted)
         self._pool = ThreadPoolExecutor(1)
         call: Callable[..., DecisionStatus] = wait
         self.ended: Future[DecisionStatus] = self._pool.submit(
@@ -99,7 +103,9 @@ class Waiting:
 
 
 @pytest.fixture
-def begin(runtime: Runtime, proposal: Proposal, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Waiting]]:
+def begin(
+    runtime: OpenWorkspace, proposal: Proposal, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], Waiting]]:
     begun: list[Waiting] = []
 
     def start() -> Waiting:
@@ -122,11 +128,11 @@ def begin(runtime: Runtime, proposal: Proposal, monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_a_decision_made_elsewhere_ends_the_wait(
-    runtime: Runtime,
-    elsewhere: Runtime,
+    runtime: OpenWorkspace,
+    elsewhere: OpenWorkspace,
     proposal: Proposal,
     begin: Callable[[], Waiting],
-    decide: Callable[[Runtime, Proposal], None],
+    decide: Callable[[OpenWorkspace, Proposal], None],
     state: str,
 ) -> None:
     call = begin()
@@ -136,7 +142,7 @@ def test_a_decision_made_elsewhere_ends_the_wait(
 
 
 def test_a_part_that_is_decided_in_silence_does_not_end_the_wait(
-    elsewhere: Runtime, proposal: Proposal, begin: Callable[[], Waiting]
+    elsewhere: OpenWorkspace, proposal: Proposal, begin: Callable[[], Waiting]
 ) -> None:
     call = begin()
     approve(elsewhere, proposal, "1")
@@ -147,9 +153,9 @@ def test_a_part_that_is_decided_in_silence_does_not_end_the_wait(
 
 
 def test_a_decision_is_waited_for_until_it_is_recorded_too(
-    elsewhere: Runtime, proposal: Proposal, begin: Callable[[], Waiting], monkeypatch: pytest.MonkeyPatch
+    elsewhere: OpenWorkspace, proposal: Proposal, begin: Callable[[], Waiting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "PATIENCE", 60.0)
+    monkeypatch.setattr(decision_wait, "PATIENCE", 60.0)
     call = begin()
     result = elsewhere.service.approve(proposal.id)
     call.look()
@@ -158,7 +164,7 @@ def test_a_decision_is_waited_for_until_it_is_recorded_too(
     assert call.over().recorded
 
 
-def test_a_wait_is_ended_from_outside_and_by_its_limit(runtime: Runtime, proposal: Proposal) -> None:
+def test_a_wait_is_ended_from_outside_and_by_its_limit(runtime: OpenWorkspace, proposal: Proposal) -> None:
     stop = threading.Event()
     stop.set()
     for seconds, sign in ((60.0, stop), (0.0, None), (0.05, None)):
@@ -167,18 +173,18 @@ def test_a_wait_is_ended_from_outside_and_by_its_limit(runtime: Runtime, proposa
 
 
 def test_a_decision_that_could_not_be_recorded_ends_the_wait_too_and_is_told_whole(
-    runtime: Runtime, proposal: Proposal, monkeypatch: pytest.MonkeyPatch
+    runtime: OpenWorkspace, proposal: Proposal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runtime.service.deny(proposal.id, feedback=WORDS)
-    monkeypatch.setattr(waiting, "PATIENCE", 0.05)
+    monkeypatch.setattr(decision_wait, "PATIENCE", 0.05)
     found = wait(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
     assert (found.decided, found.recorded) == (True, False)
     text, number = proposal_report(runtime, proposal.id)
     assert number == 1 and WORDS in text
 
 
-def test_what_is_written_between_two_waits_is_heard(runtime: Runtime) -> None:
-    with Watch(runtime.signal) as watch:
+def test_what_is_written_between_two_waits_is_heard(runtime: OpenWorkspace) -> None:
+    with ChangeWatch(runtime.signal) as watch:
         runtime.signal.send()
         assert watch.wait(30)
         runtime.signal.send()
@@ -186,12 +192,12 @@ def test_what_is_written_between_two_waits_is_heard(runtime: Runtime) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "P", "P99", "7", "Pх", "P" + "9" * 40, "P1; DROP TABLE proposals"])
-def test_an_unknown_proposal_is_said(runtime: Runtime, name: str) -> None:
+def test_an_unknown_proposal_is_said(runtime: OpenWorkspace, name: str) -> None:
     with pytest.raises(UnknownProposal):
         decision_status(runtime.database, runtime.name, name)
 
 
-def test_each_outcome_has_its_words(runtime: Runtime, proposal: Proposal) -> None:
+def test_each_outcome_has_its_words(runtime: OpenWorkspace, proposal: Proposal) -> None:
     def first_line() -> str:
         return proposal_report(runtime, proposal.id)[0].splitlines()[0]
 
@@ -209,7 +215,7 @@ def test_each_outcome_has_its_words(runtime: Runtime, proposal: Proposal) -> Non
 
 
 def test_parts_are_told_by_number_with_the_words_whole_and_what_the_file_reads_now(
-    runtime: Runtime, proposal: Proposal
+    runtime: OpenWorkspace, proposal: Proposal
 ) -> None:
     comment = LineComment(path="a.txt", line=21, side="new", quote="-20\n+20!", text="Why?\nReally.")
     approve(runtime, proposal, "1", "3")
@@ -232,7 +238,7 @@ def test_parts_are_told_by_number_with_the_words_whole_and_what_the_file_reads_n
     assert WORDS not in again and again.startswith("P1: hunks 1 and 3 written, 2 denied.")
 
 
-def test_files_without_hunks_are_told_by_name(runtime: Runtime) -> None:
+def test_files_without_hunks_are_told_by_name(runtime: OpenWorkspace) -> None:
     for name in ("old.txt", "gone.txt"):
         (runtime.workspace.root / name).write_text("x\n")
     draft = runtime.service.draft("")
@@ -244,7 +250,7 @@ def test_files_without_hunks_are_told_by_name(runtime: Runtime) -> None:
     assert proposal_report(runtime, one.id)[0].startswith("P1: hunk 1 written, old.txt → new.txt denied.")
 
 
-def test_of_what_was_on_disk_it_is_told_what_is_kept_and_what_is_taken_back(runtime: Runtime) -> None:
+def test_of_what_was_on_disk_it_is_told_what_is_kept_and_what_is_taken_back(runtime: OpenWorkspace) -> None:
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.invalid", "-C", str(runtime.workspace.root)]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "start"]):
         subprocess.run([*git, *words], check=True)
@@ -257,7 +263,7 @@ def test_of_what_was_on_disk_it_is_told_what_is_kept_and_what_is_taken_back(runt
     assert proposal_report(runtime, proposal.id)[0].startswith("P1: hunk 1 kept, 2 taken back off the disk.")
 
 
-def test_what_the_user_or_another_proposal_made_of_it_is_told(runtime: Runtime, proposal: Proposal) -> None:
+def test_what_the_user_or_another_proposal_made_of_it_is_told(runtime: OpenWorkspace, proposal: Proposal) -> None:
     runtime.service.replace_result(proposal.id, "a.txt", "".join(["mine\n", *NUMBERS[1:]]))
     assert "The user changed the proposed text of a.txt by hand" in proposal_report(runtime, proposal.id)[0]
     draft = runtime.service.draft("")
@@ -268,7 +274,7 @@ def test_what_the_user_or_another_proposal_made_of_it_is_told(runtime: Runtime, 
     assert (found.state, found.decided) == ("superseded", True)
 
 
-def test_a_stale_one_asks_for_another(runtime: Runtime, proposal: Proposal) -> None:
+def test_a_stale_one_asks_for_another(runtime: OpenWorkspace, proposal: Proposal) -> None:
     (runtime.workspace.root / "a.txt").write_text("".join(f"{line.strip()}?\n" for line in NUMBERS))
     runtime.service.refresh()
     assert wait(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60).state == "stale"

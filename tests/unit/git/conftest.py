@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from app.runtime.workspace import Runtime, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from tests.unit.proposals.repositories import git
 
-Open = Callable[[Path], Runtime]
+Open = Callable[[Path], OpenWorkspace]
 
 
 @pytest.fixture
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
     """Opens a workspace; each has a home of its own, as on a machine of its own."""
-    runtimes: list[Runtime] = []
+    runtimes: list[OpenWorkspace] = []
 
-    def start(root: Path) -> Runtime:
+    def start(root: Path) -> OpenWorkspace:
         monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / f"home-{root.name}"))
         runtimes.append(open_runtime(root, {}, {}))
         return runtimes[-1]

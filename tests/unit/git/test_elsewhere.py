@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from app.git import blobs
-from app.git.blobs import Entry, mode_of, pairs
-from app.git.borrowed import Borrowed
+from app.git.blobs import TreeEntry, mode_of, pairs
+from app.git.borrowed_repository import BorrowedRepository
 from app.git.remotes import default_remote
-from app.git.running import GitFailed
-from app.proposals.errors import NothingStaged
-from app.proposals.models import Op, ProposalState
-from app.proposals.origin import OriginKind
-from app.runtime.from_git import push_proposal, stage_commits, stage_worktree
+from app.git.run_git import GitFailed
+from app.proposals.values.models import FileOperation, ProposalState
+from app.proposals.values.origin import OriginKind
+from app.proposals.values.proposal_errors import NothingStaged
+from app.runtime.git_proposals import push_proposal, stage_commits, stage_worktree
 from app.workspace.path_rules import UnsafePath
 from tests.unit.git.conftest import Open, change_all
 from tests.unit.proposals.repositories import git
@@ -148,7 +148,7 @@ def test_a_first_commit_and_one_that_conflicts(opened: Open, root: Path) -> None
         if path.name != ".git":
             path.unlink()
     every, _ = stage_commits(runtime, ["HEAD~1"])
-    assert {change.op for change in every.files} == {Op.CREATE}
+    assert {change.op for change in every.files} == {FileOperation.CREATE}
     runtime.service.deny(stale.id)
     runtime.service.approve(every.id)
     assert tree_of(root) == git(root, "rev-parse", "HEAD~1^{tree}").decode().strip()
@@ -196,7 +196,7 @@ def test_a_project_that_is_a_remote_is_asked_by_the_way_the_user_has_in(opened: 
     from app.git.remotes import _of_page
 
     git(root, "remote", "add", "up", "git@example.org:o/r.git")
-    with Borrowed(root) as borrowed:
+    with BorrowedRepository(root) as borrowed:
         ours = _of_page(borrowed, "https://example.org/o/r/pull/3")
         other = _of_page(borrowed, "https://example.org/o/other/commit/" + "a" * 40)
     assert ours is not None and (ours.url, ours.reference) == ("git@example.org:o/r.git", "refs/pull/3/head")
@@ -286,7 +286,7 @@ def test_more_than_anyone_reviews_is_not_proposed(opened: Open, root: Path, monk
     ],
 )
 def test_of_permissions_git_knows_only_whether_a_file_can_be_run(mode: str, like: int, expected: int) -> None:
-    assert mode_of(Entry("a", mode, ""), like) == expected
+    assert mode_of(TreeEntry("a", mode, ""), like) == expected
 
 
 def test_without_a_commit_there_is_nothing_to_compare_with_or_to_push_on(
@@ -341,7 +341,7 @@ def test_what_the_last_commit_has_already_or_cannot_take_is_not_pushed(opened: O
 def test_the_remote_that_is_meant(root: Path, remotes: list[str], meant: str) -> None:
     for name in remotes:
         git(root, "remote", "add", name, "https://example.org/o/r.git")
-    with Borrowed(root) as borrowed:
+    with BorrowedRepository(root) as borrowed:
         try:
             found = default_remote(borrowed)
         except GitFailed as error:
@@ -350,13 +350,13 @@ def test_the_remote_that_is_meant(root: Path, remotes: list[str], meant: str) ->
 
 
 def test_a_name_that_is_none_stands_for_no_reference(root: Path) -> None:
-    with Borrowed(root) as borrowed:
+    with BorrowedRepository(root) as borrowed:
         assert borrowed.full_name("main") == "refs/heads/main"
         assert borrowed.full_name("nowhere") == ""
 
 
 def test_where_git_has_no_room_to_work_it_says_so_and_leaves_nothing(root: Path) -> None:
-    borrowed = Borrowed(root)
+    borrowed = BorrowedRepository(root)
     borrowed.own.rmdir()
     borrowed.own.touch()
     with pytest.raises(GitFailed, match="No room for git to work"), borrowed:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.git import external_diff as module
-from app.git.external_diff import Printed, Sides, external_diff, run_external_diff
+from app.git import diff_program as module
+from app.git.diff_program import DiffOutput, DiffSides, external_diff, run_external_diff
 from tests.waiting import until
 
 TOOL = """\
@@ -45,7 +45,7 @@ def tool(folder: Path, text: str = TOOL) -> str:
     return shlex.join([sys.executable, str(file)])
 
 
-async def run(command: str, environment: dict[str, str], sides: Sides) -> Printed:
+async def run(command: str, environment: dict[str, str], sides: DiffSides) -> DiffOutput:
     return await run_external_diff(command, sides, width=77, dark=True, environment=environment)
 
 
@@ -89,7 +89,7 @@ async def test_a_program_named_relatively_is_not_the_workspaces(
     monkeypatch.chdir(tmp_path)
     environment["PATH"] = f".:{environment['PATH']}"
     for command in ("evil", "./evil"):
-        printed = await run(command, environment, Sides("evil", b"a", b"b"))
+        printed = await run(command, environment, DiffSides("evil", b"a", b"b"))
         assert "ended with 127" in printed.problem
     assert not (tmp_path / "ran").exists()
 
@@ -97,7 +97,7 @@ async def test_a_program_named_relatively_is_not_the_workspaces(
 async def test_it_is_called_as_git_calls_it_elsewhere_and_without_secrets(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    sides = Sides("src/-a b.py", b"x = 1\n", b"x = '\x1b[8m'\n")
+    sides = DiffSides("src/-a b.py", b"x = 1\n", b"x = '\x1b[8m'\n")
     printed = await run(tool(tmp_path), environment, sides)
     assert printed.problem == ""
     assert printed.output == (
@@ -107,7 +107,7 @@ async def test_it_is_called_as_git_calls_it_elsewhere_and_without_secrets(
 
 
 async def test_a_file_that_is_new_has_no_old_side(tmp_path: Path, environment: dict[str, str]) -> None:
-    printed = await run("echo", environment, Sides("-n", None, b"b\n"))
+    printed = await run("echo", environment, DiffSides("-n", None, b"b\n"))
     words = printed.output.split()
     assert words[:4] == ["./-n", "/dev/null", ".", "."]
     assert words[-1] == "100644"
@@ -119,7 +119,7 @@ async def test_one_that_does_not_end_is_ended_with_all_that_it_started(
     monkeypatch.setattr(module, "SECONDS", 1.0)
     number = tmp_path / "number"
     printed = await run(
-        f"echo begun; setsid sleep 600 & echo $! > {number}; wait;", environment, Sides("a", b"", b"")
+        f"echo begun; setsid sleep 600 & echo $! > {number}; wait;", environment, DiffSides("a", b"", b"")
     )
     assert printed.output == "begun\n"
     assert "was ended after 1 s" in printed.problem
@@ -128,7 +128,7 @@ async def test_one_that_does_not_end_is_ended_with_all_that_it_started(
 
 async def test_what_it_prints_is_bounded(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LARGEST_OUTPUT", 2 << 20)
-    printed = await run("head -c 4000000 /dev/zero | tr '\\0' x; :", environment, Sides("a", b"", b""))
+    printed = await run("head -c 4000000 /dev/zero | tr '\\0' x; :", environment, DiffSides("a", b"", b""))
     assert len(printed.output) == 2 << 20
     assert "more than 2 MB" in printed.problem
 
@@ -137,5 +137,5 @@ async def test_where_it_has_no_place_to_work_it_says_so(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/no/such/folder")
-    printed = await run("cat", environment, Sides("a", None, b"a"))
+    printed = await run("cat", environment, DiffSides("a", None, b"a"))
     assert printed.output == "" and printed.problem.startswith("`cat` could not be run (")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.errors import ProposalError
-from app.runtime.from_git import push_proposal, stage_commits, stage_worktree
+from app.proposals.values.proposal_errors import ProposalError
+from app.runtime.git_proposals import push_proposal, stage_commits, stage_worktree
 from tests.unit.git.conftest import Open, change_all
 from tests.unit.proposals.repositories import git
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.git.identity import git_identity
-from app.git.running import GitFailed, run_git
+from app.git.run_git import GitFailed, git_identity, run_git
 from tests.unit.proposals.faults import in_child
 from tests.unit.tools.processes import running
 from tests.users import OTHER, can_be

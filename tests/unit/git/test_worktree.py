@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from app.git import worktree
-from app.git.running import GitFailed
-from app.proposals.errors import NothingStaged
-from app.proposals.models import Op, ProposalState
-from app.runtime.from_git import stage_worktree
-from app.storage.record import RecordStore
+from app.git import worktree_changes
+from app.git.run_git import GitFailed
+from app.proposals.values.models import FileOperation, ProposalState
+from app.proposals.values.proposal_errors import NothingStaged
+from app.runtime.git_proposals import stage_worktree
+from app.storage.record_store import RecordStore
 from app.workspace.path_rules import UnsafePath
 from tests.unit.git.conftest import Open, change_all
 from tests.unit.proposals.repositories import git
@@ -28,13 +28,13 @@ def test_every_kind_of_change_is_taken_back_and_put_back(opened: Open, root: Pat
     proposal, left_out = stage_worktree(opened(root), [], "")
     assert not left_out and proposal.on_disk
     assert {change.path: change.op for change in proposal.files} == {
-        "a.txt": Op.EDIT,
-        "bin": Op.EDIT,
-        "gone.txt": Op.DELETE,
-        "link": Op.EDIT,
-        "new file": Op.CREATE,
-        "run.sh": Op.MODE,
-        "sub/moved.txt": Op.RENAME,
+        "a.txt": FileOperation.EDIT,
+        "bin": FileOperation.EDIT,
+        "gone.txt": FileOperation.DELETE,
+        "link": FileOperation.EDIT,
+        "new file": FileOperation.CREATE,
+        "run.sh": FileOperation.MODE,
+        "sub/moved.txt": FileOperation.RENAME,
     }
     assert proposal.origin.words == "the disk, against the index"
     assert status(root) == before
@@ -157,7 +157,7 @@ def test_git_diff_of_what_is_on_disk_is_known_for_that(opened: Open, root: Path,
 
 
 def test_a_diff_that_is_on_disk_in_part_is_refused_as_before(opened: Open, root: Path) -> None:
-    from app.proposals.errors import PatchRefused
+    from app.proposals.values.proposal_errors import PatchRefused
 
     change_all(root)
     patch = git(root, "diff", "--", "a.txt").decode()
@@ -235,7 +235,7 @@ def test_a_file_that_became_another_repository_is_named_and_left_out(opened: Ope
 def test_so_many_files_that_nobody_reviews_them_are_not_staged(
     opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worktree, "MOST_FILES", 3)
+    monkeypatch.setattr(worktree_changes, "MOST_FILES", 3)
     for number in range(3):
         (root / f"new{number}").touch()
     stage_worktree(opened(root), [], "")

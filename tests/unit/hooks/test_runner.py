@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from app.config.hook_table import Hook
-from app.hooks.documents import HookDocument, HookFile
-from app.hooks.runner import MOST_WAITING, HookRunner
-from app.runtime.hooked import Hooked
+from app.automation.event_hooks import MOST_WAITING, HookDocument, HookFile, HookRunner
+from app.config.config_tables import Hook
+from app.runtime.open_workspace import HookDispatcher
 from tests.unit.tools.processes import running
 
 PATH = os.environ["PATH"]
@@ -158,7 +157,7 @@ def test_what_keeps_hooks_from_being_told_fails_nothing_else(tmp_path: Path) -> 
         raise OSError("no such luck")
 
     lines: list[str] = []
-    hooked = Hooked(tmp_path, {}, broken)
+    hooked = HookDispatcher(tmp_path, {}, broken)
     hooked.tell = lines.append
     hooked.happened("s", [])
     assert lines == ["Hooks could not be told: OSError: no such luck"]

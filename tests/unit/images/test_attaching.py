@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.images.attaching import Candidate, ImageFiles, NotAttached
-from app.images.image import Image
-from app.images.limits import refusal
+from app.images.image import Image, refusal
+from app.images.image_files import Candidate, ImageFiles, NotAttached
 from app.images.mentions import Mention
 from app.workspace.paths import Workspace
 from tests.unit.images.pictures import gif, jpeg, png

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.images.formats import NotAnImage, media_type, recognise
-from app.images.image import bytes_text
+from app.images.image import NotAnImage, bytes_text, media_type, recognise
 from tests.unit.images.pictures import gif, jpeg, png, webp
 
 PICTURES = {

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.address import host_of, is_private, take_apart
-from app.llm.types import Endpoint
+from app.llm.values.address import host_of, is_private, take_apart
+from app.llm.values.types import Endpoint
 
 WORD = st.text("abcXYZ019-_.~%:", min_size=6, max_size=20)
 

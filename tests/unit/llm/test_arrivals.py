@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.arrivals import Arrivals, Others
+from app.llm.transport import BodyReader, OtherTasks
 
 LARGE = 2**13
 
@@ -34,7 +34,7 @@ class Body:
 
 async def taken(body: Body) -> list[bytes]:
     """What is taken until the end."""
-    async with Arrivals(body()) as arrivals:
+    async with BodyReader(body()) as arrivals:
         parts = []
         while part := await arrivals.take():
             parts.append(part)
@@ -53,7 +53,7 @@ async def test_small_pieces_that_are_there_are_taken_together() -> None:
 
 
 async def test_what_came_before_a_failure_is_taken_first() -> None:
-    async with Arrivals(Body([b"some", b"thing"], ValueError("cut"))()) as arrivals:
+    async with BodyReader(Body([b"some", b"thing"], ValueError("cut"))()) as arrivals:
         assert await arrivals.take() == b"something"
         for _ in range(2):
             with pytest.raises(ValueError, match="cut"):
@@ -62,7 +62,7 @@ async def test_what_came_before_a_failure_is_taken_first() -> None:
 
 async def test_a_body_that_nobody_takes_is_read_no_further_and_closed() -> None:
     body = Body([b"x" * LARGE] * 1_000)
-    async with Arrivals(body()) as arrivals:
+    async with BodyReader(body()) as arrivals:
         await arrivals.take()
         for _ in range(20):
             await asyncio.sleep(0)
@@ -72,7 +72,7 @@ async def test_a_body_that_nobody_takes_is_read_no_further_and_closed() -> None:
 
 async def test_the_rest_of_a_body_is_waited_for_in_vain_without_a_word() -> None:
     cut, silent = Body([b"some"], ValueError("cut")), Body([b"some"])
-    async with Arrivals(cut()) as arrivals:
+    async with BodyReader(cut()) as arrivals:
         await arrivals.drain(60)
     assert cut.closed
 
@@ -81,7 +81,7 @@ async def test_the_rest_of_a_body_is_waited_for_in_vain_without_a_word() -> None
             yield piece
             await asyncio.Event().wait()
 
-    async with Arrivals(stays_open()) as arrivals:
+    async with BodyReader(stays_open()) as arrivals:
         assert await arrivals.take() == b"some"
         await arrivals.drain(0)
 
@@ -96,6 +96,6 @@ async def test_where_nobody_else_has_anything_to_do_nothing_is_waited_for() -> N
             await asyncio.sleep(0)
 
     counting = asyncio.create_task(count())
-    await Others().go_first()
+    await OtherTasks().go_first()
     counting.cancel()
     assert turns <= 2

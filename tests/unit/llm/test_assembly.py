@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.response import limits
-from app.llm.response.assembly import ResponseAssembly
-from app.llm.response.deltas import Deltas
-from app.llm.response.limits import TooLarge
-from app.llm.types import Completed, ReasoningDelta, TextDelta
+from app.llm.response import response_limits
+from app.llm.response.response_assembly import DeltaCollector, ResponseAssembly
+from app.llm.response.response_limits import ResponseTooLarge
+from app.llm.values.types import Completed, ReasoningDelta, TextDelta
 
 TEXT = st.text(st.sampled_from("ab <>/think\n🎉é[]_TOL"), max_size=60)
 
@@ -34,7 +33,7 @@ def assembled(chunks: list[dict[str, Any]], *, closing: bool = False) -> tuple[C
     """The response, and what was given out on the way."""
     assembly = ResponseAssembly(["read_file", "edit_file"], closing=closing)
     updates: list[Any] = []
-    deltas = Deltas()
+    deltas = DeltaCollector()
     for one in chunks:
         assembly.feed(one, deltas)
         updates += deltas.take()
@@ -185,9 +184,9 @@ def test_no_delta_is_too_strange(chunks: list[dict[str, Any]]) -> None:
 
 
 def test_a_response_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "RESPONSE", 1_000)
-    monkeypatch.setattr(limits, "CALL", 100)
-    monkeypatch.setattr(limits, "CALLS", 10)
+    monkeypatch.setattr(response_limits, "RESPONSE", 1_000)
+    monkeypatch.setattr(response_limits, "CALL", 100)
+    monkeypatch.setattr(response_limits, "CALLS", 10)
     endless: dict[str, Callable[[int], dict[str, Any]]] = {
         "text": lambda _: {"content": "x"},
         "reasoning": lambda _: {"reasoning": "x"},
@@ -201,7 +200,7 @@ def test_a_response_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> N
     }
     for what, delta in endless.items():
         assembly = ResponseAssembly()
-        with pytest.raises(TooLarge):
+        with pytest.raises(ResponseTooLarge):
             for number in range(2_000):
-                assembly.feed(chunk(**delta(number)), Deltas())
+                assembly.feed(chunk(**delta(number)), DeltaCollector())
             raise AssertionError(f"{what} go on without end")

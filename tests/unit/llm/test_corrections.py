@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from app.llm.capabilities.corrections import correct
-from app.llm.capabilities.profile import Profile
-from app.llm.failures.errors import Failure, FailureKind
-from app.llm.types import Payload
+from app.llm.failures.request_errors import Failure, FailureKind
+from app.llm.values.profile import Profile
+from app.llm.values.types import Payload
 
 REFUSED = Failure(FailureKind.INVALID_REQUEST, "no", status=400)
 USER = {"role": "user", "content": "Fix it."}

@@ -5,8 +5,8 @@ from itertools import groupby
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.response.deltas import Delta, Deltas
-from app.llm.types import CallProgress, ReasoningDelta, TextDelta
+from app.llm.response.response_assembly import Delta, DeltaCollector
+from app.llm.values.types import CallProgress, ReasoningDelta, TextDelta
 
 PIECES = st.one_of(
     st.builds(TextDelta, st.text(min_size=1, max_size=3)),
@@ -16,7 +16,7 @@ PIECES = st.one_of(
 
 
 def collected(pieces: list[Delta]) -> list[Delta]:
-    deltas = Deltas()
+    deltas = DeltaCollector()
     for piece in pieces:
         match piece:
             case TextDelta(text):

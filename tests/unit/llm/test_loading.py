@@ -14,15 +14,15 @@ def modules_after(code: str) -> set[str]:
 
 
 def test_importing_the_client_does_not_load_the_sdk() -> None:
-    modules = ("client", "capabilities.doctor", "capabilities.discovery", "capabilities.profiles")
+    modules = ("client", "doctor.endpoint_doctor", "doctor.discovery", "capabilities.profiles")
     code = f"import {', '.join(f'app.llm.{module}' for module in modules)}"
     assert not modules_after(code) & set(HEAVY)
 
 
 def test_building_a_client_does_not_either() -> None:
     code = (
-        "from app.llm.client import ModelClient\nfrom app.llm.capabilities.profile import Profile\n"
-        "from app.llm.types import Endpoint\nModelClient(Endpoint('http://x/v1', 'm'), Profile())"
+        "from app.llm.client import ModelClient\nfrom app.llm.values.profile import Profile\n"
+        "from app.llm.values.types import Endpoint\nModelClient(Endpoint('http://x/v1', 'm'), Profile())"
     )
     assert not modules_after(code) & set(HEAVY)
 
@@ -39,16 +39,16 @@ def test_a_request_that_is_expected_is_loaded_for_on_a_thread() -> None:
         "future = expect_request(encrypted=False)\nassert expect_request(encrypted=False) is future\n"
         "assert future.result(60).openai is sys.modules['openai']\nassert not on_main, on_main\n"
         "assert {'httpcore2', 'h11', 'anyio._backends._asyncio'} <= set(sys.modules)\n"
-        "assert {'app.llm.failures.classification', 'app.llm.failures.wait_hints'} <= set(sys.modules)"
+        "assert {'app.llm.failures.classification', 'app.llm.failures.classification'} <= set(sys.modules)"
     )
     assert {"openai", "httpx2"} <= modules_after(code)
 
 
 def test_a_request_needs_little_of_the_sdk() -> None:
     code = (
-        "import asyncio, sys\nfrom app.llm.capabilities.profile import Profile\n"
-        "from app.llm.failures.errors import RequestError\nfrom app.llm.failures.retry import RetryPolicy\n"
-        "from app.llm.client import ModelClient\nfrom app.llm.types import Endpoint, Payload\n"
+        "import asyncio, sys\nfrom app.llm.values.profile import Profile\n"
+        "from app.llm.failures.request_errors import RequestError, RetryPolicy\n"
+        "from app.llm.client import ModelClient\nfrom app.llm.values.types import Endpoint, Payload\n"
         "async def ask():\n"
         "    client = ModelClient(Endpoint('http://127.0.0.1:9/v1', 'm'), Profile(), retry=RetryPolicy(attempts=1))\n"
         "    async for _ in client.stream(lambda profile: Payload([], [])):\n        pass\n"
@@ -91,7 +91,7 @@ def test_certificates_are_loaded_for_connections_that_need_them() -> None:
 def test_certificates_are_loaded_once_a_request_is_expected() -> None:
     code = (
         "from app.llm import sdk\nfrom app.llm.failures.failures import FailureReader\n"
-        "from app.llm.transport import Timeouts, Transport\nfrom app.llm.types import Endpoint\n"
+        "from app.llm.transport import Timeouts, Transport\nfrom app.llm.values.types import Endpoint\n"
         "endpoint = Endpoint('https://127.0.0.1:9/v1', 'm')\n"
         "transport = Transport(endpoint, Timeouts(), FailureReader(endpoint))\n"
         "context = transport.expect_request().result(60).ssl_context\n"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.llm.response.nesting import DEEPEST, decoded
+from app.llm.response.response_limits import DEEPEST, decoded
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -5,16 +5,18 @@ from typing import Any
 
 import pytest
 
-from app.llm.capabilities.beliefs import Beliefs, believed, cache_key
-from app.llm.capabilities.profile import Profile
 from app.llm.capabilities.profiles import (
     SEEDS,
+    LearnedProfile,
     ProfileError,
+    believed,
+    cache_key,
     replace_learned,
     resolve,
     server_kind,
 )
-from app.llm.types import Endpoint
+from app.llm.values.profile import Profile
+from app.llm.values.types import Endpoint
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ def test_what_was_learned_goes_over_the_seed_and_the_user_over_both() -> None:
     cache: dict[str, dict[str, Any]] = {}
     endpoint = Endpoint("http://localhost:11434/v1/", "q")
     known = resolve(endpoint.base_url, "q", cache=cache)
-    beliefs = Beliefs(endpoint, known, known, cache, time.time)
+    beliefs = LearnedProfile(endpoint, known, known, cache, time.time)
     beliefs.learn(mid_system=known.mid_system)
     assert not cache, "what is no news is not kept"
     beliefs.learn(mid_system="fold_first", tool_choice_none="ignored")
@@ -72,7 +74,7 @@ def test_what_was_learned_goes_over_the_seed_and_the_user_over_both() -> None:
 def test_an_examination_replaces_what_was_learned() -> None:
     endpoint = Endpoint("http://localhost:11434/v1", "q")
     cache: dict[str, dict[str, Any]] = {}
-    Beliefs(endpoint, Profile(), Profile(), cache, time.time).learn(mid_system="fold_user")
+    LearnedProfile(endpoint, Profile(), Profile(), cache, time.time).learn(mid_system="fold_user")
     replace_learned(cache, endpoint, SEEDS["ollama"].model_copy(update={"stream_usage": False}))
     (stored,) = cache.values()
     assert stored.keys() == {"stream_usage", "learned_at"}
@@ -84,7 +86,7 @@ def test_what_was_learned_is_forgotten_after_a_while_and_soon_where_it_costs_muc
     cache: dict[str, dict[str, Any]] = {}
     today = 2_000_000_000.0
     now = [today]
-    beliefs = Beliefs(endpoint, Profile(), Profile(), cache, lambda: now[0])
+    beliefs = LearnedProfile(endpoint, Profile(), Profile(), cache, lambda: now[0])
     beliefs.learn(tools_supported=False, mid_system="fold_first", context_window=4096)
     now[0] += 16 * 60
     beliefs.age()
@@ -94,8 +96,8 @@ def test_what_was_learned_is_forgotten_after_a_while_and_soon_where_it_costs_muc
     assert beliefs.profile == Profile(mid_system="fold_first"), "a local server is soon started with another window"
     assert [belief.field for belief in believed(cache, "http://x/v1", "m", now[0])] == ["mid_system"]
     # One that begins with what another has learned forgets it at the same time, but never what the user says.
-    later = Beliefs(endpoint, Profile(), Profile(mid_system="fold_first"), cache, lambda: now[0])
-    told = Beliefs(endpoint, Profile(), Profile(mid_system="fold_user"), cache, lambda: now[0])
+    later = LearnedProfile(endpoint, Profile(), Profile(mid_system="fold_first"), cache, lambda: now[0])
+    told = LearnedProfile(endpoint, Profile(), Profile(mid_system="fold_user"), cache, lambda: now[0])
     now[0] = today + 40 * 86_400
     later.age()
     told.age()

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.failures.errors import Failure, FailureKind
-from app.llm.failures.retry import RetryPolicy
+from app.llm.failures.request_errors import Failure, FailureKind, RetryPolicy
 
 MOMENTS = st.floats(0, 200)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.response import limits
-from app.llm.response.limits import TooLarge
+from app.llm.response import response_limits
+from app.llm.response.response_limits import ResponseTooLarge
 from app.llm.response.sse import EventDecoder, ServerEvent
 
 LINES = st.lists(
@@ -67,9 +67,9 @@ def test_a_field_of_errors_is_an_event() -> None:
 
 @pytest.mark.parametrize("between", [b"", b"data: an event\n\n"])
 def test_a_page_without_end_is_not_collected_for_ever(monkeypatch: pytest.MonkeyPatch, between: bytes) -> None:
-    monkeypatch.setattr(limits, "EVENT", 1_000)
+    monkeypatch.setattr(response_limits, "EVENT", 1_000)
     decoder = EventDecoder()
-    with pytest.raises(TooLarge, match="a page of more than 1,000 bytes"):
+    with pytest.raises(ResponseTooLarge, match="a page of more than 1,000 bytes"):
         for _ in range(1_000):
             assert len(decoder.feed(b"<p>not an event</p>\n" + between)) == bool(between)
     assert 900 <= len(decoder.unframed) <= 1_100
@@ -79,14 +79,14 @@ def test_a_page_without_end_is_not_collected_for_ever(monkeypatch: pytest.Monkey
     "piece", [b"data: no end of the line in sight ", b"data: no blank line\n", b"\xff", b"\n", b": ping\n\n"]
 )
 def test_an_event_without_end_is_not_collected_for_ever(monkeypatch: pytest.MonkeyPatch, piece: bytes) -> None:
-    monkeypatch.setattr(limits, "EVENT", 1_000)
+    monkeypatch.setattr(response_limits, "EVENT", 1_000)
     decoder = EventDecoder()
-    with pytest.raises(TooLarge, match="an event of more than 1,000 bytes"):
+    with pytest.raises(ResponseTooLarge, match="an event of more than 1,000 bytes"):
         for _ in range(1_001):
             decoder.feed(piece)
 
 
 def test_many_events_are_not_one_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "EVENT", 100)
+    monkeypatch.setattr(response_limits, "EVENT", 100)
     decoder = EventDecoder()
     assert sum(len(decoder.feed(b"data: twenty bytes here\n\n: heartbeat\n")) for _ in range(50)) == 50

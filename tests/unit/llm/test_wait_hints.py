@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.failures.wait_hints import wait_hint
+from app.llm.failures.classification import wait_hint
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC).timestamp()
 LATER = datetime(2026, 3, 1, 12, 0, 42, tzinfo=UTC)

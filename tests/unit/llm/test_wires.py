@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from app.llm.capabilities.profile import Profile
-from app.llm.wires.items import CallWithResult, Echo, Item, ModelTurn, SystemText, UserText
-from app.llm.wires.registry import WIRES
+from app.llm.values.profile import Profile
+from app.llm.wires.items import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
+from app.llm.wires.wire_registry import WIRES
 
 CALL = CallWithResult("c1", "read_file", "{}", "ok")
 
@@ -28,7 +28,7 @@ def test_a_text_alone_is_written_as_one() -> None:
 
 @pytest.mark.parametrize("calls", [(), (CALL,)], ids=["answer", "call"])
 def test_reasoning_that_is_not_wanted_back_is_not_sent(calls: tuple[CallWithResult, ...]) -> None:
-    echo = Echo(same_model=True, reasoning="Hm.", extras={"reasoning_details": [{"text": "Hm."}]})
+    echo = OpaqueEcho(same_model=True, reasoning="Hm.", extras={"reasoning_details": [{"text": "Hm."}]})
     turn = ModelTurn("Hi.", calls, echo)
     for wanted in ("never", "same_model"):
         messages, _ = WIRES["chat"].written([UserText("x"), turn], Profile.model_validate({"reasoning_echo": wanted}))
@@ -39,7 +39,7 @@ def test_what_the_program_says_in_mid_conversation_stays_there() -> None:
     items: list[Item] = [
         SystemText("You are signoff."),
         UserText("x"),
-        ModelTurn("", (CALL,), Echo()),
+        ModelTurn("", (CALL,), OpaqueEcho()),
         SystemText("Stop here."),
     ]
     written = WIRES["anthropic"].written(items, Profile(wire="anthropic"))

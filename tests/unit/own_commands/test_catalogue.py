@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.own_commands import finding
-from app.own_commands.catalogue import Catalogue, catalogue
-from app.own_commands.command import CommandUnusable
-from app.own_commands.finding import in_workspace, of_user
+from app.prompts import custom_commands as finding
+from app.prompts.custom_commands import CommandCatalogue, CommandUnusable, catalogue, in_workspace, of_user
 from app.workspace.paths import Workspace
 
 
@@ -17,7 +15,7 @@ def put(root: Path, *paths: str, text: str = "Do it.") -> None:
         (root / path).write_text(text)
 
 
-def known(root: Path, user: Path, *, trusted: bool = True) -> Catalogue:
+def known(root: Path, user: Path, *, trusted: bool = True) -> CommandCatalogue:
     return catalogue(of_user([("commands", user)]), in_workspace(Workspace(root)), {"help"}, trusted=trusted)
 
 

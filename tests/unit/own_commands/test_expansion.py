@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.own_commands.command import LONGEST_MESSAGE, CommandUnusable, expand, name_of, read_command
+from app.prompts.custom_commands import LONGEST_MESSAGE, CommandUnusable, expand, name_of, read_command
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from app.proposals.disk.filesystem import Filesystem
+from app.proposals.files.filesystem import Filesystem
 from app.proposals.locate.matching import Replacement
-from app.proposals.models import Proposal
-from app.proposals.record import RecordingStore
-from app.proposals.service import ProposalService
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.models import Proposal
+from app.proposals.values.record_entries import RecordingStore
 from app.workspace.paths import Workspace
 from tests.unit.proposals.memory_store import MemoryStore
 

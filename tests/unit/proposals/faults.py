@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.proposals.disk.filesystem import OPEN_FOLDERS, PosixFilesystem
-from app.proposals.models import Identity
+from app.proposals.files.filesystem import OPEN_FOLDERS, PosixFilesystem
+from app.proposals.values.models import FileIdentity
 
 CHANGING = {
     "write_new",
@@ -75,7 +75,7 @@ class TornDisk(PosixFilesystem):
         super().__init__(root, read_limit, OPEN_FOLDERS)
         self._steps = steps
 
-    def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> Identity:
+    def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> FileIdentity:
         half = self._inner_half(path, data, mode)
         try:
             self._steps.reach("write_new half")

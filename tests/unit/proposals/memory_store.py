@@ -3,10 +3,10 @@
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from app.proposals.models import Proposal
-from app.proposals.record import Entry, Link, blob_id, entry_of
-from app.proposals.stacking import paths_of
-from app.proposals.store import JournalEntry, JournalRecord
+from app.proposals.stack.stacking import paths_of
+from app.proposals.values.models import Proposal
+from app.proposals.values.proposal_store import JournalEntry, JournalRecord
+from app.proposals.values.record_entries import ChainLink, RecordEntry, blob_id, entry_of
 
 
 class MemoryStore:
@@ -21,7 +21,7 @@ class MemoryStore:
         self._proposals: dict[str, str] = {}
         self._blobs: dict[str, bytes] = {}
         self._journal: list[str] = []
-        self._record: list[Entry] = []
+        self._record: list[RecordEntry] = []
 
     def next_proposal_id(self) -> str:
         self._number += 1
@@ -38,14 +38,14 @@ class MemoryStore:
         self._proposals[proposal.id] = proposal.model_dump_json()
         known = before.last.number if before and before.last else 0
         if before and proposal.last and proposal.last.number > known:
-            after = Link(len(self._record), "")
+            after = ChainLink(len(self._record), "")
             entry = entry_of(before, proposal, proposal.last, written, self._git_id, who="", after=after, time=0)
             self._record.append(entry)
 
     def _git_id(self, name: str) -> str:
         return blob_id(self._blobs[name])
 
-    def entries_on(self, paths: Collection[str]) -> Sequence[Entry]:
+    def entries_on(self, paths: Collection[str]) -> Sequence[RecordEntry]:
         named = {entry.proposal for entry in self._record if any(file.path in paths for file in entry.files)}
         return [entry for entry in self._record if entry.proposal in named]
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.answers import Answer, answers_to
-from app.proposals.facts import LineComment
-from app.proposals.service import ProposalService
+from app.proposals.decide.comment_follow_up import CommentFollowUp, answers_to
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.decision_facts import LineComment
 from app.workspace.paths import Workspace
 from tests.unit.proposals.bench import Bench
 from tests.unit.proposals.memory_store import MemoryStore
@@ -50,47 +50,47 @@ def on(line: int, side: str = "new", quote: str = "", path: str = "a.py") -> Lin
 @pytest.mark.parametrize(
     ("second", "comment", "answer"),
     [
-        ("one\ndeux\nthree\nvier\nfive\n", on(2), Answer.CHANGED),
-        ("one\ndeux\nthree\nvier\nfive\n", on(4), Answer.SAME),
-        ("one\ndeux\nthree\nvier\nfive\n", on(3), Answer.BESIDE),
-        ("one\nzwei\nmore\nthree\nvier\nfive\n", on(2), Answer.BESIDE),
-        ("one\nzwei\nmore\nthree\nvier\nfive\n", on(5), Answer.SAME),
-        ("one\nzwei\nthree\nfive\n", on(4), Answer.CHANGED),
-        ("one\nzwei\nthree\nfour\nfive\n", on(4, "old"), Answer.CHANGED),
-        ("one\nzwei\nthree\nvier\nfive\nsix\n", on(4, "old"), Answer.SAME),
-        ("one\ndeux\nthree\nvier\nfive\n", on(2, "old"), Answer.CHANGED),
-        ("one\ndeux\nthree\nvier\nfive\n", on(4, quote=" three\n-four\n+vier"), Answer.SAME),
-        ("one\ndeux\nthree\nvier\nfive\n", on(4, quote=" something\n+else"), Answer.UNKNOWN),
-        ("one\ndeux\nthree\nvier\nfive\n", on(40), Answer.UNKNOWN),
-        ("one\nfour\nthree\nfive\n", on(2, "old", quote="-two"), Answer.CHANGED),
-        ("one\nzwei\nthree\nvier\nfive\nsix\n", on(5, "old"), Answer.UNKNOWN),
-        ("one\ndeux\nthree\nvier\nfive\n", on(1, path="b.py"), Answer.UNKNOWN),
+        ("one\ndeux\nthree\nvier\nfive\n", on(2), CommentFollowUp.CHANGED),
+        ("one\ndeux\nthree\nvier\nfive\n", on(4), CommentFollowUp.SAME),
+        ("one\ndeux\nthree\nvier\nfive\n", on(3), CommentFollowUp.BESIDE),
+        ("one\nzwei\nmore\nthree\nvier\nfive\n", on(2), CommentFollowUp.BESIDE),
+        ("one\nzwei\nmore\nthree\nvier\nfive\n", on(5), CommentFollowUp.SAME),
+        ("one\nzwei\nthree\nfive\n", on(4), CommentFollowUp.CHANGED),
+        ("one\nzwei\nthree\nfour\nfive\n", on(4, "old"), CommentFollowUp.CHANGED),
+        ("one\nzwei\nthree\nvier\nfive\nsix\n", on(4, "old"), CommentFollowUp.SAME),
+        ("one\ndeux\nthree\nvier\nfive\n", on(2, "old"), CommentFollowUp.CHANGED),
+        ("one\ndeux\nthree\nvier\nfive\n", on(4, quote=" three\n-four\n+vier"), CommentFollowUp.SAME),
+        ("one\ndeux\nthree\nvier\nfive\n", on(4, quote=" something\n+else"), CommentFollowUp.UNKNOWN),
+        ("one\ndeux\nthree\nvier\nfive\n", on(40), CommentFollowUp.UNKNOWN),
+        ("one\nfour\nthree\nfive\n", on(2, "old", quote="-two"), CommentFollowUp.CHANGED),
+        ("one\nzwei\nthree\nvier\nfive\nsix\n", on(5, "old"), CommentFollowUp.UNKNOWN),
+        ("one\ndeux\nthree\nvier\nfive\n", on(1, path="b.py"), CommentFollowUp.UNKNOWN),
     ],
 )
-def test_what_became_of_the_line(revise: Revise, second: str, comment: LineComment, answer: Answer) -> None:
+def test_what_became_of_the_line(revise: Revise, second: str, comment: LineComment, answer: CommentFollowUp) -> None:
     _, store, proposal = revise({"a.py": second})
     assert answers_to(store, proposal, [comment]) == (answer,)
 
 
 def test_a_file_that_the_new_version_leaves_alone_is_not_in_it(revise: Revise) -> None:
     _, store, proposal = revise({"a.py": BASE + "six\n"})
-    assert answers_to(store, proposal, [on(1, path="c.py")]) == (Answer.GONE,)
+    assert answers_to(store, proposal, [on(1, path="c.py")]) == (CommentFollowUp.GONE,)
 
 
 def test_a_comment_that_went_with_the_denial_of_a_part_is_compared_with_that_part(revise: Revise) -> None:
     _, store, proposal = revise({"a.py": "one\ndeux\nthree\nvier\nfive\n"}, deny_first=("1",))
     quote = " one\n-two\n+zwei\n three"
     assert answers_to(store, proposal, [on(2, quote=quote), on(4, quote=" three\n-four\n+vier")]) == (
-        Answer.CHANGED,
-        Answer.SAME,
+        CommentFollowUp.CHANGED,
+        CommentFollowUp.SAME,
     )
 
 
 def test_a_proposal_that_supersedes_none_answers_nothing(bench: Callable[..., Bench]) -> None:
     made = bench({"a.py": BASE})
     proposal = made.write(**{"a.py": FIRST})
-    assert answers_to(made.store, proposal.id, [on(2), on(4)]) == (Answer.UNKNOWN, Answer.UNKNOWN)
-    assert answers_to(made.store, "P99", [on(2)]) == (Answer.UNKNOWN,)
+    assert answers_to(made.store, proposal.id, [on(2), on(4)]) == (CommentFollowUp.UNKNOWN, CommentFollowUp.UNKNOWN)
+    assert answers_to(made.store, "P99", [on(2)]) == (CommentFollowUp.UNKNOWN,)
 
 
 def test_a_removed_line_of_a_file_that_has_changed_since_is_not_found_by_its_number(
@@ -103,4 +103,7 @@ def test_a_removed_line_of_a_file_that_has_changed_since_is_not_found_by_its_num
     draft = made.service.draft("session")
     draft.write("a.py", "zero\none\ntwo\nthree\nvier\nfive\n")
     second = made.service.stage(draft, "second", answers=(first.id,))
-    assert answers_to(made.store, second.id, [on(2, "old"), on(4, "new")]) == (Answer.UNKNOWN, Answer.SAME)
+    assert answers_to(made.store, second.id, [on(2, "old"), on(4, "new")]) == (
+        CommentFollowUp.UNKNOWN,
+        CommentFollowUp.SAME,
+    )

@@ -10,23 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.disk.filesystem import DiskFile, PosixFilesystem
-from app.proposals.disk.journal import Transition, plan
-from app.proposals.disk.preflight import check
-from app.proposals.disk.recognition import is_made
-from app.proposals.disk.renames import exchange, move
-from app.proposals.errors import ApplyFailed, NotWaiting, StaleProposal
+from app.proposals.files.filesystem import DiskFile, PosixFilesystem, exchange, move
+from app.proposals.journal.journal import Transition, plan
+from app.proposals.journal.preflight import check
+from app.proposals.journal.rollback import is_made
 from app.proposals.locate.matching import Replacement
-from app.proposals.models import Identity, Op, ProposalState
-from app.proposals.origin import Origin
-from app.proposals.overlay import Contents
-from app.proposals.refusals import EditRefused
-from app.proposals.service import ProposalService
-from app.proposals.store import JournalEntry
-from app.sandbox.changes import Change, Leaf
+from app.proposals.overlay.overlay import Contents
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.edit_refusals import EditRefused
+from app.proposals.values.models import FileIdentity, FileOperation, ProposalState
+from app.proposals.values.origin import Origin
+from app.proposals.values.proposal_errors import ApplyFailed, NotPending, StaleProposal
+from app.proposals.values.proposal_store import JournalEntry
+from app.sandbox.captured_changes import Leaf, PathChange
+from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
-from app.storage.proposals import SqliteProposalStore
-from app.storage.signals import Signal
+from app.storage.sqlite_proposal_store import SqliteProposalStore
 from app.workspace.paths import UnsafePath, Workspace
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.faults import in_child
@@ -136,7 +135,7 @@ def test_names_that_differ_by_case(bench: Make) -> None:
             draft.write(path, "x")
     draft.rename("README.md", "Readme.md")
     proposal = site.service.stage(draft, "Case")
-    assert proposal.files[0].op is Op.RENAME
+    assert proposal.files[0].op is FileOperation.RENAME
     site.service.approve(proposal.id)
     assert sorted(path.name for path in site.root.iterdir()) == ["Dir", "Readme.md"]
     site.service.undo(proposal.id)
@@ -216,7 +215,7 @@ def test_half_of_such_a_change_is_refused(bench: Make) -> None:
     draft.delete("thing")
     draft.write("thing/inner", "i\n")
     proposal = site.service.stage(draft, "Turn over")
-    create = next(change for change in proposal.files if change.op is Op.CREATE)
+    create = next(change for change in proposal.files if change.op is FileOperation.CREATE)
     with pytest.raises(ApplyFailed, match="thing is a file"):
         site.service.approve(proposal.id, [create.hunks[0].id])
     assert site.read("thing") == b"t\n"
@@ -292,7 +291,7 @@ def test_without_exchange_it_is_a_replacement(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(links, "as exFAT has it")
 
-    monkeypatch.setattr("app.proposals.disk.renames._renameat2", lambda: None)
+    monkeypatch.setattr("app.proposals.files.filesystem._renameat2", lambda: None)
     if links:
         monkeypatch.setattr(os, "link", refuse)
     site = bench({"a.txt": numbered(5)})
@@ -311,8 +310,8 @@ def test_without_exchange_it_is_a_replacement(
 def test_a_python_without_ctypes_renames_in_steps(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ctypes", None)
     # As it is first imported.
-    monkeypatch.delitem(sys.modules, "app.proposals.disk.renames")
-    monkeypatch.delattr("app.proposals.disk.renames")
+    monkeypatch.delitem(sys.modules, "app.proposals.files.filesystem")
+    monkeypatch.delattr("app.proposals.files.filesystem")
     site = bench({"a.txt": "one\n"})
     site.service.approve(site.edit("a.txt", ("one", "two")).id)
     assert site.tree() == {"a.txt": (b"two\n", 0o644)}
@@ -338,17 +337,17 @@ def test_renames_replace_nothing_and_are_one_step_on_linux(tmp_path: Path) -> No
 RIVAL = """
 import sys
 from pathlib import Path
-from app.proposals.service import ProposalService
-from app.proposals.store import JournalEntry
-from app.sandbox.changes import Change, Leaf
-from app.proposals.errors import ProposalError
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.proposal_store import JournalEntry
+from app.sandbox.captured_changes import Leaf, PathChange
+from app.proposals.values.proposal_errors import ProposalError
 from app.storage.database import Database
-from app.storage.proposals import SqliteProposalStore
-from app.storage.signals import Signal
+from app.storage.sqlite_proposal_store import SqliteProposalStore
+from app.storage.change_signals import ChangeSignal
 from app.workspace.paths import Workspace
 
 folder = Path(sys.argv[1])
-store = SqliteProposalStore(Database(folder / "db"), "here", Signal(folder, "here"))
+store = SqliteProposalStore(Database(folder / "db"), "here", ChangeSignal(folder, "here"))
 service = ProposalService(Workspace(folder / "workspace"), store, folder / "lock")
 print("ready", flush=True)
 sys.stdin.readline()
@@ -365,7 +364,7 @@ def test_two_processes_approve_at_once(tmp_path: Path) -> None:
     root.mkdir()
     for number in range(30):
         (root / f"{number}.txt").write_text("one\n")
-    store = SqliteProposalStore(Database(tmp_path / "db"), "here", Signal(tmp_path, "here"))
+    store = SqliteProposalStore(Database(tmp_path / "db"), "here", ChangeSignal(tmp_path, "here"))
     service = ProposalService(Workspace(root), store, tmp_path / "lock")
     draft = service.draft("session")
     for number in range(30):
@@ -385,9 +384,9 @@ def test_two_processes_approve_at_once(tmp_path: Path) -> None:
         rival.stdin.write("go\n")
         rival.stdin.flush()
     answers = sorted(rival.communicate(timeout=50)[0].strip() for rival in rivals)
-    assert answers == ["NotWaiting: P1 is applied already; there is nothing to decide."] * 2 + ["won"]
+    assert answers == ["NotPending: P1 is applied already; there is nothing to decide."] * 2 + ["won"]
     assert {path.read_text() for path in root.iterdir()} == {"two\n"}
-    with pytest.raises(NotWaiting):
+    with pytest.raises(NotPending):
         service.approve("P1")
     assert service.undo("P1").proposal.state is ProposalState.UNDONE
 
@@ -581,7 +580,7 @@ def test_an_empty_folder_that_the_user_made_after_a_deletion_stays(bench: Make) 
 
 def test_a_file_and_one_in_a_folder_of_its_name_are_not_written_together(bench: Make) -> None:
     site = bench({})
-    changes = [Change(path, None, Leaf(b"x\n", 0o644)) for path in ("a", "a/b")]
+    changes = [PathChange(path, None, Leaf(b"x\n", 0o644)) for path in ("a", "a/b")]
     proposal = site.service.stage_changes(changes, Origin(), "Both")
     with pytest.raises(ApplyFailed, match="a can't be a file and the folder of a/b"):
         site.service.approve(proposal.id)
@@ -617,6 +616,6 @@ def test_what_is_another_file_is_not_opened_to_see_whether_it_is_ours(bench: Mak
             raise AssertionError(path)
 
     site = bench({"a.txt": "one\n"})
-    made = Identity(device=0, inode=0)
-    entry = JournalEntry(path="a.txt", op=Op.CREATE, before=None, after="0" * 64, made=made)
+    made = FileIdentity(device=0, inode=0)
+    entry = JournalEntry(path="a.txt", op=FileOperation.CREATE, before=None, after="0" * 64, made=made)
     assert not is_made(Unread(site.root, 1 << 20), entry, "a.txt")

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.conflicts import ConflictSide, FileConflict, UnsavedText
-from app.proposals.errors import ChangedSinceSeen, EditRejected, StaleProposal
-from app.proposals.models import Op, Proposal, ProposalState
-from app.proposals.origin import Origin, OriginKind
+from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedText
 from app.proposals.text.document import Document
-from app.runtime.recovery import decision_event
-from app.sandbox.changes import Change, Leaf, link_mode
+from app.proposals.values.models import FileOperation, Proposal, ProposalState
+from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.proposal_errors import ChangedSinceSeen, EditRejected, StaleProposal
+from app.runtime.workspace_recovery import decision_event
+from app.sandbox.captured_changes import Leaf, PathChange, link_mode
 from tests.examples import at_most
 from tests.unit.proposals.bench import Bench, numbered
 
@@ -31,7 +31,7 @@ def resolve(site: Bench, conflict: FileConflict, *choices: ConflictSide) -> Prop
 
 def stage(site: Bench, **changes: tuple[Leaf | None, Leaf | None]) -> Proposal:
     """Stage paths as they were and as they are to be."""
-    found = [Change(path, before, after) for path, (before, after) in changes.items()]
+    found = [PathChange(path, before, after) for path, (before, after) in changes.items()]
     return site.service.stage_changes(found, ORIGIN, "From elsewhere")
 
 
@@ -284,7 +284,7 @@ def test_a_text_whose_file_went_meanwhile_is_kept_to_make_it_anew(bench: Make) -
     again = site.service.conflict("P1", "a.txt", UnsavedText("my text\n", conflict.disk_text))
     assert again.whole and again.regions[0].proposed == ("my text",)
     saved = site.service.resolve("P1", "a.txt", "my text\n", again.disk)
-    assert saved.files[0].op is Op.CREATE
+    assert saved.files[0].op is FileOperation.CREATE
     site.service.approve("P1", revision=saved.revision)
     assert site.read("a.txt") == b"my text\n"
 
@@ -348,7 +348,7 @@ def test_the_proposed_text_of_a_file_that_is_gone_makes_it(bench: Make) -> None:
     (site.root / "a.txt").unlink()
     site.service.conflict("P1")
     saved = site.service.resolve("P1", "a.txt", PROPOSED, None)
-    assert saved.files[0].op is Op.CREATE
+    assert saved.files[0].op is FileOperation.CREATE
     site.service.approve("P1", revision=saved.revision)
     assert site.tree() == {"a.txt": (b"b\n", 0o755)}
 
@@ -389,7 +389,7 @@ def test_a_file_that_both_made_conflicts_where_it_differs(bench: Make) -> None:
     (region,) = conflict.regions
     assert (region.base, region.disk, region.proposed) == ((), ("echo two",), ("echo one",))
     saved = resolve(site, conflict, PROPOSED)
-    assert saved.files[0].op is Op.EDIT
+    assert saved.files[0].op is FileOperation.EDIT
     site.service.approve("P1", revision=saved.revision)
     assert site.tree() == {"run.sh": (b"#!/bin/sh\necho one\nexit\n", 0o755)}
 
@@ -451,7 +451,7 @@ def test_a_moved_file_is_merged_in_its_new_place(bench: Make) -> None:
     conflict = site.service.conflict("P1")
     assert conflict.path == "b.txt" and conflict.regions[0].disk == ("mine",)
     saved = resolve(site, conflict, BOTH)
-    assert saved.files[0].op is Op.RENAME
+    assert saved.files[0].op is FileOperation.RENAME
     site.service.approve("P1", revision=saved.revision)
     assert site.tree().keys() == {"b.txt"}
     assert site.read("b.txt").decode() == numbered(9, l5="mine\nfive")
@@ -467,7 +467,7 @@ def test_a_file_that_somebody_else_moved_there_is_merged_with(bench: Make) -> No
     site.put(**{"b.txt": numbered(9, l5="mine", l1="first")})
     conflict = site.service.conflict("P1")
     saved = resolve(site, conflict, PROPOSED)
-    assert (saved.files[0].op, saved.files[0].old_path) == (Op.EDIT, "")
+    assert (saved.files[0].op, saved.files[0].old_path) == (FileOperation.EDIT, "")
     site.service.approve("P1", revision=saved.revision)
     assert site.read("b.txt").decode() == numbered(9, l1="first", l5="five")
 
@@ -489,7 +489,7 @@ def test_what_can_not_be_merged_by_hand_says_what_to_do(bench: Make) -> None:
 
 def test_what_is_on_disk_already_is_edited_there(bench: Make) -> None:
     site = bench({"a.txt": "new\n"})
-    change = Change("a.txt", leaf("old\n"), leaf("new\n"))
+    change = PathChange("a.txt", leaf("old\n"), leaf("new\n"))
     site.service.stage_changes([change], Origin(kind=OriginKind.DISK), "On disk", on_disk=True)
     with pytest.raises(EditRejected, match="edit the file itself"):
         site.service.conflict("P1", "a.txt", UnsavedText("mine\n", "new\n"))

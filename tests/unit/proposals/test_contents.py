@@ -4,16 +4,16 @@ from collections.abc import Callable
 
 import pytest
 
-from app.proposals.errors import MissingContent
-from app.proposals.models import FileVersion
-from app.proposals.overlay import Contents
+from app.proposals.overlay.overlay import Contents
+from app.proposals.values.models import FileVersion
+from app.proposals.values.proposal_errors import MissingContent
 from tests.unit.proposals.bench import Bench
 
 
 def test_what_is_remembered_again_counts_once_and_as_the_latest(
     bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.proposals.overlay.CACHE_BYTES", 10)
+    monkeypatch.setattr("app.proposals.overlay.overlay.CACHE_BYTES", 10)
     contents = Contents(bench().store)
     first, second, third = (letter * 64 for letter in "abc")
     for _ in range(2):

@@ -6,15 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.proposals.text.diff import Change, diff, take
-from app.proposals.text.myers import worth_comparing
-from app.proposals.text.slide import canonical_groups
+from app.proposals.text.diff import LineChange, canonical_groups, diff, take, worth_comparing
 
 FEW = st.lists(st.sampled_from("abc"), max_size=30)
 MANY = st.lists(st.integers(0, 40), max_size=40)
 
 
-def check(old: Sequence[object], new: Sequence[object], changes: list[Change]) -> None:
+def check(old: Sequence[object], new: Sequence[object], changes: list[LineChange]) -> None:
     assert take(old, new, changes) == list(new)
     at = -1
     for change in changes:
@@ -54,24 +52,24 @@ def test_a_subset_changes_only_its_own_lines(old: list[str], new: list[str], ran
     [
         ("", "", []),
         ("ab", "ab", []),
-        ("", "ab", [Change(0, 0, 0, 2)]),
-        ("ab", "", [Change(0, 2, 0, 0)]),
-        ("axb", "ayb", [Change(1, 2, 1, 2)]),
-        ("ab", "axb", [Change(1, 1, 1, 2)]),
+        ("", "ab", [LineChange(0, 0, 0, 2)]),
+        ("ab", "", [LineChange(0, 2, 0, 0)]),
+        ("axb", "ayb", [LineChange(1, 2, 1, 2)]),
+        ("ab", "axb", [LineChange(1, 1, 1, 2)]),
     ],
 )
-def test_small_cases(old: str, new: str, expected: list[Change]) -> None:
+def test_small_cases(old: str, new: str, expected: list[LineChange]) -> None:
     assert diff(old, new) == expected
 
 
 def test_a_group_slides_down_as_far_as_it_goes() -> None:
-    assert diff("fg{}", "fg{}g{}") == [Change(4, 4, 4, 7)]
-    assert diff(["{", "x", "}", "end"], ["{", "x", "}", "{", "x", "}", "end"]) == [Change(3, 3, 3, 6)]
+    assert diff("fg{}", "fg{}g{}") == [LineChange(4, 4, 4, 7)]
+    assert diff(["{", "x", "}", "end"], ["{", "x", "}", "{", "x", "}", "end"]) == [LineChange(3, 3, 3, 6)]
 
 
 def test_a_group_joins_the_one_it_meets() -> None:
     """The two deletions around the equal line describe the same texts as one of both."""
-    assert diff("abab", "ab") == [Change(2, 4, 2, 2)]
+    assert diff("abab", "ab") == [LineChange(2, 4, 2, 2)]
 
 
 def test_a_group_slides_up_to_the_one_above() -> None:
@@ -83,7 +81,7 @@ def test_a_moved_function_is_not_torn_apart() -> None:
     first = ["def a():", "    return 1", ""]
     second = ["def b():", "    return 2", ""]
     changes = diff(first + second, ["def c():", "    return 3", "", *first, *second])
-    assert changes == [Change(0, 0, 0, 3)]
+    assert changes == [LineChange(0, 0, 0, 3)]
 
 
 @settings(max_examples=1)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from app.proposals.disk.commit import commit_proposal
-from app.proposals.disk.filesystem import OPEN_FOLDERS, Node, PosixFilesystem
-from app.proposals.errors import ApplyFailed, CommitFailed, DiskFailed, RecoveryNeeded, UndoConflict
-from app.proposals.models import ProposalState
-from app.sandbox.changes import Change, Leaf
+from app.proposals.decide.commit_trailers import commit_proposal
+from app.proposals.files.filesystem import OPEN_FOLDERS, FileNode, PosixFilesystem
+from app.proposals.values.models import ProposalState
+from app.proposals.values.proposal_errors import ApplyFailed, CommitFailed, DiskFailed, RecoveryNeeded, UndoConflict
+from app.sandbox.captured_changes import Leaf, PathChange
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
 from tests.unit.proposals.repositories import repository
@@ -46,7 +46,7 @@ class Awkward(PosixFilesystem):
         self._begin("remove", path)
         super().remove(path)
 
-    def node(self, path: str) -> Node | None:
+    def node(self, path: str) -> FileNode | None:
         if self.fails and ".signoff-" in path:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return super().node(path)
@@ -199,7 +199,7 @@ def test_what_was_done_but_not_recorded_is_completed(bench: Make) -> None:
 def test_an_exchange_in_steps_that_was_cut_off_before_the_last_is_taken_back(
     bench: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.proposals.disk.renames._renameat2", lambda: None)
+    monkeypatch.setattr("app.proposals.files.filesystem._renameat2", lambda: None)
     site = bench({"a.txt": "one\n"})
     proposal = site.edit("a.txt", ("one", "two"))
     with pytest.raises(Killed):
@@ -332,7 +332,7 @@ def test_what_the_user_has_undone_by_hand_is_undone(bench: Make) -> None:
 def test_a_file_with_other_permissions_since_is_still_the_one_that_was_written(bench: Make) -> None:
     site = bench({"a.bin": b"\0one"})
     draft = site.service.draft("session")
-    draft.take([Change("a.bin", Leaf(b"\0one", 0o644), Leaf(b"\0two", 0o644))])
+    draft.take([PathChange("a.bin", Leaf(b"\0one", 0o644), Leaf(b"\0two", 0o644))])
     draft.write("made.txt", "m\n")
     proposal = site.service.stage(draft, "Both")
     site.service.approve(proposal.id)
@@ -345,7 +345,7 @@ def test_a_file_with_other_permissions_since_is_still_the_one_that_was_written(b
 def test_permissions_are_taken_back_off_a_binary_file_that_has_changed_since(bench: Make) -> None:
     site = bench({"a.bin": b"\0one"})
     draft = site.service.draft("session")
-    draft.take([Change("a.bin", Leaf(b"\0one", 0o644), Leaf(b"\0one", 0o755))])
+    draft.take([PathChange("a.bin", Leaf(b"\0one", 0o644), Leaf(b"\0one", 0o755))])
     site.service.approve(site.service.stage(draft, "Executable").id)
     site.put(**{"a.bin": b"\0two"})
     site.service.undo("P1")
@@ -385,6 +385,6 @@ def test_without_git_the_files_are_written_and_not_committed(bench: Make, monkey
 def test_a_git_that_does_not_come_to_an_end_is_not_waited_for(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     site = bench({"a.txt": "one\n"})
     done = site.service.approve(site.edit("a.txt", ("one", "two")).id).proposal
-    monkeypatch.setattr("app.proposals.disk.commit._SECONDS", 0.0)
+    monkeypatch.setattr("app.proposals.decide.commit_trailers._SECONDS", 0.0)
     with pytest.raises(CommitFailed, match="Git took longer than 0 s; the files are written"):
         commit_proposal(site.root, done)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.refusals import NotEditable
 from app.proposals.text.document import MAX_LINES, Document, display_pair, encode, split_lines, split_text
+from app.proposals.values.edit_refusals import NotEditable
 
 CORPUS = {
     "empty": b"",

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from app.proposals.locate.matching import Replacement
-from app.proposals.models import Op, Rung
-from app.proposals.overlay import Contents
-from app.proposals.refusals import EditRefused, NotEditable
-from app.proposals.remarks import cautions_of
-from app.proposals.text.unlike import Span
-from app.sandbox.changes import Change, Leaf, link_mode
+from app.proposals.overlay.overlay import Contents
+from app.proposals.text.file_warnings import cautions_of
+from app.proposals.text.line_comparison import LineSpan
+from app.proposals.values.edit_refusals import EditRefused, NotEditable
+from app.proposals.values.models import FileOperation, MatchLevel
+from app.sandbox.captured_changes import Leaf, PathChange, link_mode
 from tests.unit.proposals.bench import Bench, numbered
 
 Make = Callable[..., Bench]
@@ -138,21 +138,21 @@ EQUAL = "a\n\n" + "b\n" * 20 + "a\n"
         (
             INDENTED,
             Replacement("def f(self):\n    return 1\n", "def f(self):\n    return 2\n"),
-            Rung.INDENTATION,
+            MatchLevel.INDENTATION,
             "line 2: found ignoring indentation",
             "Line 2 was found ignoring indentation.",
         ),
         (
             EQUAL,
             Replacement("a", "c", line=1),
-            Rung.LINE_HINT,
+            MatchLevel.LINE_HINT,
             "line 1: found by its line number, among several equal places; 2 places; the hint was 1",
             "Line 1 was found by its line number, among several equal places (2 places; the hint was 1).",
         ),
     ],
 )
 def test_how_an_inexact_place_was_found_is_said_once_to_the_model_and_the_user(
-    bench: Make, text: str, edit: Replacement, rung: Rung, model: str, user: str
+    bench: Make, text: str, edit: Replacement, rung: MatchLevel, model: str, user: str
 ) -> None:
     site = bench({"a.py": text})
     draft = site.service.draft("session")
@@ -211,7 +211,7 @@ def test_deleted_and_written_again_is_an_edit(bench: Make) -> None:
         draft.edit("a.txt", [Replacement("a", "b")])
     draft.write("a.txt", "new\n")
     [change] = site.service.stage(draft, "").files
-    assert (change.op, change.result and change.result.mode) == (Op.EDIT, 0o755)
+    assert (change.op, change.result and change.result.mode) == (FileOperation.EDIT, 0o755)
 
 
 def test_a_whole_file_keeps_the_way_it_was_written(bench: Make) -> None:
@@ -254,12 +254,12 @@ def test_text_never_becomes_where_a_link_leads(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     link = Leaf(b"a.txt", link_mode())
     draft = site.service.draft("session")
-    draft.take([Change("link", None, link)])
+    draft.take([PathChange("link", None, link)])
     with pytest.raises(EditRefused, match="symbolic link"):
         draft.write("link", "/etc/passwd")
     with pytest.raises(EditRefused, match="symbolic link"):
         draft.patch(draft.read_patch("--- a/link\n+++ b/link\n@@ -1 +1 @@\n-a.txt\n+/etc/passwd\n"))
-    draft.take([Change("link", link, None)])
+    draft.take([PathChange("link", link, None)])
     draft.write("link", "text\n")
     site.service.approve(site.service.stage(draft, "No link").id)
     assert not (site.root / "link").is_symlink()
@@ -306,7 +306,7 @@ def test_how_a_file_differs_from_what_was_read_can_t_always_be_told(bench: Make)
     before = draft.read("a.txt").version
     draft.edit("a.txt", [Replacement("two", "zwei")])
     now = draft.read("a.txt")
-    assert draft.unlike(now, [before]) == (Span(1, 2),)
+    assert draft.unlike(now, [before]) == (LineSpan(1, 2),)
     assert draft.unlike(now, ["0" * 64]) is None
     assert draft.unlike(draft.read("b.bin"), [before]) is None
     assert draft.unlike(draft.read("none"), [before]) is None

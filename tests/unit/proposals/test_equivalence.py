@@ -5,11 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.locate.alignment import likely_offsets
-from app.proposals.locate.equivalence import Shift, folded, indentation_unit, shift_between, without_trailing_space
+from app.proposals.locate.carry_over import rewrite
+from app.proposals.locate.equivalence import (
+    IndentShift,
+    folded,
+    indentation_unit,
+    shift_between,
+    without_trailing_space,
+)
 from app.proposals.locate.line_index import TextIndex
-from app.proposals.locate.rewrite import rewrite
 from app.proposals.text.document import Document
-from app.proposals.text.words import alike, common_length
+from app.proposals.text.line_comparison import alike, common_length
 
 
 def longest_common(first: str, second: str) -> int:
@@ -69,10 +75,10 @@ def test_tabs_and_spaces(ours: list[str], theirs: list[str], line: str, expected
 
 
 def test_no_one_shift() -> None:
-    assert shift_between([("", "  "), (" ", "")], 4) == Shift()
+    assert shift_between([("", "  "), (" ", "")], 4) == IndentShift()
     assert shift_between([("a", "  a"), ("b", "   b")], 4) is None
-    assert Shift("  ", removed=True).applied(" x") is None
-    assert Shift("  ", removed=True).applied("") == ""
+    assert IndentShift("  ", removed=True).applied(" x") is None
+    assert IndentShift("  ", removed=True).applied("") == ""
 
 
 @pytest.mark.parametrize(
@@ -103,7 +109,7 @@ def test_blank_lines_and_tabs_say_nothing_of_the_unit(lines: list[str], unit: in
 
 
 def test_blank_lines_are_shifted_by_nothing() -> None:
-    assert shift_between([("", "    "), ("  ", "")], 4) == Shift()
+    assert shift_between([("", "    "), ("  ", "")], 4) == IndentShift()
 
 
 OTHERS = "other\n" * 9

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.proposals.excerpt import clipped, hunk_text, surroundings
+from app.agent.side_questions import clipped, hunk_text, surroundings
 from tests.unit.proposals.bench import Bench, numbered
 
 Make = Callable[..., Bench]

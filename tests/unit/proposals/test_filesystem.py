@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.disk.filesystem import PosixFilesystem
-from app.proposals.disk.observed import Observed
+from app.proposals.files.filesystem import PosixFilesystem
+from app.proposals.stack.stack_cache import RecordingReader
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_a_disk_that_does_not_exchange_is_told_from_one_that_fails(
         return -1
 
     disk.write_new("temp", b"new\n", 0o644)
-    monkeypatch.setattr("app.proposals.disk.renames._renameat2", lambda: refuse)
+    monkeypatch.setattr("app.proposals.files.filesystem._renameat2", lambda: refuse)
     disk.exchange("a.txt", "temp")
     assert (data_of(disk, "a.txt"), data_of(disk, "temp")) == (b"new\n", b"text\n")
     code = errno.EIO
@@ -143,7 +143,7 @@ def test_what_can_t_have_a_second_name_for_another_reason_is_not_moved(
     def broken(*_: object, **__: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr("app.proposals.disk.renames._renameat2", lambda: None)
+    monkeypatch.setattr("app.proposals.files.filesystem._renameat2", lambda: None)
     monkeypatch.setattr(os, "link", broken)
     with pytest.raises(OSError, match="Input/output error"):
         disk.put("a.txt", "moved.txt")
@@ -168,7 +168,7 @@ Change = Callable[[Path], object]
 def test_what_was_observed_holds_until_something_of_it_changes(
     disk: PosixFilesystem, tmp_path: Path, change: Change
 ) -> None:
-    observed = Observed(disk)
+    observed = RecordingReader(disk)
     observed.read("a.txt"), observed.names("folder"), observed.kind("none")
     before = (data_of(disk, "a.txt"), disk.kind("none"), disk.names("folder"))
     change(tmp_path)
@@ -181,7 +181,7 @@ def test_what_was_observed_holds_until_something_of_it_changes(
 
 def test_what_could_not_be_read_may_be_otherwise_the_next_time(disk: PosixFilesystem, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * 200)
-    observed, taking_over = Observed(disk), Observed(disk)
+    observed, taking_over = RecordingReader(disk), RecordingReader(disk)
     with pytest.raises(OSError, match="larger than 100 bytes"):
         observed.read("large")
     taking_over.take_over(observed)

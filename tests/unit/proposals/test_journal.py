@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.proposals.disk.journal import effective, last_modes, undone
-from app.proposals.store import JournalRecord
+from app.proposals.journal.journal import effective, last_modes, undone
+from app.proposals.values.proposal_store import JournalRecord
 
 
 def records(history: str) -> list[JournalRecord]:

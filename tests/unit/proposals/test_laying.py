@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from app.proposals.locate.matching import Replacement
-from app.proposals.service import ProposalService
+from app.proposals.proposal_service import ProposalService
 from app.workspace.paths import Workspace
 from tests.unit.proposals.memory_store import MemoryStore
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.disk.locking import WorkspaceLock
-from app.proposals.errors import WorkspaceBusy
+from app.proposals.stack.locked_proposals import WorkspaceLock
+from app.proposals.values.proposal_errors import WorkspaceBusy
 
 
 def test_a_busy_workspace_is_said_in_one_line(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from app.proposals.locate.alignment import most_voted
 from app.proposals.locate.matching import Replacement, apply_replacements
-from app.proposals.models import Match, Rung
-from app.proposals.refusals import (
+from app.proposals.text.document import Document
+from app.proposals.values.edit_refusals import (
     MESSAGE_LIMIT,
     AlreadyApplied,
     AmbiguousMatch,
@@ -20,7 +20,7 @@ from app.proposals.refusals import (
     NoMatch,
     NotEditable,
 )
-from app.proposals.text.document import Document
+from app.proposals.values.models import EditMatch, MatchLevel
 
 SOURCE = """\
 import os
@@ -50,11 +50,11 @@ def block(lines: Sequence[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def apply(source: str | bytes, *edits: Replacement) -> tuple[bytes, tuple[Match, ...]]:
+def apply(source: str | bytes, *edits: Replacement) -> tuple[bytes, tuple[EditMatch, ...]]:
     return apply_replacements(Document(source.encode() if isinstance(source, str) else source), edits)
 
 
-def edit(source: str, old: str, new: str, **options: object) -> tuple[str, Match]:
+def edit(source: str, old: str, new: str, **options: object) -> tuple[str, EditMatch]:
     data, matches = apply(source, Replacement(old, new, **options))  # type: ignore[arg-type]
     return data.decode(), matches[0]
 
@@ -68,12 +68,12 @@ class TestExact:
     def test_a_part_of_a_line(self) -> None:
         result, match = edit(SOURCE, "handle.read()", "handle.read().strip()")
         assert result == changed(SOURCE, "handle.read()", "handle.read().strip()")
-        assert (match.rung, match.line) == (Rung.EXACT, 8)
+        assert (match.rung, match.line) == (MatchLevel.EXACT, 8)
 
     def test_whole_lines(self) -> None:
         result, match = edit(SOURCE, "import os\nimport sys\n", "import sys\n")
         assert result == changed(SOURCE, "import os\n", "")
-        assert match.rung is Rung.EXACT
+        assert match.rung is MatchLevel.EXACT
 
     @pytest.mark.parametrize(
         ("old", "new", "expected"),
@@ -147,7 +147,7 @@ class TestExact:
     def test_a_line_hint_chooses_among_exact_places_and_says_so(self) -> None:
         result, match = edit(SOURCE, "        return data", "        return None", line=13)
         assert result.endswith("        return None\n")
-        assert (match.rung, match.line) == (Rung.LINE_HINT, 14)
+        assert (match.rung, match.line) == (MatchLevel.LINE_HINT, 14)
         assert "2 places" in match.note
         assert not match.rung.exact
 
@@ -178,22 +178,23 @@ class TestLikePlaces:
         result, match = edit(self.TWICE, old, old.replace("go", "run"))
         assert result == changed(self.TWICE, old, old.replace("go", "run"))
         assert match.line == line
-        assert match.rung is (Rung.DOUBTFUL if other else Rung.EXACT)
+        assert match.rung is (MatchLevel.DOUBTFUL if other else MatchLevel.EXACT)
         assert match.note == (f"the lines from line {other} differ from it in white space alone" if other else "")
 
     @pytest.mark.parametrize(
-        ("hint", "rung"), [(7, Rung.EXACT), (8, Rung.EXACT), (3, Rung.DOUBTFUL), (5, Rung.DOUBTFUL)]
+        ("hint", "rung"),
+        [(7, MatchLevel.EXACT), (8, MatchLevel.EXACT), (3, MatchLevel.DOUBTFUL), (5, MatchLevel.DOUBTFUL)],
     )
-    def test_a_line_number_may_settle_it(self, hint: int, rung: Rung) -> None:
+    def test_a_line_number_may_settle_it(self, hint: int, rung: MatchLevel) -> None:
         _, match = edit(self.TWICE, "    check()\n    go()\n", "    go()\n", line=hint)
         assert (match.line, match.rung) == (7, rung)
 
     def test_so_is_text_with_other_trailing_space(self) -> None:
         _, match = edit(self.TWICE, "    check() \n    go()\n", "    check()\n    run()\n")
-        assert (match.line, match.rung) == (7, Rung.DOUBTFUL)
+        assert (match.line, match.rung) == (7, MatchLevel.DOUBTFUL)
 
     def test_blank_lines_are_like_none(self) -> None:
-        assert edit("a\n\nb\nc\n\n\nd\n", "\n\n\n", "\n\n")[1].rung is Rung.EXACT
+        assert edit("a\n\nb\nc\n\n\nd\n", "\n\n\n", "\n\n")[1].rung is MatchLevel.EXACT
 
 
 class TestEndings:
@@ -247,12 +248,12 @@ def test_of_places_that_are_near_each_other_the_most_voted_counts() -> None:
 class TestTolerantRungs:
     def test_trailing_space(self) -> None:
         result, match = edit("a  \nb\t\nc\n", "a\nb\nc", "a\nx\nc")
-        assert (result, match.rung) == ("a  \nx\nc\n", Rung.TRAILING_SPACE)
+        assert (result, match.rung) == ("a  \nx\nc\n", MatchLevel.TRAILING_SPACE)
 
     def test_indentation_is_shifted_for_new_lines(self) -> None:
         old = "def load(self, path):\n    with open(path) as handle:\n        data = handle.read()\n"
         result, match = edit(SOURCE, old, old + "        data = data.strip()\n")
-        assert match.rung is Rung.INDENTATION
+        assert match.rung is MatchLevel.INDENTATION
         assert result == changed(
             SOURCE,
             "            data = handle.read()\n",
@@ -261,13 +262,13 @@ class TestTolerantRungs:
 
     def test_indentation_is_taken_away(self) -> None:
         result, match = edit("if a:\n  b\nc\n", "    if a:\n      b\n", "    if a:\n      x\n")
-        assert (result, match.rung) == ("if a:\n  x\nc\n", Rung.INDENTATION)
+        assert (result, match.rung) == ("if a:\n  x\nc\n", MatchLevel.INDENTATION)
 
     def test_spaces_become_the_tabs_of_the_file(self) -> None:
         result, match = edit(
             "f {\n\tif a {\n\t\tb\n\t}\n}\n", "    if a {\n        b\n", "    if a {\n        b\n        c\n"
         )
-        assert (result, match.rung) == ("f {\n\tif a {\n\t\tb\n\t\tc\n\t}\n}\n", Rung.INDENTATION)
+        assert (result, match.rung) == ("f {\n\tif a {\n\t\tb\n\t\tc\n\t}\n}\n", MatchLevel.INDENTATION)
 
     def test_uneven_indentation_is_no_match(self) -> None:
         with pytest.raises(NoMatch):
@@ -276,12 +277,12 @@ class TestTolerantRungs:
     def test_spacing_and_lookalike_marks(self) -> None:
         source = "x = 'it\u2019s'\ny  =  1\nz\n"
         result, match = edit(source, "x = 'it's'\ny = 1\nz", "x = 'it's'\ny = 2\nz")
-        assert (result, match.rung) == ("x = 'it\u2019s'\ny = 2\nz\n", Rung.SPACING)
+        assert (result, match.rung) == ("x = 'it\u2019s'\ny = 2\nz\n", MatchLevel.SPACING)
 
     def test_a_context_line_may_differ_and_keeps_its_text(self) -> None:
         old = block(LOAD).replace("handle:", "handler:")
         result, match = edit(SOURCE, old, old.replace("return data", "return data or None"))
-        assert match.rung is Rung.ALIGNED
+        assert match.rung is MatchLevel.ALIGNED
         assert result == SOURCE.replace("        return data\n", "        return data or None\n", 1)
 
     @pytest.mark.parametrize("at", [0, -1])
@@ -298,7 +299,7 @@ class TestTolerantRungs:
         lines = [f"step_{number} = {number * number}\n" for number in range(count)]
         old = "".join([*lines[:9], lines[9].replace("step", "stop"), *lines[10:]])
         if found:
-            assert edit("".join(lines), old, old.replace("step_4 = 16", "step_4 = 17"))[1].rung is Rung.ALIGNED
+            assert edit("".join(lines), old, old.replace("step_4 = 16", "step_4 = 17"))[1].rung is MatchLevel.ALIGNED
         else:
             with pytest.raises(NoMatch):
                 edit("".join(lines), old, old.replace("step_4 = 16", "step_4 = 17"))
@@ -324,7 +325,7 @@ class TestTolerantRungs:
                 edit("".join(lines), old, new)
         else:
             result, match = edit("".join(lines), old, new)
-            assert match.rung is Rung.ALIGNED
+            assert match.rung is MatchLevel.ALIGNED
             assert result == "".join([*lines[:at], "    new = 1\n", *lines[at:]])
 
     @pytest.mark.parametrize("there", ["    total = count_items(frst)\n", ""])
@@ -433,7 +434,7 @@ class TestMalformed:
 
     def test_an_ellipsis_that_stands_in_the_file_is_code(self) -> None:
         result, match = edit("def f():\n    ...  \n", "def f():\n    ...\n", "def g():\n    ...\n")
-        assert (result, match.rung) == ("def g():\n    ...  \n", Rung.TRAILING_SPACE)
+        assert (result, match.rung) == ("def g():\n    ...  \n", MatchLevel.TRAILING_SPACE)
 
     @pytest.mark.parametrize("line", ["    ...", "x = [...]", "# and so on ...", "# the rest is easy", "..."])
     def test_what_is_no_elision(self, line: str) -> None:

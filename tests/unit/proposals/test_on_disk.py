@@ -11,8 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.disk.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
-from app.proposals.errors import (
+from app.proposals.files.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
+from app.proposals.stack.hunk_splitting import LineNumbers
+from app.proposals.text.hunks import compare, compose, lines_of
+from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState
+from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.proposal_errors import (
     ApplyFailed,
     ChangedSinceSeen,
     EditRejected,
@@ -20,11 +24,7 @@ from app.proposals.errors import (
     NothingToUndo,
     RecoveryNeeded,
 )
-from app.proposals.models import HunkState, Op, Proposal, ProposalState
-from app.proposals.origin import Origin, OriginKind
-from app.proposals.splitting import Lines
-from app.proposals.text.hunks import compare, compose, lines_of
-from app.sandbox.changes import Change, Leaf, link_mode
+from app.sandbox.captured_changes import Leaf, PathChange, link_mode
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.faults import Steps, Watched, broken
 from tests.unit.proposals.memory_store import MemoryStore
@@ -58,9 +58,9 @@ def found(root: Path) -> Leaves:
     return leaves
 
 
-def changes(before: Leaves, after: Leaves) -> list[Change]:
+def changes(before: Leaves, after: Leaves) -> list[PathChange]:
     return [
-        Change(path, before.get(path), after.get(path))
+        PathChange(path, before.get(path), after.get(path))
         for path in sorted(before.keys() | after.keys())
         if before.get(path) != after.get(path)
     ]
@@ -95,11 +95,11 @@ def test_an_approval_keeps_it_and_a_denial_takes_it_back_hunk_by_hunk(site: Benc
     proposal = stage(site, BEFORE)
     assert proposal.on_disk
     assert {change.path: change.op for change in proposal.files} == {
-        "a.txt": Op.EDIT,
-        "bin": Op.EDIT,
-        "gone.txt": Op.DELETE,
-        "new/x.txt": Op.CREATE,
-        "run.sh": Op.MODE,
+        "a.txt": FileOperation.EDIT,
+        "bin": FileOperation.EDIT,
+        "gone.txt": FileOperation.DELETE,
+        "new/x.txt": FileOperation.CREATE,
+        "run.sh": FileOperation.MODE,
     }
     assert found(site.root) == AFTER
     kept = site.service.approve(proposal.id, ["1", "new/x.txt"])
@@ -205,7 +205,7 @@ def test_a_renamed_file_goes_back_to_its_name(bench: Make) -> None:
     site = bench({"d/b.txt": numbered(20, l4="four")})
     name = stage(site, {"a.txt": text(numbered(20))}).id
     (change,) = site.service.get(name).files
-    assert (change.op, change.old_path, change.path) == (Op.RENAME, "a.txt", "d/b.txt")
+    assert (change.op, change.old_path, change.path) == (FileOperation.RENAME, "a.txt", "d/b.txt")
     site.service.deny(name)
     assert found(site.root) == {"a.txt": text(numbered(20))}
     site.service.undo(name)
@@ -279,8 +279,8 @@ def test_what_failed_to_be_taken_back_is_not_what_a_later_decision_did(bench: Ma
 def test_single_lines_of_a_new_and_of_a_deleted_file_are_taken_back(bench: Make) -> None:
     site = bench({"new.txt": "1\n2\n3\n"})
     name = stage(site, {"gone.txt": text("a\nb\nc\n")}).id
-    site.service.split(name, Lines("new.txt", new=frozenset({1})), 1)
-    parts = site.service.split(name, Lines("gone.txt", old=frozenset({0})), site.service.get(name).revision)
+    site.service.split(name, LineNumbers("new.txt", new=frozenset({1})), 1)
+    parts = site.service.split(name, LineNumbers("gone.txt", old=frozenset({0})), site.service.get(name).revision)
     second = next(hunk.id for hunk in site.service.get(name).files[1].hunks if hunk.new_start == 1)
     site.service.deny(name, [second, next(part.hunk.id for part in parts if part.picked)])
     assert found(site.root) == {"new.txt": text("1\n3\n"), "gone.txt": text("a\n")}

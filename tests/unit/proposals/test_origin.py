@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.models import Proposal, ProposalState
-from app.proposals.origin import Origin, OriginKind
+from app.proposals.values.models import Proposal, ProposalState
+from app.proposals.values.origin import Origin, OriginKind
+from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
-from app.storage.proposals import SqliteProposalStore
-from app.storage.signals import Signal
+from app.storage.sqlite_proposal_store import SqliteProposalStore
 from tests.unit.proposals.bench import Bench
 
 CLAUDE = Origin(kind=OriginKind.AGENT, agent="claude", model="claude-opus-4-8", session="5f0c", prompt="p1")
@@ -28,7 +28,7 @@ def staged_by(bench: Bench, origin: Origin, line: int, text: str) -> Proposal:
 
 def test_a_row_of_an_earlier_version_names_the_kind_alone(tmp_path: Path) -> None:
     database = Database(tmp_path / "db")
-    store = SqliteProposalStore(database, "here", Signal(tmp_path, "here"))
+    store = SqliteProposalStore(database, "here", ChangeSignal(tmp_path, "here"))
     store.save_proposal(Proposal(id="P1", workspace="here", created=1.0, summary="An edit", files=()))
     (row,) = database.rows("SELECT body FROM proposals")
     for kind in ("model", "patch", "undo"):

@@ -4,12 +4,12 @@ import hashlib
 
 import pytest
 
-from app.proposals.models import Match, Op, Rung
 from app.proposals.patch.parts import is_blob
+from app.proposals.patch.patching import scan_patch
 from app.proposals.patch.place import apply_file_patch
-from app.proposals.patch.text import scan_patch
-from app.proposals.refusals import AlreadyApplied, AmbiguousMatch, EditRefused, MalformedPatch, NoMatch
 from app.proposals.text.document import Document
+from app.proposals.values.edit_refusals import AlreadyApplied, AmbiguousMatch, EditRefused, MalformedPatch, NoMatch
+from app.proposals.values.models import EditMatch, FileOperation, MatchLevel
 
 SOURCE = """\
 class A:
@@ -24,7 +24,7 @@ class B:
 """
 
 
-def apply(source: str | bytes, patch: str | bytes) -> tuple[bytes, tuple[Match, ...]]:
+def apply(source: str | bytes, patch: str | bytes) -> tuple[bytes, tuple[EditMatch, ...]]:
     (file,) = scan_patch(patch)
     return apply_file_patch(Document(source.encode() if isinstance(source, str) else source), file)
 
@@ -41,7 +41,7 @@ def blob(data: bytes) -> str:
 def test_the_place_is_found_by_the_text_whatever_the_numbers() -> None:
     data, matches = apply("a\nb\nc\nd\n", hunk(" c\n-d\n+e\n", "@@ -77,2 +78,2 @@"))
     assert data == b"a\nb\nc\ne\n"
-    assert (matches[0].rung, matches[0].line) == (Rung.EXACT, 3)
+    assert (matches[0].rung, matches[0].line) == (MatchLevel.EXACT, 3)
 
 
 def test_several_places_are_refused_without_numbers() -> None:
@@ -54,14 +54,14 @@ def test_a_number_chooses_among_equal_places_and_the_match_says_so(number: int, 
     body = "         start()\n-        return 1\n+        return 2\n"
     data, matches = apply(SOURCE, hunk(body, f"@@ -{number},2 +{number},2 @@"))
     assert data.decode().split("\n")[line] == "        return 2"
-    assert (matches[0].rung, matches[0].line) == (Rung.LINE_HINT, line)
+    assert (matches[0].rung, matches[0].line) == (MatchLevel.LINE_HINT, line)
 
 
 def test_the_line_above_narrows_to_its_block() -> None:
     body = "         start()\n-        return 1\n+        return 2\n"
     data, matches = apply(SOURCE, hunk(body, "@@ class B:"))
     assert data.decode() == SOURCE[:-2] + "2\n"
-    assert matches[0].rung is Rung.EXACT
+    assert matches[0].rung is MatchLevel.EXACT
     with pytest.raises(AmbiguousMatch):
         apply(SOURCE, hunk(body, "@@     def run(self):"))
 
@@ -77,7 +77,9 @@ def test_lines_that_stand_once_must_stand_below_the_line_that_a_hunk_names(named
     patch = BEGIN.format(f"@@ {named}\n{START_IN_A}+        pass\n")
     data, matches = apply(ONCE, patch)
     assert data.decode() == ONCE.replace("        start()\n        return 1\n", "        pass\n")
-    assert (matches[0].rung is Rung.EXACT) == (named != "class A:"), "not in the block of A, so there is a doubt"
+    assert (matches[0].rung is MatchLevel.EXACT) == (named != "class A:"), (
+        "not in the block of A, so there is a doubt"
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,7 @@ def test_a_heading_in_a_unified_diff_may_be_the_authors_own_words() -> None:
     body = "-class A:\n+class C:\n"
     data, matches = apply(SOURCE, hunk(body, "@@ rename the first class"))
     assert data.decode() == SOURCE.replace("class A", "class C")
-    assert matches[0].rung is Rung.DOUBTFUL
+    assert matches[0].rung is MatchLevel.DOUBTFUL
     with pytest.raises(NoMatch, match="not below"):
         apply(SOURCE, hunk(body, "@@ class B:"))
 
@@ -109,14 +111,14 @@ def test_a_heading_in_a_unified_diff_may_be_in_the_hunk_itself() -> None:
     body = " \n class B:\n-    def run(self):\n+    def go(self):\n"
     data, (match,) = apply(SOURCE, hunk(body, "@@ class B:"))
     assert data.decode() == SOURCE.replace("class B:\n    def run", "class B:\n    def go")
-    assert match.rung is Rung.DOUBTFUL and "is in the hunk itself, at line 6" in match.note
+    assert match.rung is MatchLevel.DOUBTFUL and "is in the hunk itself, at line 6" in match.note
 
 
 def test_additions_that_show_no_place_go_to_the_end_of_the_file() -> None:
     for source in ("a\nb\n", "a\nb"):
         data, matches = apply(source, BEGIN.format("@@\n+c\n+d\n@@\n+e\n"))
         assert data.decode() == source.replace("b", "b\nc\nd\ne")
-        assert {match.rung for match in matches} == {Rung.DOUBTFUL}
+        assert {match.rung for match in matches} == {MatchLevel.DOUBTFUL}
     data, matches = apply(SOURCE, BEGIN.format("@@ class A:\n+    x = 1\n"))
     assert data.decode() == SOURCE.replace("class A:\n", "class A:\n    x = 1\n")
     assert not matches[0].rung.exact
@@ -140,17 +142,17 @@ def test_a_number_that_fits_wins_over_the_order_of_the_hunks() -> None:
     mid = "@@ -4,3 +4,3 @@\n x\n-mid\n+MID\n y\n"
     data, matches = apply(REPEATED, f"--- a/x\n+++ b/x\n{mid}{numbered_hunk(1)}")
     assert data == REPEATED.replace(b"mid", b"MID").replace(b"work", b"WORK", 1)
-    assert matches[1].rung is Rung.LINE_HINT
+    assert matches[1].rung is MatchLevel.LINE_HINT
     data, matches = apply(REPEATED, f"--- a/x\n+++ b/x\n{mid}{numbered_hunk(7)}")
     assert data == b"WORK".join(REPEATED.replace(b"mid", b"MID").rsplit(b"work", 1))
-    assert matches[1].rung is Rung.EXACT, "number and order agree"
+    assert matches[1].rung is MatchLevel.EXACT, "number and order agree"
 
 
 def test_where_no_number_fits_the_order_decides_with_a_doubt() -> None:
     mid = "@@ -4,3 +4,3 @@\n x\n-mid\n+MID\n y\n"
     data, matches = apply(REPEATED, f"--- a/x\n+++ b/x\n{mid}{numbered_hunk(5)}")
     assert data.endswith(b"begin\nWORK\nend\n")
-    assert matches[1].rung is Rung.DOUBTFUL
+    assert matches[1].rung is MatchLevel.DOUBTFUL
     with pytest.raises(AmbiguousMatch):
         apply(REPEATED, f"--- a/x\n+++ b/x\n@@ -40,3 +40,3 @@\n x\n-mid\n+MID\n y\n{numbered_hunk(5)}")
 
@@ -185,7 +187,7 @@ def test_a_last_line_without_newline_is_checked_by_gits_ids() -> None:
     """The patch makes `foo`, `bar` of `foo`; 3bd1f0e is git's id of that, 257cc56 of `foo`."""
     index = "index 257cc56..3bd1f0e 100644\n"
     patch = f"diff --git a/x b/x\n{index}--- a/x\n+++ b/x\n@@ -1 +1,2 @@\n foo\n+bar"
-    for text, rung in ((patch, Rung.EXACT), (patch.replace(index, ""), Rung.DOUBTFUL)):
+    for text, rung in ((patch, MatchLevel.EXACT), (patch.replace(index, ""), MatchLevel.DOUBTFUL)):
         (file,) = scan_patch(text, whole=False)
         data, matches = apply_file_patch(Document(b"foo\n"), file)
         assert (data, matches[0].rung) == (b"foo\nbar\n", rung)
@@ -200,12 +202,12 @@ def test_a_patch_cut_at_the_end_of_a_hunk_is_in_doubt_where_gits_ids_tell() -> N
     first, second = "@@ -2 +2 @@\n-b\n+B\n", "@@ -4 +4 @@\n-d\n+D\n"
     assert apply(before, head + first + second) == (
         after,
-        (Match(rung=Rung.EXACT, line=2), Match(rung=Rung.EXACT, line=4)),
+        (EditMatch(rung=MatchLevel.EXACT, line=2), EditMatch(rung=MatchLevel.EXACT, line=4)),
     )
     data, (match,) = apply(before, head + first)
-    assert (data, match.rung) == (half, Rung.DOUBTFUL)
+    assert (data, match.rung) == (half, MatchLevel.DOUBTFUL)
     assert "not what the patch's `index` line says" in match.note
-    assert apply(b"x\n" + before, head + first)[1][0].rung is Rung.EXACT
+    assert apply(b"x\n" + before, head + first)[1][0].rung is MatchLevel.EXACT
 
 
 @pytest.mark.parametrize("line", [" a", "-a"])
@@ -233,14 +235,14 @@ def test_hunks_of_a_new_file_follow_one_another() -> None:
 )
 def test_a_body_without_a_hunk_line_is_in_doubt(before: bytes, patch: str) -> None:
     (match,) = apply(before, patch)[1]
-    assert (match.rung, match.note) == (Rung.DOUBTFUL, "no `@@` line stands above it")
+    assert (match.rung, match.note) == (MatchLevel.DOUBTFUL, "no `@@` line stands above it")
 
 
 @pytest.mark.parametrize("damaged", ["+@ -1,2 +1,2 @@", " @@ -1,2 +1,2 @@", "-@@-1 +1 @@"])
 def test_a_body_that_begins_with_a_damaged_hunk_line_is_in_doubt(damaged: str) -> None:
     there = damaged[1:] + "\n" if damaged[0] in " -" else ""
     (match,) = apply(f"{there}a\nb\n", hunk(" a\n-b\n+c\n", damaged))[1]
-    assert (match.rung, match.note) == (Rung.DOUBTFUL, "its first line looks like a damaged `@@` line")
+    assert (match.rung, match.note) == (MatchLevel.DOUBTFUL, "its first line looks like a damaged `@@` line")
 
 
 @pytest.mark.parametrize(
@@ -249,7 +251,7 @@ def test_a_body_that_begins_with_a_damaged_hunk_line_is_in_doubt(damaged: str) -
 )
 def test_a_header_with_damaged_numbers_is_in_doubt(damaged: str) -> None:
     (match,) = apply("a\nb\n", hunk(" a\n-b\n+c\n", damaged))[1]
-    assert (match.rung, match.note) == (Rung.DOUBTFUL, "the numbers in its `@@` line are damaged")
+    assert (match.rung, match.note) == (MatchLevel.DOUBTFUL, "the numbers in its `@@` line are damaged")
     (match,) = apply(b"", f"--- /dev/null\n+++ b/x\n{damaged}\n+a\n")[1]
     assert match.note == "the numbers in its `@@` line are damaged"
 
@@ -257,15 +259,15 @@ def test_a_header_with_damaged_numbers_is_in_doubt(damaged: str) -> None:
 @pytest.mark.parametrize("header", ["@@", "@@ ... @@", "@@ -X,Y +A,B @@", "@@ -1,? +1,? @@", "@@ a"])
 def test_a_header_that_stands_for_numbers_is_not_damaged(header: str) -> None:
     (match,) = apply("a\n b\n", hunk("- b\n+ c\n", header))[1]
-    assert match.rung is Rung.EXACT
+    assert match.rung is MatchLevel.EXACT
 
 
 def test_a_line_in_the_middle_that_is_said_to_end_the_file_is_in_doubt() -> None:
     marker = "\\ No newline at end of file\n"
     data, matches = apply("a\nb\nc\n", hunk(f" a\n-b\n+d\n{marker} c\n", "@@ -1,3 +1,3 @@"))
-    assert (data, matches[0].rung) == (b"a\ndc\n", Rung.DOUBTFUL)
+    assert (data, matches[0].rung) == (b"a\ndc\n", MatchLevel.DOUBTFUL)
     data, matches = apply("a\nb", hunk(f" a\n-b\n{marker}+c\n{marker}", "@@ -1,2 +1,2 @@"))
-    assert (data, matches[0].rung) == (b"a\nc", Rung.EXACT)
+    assert (data, matches[0].rung) == (b"a\nc", MatchLevel.EXACT)
 
 
 def test_only_words_after_a_backslash_say_that_the_file_ends() -> None:
@@ -280,10 +282,10 @@ def test_a_hunk_that_counts_its_lines_wrongly_is_in_doubt() -> None:
     two = "@@ -1,9 +1,9 @@\n begin\n-work\n+WORK\n end\n x\n@@ -5,2 +5,2 @@\n-mid\n+MID\n y\n"
     data, matches = apply(REPEATED, f"--- a/x\n+++ b/x\n{two}")
     assert data == REPEATED.replace(b"mid", b"MID").replace(b"work", b"WORK", 1)
-    assert [match.rung for match in matches] == [Rung.DOUBTFUL, Rung.EXACT]
+    assert [match.rung for match in matches] == [MatchLevel.DOUBTFUL, MatchLevel.EXACT]
     assert "states 9 old and 9 new lines, but has 4 and 4" in matches[0].note
     created = "--- /dev/null\n+++ b/x\n@@ -0,0 +1,9 @@\n+a\n```\n"
-    assert [match.rung for match in apply(b"", created)[1]] == [Rung.DOUBTFUL]
+    assert [match.rung for match in apply(b"", created)[1]] == [MatchLevel.DOUBTFUL]
 
 
 def test_a_deletion_without_its_lines_is_of_an_empty_file() -> None:
@@ -309,14 +311,14 @@ def test_changed_lines_that_look_like_a_header_are_lines_where_the_counts_say_so
 def test_a_patch_that_was_given_other_line_ends_as_a_whole_means_what_it_meant() -> None:
     patch = hunk(" a\n-b\n+c\n+\n", "@@ -1,2 +1,3 @@")
     data, matches = apply("a\nb\n", patch.replace("\n", "\r\n"))
-    assert (data, matches[0].rung, matches[0].note) == (b"a\nc\n\n", Rung.EXACT, "")
+    assert (data, matches[0].rung, matches[0].note) == (b"a\nc\n\n", MatchLevel.EXACT, "")
     assert apply(b"", "--- /dev/null\r\n+++ b/x\r\n@@ -0,0 +1 @@\r\n+a\r\n")[0] == b"a\n"
 
 
 def test_a_patch_may_be_cut_off_in_the_mark_of_the_next_header() -> None:
     whole = hunk("-a\n+b\n", "@@ -1 +1 @@")
     data, (match,) = apply("a\n", whole + "--")
-    assert (data, match.rung) == (b"b\n", Rung.EXACT)
+    assert (data, match.rung) == (b"b\n", MatchLevel.EXACT)
     with pytest.raises(MalformedPatch, match="belongs to no hunk"):
         scan_patch(whole + "--- a/y\n")
 
@@ -347,7 +349,7 @@ def test_a_place_that_only_the_order_of_the_hunks_chooses_is_in_doubt(trailing: 
     second = f"         start(){trailing}\n-        return 1\n+        return 2\n"
     data, matches = apply(SOURCE, hunk(f"-class B:\n+class C:\n@@\n{second}"))
     assert data.decode() == SOURCE.replace("B", "C")[:-2] + "2\n"
-    assert [match.rung for match in matches] == [Rung.EXACT, Rung.DOUBTFUL]
+    assert [match.rung for match in matches] == [MatchLevel.EXACT, MatchLevel.DOUBTFUL]
     assert "2 places, the only one after the hunk before" in matches[1].note
 
 
@@ -375,9 +377,9 @@ def test_lines_that_others_are_like_but_for_white_space_are_in_doubt(body: str, 
     data, (match,) = apply(LIKE, hunk(f"{body}-    return True\n+    return False\n", header))
     assert data.decode() == LIKE[: LIKE.rindex("True")] + "False\n"
     if certain and " \n" not in body:
-        assert match == Match(rung=Rung.EXACT, line=8)
+        assert match == EditMatch(rung=MatchLevel.EXACT, line=8)
     elif not certain:
-        assert match.rung is Rung.DOUBTFUL
+        assert match.rung is MatchLevel.DOUBTFUL
         assert match.note == "the lines from line 2 differ from it in white space alone"
 
 
@@ -385,7 +387,7 @@ def test_hunks_that_name_their_places_are_exact_in_any_order() -> None:
     one, other = (f"@@ class {name}:\n         start()\n-        return 1\n+        return {name}\n" for name in "AB")
     data, matches = apply(SOURCE, f"--- a/x\n+++ b/x\n{other}{one}")
     assert data.decode() == SOURCE.replace("1", "A", 1).replace("1", "B")
-    assert all(match.rung is Rung.EXACT for match in matches)
+    assert all(match.rung is MatchLevel.EXACT for match in matches)
 
 
 def test_a_hunk_on_what_an_earlier_one_made() -> None:
@@ -439,7 +441,7 @@ def test_a_byte_order_mark_in_the_patch() -> None:
 def test_tolerant_rungs_keep_the_files_lines() -> None:
     data, matches = apply("  a  \n  b\n  c\n", hunk(" a\n-b\n+x\n c\n"))
     assert data == b"  a  \n  x\n  c\n"
-    assert matches[0].rung is Rung.INDENTATION
+    assert matches[0].rung is MatchLevel.INDENTATION
 
 
 def test_already_applied() -> None:
@@ -456,7 +458,7 @@ def test_a_creation_never_overwrites() -> None:
 
 def test_a_deletion_must_spell_what_is_there() -> None:
     patch = "--- a/x\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n"
-    assert scan_patch(patch)[0].op is Op.DELETE
+    assert scan_patch(patch)[0].op is FileOperation.DELETE
     assert apply(b"a\nb\n", patch)[0] == b""
     assert apply(b"a\r\nb", patch)[0] == b""
     with pytest.raises(NoMatch):
@@ -474,10 +476,10 @@ def test_numbers_are_trusted_where_the_id_fits() -> None:
     """An insertion without context, and a choice among equal lines, are beyond doubt then."""
     index = "diff --git a/x b/x\nindex 257cc56..3bd1f0e 100644\n"
     data, matches = apply(b"foo\n", index + hunk("+bar\n", "@@ -1,0 +2 @@"))
-    assert (data, matches[0].rung) == (b"foo\nbar\n", Rung.EXACT)
+    assert (data, matches[0].rung) == (b"foo\nbar\n", MatchLevel.EXACT)
     with pytest.raises(EditRefused):
         apply(b"fox\n", index + hunk("+bar\n", "@@ -1,0 +2 @@"))
     twice = b"a\nb\na\n"
     index = f"diff --git a/x b/x\nindex {blob(twice)[:7]}..{blob(twice[:4] + b'c' + twice[5:])[:7]} 100644\n"
     data, matches = apply(twice, index + hunk("-a\n+c\n", "@@ -3 +3 @@"))
-    assert (data, matches[0].rung, matches[0].note) == (b"a\nb\nc\n", Rung.EXACT, "")
+    assert (data, matches[0].rung, matches[0].note) == (b"a\nb\nc\n", MatchLevel.EXACT, "")

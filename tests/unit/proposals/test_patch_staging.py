@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.errors import NothingStaged, PatchRefused
-from app.proposals.models import Op
-from app.proposals.origin import OriginKind
+from app.proposals.values.models import FileOperation
+from app.proposals.values.origin import OriginKind
+from app.proposals.values.proposal_errors import NothingStaged, PatchRefused
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.repositories import git, repository
 
@@ -35,7 +35,7 @@ def test_a_file_that_exists_is_not_created_anew(bench: Make) -> None:
 def test_lines_for_a_file_that_is_not_there_make_it(bench: Make) -> None:
     site = bench({})
     (change,) = site.service.stage_patch(INSERTS.format("sub/new.txt")).files
-    assert (change.path, change.op) == ("sub/new.txt", Op.CREATE)
+    assert (change.path, change.op) == ("sub/new.txt", FileOperation.CREATE)
 
 
 def test_what_changes_nothing_is_refused(bench: Make) -> None:
@@ -103,7 +103,7 @@ def test_lines_that_are_on_disk_are_not_added_a_second_time(bench: Make) -> None
 def test_the_mode_of_a_file_that_is_no_text_changes(bench: Make) -> None:
     site = bench({"tool": b"\0\1"})
     (change,) = site.service.stage_patch("diff --git a/tool b/tool\nold mode 100644\nnew mode 100755\n").files
-    assert (change.path, change.op) == ("tool", Op.MODE)
+    assert (change.path, change.op) == ("tool", FileOperation.MODE)
 
 
 def test_a_diff_of_which_a_part_is_not_on_disk_is_none_of_it(bench: Make) -> None:

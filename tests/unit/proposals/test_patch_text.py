@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.models import Op
 from app.proposals.patch.names import git_header_names, header_name, plain_names, quoted, unquoted
 from app.proposals.patch.parts import FilePatch
-from app.proposals.patch.text import MAX_CHARACTERS, check_conservation, scan_patch
-from app.proposals.refusals import EditRefused, MalformedPatch, UnsupportedPatch
+from app.proposals.patch.patching import MAX_CHARACTERS, check_conservation, scan_patch
+from app.proposals.values.edit_refusals import EditRefused, MalformedPatch, UnsupportedPatch
+from app.proposals.values.models import FileOperation
 
 PLAIN = """\
 --- a/app.py
@@ -39,7 +39,7 @@ EXPECTED = [[" import os", " ", "-x = 1", "+x = 2", " y = 1"], [" a", "+b", " c"
 
 def test_a_plain_diff() -> None:
     (file,) = scan_patch(PLAIN)
-    assert (file.path, file.op, file.added, file.removed) == ("app.py", Op.EDIT, 2, 1)
+    assert (file.path, file.op, file.added, file.removed) == ("app.py", FileOperation.EDIT, 2, 1)
     assert bodies([file]) == EXPECTED
     assert [hunk.old_start for hunk in file.hunks] == [1, 10]
     assert {line.ending for hunk in file.hunks for line in hunk.lines} == {"\n"}
@@ -239,11 +239,11 @@ def test_git_header_lines() -> None:
         "diff --git a/run b/run\nold mode 100644\nnew mode 100755\n"
     )
     renamed, empty, gone, run = scan_patch(text)
-    assert (renamed.op, renamed.old_path, renamed.path) == (Op.RENAME, "old name.py", "new/b/name.py")
+    assert (renamed.op, renamed.old_path, renamed.path) == (FileOperation.RENAME, "old name.py", "new/b/name.py")
     assert (renamed.old_mode, renamed.new_mode) == (0o644, 0o755)
-    assert (empty.op, empty.path, empty.new_mode, empty.hunks) == (Op.CREATE, "empty", 0o755, ())
-    assert (gone.op, gone.path, gone.old_blob) == (Op.DELETE, "gone", "257cc56")
-    assert (run.op, run.path, run.new_mode) == (Op.MODE, "run", 0o755)
+    assert (empty.op, empty.path, empty.new_mode, empty.hunks) == (FileOperation.CREATE, "empty", 0o755, ())
+    assert (gone.op, gone.path, gone.old_blob) == (FileOperation.DELETE, "gone", "257cc56")
+    assert (run.op, run.path, run.new_mode) == (FileOperation.MODE, "run", 0o755)
 
 
 @pytest.mark.parametrize(
@@ -306,14 +306,14 @@ BEGIN = """\
 )
 def test_begin_patch(text: str) -> None:
     update, added, deleted = scan_patch(text)
-    assert (update.op, update.old_path, update.path) == (Op.RENAME, "src/app.py", "src/main.py")
+    assert (update.op, update.old_path, update.path) == (FileOperation.RENAME, "src/app.py", "src/main.py")
     (hunk,) = update.hunks
     assert hunk.seek == ("class Store:", "    def load(self):")
     assert hunk.at_end
     assert bodies([update]) == [["     data = 1", "-    return data", " ", "+    return data + 1"]]
     assert all(line.ending is None for line in hunk.lines)
-    assert (added.op, bodies([added])) == (Op.CREATE, [["+one", "+", "+-two"]])
-    assert (deleted.op, deleted.path) == (Op.DELETE, "old.txt")
+    assert (added.op, bodies([added])) == (FileOperation.CREATE, [["+one", "+", "+-two"]])
+    assert (deleted.op, deleted.path) == (FileOperation.DELETE, "old.txt")
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,10 @@ def test_a_lone_file_that_comes_or_goes_is_named_without_the_prefix(prefixes: st
     header = f"diff --git {old} {new}\n"
     (made,) = scan_patch(header + f"new file mode 100644\n--- /dev/null\n+++ {new}\n@@ -0,0 +1 @@\n+b\n")
     (gone,) = scan_patch(header + f"deleted file mode 100644\n--- {old}\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n")
-    assert [(file.op, file.path) for file in (made, gone)] == [(Op.CREATE, "a/x"), (Op.DELETE, "a/x")]
+    assert [(file.op, file.path) for file in (made, gone)] == [
+        (FileOperation.CREATE, "a/x"),
+        (FileOperation.DELETE, "a/x"),
+    ]
 
 
 def test_the_other_sides_prefix_is_no_folder() -> None:
@@ -373,11 +376,11 @@ def test_what_diff_says_of_two_folders(gap: str, epoch: str) -> None:
         + "@@ -1 +1 @@\n-a\n+b\n"
     )
     assert [(file.op, file.path) for file in files] == [
-        (Op.EDIT, "f g.c"),
-        (Op.CREATE, "new.c"),
-        (Op.DELETE, "gone.c"),
-        (Op.CREATE, "more.c"),
-        (Op.EDIT, "old.c"),
+        (FileOperation.EDIT, "f g.c"),
+        (FileOperation.CREATE, "new.c"),
+        (FileOperation.DELETE, "gone.c"),
+        (FileOperation.CREATE, "more.c"),
+        (FileOperation.EDIT, "old.c"),
     ]
 
 
@@ -386,7 +389,7 @@ def test_what_diff_says_of_two_folders(gap: str, epoch: str) -> None:
 )
 def test_a_file_that_is_emptied_stays(stamp: str) -> None:
     text = recursive("old/x", "new/x", new_stamp=stamp) + "@@ -1 +0,0 @@\n-a\n"
-    assert [(file.op, file.path) for file in scan_patch(text)] == [(Op.EDIT, "x")]
+    assert [(file.op, file.path) for file in scan_patch(text)] == [(FileOperation.EDIT, "x")]
 
 
 def test_folders_that_git_compared_outside_a_repository() -> None:
@@ -394,8 +397,10 @@ def test_folders_that_git_compared_outside_a_repository() -> None:
         "diff --git a/one/x b/two/x\nindex 1111111..2222222 100644\n--- a/one/x\n+++ b/two/x\n@@ -1 +1 @@\n-a\n+b\n"
     )
     moved = text.replace("index", "rename from one/x\nrename to two/x\nindex")
-    assert [(file.op, file.old_path, file.path) for file in scan_patch(text)] == [(Op.EDIT, "", "x")]
-    assert [(file.op, file.old_path, file.path) for file in scan_patch(moved)] == [(Op.RENAME, "one/x", "two/x")]
+    assert [(file.op, file.old_path, file.path) for file in scan_patch(text)] == [(FileOperation.EDIT, "", "x")]
+    assert [(file.op, file.old_path, file.path) for file in scan_patch(moved)] == [
+        (FileOperation.RENAME, "one/x", "two/x")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -458,7 +463,7 @@ def test_a_lost_change_is_noticed_apart_from_the_scanner() -> None:
 
 def test_a_rename_is_named_by_its_own_lines_where_the_first_one_can_not_be_split() -> None:
     (file,) = scan_patch("diff --git a/x y b/z w\nsimilarity index 100%\nrename from x y\nrename to z w\n")
-    assert (file.op, file.old_path, file.path) == (Op.RENAME, "x y", "z w")
+    assert (file.op, file.old_path, file.path) == (FileOperation.RENAME, "x y", "z w")
 
 
 def test_a_quote_that_is_not_closed_is_a_part_of_the_name() -> None:

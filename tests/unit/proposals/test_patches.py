@@ -10,13 +10,13 @@ import pytest
 from unidiff.patch import PatchSet
 
 import app.proposals
-from app.proposals.disk.commit import commit_proposal
-from app.proposals.errors import CommitFailed, PatchRefused, ProposalError, UnreadablePatch
+from app.proposals.decide.commit_trailers import commit_proposal
 from app.proposals.locate.matching import Replacement
-from app.proposals.models import Op
-from app.proposals.origin import OriginKind
-from app.proposals.refusals import EditRefused
-from app.sandbox.changes import Change, Leaf, link_mode
+from app.proposals.values.edit_refusals import EditRefused
+from app.proposals.values.models import FileOperation
+from app.proposals.values.origin import OriginKind
+from app.proposals.values.proposal_errors import CommitFailed, PatchRefused, ProposalError, UnreadablePatch
+from app.sandbox.captured_changes import Leaf, PathChange, link_mode
 from tests.unit.proposals.bench import Bench, Tree, numbered, tree
 from tests.unit.proposals.repositories import git, repository
 
@@ -236,7 +236,7 @@ def test_a_file_that_moves_out_of_the_way_of_a_folder_does_so_first(bench: Make)
     patch = git(site.root, "diff", "--cached", "-M")
     git(site.root, "reset", "--quiet", "--hard")
     taken_like_git(site, patch)
-    assert [file.op for file in site.service.stage_patch(patch.decode()).files].count(Op.RENAME) == 3
+    assert [file.op for file in site.service.stage_patch(patch.decode()).files].count(FileOperation.RENAME) == 3
 
 
 def test_a_deletion_without_its_lines_is_taken_where_gits_id_says_what_goes(bench: Make) -> None:
@@ -262,7 +262,10 @@ def test_begin_patch_form(bench: Make) -> None:
         "*** Add File: b.txt\n+new\n*** End Patch\n"
     )
     proposal = site.service.stage_patch(patch)
-    assert [(change.path, change.op) for change in proposal.files] == [("a.txt", Op.EDIT), ("b.txt", Op.CREATE)]
+    assert [(change.path, change.op) for change in proposal.files] == [
+        ("a.txt", FileOperation.EDIT),
+        ("b.txt", FileOperation.CREATE),
+    ]
     site.service.approve(proposal.id)
     assert site.read("a.txt").decode() == numbered(9, l3="three")
 
@@ -370,7 +373,7 @@ def test_a_new_link_that_leads_nowhere_is_committed(bench: Make) -> None:
     for name, value in (("user.name", "A"), ("user.email", "a@example.org")):
         git(site.root, "config", name, value)
     draft = site.service.draft("session")
-    draft.take([Change("link", None, Leaf(b"nowhere", link_mode()))])
+    draft.take([PathChange("link", None, Leaf(b"nowhere", link_mode()))])
     proposal = site.service.approve(site.service.stage(draft, "Link").id).proposal
     commit = commit_proposal(site.root, proposal)
     assert git(site.root, "show", "--name-status", "--format=", commit).decode().strip() == "A\tlink"

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from app.proposals.changes import line_counts, op_of
-from app.proposals.models import Op
-from app.proposals.overlay import Contents
-from app.proposals.refusals import EditRefused, shortened
-from app.proposals.remarks import cautions_of, mode_words
-from app.proposals.reports import without_binary
-from app.sandbox.changes import Change, Leaf, link_mode
+from app.proposals.overlay.file_changes import line_counts, op_of
+from app.proposals.overlay.overlay import Contents
+from app.proposals.text.file_warnings import cautions_of, mode_words
+from app.proposals.values.decision_results import without_binary
+from app.proposals.values.edit_refusals import EditRefused, shortened
+from app.proposals.values.models import FileOperation
+from app.sandbox.captured_changes import Leaf, PathChange, link_mode
 from tests.unit.proposals.bench import Bench
 from tests.unit.proposals.memory_store import MemoryStore
 
@@ -41,7 +41,7 @@ def test_what_becomes_of_the_mode_and_of_links(
     elif before:
         (site.root / "a").symlink_to(before.data.decode())
     draft = site.service.draft("session")
-    draft.take([Change("a", before, after)])
+    draft.take([PathChange("a", before, after)])
     (change,) = site.service.stage(draft, "Change").files
     assert (mode_words(change), list(cautions_of(change))) == (mode, cautions)
 
@@ -49,8 +49,8 @@ def test_what_becomes_of_the_mode_and_of_links(
 def test_another_content_is_an_edit_whatever_the_mode() -> None:
     contents = Contents(MemoryStore())
     text, binary, program = contents.add(b"a\n", 0o644), contents.add(b"\0\n", 0o644), contents.add(b"b\n", 0o755)
-    assert op_of("", text, program) is Op.EDIT
-    assert op_of("", text, text.model_copy(update={"mode": 0o755})) is Op.MODE
+    assert op_of("", text, program) is FileOperation.EDIT
+    assert op_of("", text, text.model_copy(update={"mode": 0o755})) is FileOperation.MODE
     assert line_counts(contents, text, program) == (1, 1)
     assert line_counts(contents, text, binary) == line_counts(contents, binary, None) == (0, 0)
 

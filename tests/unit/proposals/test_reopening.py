@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.errors import NothingToUndo
 from app.proposals.locate.matching import Replacement
-from app.proposals.models import HunkState, Op, Proposal, ProposalState
-from app.sandbox.changes import Change, Leaf
+from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState
+from app.proposals.values.proposal_errors import NothingToUndo
+from app.sandbox.captured_changes import Leaf, PathChange
 from tests.examples import at_most
 from tests.unit.proposals.bench import Bench, numbered
 
@@ -201,10 +201,10 @@ def test_what_a_file_was_at_first_has_the_mode_that_it_had_at_first(bench: Make)
     site = bench({"a.sh": numbered(20)})
     draft = site.service.draft("session")
     after = numbered(20, l2="two", l12="twelve").encode()
-    draft.take([Change("a.sh", Leaf(numbered(20).encode(), 0o644), Leaf(after, 0o755))])
+    draft.take([PathChange("a.sh", Leaf(numbered(20).encode(), 0o644), Leaf(after, 0o755))])
     proposal = site.service.stage(draft, "Executable")
     site.service.approve(proposal.id, ["1"])
     (change,) = site.service.approve(proposal.id).proposal.files
     assert change.base is not None and change.result is not None
-    assert (change.op, change.base.mode, change.result.mode) == (Op.EDIT, 0o644, 0o755)
+    assert (change.op, change.base.mode, change.result.mode) == (FileOperation.EDIT, 0o644, 0o755)
     assert (change.added, change.removed) == (2, 2)

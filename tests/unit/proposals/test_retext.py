@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.locate.rewrite import rewrite
+from app.proposals.locate.carry_over import rewrite
 from app.proposals.text.document import Document
 
 LINES = st.lists(st.sampled_from(["", "a", "b", " c", "é", "\x0c", "x y"]), max_size=8)

@@ -5,20 +5,20 @@ from collections.abc import Callable
 
 import pytest
 
-from app.proposals.disk.filesystem import DiskFile, PosixFilesystem
-from app.proposals.errors import (
+from app.proposals.decide.decision_outcomes import choose, hunk_facts
+from app.proposals.files.filesystem import DiskFile, PosixFilesystem
+from app.proposals.locate.matching import Replacement
+from app.proposals.overlay.overlay import Contents, Overlay
+from app.proposals.stack.rebase import rebase
+from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState
+from app.proposals.values.proposal_errors import (
     ChangedSinceSeen,
     NothingStaged,
-    NotWaiting,
+    NotPending,
     ProposalError,
     UnknownHunk,
     UnknownProposal,
 )
-from app.proposals.locate.matching import Replacement
-from app.proposals.models import HunkState, Op, Proposal, ProposalState
-from app.proposals.outcomes import choose, hunk_facts
-from app.proposals.overlay import Contents, Overlay
-from app.proposals.rebase import rebase
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
 
@@ -40,7 +40,10 @@ def test_nothing_is_on_disk_before_the_approval(bench: Make) -> None:
     assert site.tree() == before
     proposal = site.service.stage(draft, "Everything")
     assert site.tree() == before
-    assert [(change.path, change.op) for change in proposal.files] == [("a.txt", Op.EDIT), ("new/b.txt", Op.CREATE)]
+    assert [(change.path, change.op) for change in proposal.files] == [
+        ("a.txt", FileOperation.EDIT),
+        ("new/b.txt", FileOperation.CREATE),
+    ]
     site.service.approve(proposal.id)
     assert site.read("a.txt") == b"again\n"
     assert site.read("new/b.txt") == b"b\n"
@@ -58,7 +61,7 @@ def test_a_rename_with_edits_is_shown_with_the_edits(bench: Make, edit_first: bo
     proposal = site.service.stage(draft, "Move")
     (shown,) = site.service.diffs(proposal.id)
     change = shown.change
-    assert (change.op, change.old_path, change.path) == (Op.RENAME, "old/a.txt", "new/b.txt")
+    assert (change.op, change.old_path, change.path) == (FileOperation.RENAME, "old/a.txt", "new/b.txt")
     (hunk,) = change.hunks
     assert shown.old[hunk.old_start : hunk.old_start + hunk.old_count] == ("line 30",)
     assert shown.new[hunk.new_start : hunk.new_start + hunk.new_count] == ("thirty",)
@@ -180,15 +183,15 @@ def test_a_rename_lands_with_its_first_hunk_and_comes_back_whole(bench: Make) ->
     draft.rename("a.txt", "b.txt")
     draft.edit("b.txt", [Replacement("line 2\n", "two\n"), Replacement("line 20\n", "twenty\n")])
     proposal = site.service.stage(draft, "Move and edit")
-    assert proposal.files[0].op is Op.RENAME
+    assert proposal.files[0].op is FileOperation.RENAME
     partly = site.service.approve(proposal.id, ["2"]).proposal
     assert site.tree().keys() == {"b.txt"}
     assert site.read("b.txt").decode() == numbered(30, l20="twenty")
-    assert (partly.files[0].op, partly.files[0].old_path) == (Op.EDIT, "")
+    assert (partly.files[0].op, partly.files[0].old_path) == (FileOperation.EDIT, "")
     again = site.service.undo(proposal.id).proposal
     assert site.tree().keys() == {"a.txt"}
     assert again.state is ProposalState.PENDING
-    assert (again.files[0].op, again.files[0].old_path) == (Op.RENAME, "a.txt")
+    assert (again.files[0].op, again.files[0].old_path) == (FileOperation.RENAME, "a.txt")
     assert hunks(again) == [(1, "pending"), (2, "pending")]
     site.service.approve(proposal.id)
     assert site.read("b.txt").decode() == numbered(30, l2="two", l20="twenty")
@@ -217,7 +220,7 @@ def test_a_denied_proposal_still_shows_what_it_wanted(bench: Make) -> None:
     [shown] = site.service.diffs(proposal.id)
     assert shown.new[1] == "two"
     assert site.read("a.txt").decode() == numbered(9)
-    with pytest.raises(NotWaiting, match="P1 is denied already; there is nothing to decide"):
+    with pytest.raises(NotPending, match="P1 is denied already; there is nothing to decide"):
         site.service.approve(proposal.id)
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.errors import NothingStaged, NothingToUndo, UndoConflict
-from app.proposals.models import FileVersion, HunkState, Proposal
-from app.proposals.origin import Origin, OriginKind
 from app.proposals.text.hunks import in_force
-from app.sandbox.changes import Change, Leaf, link_mode
+from app.proposals.values.models import FileVersion, HunkState, Proposal
+from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.proposal_errors import NothingStaged, NothingToUndo, UndoConflict
+from app.sandbox.captured_changes import Leaf, PathChange, link_mode
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
 
@@ -37,7 +37,7 @@ def stage(site: Bench, *, everything: bool = False, **git: str | None) -> Propos
     for name, text in git.items():
         before = None if text is None else Leaf(text.encode(), 0o644)
         if before != (after := leaf(site, name)):
-            changes.append(Change(name, before, after))
+            changes.append(PathChange(name, before, after))
     return site.service.stage_changes(changes, DISK, "", on_disk=True, everything=everything)
 
 
@@ -230,7 +230,7 @@ def test_a_commit_is_asked_for_without_what_is_here_signed_or_waiting(bench: Mak
     site.put(a=numbered(30, l9="nine"))
     waits = site.edit("a", ("line 15\n", "fifteen\n")).id
     commit = numbered(30, l3="three", l9="nine", l15="fifteen", l24="new")
-    change = Change("a", Leaf(BEFORE.encode(), 0o644), Leaf(commit.encode(), 0o644))
+    change = PathChange("a", Leaf(BEFORE.encode(), 0o644), Leaf(commit.encode(), 0o644))
     proposal = site.service.stage_changes([change], Origin(kind=OriginKind.REF, ref="x"), "A commit")
     assert hunks(site, proposal) == [(("line 24",), ("new",))]
     assert [(one.hunks, one.why, one.proposals) for one in proposal.left_out] == [

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.text.diff import Change
-from app.proposals.text.spaces import beyond_space, meaning_in, same_but_for_space
+from app.proposals.text.diff import LineChange
+from widgets.diff.white_space import beyond_space, meaning_in, same_but_for_space
 
 SAME = [
     ("a.go", "\tx := 1", "    x := 1"),
@@ -98,13 +98,13 @@ def test_what_is_left_of_a_hunk_and_what_is_left_out_are_all_of_it(path: str, ol
     ("old", "new", "rest"),
     [
         (["a"], ["b"], None),
-        (["a", "b"], ["c", "b"], ([Change(0, 1, 0, 1)], 1, 0)),
-        (["a", " b"], ["c", "b"], ((Change(0, 2, 0, 2),), 0, 1)),
-        (["a ", " b"], ["a", "b"], ([Change(1, 2, 1, 2)], 1, 1)),
+        (["a", "b"], ["c", "b"], ([LineChange(0, 1, 0, 1)], 1, 0)),
+        (["a", " b"], ["c", "b"], ((LineChange(0, 2, 0, 2),), 0, 1)),
+        (["a ", " b"], ["a", "b"], ([LineChange(1, 2, 1, 2)], 1, 1)),
     ],
 )
 def test_what_is_left_of_a_hunk_is_all_of_it_unless_something_is_left_out(
-    old: list[str], new: list[str], rest: tuple[Sequence[Change], int, int] | None
+    old: list[str], new: list[str], rest: tuple[Sequence[LineChange], int, int] | None
 ) -> None:
     assert beyond_space(old, new, meaning_in("a.py")) == rest
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.errors import ChangedSinceSeen, UnknownHunk
-from app.proposals.models import Hunk, HunkState, Op, Proposal, ProposalState
-from app.proposals.origin import Origin
-from app.proposals.splitting import Lines
-from app.sandbox.changes import Change, Leaf
+from app.proposals.stack.hunk_splitting import LineNumbers
+from app.proposals.values.models import FileOperation, Hunk, HunkState, Proposal, ProposalState
+from app.proposals.values.origin import Origin
+from app.proposals.values.proposal_errors import ChangedSinceSeen, UnknownHunk
+from app.sandbox.captured_changes import Leaf, PathChange
 from tests.unit.proposals.bench import Bench
 from tests.unit.proposals.test_subsets import contents
 
@@ -55,7 +55,7 @@ def test_any_choice_of_lines_is_written_as_shown_and_undone_exactly(
             proposal = site.service.get(proposal.id)
             old = {line for hunk in proposal.hunks for line in range(hunk.old_start, hunk.old_start + hunk.old_count)}
             new = {line for hunk in proposal.hunks for line in range(hunk.new_start, hunk.new_start + hunk.new_count)}
-            lines = Lines(
+            lines = LineNumbers(
                 "f",
                 frozenset(line for line in old if dice.random() < 0.4),
                 frozenset(line for line in new if dice.random() < 0.4),
@@ -91,7 +91,7 @@ NEW = "head\nalpha = 10\nbeta = 20\nextra\ntail\n"
 
 def cut(site: Bench, proposal: Proposal, *, old: Sequence[int] = (), new: Sequence[int] = ()) -> list[str]:
     """Cut, and take out what was picked; the ids of what stays chosen."""
-    parts = site.service.split(proposal.id, Lines("a.py", frozenset(old), frozenset(new)), proposal.revision)
+    parts = site.service.split(proposal.id, LineNumbers("a.py", frozenset(old), frozenset(new)), proposal.revision)
     out = {part.hunk.id for part in parts if part.picked}
     return [hunk.id for hunk in pending(site.service.get(proposal.id)) if hunk.id not in out]
 
@@ -138,7 +138,7 @@ def test_what_is_left_is_a_patch_also_where_a_line_got_the_newline_that_it_will_
 ) -> None:
     site = bench({"a.py": "c\na\n"})
     proposal = site.write(**{"a.py": "b"})
-    parts = site.service.split(proposal.id, Lines("a.py", frozenset({0}), frozenset({0})), proposal.revision)
+    parts = site.service.split(proposal.id, LineNumbers("a.py", frozenset({0}), frozenset({0})), proposal.revision)
     site.service.approve(proposal.id, [part.hunk.id for part in parts if part.picked])
     assert site.read("a.py") == b"b\na\n"
     assert "\n-b\n-a\n+b\n\\ No newline" in site.service.as_unified_diff(proposal.id)
@@ -178,26 +178,26 @@ def test_a_cut_survives_a_change_of_the_file_elsewhere(site: Bench) -> None:
 def test_a_cut_is_of_what_was_shown_and_of_what_waits(site: Bench) -> None:
     proposal = site.write(**{"a.py": NEW})
     with pytest.raises(ChangedSinceSeen):
-        site.service.split(proposal.id, Lines("a.py", frozenset([1])), proposal.revision + 1)
+        site.service.split(proposal.id, LineNumbers("a.py", frozenset([1])), proposal.revision + 1)
     with pytest.raises(UnknownHunk):
-        site.service.split(proposal.id, Lines("b.py", frozenset([1])), proposal.revision)
-    assert site.service.split(proposal.id, Lines("a.py", frozenset([1, 2]), frozenset([1, 2, 3])), 1) == ()
+        site.service.split(proposal.id, LineNumbers("b.py", frozenset([1])), proposal.revision)
+    assert site.service.split(proposal.id, LineNumbers("a.py", frozenset([1, 2]), frozenset([1, 2, 3])), 1) == ()
     assert site.service.get(proposal.id) == proposal, "nothing had to be cut"
     site.put(**{"w.txt": "a\nb\n".encode("utf-16")})
     wide = site.edit("w.txt", ("a\nb\n", "c\nd\n"))
     with pytest.raises(UnknownHunk, match="not in UTF-8"):
-        site.service.split(wide.id, Lines("w.txt", frozenset([0])), wide.revision)
+        site.service.split(wide.id, LineNumbers("w.txt", frozenset([0])), wide.revision)
 
 
 def test_of_a_new_and_of_a_deleted_file_just_the_picked_lines_are_written(bench: Callable[..., Bench]) -> None:
     site = bench({"gone.txt": "a\nb\nc\n"})
     name = site.write(**{"new.txt": "1\n2\n3\n", "gone.txt": None}).id
-    picked = site.service.split(name, Lines("new.txt", new=frozenset({1})), 1)
-    picked += site.service.split(name, Lines("gone.txt", old=frozenset({1})), site.service.get(name).revision)
+    picked = site.service.split(name, LineNumbers("new.txt", new=frozenset({1})), 1)
+    picked += site.service.split(name, LineNumbers("gone.txt", old=frozenset({1})), site.service.get(name).revision)
     chosen = [part.hunk.id for part in picked if part.picked]
     partly = site.service.approve(name, chosen).proposal
     assert (site.read("new.txt"), site.read("gone.txt")) == (b"2\n", b"a\nc\n")
-    assert [change.op for change in partly.files] == [Op.DELETE, Op.EDIT]
+    assert [change.op for change in partly.files] == [FileOperation.DELETE, FileOperation.EDIT]
     site.service.deny(name)
     assert (site.read("new.txt"), site.read("gone.txt")) == (b"2\n", b"a\nc\n")
 
@@ -205,11 +205,11 @@ def test_of_a_new_and_of_a_deleted_file_just_the_picked_lines_are_written(bench:
 def test_a_denied_line_of_a_deletion_waits_again(bench: Callable[..., Bench]) -> None:
     site = bench({"gone.txt": "a\nb\nc\n"})
     name = site.write(**{"gone.txt": None}).id
-    parts = site.service.split(name, Lines("gone.txt", old=frozenset({1})), 1)
+    parts = site.service.split(name, LineNumbers("gone.txt", old=frozenset({1})), 1)
     left = site.service.deny(name, [part.hunk.id for part in parts if part.picked]).proposal
-    assert left.files[0].op is Op.EDIT
+    assert left.files[0].op is FileOperation.EDIT
     again = site.service.undo(name).proposal
-    assert again.files[0].op is Op.DELETE
+    assert again.files[0].op is FileOperation.DELETE
     site.service.approve(name)
     assert site.tree() == {}
 
@@ -217,7 +217,7 @@ def test_a_denied_line_of_a_deletion_waits_again(bench: Callable[..., Bench]) ->
 def test_a_hunk_that_comes_up_before_a_part_like_it_takes_no_hunk_along(bench: Callable[..., Bench]) -> None:
     site = bench({"f": "a\nm\na\nb\nm\n"})
     proposal = site.write(f="a\nm\nx\ny\nm\n")
-    parts = site.service.split(proposal.id, Lines("f", frozenset([2]), frozenset([2])), proposal.revision)
+    parts = site.service.split(proposal.id, LineNumbers("f", frozenset([2]), frozenset([2])), proposal.revision)
     assert len(parts) == 2
     edited = site.service.replace_result(proposal.id, "f", "x\nm\nx\ny\nm\n")
     ids = [hunk.id for hunk in edited.hunks]
@@ -233,7 +233,7 @@ def test_no_two_hunks_have_a_number_whatever_comes_back_together(
 ) -> None:
     texts = b"a\nb\n", b"x\ny\n"
     site = bench(dict.fromkeys("fg", texts[on_disk]))
-    changes = [Change(path, Leaf(texts[0], 0o644), Leaf(texts[1], 0o644)) for path in "fg"]
+    changes = [PathChange(path, Leaf(texts[0], 0o644), Leaf(texts[1], 0o644)) for path in "fg"]
     proposal = site.service.stage_changes(changes, Origin(), "Two files", on_disk=on_disk)
 
     def numbers() -> list[int]:
@@ -241,7 +241,7 @@ def test_no_two_hunks_have_a_number_whatever_comes_back_together(
 
     first = []
     for revision, path in enumerate("fg", 1):
-        parts = site.service.split(proposal.id, Lines(path, frozenset([0]), frozenset([0])), revision)
+        parts = site.service.split(proposal.id, LineNumbers(path, frozenset([0]), frozenset([0])), revision)
         first += [part.hunk.id for part in parts if part.picked]
     decide = getattr(site.service, decision)
     decide(proposal.id, first)
@@ -257,7 +257,7 @@ def test_no_two_hunks_have_a_number_once_all_parts_landed(bench: Callable[..., B
     site = bench({"f": "a\nb\n", "g": "a\nb\n"})
     proposal = site.write(f="x\ny\n", g="x\ny\n")
     for revision, path in enumerate("fg", 1):
-        site.service.split(proposal.id, Lines(path, frozenset([0]), frozenset([0])), revision)
+        site.service.split(proposal.id, LineNumbers(path, frozenset([0]), frozenset([0])), revision)
     site.service.approve(proposal.id, [hunk.id for hunk in site.service.get(proposal.id).hunks if not hunk.old_start])
     landed = site.service.approve(proposal.id).proposal
     assert len({hunk.number for hunk in landed.hunks}) == len(landed.hunks)

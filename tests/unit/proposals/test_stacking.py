@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.errors import ChangedSinceSeen, StackedProposal, StaleProposal
 from app.proposals.locate.matching import Replacement
-from app.proposals.models import ProposalState
-from app.proposals.pending_paths import PendingPaths
-from app.proposals.stacking import related
-from app.proposals.store import ProposalStore
-from app.sandbox.changes import Change, Leaf, link_mode
-from app.storage.database import Database
-from app.storage.proposals import SqliteProposalStore
-from app.storage.schema import MIGRATIONS
-from app.storage.signals import Signal
+from app.proposals.stack.stacking import related
+from app.proposals.values.models import ProposalState
+from app.proposals.values.pending_paths import PendingPaths
+from app.proposals.values.proposal_errors import ChangedSinceSeen, StackedProposal, StaleProposal
+from app.proposals.values.proposal_store import ProposalStore
+from app.sandbox.captured_changes import Leaf, PathChange, link_mode
+from app.storage.change_signals import ChangeSignal
+from app.storage.database import MIGRATIONS, Database
+from app.storage.sqlite_proposal_store import SqliteProposalStore
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
 
@@ -339,7 +338,7 @@ def test_only_files_of_waiting_proposals_are_watched(bench: Make) -> None:
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ProposalStore:
     if request.param == "memory":
         return MemoryStore()
-    return SqliteProposalStore(Database(tmp_path / "db"), "here", Signal(tmp_path, "here"))
+    return SqliteProposalStore(Database(tmp_path / "db"), "here", ChangeSignal(tmp_path, "here"))
 
 
 def test_what_has_to_do_with_a_file_is_found(bench: Make, store: ProposalStore) -> None:
@@ -399,7 +398,7 @@ def test_the_last_of_many_on_one_file_names_the_oldest_and_the_latest_alone(benc
 
 def test_a_store_from_before_knows_the_files_of_its_proposals(bench: Make, tmp_path: Path) -> None:
     database = Database(tmp_path / "db")
-    store = SqliteProposalStore(database, "here", Signal(tmp_path, "here"))
+    store = SqliteProposalStore(database, "here", ChangeSignal(tmp_path, "here"))
     site = bench({"a.txt": numbered(3), "b.txt": numbered(3)}, store=store)
     draft = site.service.draft("session")
     draft.rename("a.txt", "c.txt")
@@ -413,7 +412,7 @@ def test_a_store_from_before_knows_the_files_of_its_proposals(bench: Make, tmp_p
         connection.executemany("INSERT INTO proposals VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         connection.execute(f"PRAGMA user_version = {before}")
     connection.close()
-    store = SqliteProposalStore(Database(tmp_path / "old"), "here", Signal(tmp_path, "here"))
+    store = SqliteProposalStore(Database(tmp_path / "old"), "here", ChangeSignal(tmp_path, "here"))
     for path, found in {"a.txt": ["P1"], "c.txt": ["P1"], "b.txt": []}.items():
         assert [each.id for each in related(store, {path})] == found
 
@@ -474,8 +473,8 @@ def test_a_link_is_not_moved_in_the_place_of_the_file_that_was_shown(bench: Make
         site.service.approve(proposal.id)
 
 
-def link(path: str, before: str, after: str) -> Change:
-    return Change(path, Leaf(before.encode(), link_mode()), Leaf(after.encode(), link_mode()))
+def link(path: str, before: str, after: str) -> PathChange:
+    return PathChange(path, Leaf(before.encode(), link_mode()), Leaf(after.encode(), link_mode()))
 
 
 def as_pipe(path: Path) -> None:

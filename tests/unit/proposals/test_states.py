@@ -4,9 +4,9 @@ from itertools import product
 
 import pytest
 
-from app.proposals.errors import InvalidTransition
-from app.proposals.models import FileChange, Hunk, HunkState, Op, Proposal, ProposalState
-from app.proposals.states import TRANSITIONS, advance, state_of
+from app.proposals.values.models import FileChange, FileOperation, Hunk, HunkState, Proposal, ProposalState
+from app.proposals.values.proposal_errors import InvalidTransition
+from app.proposals.values.proposal_states import TRANSITIONS, advance, state_of
 
 ALLOWED = {
     "pending": "pending partly_approved applied denied stale superseded failed",
@@ -27,7 +27,7 @@ def proposal(state: ProposalState, *hunks: HunkState) -> Proposal:
     )
     pending = HunkState.PENDING in hunks
     whole = HunkState.PENDING if pending or not hunks else hunks[0]
-    change = FileChange(path="a", op=Op.EDIT, base=None, result=None, hunks=made, state=whole)
+    change = FileChange(path="a", op=FileOperation.EDIT, base=None, result=None, hunks=made, state=whole)
     return Proposal(id="P1", workspace="/w", created=0.0, summary="s", state=state, files=(change,))
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.models import Hunk, HunkState, Proposal, ProposalState
-from app.proposals.origin import Origin, OriginKind
 from app.proposals.text.hunks import compare, compose, header, hunk_id, in_force, lines_of
-from app.sandbox.changes import Change, Leaf
+from app.proposals.values.models import Hunk, HunkState, Proposal, ProposalState
+from app.proposals.values.origin import Origin, OriginKind
+from app.sandbox.captured_changes import Leaf, PathChange
 from tests.unit.proposals.bench import Bench
 
 WORDS = ["a", "b", "c", "", "  d", "e\r", "\x0c", "é", "x" * 50]
@@ -112,7 +112,7 @@ def pending(site: Bench, proposal: Proposal) -> list[tuple[int, str, str, tuple[
 def test_what_is_left_beside_lines_like_it_is_what_was_shown(tmp_path: Path, decision: str, on_disk: bool) -> None:
     base, result = b"x\ny\nx\ny\ny\n", b"y\ny\ny\nx\n"
     site = Bench(tmp_path, {"f": result if on_disk else base})
-    change = Change("f", Leaf(base, 0o644), Leaf(result, 0o644))
+    change = PathChange("f", Leaf(base, 0o644), Leaf(result, 0o644))
     proposal = site.service.stage_changes([change], Origin(kind=OriginKind.DISK), "f", on_disk=on_disk)
     first, *rest = pending(site, proposal)
     getattr(site.service, decision)(proposal.id, [first[1]])
@@ -129,7 +129,7 @@ def test_what_is_left_of_a_partial_decision_is_what_was_shown(
         return
     with tempfile.TemporaryDirectory() as folder:
         site = Bench(Path(folder), {"f": result if on_disk else base})
-        change = Change("f", Leaf(base, 0o644), Leaf(result, 0o644))
+        change = PathChange("f", Leaf(base, 0o644), Leaf(result, 0o644))
         proposal = site.service.stage_changes([change], Origin(kind=OriginKind.DISK), "f", on_disk=on_disk)
         shown = pending(site, proposal)
         left = set(range(len(shown)))

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from app.proposals.disk.commit import commit_proposal
-from app.proposals.origin import Origin, OriginKind
-from app.proposals.record import Entry, Link, entry_of
-from app.proposals.trailers import trailers_of
+from app.proposals.decide.commit_trailers import commit_proposal, trailers_of
+from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.record_entries import ChainLink, RecordEntry, entry_of
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.repositories import git, repository
 
@@ -23,8 +22,8 @@ def parsed(lines: list[str]) -> list[str]:
     return done.stdout.decode().splitlines()
 
 
-def of(origin: Origin) -> Entry:
-    return Entry(
+def of(origin: Origin) -> RecordEntry:
+    return RecordEntry(
         number=1, before="", time=0.0, who="", proposal="P7", count=1, content="", origin=origin, decision="approved"
     )
 
@@ -53,7 +52,7 @@ def test_a_part_and_what_the_user_edited_are_counted(bench: Make) -> None:
     proposal = site.service.replace_result(proposal.id, "a.txt", result)
     done = site.service.approve(proposal.id, ["1", "5"]).proposal
     assert done.last is not None
-    entry = entry_of(proposal, done, done.last, (), str, who="", after=Link(), time=0.0)
+    entry = entry_of(proposal, done, done.last, (), str, who="", after=ChainLink(), time=0.0)
     assert parsed(trailers_of(entry))[-1] == "Reviewed-in: signoff P1 (2/3 hunks, 1 edited)"
 
 

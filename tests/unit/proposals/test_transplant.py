@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.locate.matching import Replacement, apply_replacements
-from app.proposals.models import Rung
-from app.proposals.refusals import EditRefused
 from app.proposals.text.diff import diff
 from app.proposals.text.document import Document
+from app.proposals.values.edit_refusals import EditRefused
+from app.proposals.values.models import MatchLevel
 
 WORDS = ["load", "save", "path", "data", "index", "value", "store", "key", "item", "count"]
 
@@ -54,11 +54,11 @@ def with_a_typo(lines: list[str], chance: random.Random) -> list[str]:
 
 
 SLOPPINESS = [
-    (as_is, Rung.EXACT),
-    (without_trailing_space, Rung.TRAILING_SPACE),
-    (indented, Rung.INDENTATION),
-    (spaced, Rung.SPACING),
-    (with_a_typo, Rung.ALIGNED),
+    (as_is, MatchLevel.EXACT),
+    (without_trailing_space, MatchLevel.TRAILING_SPACE),
+    (indented, MatchLevel.INDENTATION),
+    (spaced, MatchLevel.SPACING),
+    (with_a_typo, MatchLevel.ALIGNED),
 ]
 
 
@@ -67,13 +67,13 @@ SLOPPINESS = [
 @given(source=sources(), chance=st.randoms(use_true_random=False))
 def test_only_the_lines_of_the_edit_change(
     sloppy: Callable[[list[str], random.Random], list[str]],
-    rung: Rung,
+    rung: MatchLevel,
     ending: str,
     source: tuple[list[str], int, int, list[str]],
     chance: random.Random,
 ) -> None:
     lines, start, end, new = source
-    file_lines = [line + ("  " if rung is Rung.TRAILING_SPACE else "") for line in lines]
+    file_lines = [line + ("  " if rung is MatchLevel.TRAILING_SPACE else "") for line in lines]
     removed = start + 3
     data = ending.join([*file_lines, ""]).encode()
     block = sloppy(lines[start:end], chance)
@@ -118,10 +118,10 @@ def test_a_tolerant_match_never_removes_a_line_the_edit_keeps(
 
 @pytest.mark.parametrize(("sloppy", "rung"), SLOPPINESS, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_each_sloppiness_is_found_by_its_rung(
-    sloppy: Callable[[list[str], random.Random], list[str]], rung: Rung
+    sloppy: Callable[[list[str], random.Random], list[str]], rung: MatchLevel
 ) -> None:
     lines = [f"{word}(a, {number})" for number, word in enumerate(WORDS)]
-    file_lines = [line + ("  " if rung is Rung.TRAILING_SPACE else "") for line in lines]
+    file_lines = [line + ("  " if rung is MatchLevel.TRAILING_SPACE else "") for line in lines]
     block = sloppy(lines[2:8], random.Random(1))
     wanted = [*block[:3], "  new" if sloppy is indented else "new", *block[4:]]
     edit = Replacement("\n".join(block), "\n".join(wanted))

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from app.proposals.disk.filesystem import PosixFilesystem
-from app.proposals.errors import ApplyFailed, NothingToUndo, UndoConflict
+from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.locate.matching import Replacement
-from app.proposals.models import ProposalState
-from app.sandbox.changes import Change, Leaf
+from app.proposals.values.models import ProposalState
+from app.proposals.values.proposal_errors import ApplyFailed, NothingToUndo, UndoConflict
+from app.sandbox.captured_changes import Leaf, PathChange
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.faults import Steps, Watched, broken
 
@@ -314,7 +314,7 @@ def test_a_file_does_not_come_back_where_a_folder_is(bench: Make, inside: tuple[
 def test_permissions_are_not_taken_back_off_a_link(bench: Make) -> None:
     site = bench({"a.sh": "a\n", "b.sh": "b\n"})
     draft = site.service.draft("session")
-    draft.take([Change("a.sh", Leaf(b"a\n", 0o644), Leaf(b"a\n", 0o755))])
+    draft.take([PathChange("a.sh", Leaf(b"a\n", 0o644), Leaf(b"a\n", 0o755))])
     proposal = site.service.stage(draft, "Executable")
     site.service.approve(proposal.id)
     (site.root / "a.sh").unlink()

@@ -12,15 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from unidiff.patch import PatchSet
 
-from app.proposals.errors import UnreadablePatch
-from app.proposals.models import Op
+from app.proposals.decide.patch_export import LONGEST, check_patch
+from app.proposals.patch.patching import scan_patch
 from app.proposals.patch.place import apply_file_patch
-from app.proposals.patch.second_reader import LONGEST, check_patch
-from app.proposals.patch.text import scan_patch
-from app.proposals.patch.unified import RenderFile, has_hunks, render
-from app.proposals.refusals import EditRefused
+from app.proposals.patch.unified import PatchFileContent, has_hunks, render
 from app.proposals.text.diff import diff, take
 from app.proposals.text.document import Document, decode, split_lines
+from app.proposals.values.edit_refusals import EditRefused
+from app.proposals.values.models import FileOperation
+from app.proposals.values.proposal_errors import UnreadablePatch
 
 LINES = [
     *(
@@ -69,8 +69,10 @@ class Case:
     new: bytes | None
 
     @property
-    def file(self) -> RenderFile:
-        return RenderFile(self.new_path, self.old, self.new, old_path=self.path if self.new_path != self.path else "")
+    def file(self) -> PatchFileContent:
+        return PatchFileContent(
+            self.new_path, self.old, self.new, old_path=self.path if self.new_path != self.path else ""
+        )
 
 
 @st.composite
@@ -149,7 +151,7 @@ def test_the_scanner_reads_it_back(case: Case) -> None:
         return
     (file,) = scan_patch(text)
     assert (file.path, file.old_path) == (case.new_path, case.file.old_path)
-    assert (file.op is Op.CREATE, file.op is Op.DELETE) == (case.old is None, case.new is None)
+    assert (file.op is FileOperation.CREATE, file.op is FileOperation.DELETE) == (case.old is None, case.new is None)
     assert apply_file_patch(Document(case.old or b""), file)[0] == (case.new or b"")
     held = PatchSet(io.StringIO(decode(text), newline="\n"))
     assert len(held) == 1
@@ -179,7 +181,7 @@ def test_any_subset_of_changes_is_what_git_apply_makes_of_it(
     chance = random.Random(seed)
     chosen = [change for change in diff(old_lines, new_lines) if chance.random() < 0.6]
     result = b"".join(take(old_lines, new_lines, chosen))
-    text = render([RenderFile("f", old, result)])
+    text = render([PatchFileContent("f", old, result)])
     if not text:
         return
     folder = tmp_path_factory.mktemp("tree")
@@ -216,13 +218,13 @@ def test_a_change_set_of_several_files(tmp_path: Path) -> None:
     (tmp_path / "moved").write_bytes(b"same\n")
     text = render(
         [
-            RenderFile("a", b"one\n", b"two\n"),
-            RenderFile("new", None, b"n", new_mode=0o755),
-            RenderFile("empty", None, b""),
-            RenderFile("gone", b"x\n", None),
-            RenderFile("run", b"#!\n", b"#!\n", new_mode=0o755),
-            RenderFile("to/moved", b"same\n", b"same\n", old_path="moved"),
-            RenderFile("same", b"s\n", b"s\n"),
+            PatchFileContent("a", b"one\n", b"two\n"),
+            PatchFileContent("new", None, b"n", new_mode=0o755),
+            PatchFileContent("empty", None, b""),
+            PatchFileContent("gone", b"x\n", None),
+            PatchFileContent("run", b"#!\n", b"#!\n", new_mode=0o755),
+            PatchFileContent("to/moved", b"same\n", b"same\n", old_path="moved"),
+            PatchFileContent("same", b"s\n", b"s\n"),
         ]
     )
     run(["git", "apply", "--check"], tmp_path, text)
@@ -236,12 +238,12 @@ def test_a_change_set_of_several_files(tmp_path: Path) -> None:
     assert (tmp_path / "new").stat().st_mode & 0o100
     files = scan_patch(text)
     assert [(file.path, file.op) for file in files] == [
-        ("a", Op.EDIT),
-        ("new", Op.CREATE),
-        ("empty", Op.CREATE),
-        ("gone", Op.DELETE),
-        ("run", Op.MODE),
-        ("to/moved", Op.RENAME),
+        ("a", FileOperation.EDIT),
+        ("new", FileOperation.CREATE),
+        ("empty", FileOperation.CREATE),
+        ("gone", FileOperation.DELETE),
+        ("run", FileOperation.MODE),
+        ("to/moved", FileOperation.RENAME),
     ]
 
 
@@ -269,7 +271,7 @@ def test_what_is_no_text_is_a_binary_patch_that_git_takes(
 def test_ten_thousand_hunks_come_back() -> None:
     old = [b"line %d\n" % number for number in range(80_000)]
     new = [line.upper() if number % 8 == 0 else line for number, line in enumerate(old)]
-    text = render([RenderFile("f", b"".join(old), b"".join(new))])
+    text = render([PatchFileContent("f", b"".join(old), b"".join(new))])
     (file,) = scan_patch(text)
     assert len(file.hunks) == 10_000
     result, matches = apply_file_patch(Document(b"".join(old)), file)
@@ -305,8 +307,8 @@ def test_the_second_reader_agrees_with_what_is_written_and_with_nothing_else(cas
 )
 def test_a_patch_that_means_something_else_does_not_go_out(text: str) -> None:
     with pytest.raises(UnreadablePatch):
-        check_patch(text, [RenderFile("f", b"a\n", b"b\n")])
+        check_patch(text, [PatchFileContent("f", b"a\n", b"b\n")])
 
 
 def test_a_huge_patch_goes_out_without_a_second_look() -> None:
-    check_patch("x" * (LONGEST + 1), [RenderFile("f", b"a\n", b"b\n")])
+    check_patch("x" * (LONGEST + 1), [PatchFileContent("f", b"a\n", b"b\n")])

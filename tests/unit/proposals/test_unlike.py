@@ -4,26 +4,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.proposals.text.diff import diff, take
-from app.proposals.text.unlike import Span, unlike
+from app.proposals.text.line_comparison import LineSpan, unlike
 
 LINES = st.lists(st.sampled_from("abcd"), max_size=12)
 
 
-def spans(now: list[str], *known: list[str]) -> tuple[Span, ...]:
+def spans(now: list[str], *known: list[str]) -> tuple[LineSpan, ...]:
     return unlike([diff(version, now) for version in known])
 
 
 def test_lines_that_came_went_and_changed() -> None:
-    assert spans(list("aXcdfgY"), list("abcdefg")) == (Span(1, 2), Span(4, 4), Span(6, 7))
+    assert spans(list("aXcdfgY"), list("abcdefg")) == (LineSpan(1, 2), LineSpan(4, 4), LineSpan(6, 7))
 
 
 def test_what_comes_from_either_version_is_no_news() -> None:
     assert spans(list("aXcde"), list("abcde"), list("aXcYe")) == ()
-    assert spans(list("aXcdZ"), list("abcde"), list("aXcYe")) == (Span(4, 5),)
+    assert spans(list("aXcdZ"), list("abcde"), list("aXcYe")) == (LineSpan(4, 5),)
 
 
 def test_a_line_that_is_gone_from_both_is() -> None:
-    assert spans(list("aXde"), list("abcde"), list("aXcde")) == (Span(2, 2),)
+    assert spans(list("aXde"), list("abcde"), list("aXcde")) == (LineSpan(2, 2),)
 
 
 def test_no_version_says_nothing() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.proposals.errors import UnknownProposal
+from app.proposals.decide.comment_follow_up import version_diffs
 from app.proposals.locate.matching import Replacement
-from app.proposals.service import ProposalService
-from app.proposals.versions import version_diffs
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.proposal_errors import UnknownProposal
 from app.workspace.paths import Workspace
 from tests.unit.proposals.memory_store import MemoryStore
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.disk.watching import ProposalWatcher
+from app.proposals.files.proposal_watcher import ProposalWatcher
 
 Changes = AsyncGenerator[frozenset[str], None]
 

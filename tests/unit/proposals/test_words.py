@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.text.words import Ranges, changed_words
+from app.proposals.text.line_comparison import Ranges, changed_words
 
 
 def cut(line: str, ranges: Ranges) -> list[str]:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox import guard
-from app.sandbox.changes import Leaf
-from app.sandbox.mode import Run, SandboxMode
+from app.sandbox import workspace_backup
+from app.sandbox.captured_changes import Leaf
 from app.sandbox.sandbox import Sandbox
-from app.tools.contract import ConfirmationAnswer
+from app.sandbox.sandbox_mode import SandboxMode, SandboxRun
+from app.tools.base.contract import ConfirmationAnswer
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_scripts import shell
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
@@ -28,7 +28,7 @@ async def sandbox_of(root: Path, way: SandboxMode) -> Sandbox:
     return sandbox
 
 
-async def printed(run: Run, command: str) -> str:
+async def printed(run: SandboxRun, command: str) -> str:
     parts: list[bytes] = []
     await run.execute(shell(f"exec 2>&1\n{command}"), folder=".", seconds=30, output=parts.append)
     return b"".join(parts).decode()
@@ -39,8 +39,8 @@ async def test_what_waits_is_not_laid_through_a_link_that_leads_out(tmp_path: Pa
     (tmp_path / "out").mkdir()
     (tmp_path / "out/gone").write_text("stays")
     (tmp_path / "folder/d").symlink_to(tmp_path / "out")
-    guard._write_pending({"d/gone": None}, tmp_path / "folder")
-    guard._write_pending({"d/new": Leaf(b"", 0o644)}, tmp_path / "folder")
+    workspace_backup._write_pending({"d/gone": None}, tmp_path / "folder")
+    workspace_backup._write_pending({"d/new": Leaf(b"", 0o644)}, tmp_path / "folder")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["gone"]
     assert (tmp_path / "folder/d/new").exists()
 
@@ -95,5 +95,5 @@ def test_a_folder_with_more_in_it_than_what_is_gone_stays(tmp_path: Path) -> Non
     (tmp_path / "d/e").mkdir(parents=True)
     for name in ("d/kept", "d/e/gone"):
         (tmp_path / name).touch()
-    guard._write_pending({"d/e/gone": None}, tmp_path)
+    workspace_backup._write_pending({"d/e/gone": None}, tmp_path)
     assert [path.name for path in (tmp_path / "d").iterdir()] == ["kept"]

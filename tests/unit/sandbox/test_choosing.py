@@ -7,9 +7,9 @@ import pytest
 
 from app.sandbox import mounting
 from app.sandbox import sandbox as choosing
-from app.sandbox.mode import ProbeResult, SandboxMode
 from app.sandbox.own_process import landlock_version
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.sandbox_mode import ProbeResult, SandboxMode
 from app.workspace.paths import Workspace
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.access import access, is_below
-from app.sandbox.changes import Leaf
-from app.sandbox.mode import CommandPermissions, Run, SandboxMode
+from app.sandbox.captured_changes import Leaf
+from app.sandbox.outside_access import access, is_below
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode, SandboxRun
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 
@@ -41,39 +41,39 @@ def sandbox(root: Path, tmp_path: Path) -> Sandbox:
 
 
 @pytest.fixture
-async def run(sandbox: Sandbox) -> AsyncIterator[Run]:
+async def run(sandbox: Sandbox) -> AsyncIterator[SandboxRun]:
     if (await sandbox.probe()).mode is not SandboxMode.OVERLAY:
         pytest.skip((await sandbox.probe()).why_not)
     async with sandbox.open({}) as opened:
         yield opened
 
 
-async def printed(run: Run, command: str) -> str:
+async def printed(run: SandboxRun, command: str) -> str:
     parts: list[bytes] = []
     await run.execute(["/bin/sh", "-c", f"exec 2>&1\n{command}"], folder=".", seconds=30, output=parts.append)
     return b"".join(parts).decode()
 
 
-async def test_it_has_no_capability_and_gets_no_privilege(run: Run) -> None:
+async def test_it_has_no_capability_and_gets_no_privilege(run: SandboxRun) -> None:
     status = (await printed(run, "cat /proc/self/status")).split()
     for name in ("CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"):
         assert int(status[status.index(name) + 1], 16) == 0
     assert status[status.index("NoNewPrivs:") + 1] == "1"
 
 
-async def test_a_namespace_of_its_own_does_not_let_it_look_below_the_layer(run: Run, root: Path) -> None:
+async def test_a_namespace_of_its_own_does_not_let_it_look_below_the_layer(run: SandboxRun, root: Path) -> None:
     await printed(run, f"unshare -Urm sh -c 'umount {root}; mount --bind / /mnt; echo x > /mnt{root}/below'")
     assert list(root.iterdir()) == []
 
 
-async def test_it_writes_nothing_outside_but_where_it_may(run: Run, tmp_path: Path) -> None:
+async def test_it_writes_nothing_outside_but_where_it_may(run: SandboxRun, tmp_path: Path) -> None:
     target = outside() / "written-by-a-command"
     text = await printed(run, f"echo x > {target}; mkdir -p {tmp_path}; echo y > {tmp_path}/temporary; cat /tmp/*")
     assert "Read-only file system" in text
     assert not target.exists() and not (tmp_path / "temporary").exists()
 
 
-async def test_it_sees_neither_the_processes_of_the_user_nor_signoffs_state(run: Run, tmp_path: Path) -> None:
+async def test_it_sees_neither_the_processes_of_the_user_nor_signoffs_state(run: SandboxRun, tmp_path: Path) -> None:
     (tmp_path / "state/signoff.db").write_text("the key")
     assert "the key" not in await printed(run, f"cat {tmp_path}/state/signoff.db")
     assert await printed(run, f"ls -d /proc/{os.getpid()} 2>&1 | grep -c 'No such'") == "1\n"
@@ -94,7 +94,7 @@ async def test_it_does_not_reach_what_acts_for_whoever_asks(
         assert await printed(run, f"cat {tmp_path}/.docker/run/* {tmp_path}/tmux/* 2>/dev/null") == ""
 
 
-async def test_it_does_not_reach_the_terminals_of_the_user(run: Run) -> None:
+async def test_it_does_not_reach_the_terminals_of_the_user(run: SandboxRun) -> None:
     ours, theirs = os.openpty()
     try:
         terminal = os.ttyname(theirs)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.mode import SandboxMode
-from app.tools.contract import ConfirmationAnswer, ToolOutput
+from app.sandbox.sandbox_mode import SandboxMode
+from app.tools.base.contract import ConfirmationAnswer, ToolOutput
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.errors import WorkspaceBusy
-from app.runtime.workspace import Runtime, open_runtime
-from app.sandbox.changes import Leaf
-from app.sandbox.guard import guard_of
-from app.sandbox.keeping import Keeping
-from app.sandbox.limits import limits
-from app.sandbox.mode import SandboxMode
+from app.proposals.values.proposal_errors import WorkspaceBusy
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.sandbox.captured_changes import Leaf
+from app.sandbox.enclosed_process import limits
+from app.sandbox.path_policy import PathPolicy
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.sandbox_mode import SandboxMode
+from app.sandbox.workspace_backup import guard_of
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.sandbox.test_both_modes import printed
 from tests.waiting import until
@@ -81,7 +81,7 @@ async def test_what_waits_is_seen_and_only_what_the_command_does_besides_is_told
 
 def test_what_waits_is_taken_from_the_files_also_after_a_kill(root: Path, sandbox: Sandbox) -> None:
     before = facts(root)
-    guard, keeping = guard_of(root, root.parent / "runs"), Keeping(Workspace(root), PENDING)
+    guard, keeping = guard_of(root, root.parent / "runs"), PathPolicy(Workspace(root), PENDING)
     with guard.held():
         guard.keep(keeping, PENDING)
         assert (root / "build/new/file").exists() and not (root / "gone").exists()
@@ -200,13 +200,13 @@ async def test_a_file_of_somebody_else_s_is_laid_over_and_put_back(
 async def test_git_s_objects_are_not_kept(root: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         (root / f".git/objects/{number:02}").mkdir()
-    monkeypatch.setattr("app.sandbox.guard.MOST_NAMES", 100)
+    monkeypatch.setattr("app.sandbox.workspace_backup.MOST_NAMES", 100)
     async with sandbox.open({}) as run:
         assert await printed(run, "echo ran") == "ran\n"
 
 
 def test_what_a_power_cut_has_left_in_part_replaces_nothing(root: Path, sandbox: Sandbox) -> None:
-    guard, keeping = guard_of(root, root.parent / "runs"), Keeping(Workspace(root), {})
+    guard, keeping = guard_of(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
     with guard.held():
         guard.keep(keeping, {})
     for kept in guard.store.glob("[0-9]*"):
@@ -223,7 +223,7 @@ def test_where_no_command_was_cut_off_nothing_is_made(root: Path, sandbox: Sandb
 
 
 async def test_a_command_that_ends_while_it_is_waited_for_was_not_cut_off(root: Path, sandbox: Sandbox) -> None:
-    guard, keeping = guard_of(root, root.parent / "runs"), Keeping(Workspace(root), {})
+    guard, keeping = guard_of(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
     with guard.held():
         guard.keep(keeping, {})
         waiting = asyncio.create_task(asyncio.to_thread(sandbox.put_back))
@@ -240,7 +240,7 @@ def opened(path: Path) -> int:
 @pytest.mark.usefixtures("ordinary_user")
 async def test_what_a_killed_command_has_locked_is_put_back_too(root: Path, sandbox: Sandbox) -> None:
     before, mode = facts(root), root.stat().st_mode
-    guard, keeping = guard_of(root, root.parent / "runs"), Keeping(Workspace(root), {})
+    guard, keeping = guard_of(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
     with guard.held():
         guard.keep(keeping, {})
         (root / "gone/in/file").unlink()
@@ -268,7 +268,7 @@ async def test_memory_is_bounded_and_the_limit_is_named(root: Path, tmp_path: Pa
 async def test_nothing_runs_where_there_is_too_much_to_keep(
     root: Path, sandbox: Sandbox, limit: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"app.sandbox.guard.{limit}", most)
+    monkeypatch.setattr(f"app.sandbox.workspace_backup.{limit}", most)
     with pytest.raises(OSError, match="more here than"):
         async with sandbox.open({}):
             pytest.fail("it was opened")
@@ -278,7 +278,7 @@ async def test_nothing_runs_where_there_is_too_much_to_keep(
 def test_where_it_is_not_known_what_was_kept_nothing_is_removed(root: Path, sandbox: Sandbox) -> None:
     guard = guard_of(root, root.parent / "runs")
     with guard.held():
-        guard.keep(Keeping(Workspace(root), {}), {})
+        guard.keep(PathPolicy(Workspace(root), {}), {})
     (guard.store / "index.json").write_text("")
     before = facts(root)
     assert "can't be read" in sandbox.put_back()
@@ -286,14 +286,14 @@ def test_where_it_is_not_known_what_was_kept_nothing_is_removed(root: Path, sand
 
 
 @pytest.fixture
-def runtime(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
+def runtime(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspace]:
     monkeypatch.setenv("SIGNOFF_HOME", str(root.parent / "home"))
     opened = open_runtime(root, {}, {})
     yield opened
     opened.close()
 
 
-async def test_nothing_is_written_for_good_while_the_files_are_a_commands(root: Path, runtime: Runtime) -> None:
+async def test_nothing_is_written_for_good_while_the_files_are_a_commands(root: Path, runtime: OpenWorkspace) -> None:
     draft = runtime.service.draft("")
     draft.write("b.txt", "approved\n")
     proposal = runtime.service.stage(draft, "Edit b")
@@ -309,13 +309,15 @@ async def test_nothing_is_written_for_good_while_the_files_are_a_commands(root: 
     assert (root / "b.txt").read_text() == "approved\n"
 
 
-def test_a_decision_puts_back_first_what_a_command_has_left_that_was_killed(root: Path, runtime: Runtime) -> None:
+def test_a_decision_puts_back_first_what_a_command_has_left_that_was_killed(
+    root: Path, runtime: OpenWorkspace
+) -> None:
     draft = runtime.service.draft("")
     draft.write("b.txt", "approved\n")
     proposal = runtime.service.stage(draft, "Edit b")
     guard = guard_of(root, runtime.places.runs)
     with guard.held():
-        guard.keep(Keeping(runtime.workspace, {}), {})
+        guard.keep(PathPolicy(runtime.workspace, {}), {})
         (root / "a.txt").write_text("by the command\n")
     runtime.service.approve(proposal.id)
     assert (root / "a.txt").read_text() == "on disk\n" and (root / "b.txt").read_text() == "approved\n"

@@ -19,11 +19,11 @@ import pytest
 
 from app.sandbox import own_process
 from app.sandbox import sandbox as choosing
-from app.sandbox.limits import limits
-from app.sandbox.mode import CommandPermissions, Run, SandboxMode
-from app.sandbox.process import Ended
+from app.sandbox.enclosed_process import limits
+from app.sandbox.process import ProcessResult
 from app.sandbox.process_tree import PLATFORM
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode, SandboxRun
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_both_modes import printed
 from tests.unit.tools.processes import running
@@ -98,7 +98,7 @@ def in_place(root: Path, *, sockets: tuple[str, ...] = (), processes: int = 2000
     )
 
 
-async def execute(run: Run, program: str) -> Ended:
+async def execute(run: SandboxRun, program: str) -> ProcessResult:
     """Run a Python program."""
     return await run.execute([sys.executable, "-c", program], folder=".", seconds=30, output=lambda _: None)
 

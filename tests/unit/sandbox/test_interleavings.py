@@ -17,10 +17,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from app.sandbox.changes import ThroughReport
-from app.sandbox.mode import CommandPermissions, SandboxMode
+from app.sandbox.captured_changes import ThroughReport
+from app.sandbox.ignored_write_back import IgnoredWriter
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.through import IgnoredWriter
+from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode
 from app.workspace.paths import Workspace
 from tests.examples import at_most
 

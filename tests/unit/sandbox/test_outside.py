@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox import caches as caches_module
-from app.sandbox.access import access
-from app.sandbox.caches import CACHE_FOLDER, prune_layers
-from app.sandbox.mode import CommandPermissions, Run, SandboxMode
+from app.sandbox import cache_layers as caches_module
+from app.sandbox.cache_layers import CACHE_FOLDER, prune_layers
+from app.sandbox.outside_access import access
 from app.sandbox.own_process import can_block_abstract_sockets
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode, SandboxRun
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_confinement import outside, printed
 
@@ -46,7 +46,7 @@ def sandbox_in(home: Path, permissions: CommandPermissions | None = None, root: 
 
 
 @pytest.fixture
-async def run(home: Path) -> AsyncIterator[Run]:
+async def run(home: Path) -> AsyncIterator[SandboxRun]:
     sandbox = sandbox_in(home)
     async with sandbox.open({}, keep=True) as opened:
         yield opened
@@ -146,7 +146,7 @@ async def test_where_caches_get_no_layer_tools_are_pointed_to_a_folder_that_is_k
 
 
 @pytest.mark.skipif(not can_block_abstract_sockets(), reason="the kernel has no scopes for abstract sockets")
-async def test_it_reaches_no_abstract_socket(run: Run) -> None:
+async def test_it_reaches_no_abstract_socket(run: SandboxRun) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         name = f"signoff-test-{os.getpid()}"
         listening.bind(f"\0{name}")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox import enclosed, process_tree
-from app.sandbox.enclosed import end_enclosed
+from app.sandbox import enclosed_process, process_tree
+from app.sandbox.enclosed_process import end_enclosed
 from app.sandbox.environment import MARKER
 from app.sandbox.process import run_process
 from app.sandbox.process_tree import kill_strays
@@ -146,8 +146,8 @@ async def test_a_process_that_nobody_has_seen_end_is_no_error(caplog: pytest.Log
 
 
 async def test_what_watches_and_heeds_no_signal_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(enclosed, "GRACE", 0.05)
-    monkeypatch.setattr(enclosed, "ENDING", 0.05)
+    monkeypatch.setattr(enclosed_process, "GRACE", 0.05)
+    monkeypatch.setattr(enclosed_process, "ENDING", 0.05)
     script = "trap '' TERM USR1; echo ready; while :; do sleep 0.01; done"
     process = await asyncio.create_subprocess_exec("/bin/sh", "-c", script, stdout=PIPE, start_new_session=True)
     assert process.stdout is not None

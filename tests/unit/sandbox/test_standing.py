@@ -12,20 +12,19 @@ from typing import Any
 
 import pytest
 
-from app.sandbox import standing as standing_module
-from app.sandbox.access import access
-from app.sandbox.caches import fresh_layers
-from app.sandbox.changes import Leaf
+from app.sandbox import persistent_process as standing_module
+from app.sandbox.cache_layers import fresh_layers
+from app.sandbox.captured_changes import Leaf
+from app.sandbox.enclosed_process import limits
 from app.sandbox.environment import MARKER
-from app.sandbox.kept_versions import KeptVersions
-from app.sandbox.limits import limits
-from app.sandbox.mode import CommandPermissions
 from app.sandbox.mounting import LayerFolders
-from app.sandbox.process import StartFailed
+from app.sandbox.outside_access import access
+from app.sandbox.overlay_layer import PersistentOverlay
+from app.sandbox.persistent_process import StandingProcess, start_standing
+from app.sandbox.process import StartFailed, to_its_end
+from app.sandbox.run_folders import KeptVersions
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.standing import StandingProcess, start_standing
-from app.sandbox.standing_layer import StandingLayer
-from app.sandbox.uncancelled import to_its_end
+from app.sandbox.sandbox_mode import CommandPermissions
 from app.workspace.paths import Workspace
 from tests.unit.tools.processes import new_mark, running
 from tests.waiting import until
@@ -199,7 +198,7 @@ async def test_what_was_written_and_is_gone_with_its_folder_was_not_seen(tmp_pat
     folders = LayerFolders(tmp_path / "run", tmp_path / "run/upper", tmp_path, fresh_layers(tmp_path / "caches"))
     kept = KeptVersions(tmp_path / "kept")
     may = access(CommandPermissions(), ())
-    layer = StandingLayer(Workspace(tmp_path / "workspace"), folders, may, {}, kept, limits(), {})
+    layer = PersistentOverlay(Workspace(tmp_path / "workspace"), folders, may, {}, kept, limits(), {})
     layer.fill()
     layer.lay({"d/e/file": Leaf(b"waits\n", 0o644)})
     layer.note_seen()

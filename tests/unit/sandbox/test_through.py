@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.changes import Leaf, ThroughReport
+from app.sandbox.captured_changes import Leaf, ThroughReport
 from app.sandbox.disk_leaf import same_content
-from app.sandbox.keeping import Keeping
-from app.sandbox.mode import SandboxMode
+from app.sandbox.ignored_write_back import IgnoredWriter
+from app.sandbox.path_policy import PathPolicy
 from app.sandbox.run_folders import remove_tree
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.through import IgnoredWriter
-from app.sandbox.upper import is_whiteout
+from app.sandbox.sandbox_mode import SandboxMode
+from app.sandbox.upper_layer import is_whiteout
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_both_modes import printed
 
@@ -139,4 +139,4 @@ async def test_of_a_folder_that_is_replaced_each_file_is_told_once(root: Path, t
         ]
         assert found.through == ("d/a.log", "d/in/a.log")
         assert found.left_out == ("d/pipe: not a regular file",)
-        assert not Keeping(workspace, {}).holds("d/a.log")
+        assert not PathPolicy(workspace, {}).holds("d/a.log")

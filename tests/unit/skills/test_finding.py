@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.skills import finding, folders
-from app.skills.finding import Skills, find_skills
+from app.prompts import skills as finding
+from app.prompts.skills import Skills, find_skills
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
@@ -123,7 +123,7 @@ def test_a_folder_of_skills_that_leads_out_of_the_workspace_has_none(root: Path,
 def test_a_folder_without_end_is_looked_at_so_far(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folders, "_LOOKED_AT", 3)
+    monkeypatch.setattr(finding, "_MOST_LISTED", 3)
     put(tmp_path / "user", "s/SKILL.md")
     put(tmp_path / "user", "s/" + "deep/" * 20 + "lost.txt")
     put(tmp_path / "user", "s/deep/deep/near.txt")

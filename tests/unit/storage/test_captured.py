@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from app.storage.captured import CapturedEdits, CapturedFile, Turn
+from app.storage.captured_edit_store import AgentTurn, CapturedEdits, CapturedFile
+from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
-from app.storage.signals import Signal
 
-TURN = Turn("claude", "s", "p")
+TURN = AgentTurn("claude", "s", "p")
 
 
 @pytest.fixture
 def captured(tmp_path: Path) -> CapturedEdits:
-    return CapturedEdits(Database(tmp_path / "signoff.db"), "/w", Signal(tmp_path / "signals", "/w"))
+    return CapturedEdits(Database(tmp_path / "signoff.db"), "/w", ChangeSignal(tmp_path / "signals", "/w"))
 
 
 def file(after: bytes) -> CapturedFile:

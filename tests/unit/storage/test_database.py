@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import app.storage
-from app.conversation.compaction.cuts import compaction_marks
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
@@ -27,17 +26,17 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.storage.database import Database
-from app.storage.errors import StorageError
-from app.storage.proposals import SqliteProposalStore
-from app.storage.schema import MIGRATIONS
-from app.storage.sessions import SessionStore
-from app.storage.signals import Signal
+from app.conversation.payload.history_omissions import compaction_marks
+from app.storage.change_signals import ChangeSignal
+from app.storage.database import MIGRATIONS, Database
+from app.storage.session_store import SessionStore
+from app.storage.sqlite_proposal_store import SqliteProposalStore
+from app.storage.storage_errors import StorageError
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> SessionStore:
-    return SessionStore(Database(tmp_path / "state" / "signoff.db"), "/w", Signal(tmp_path / "signals", "/w"))
+    return SessionStore(Database(tmp_path / "state" / "signoff.db"), "/w", ChangeSignal(tmp_path / "signals", "/w"))
 
 
 def mode(path: Path) -> int:
@@ -123,10 +122,10 @@ import os, signal
 from pathlib import Path
 from app.conversation.events import UserMessage
 from app.storage.database import Database
-from app.storage.sessions import SessionStore
-from app.storage.signals import Signal
+from app.storage.session_store import SessionStore
+from app.storage.change_signals import ChangeSignal
 base = Path({str(tmp_path)!r})
-store = SessionStore(Database(base / "signoff.db"), "/w", Signal(base / "signals", "/w"))
+store = SessionStore(Database(base / "signoff.db"), "/w", ChangeSignal(base / "signals", "/w"))
 record = store.create()
 for number in range(5):
     store.append(record.id, [UserMessage(text=str(number))])
@@ -135,7 +134,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == -9, done.stderr
-    store = SessionStore(Database(tmp_path / "signoff.db"), "/w", Signal(tmp_path / "signals", "/w"))
+    store = SessionStore(Database(tmp_path / "signoff.db"), "/w", ChangeSignal(tmp_path / "signals", "/w"))
     events = store.events(done.stdout.strip())
     assert [event.text for event in events if isinstance(event, UserMessage)] == ["0", "1", "2", "3", "4"]
 
@@ -199,7 +198,7 @@ def test_deleting_a_session_keeps_its_decisions(store: SessionStore) -> None:
 
 
 def test_settings_are_kept_by_workspace(store: SessionStore, tmp_path: Path) -> None:
-    other = SessionStore(store._database, "/other", Signal(tmp_path / "signals", "/other"))
+    other = SessionStore(store._database, "/other", ChangeSignal(tmp_path / "signals", "/other"))
     store.set_setting("draft", "half a sentence")
     store.set_setting("learned", "x", shared=True)
     assert (store.setting("draft"), other.setting("draft")) == ("half a sentence", None)
@@ -237,7 +236,7 @@ def test_an_older_database_is_brought_up_to_date(tmp_path: Path) -> None:
 @pytest.mark.parametrize("body", ["{", '{"written": "by a later version"}', "null"])
 def test_a_row_that_cannot_be_read_is_one_clear_line(store: SessionStore, tmp_path: Path, body: str) -> None:
     database = store._database
-    proposals = SqliteProposalStore(database, "/w", Signal(tmp_path / "signals", "/w"))
+    proposals = SqliteProposalStore(database, "/w", ChangeSignal(tmp_path / "signals", "/w"))
     record = store.create()
     store.append(record.id, [ProposalDecided(proposal="P1", decision=Decision.DENIED)])
     with database.transaction() as connection:
@@ -323,7 +322,7 @@ def test_what_an_older_signoff_left_unrecorded_is_still_recorded(
         )
         connection.execute(f"PRAGMA user_version = {before}")
     connection.close()
-    store = SqliteProposalStore(Database(path), "here", Signal(tmp_path, "here"))
+    store = SqliteProposalStore(Database(path), "here", ChangeSignal(tmp_path, "here"))
     found = [(name, last.decision, last.feedback) for name, last in store.unrecorded()]
     assert found == ([("P12", decision, feedback)] if decision else [])
 

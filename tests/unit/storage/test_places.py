@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.storage.places import HOME_VARIABLE, places
+from app.storage.app_dirs import HOME_VARIABLE, places
 
 
 def test_a_configuration_beside_the_folder_that_is_read_is_misplaced_unless_there_is_one(

@@ -8,14 +8,14 @@ import pytest
 
 from app.conversation.events import UserMessage
 from app.images.image import Image
-from app.proposals.disk.filesystem import PosixFilesystem
-from app.proposals.errors import UnknownProposal
-from app.proposals.service import ProposalService
+from app.proposals.files.filesystem import PosixFilesystem
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.proposal_errors import UnknownProposal
+from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
-from app.storage.proposals import FRESH_SECONDS, SqliteProposalStore
-from app.storage.pruning import Pruned, prune
-from app.storage.sessions import SessionStore
-from app.storage.signals import Signal
+from app.storage.pruning import PruneReport, prune
+from app.storage.session_store import SessionStore
+from app.storage.sqlite_proposal_store import FRESH_SECONDS, SqliteProposalStore
 from app.workspace.paths import Workspace
 from tests.unit.images.pictures import png
 from tests.unit.proposals.faults import Steps, Watched, in_child, kill
@@ -31,7 +31,7 @@ class Bench:
         self.root = base / name
         self.root.mkdir()
         self.database = Database(base / "signoff.db")
-        signal = Signal(base / "signals", name)
+        signal = ChangeSignal(base / "signals", name)
         self.name = name
         self.sessions = SessionStore(self.database, name, signal)
         self.store = SqliteProposalStore(self.database, name, signal)
@@ -42,7 +42,7 @@ class Bench:
         draft.write(path, content)
         return self.service.stage(draft, "summary").id
 
-    def prune(self, *, age: float = -1.0) -> Pruned:
+    def prune(self, *, age: float = -1.0) -> PruneReport:
         """Prune as if every content had been put long ago."""
         with self.database.transaction() as connection:
             connection.execute("UPDATE blobs SET added = added - ?", (2 * FRESH_SECONDS,))

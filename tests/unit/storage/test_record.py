@@ -9,24 +9,24 @@ from typing import Any, cast
 
 import pytest
 
-from app.agent.decision_events import approval, decided, undone
+from app.agent.decision_service import approval, decided, undone
 from app.conversation.events import Decision
-from app.proposals.attribution import steps_to
-from app.proposals.disk.filesystem import PosixFilesystem
-from app.proposals.facts import CheckFact, Circumstances, LineComment
-from app.proposals.record import LATEST, Entry, blob_id
-from app.proposals.service import ProposalService
-from app.sandbox.changes import IgnoredPath
+from app.proposals.decide.commit_trailers import steps_to
+from app.proposals.files.filesystem import PosixFilesystem
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.decision_facts import CheckFact, DecisionContext, LineComment
+from app.proposals.values.record_entries import LATEST, RecordEntry, blob_id
+from app.sandbox.captured_changes import IgnoredPath
 from app.storage.database import Database
-from app.storage.errors import StorageError
-from app.storage.record import RecordStore, Verified
 from app.storage.record_check import RecordCheck
+from app.storage.record_store import ChainVerification, RecordStore
+from app.storage.storage_errors import StorageError
 from app.workspace.paths import Workspace
 from tests.examples import at_most
 from tests.unit.proposals.faults import Steps, Watched, in_child, kill
 from tests.unit.proposals.repositories import git
 from tests.unit.storage.test_pruning import Bench
-from widgets.diff.notes import proposal_notes
+from widgets.diff.file_facts import proposal_notes
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def entries(bench: Bench) -> list[Entry]:
+def entries(bench: Bench) -> list[RecordEntry]:
     verified = RecordStore(bench.database, bench.name).verify()
     assert verified.broken == ()
     return list(verified.entries)
@@ -57,7 +57,7 @@ def test_an_approval_in_part_says_which_bytes_became_which(bench: Bench) -> None
     base = git(bench.root, "rev-parse", ":a.txt").decode().strip()
     name = bench.stage("a.txt", lines(line_2="two", line_15="fifteen", line_28="no"))
     red = CheckFact(name="tests", state="failed", words="1 failed")
-    seen = Circumstances(through="app", unseen_lines=2, unseen_files=("a.txt",), checks=(red,))
+    seen = DecisionContext(through="app", unseen_lines=2, unseen_files=("a.txt",), checks=(red,))
     bench.service.approve(name, ["1", "3"], circumstances=seen)
     bench.service.deny(name, None, "not this\none")
     git(bench.root, "add", "--all")
@@ -136,7 +136,7 @@ def rows(bench: Bench) -> list[tuple[int, bytes, str]]:
     return cast(list[tuple[int, bytes, str]], found)
 
 
-def verify(path: Path, name: str) -> Verified:
+def verify(path: Path, name: str) -> ChainVerification:
     database = Database(path)
     try:
         return RecordStore(database, name).verify()
@@ -220,7 +220,7 @@ def test_a_decision_that_was_taken_back_led_to_nothing(bench: Bench) -> None:
     assert [step.entry.proposal for step in steps] == [second]
 
 
-def as_earlier_versions_wrote_it(entry: Entry, version: int) -> bytes:
+def as_earlier_versions_wrote_it(entry: RecordEntry, version: int) -> bytes:
     """The bytes of an entry of format 1, which had no host, 2, no caller, 3, no modes, or 4, no state."""
     values = entry.model_dump(mode="json") | {"format": version}
     for name in ("state", "left", "last"):

@@ -9,25 +9,25 @@ from hypothesis import strategies as st
 from app.conversation.events import (
     AssistantMessage,
     CallDenied,
+    CallOutcome,
     Decision,
     Event,
-    Outcome,
     ProposalDecided,
     ProposalStaged,
     Question,
+    SideAnswer,
+    SideQuestion,
     ToolResult,
     UserMessage,
 )
-from app.conversation.side_events import SideAnswer, SideQuestion
-from app.proposals.facts import FileStat, LineComment
-from app.storage import search
-from app.storage.database import Database
-from app.storage.errors import StorageError
+from app.proposals.values.decision_facts import FileStat, LineComment
+from app.storage import session_search
+from app.storage.change_signals import ChangeSignal
+from app.storage.database import MIGRATIONS, Database
 from app.storage.pruning import prune
-from app.storage.schema import MIGRATIONS
-from app.storage.search import SessionSearch
-from app.storage.sessions import SessionStore
-from app.storage.signals import Signal
+from app.storage.session_search import SessionSearch
+from app.storage.session_store import SessionStore
+from app.storage.storage_errors import StorageError
 
 
 class Bench:
@@ -35,7 +35,7 @@ class Bench:
 
     def __init__(self, base: Path, workspace: str = "/w", database: Database | None = None) -> None:
         self.database = database or Database(base / "signoff.db")
-        self.store = SessionStore(self.database, workspace, Signal(base / "signals", "w"))
+        self.store = SessionStore(self.database, workspace, ChangeSignal(base / "signals", "w"))
         self.search = SessionSearch(self.database, workspace)
 
     def say(self, *events: Event) -> str:
@@ -81,7 +81,7 @@ EVENTS: dict[str, tuple[Event, str]] = {
         "deadline naive",
     ),
     "file": (
-        ToolResult(call="c2", outcome=Outcome.OK, text="secret output", reads={"docs/über.md": "0" * 64}),
+        ToolResult(call="c2", outcome=CallOutcome.OK, text="secret output", reads={"docs/über.md": "0" * 64}),
         "uber",
     ),
     "asked": (
@@ -135,7 +135,7 @@ def test_an_index_of_an_earlier_version_is_made_anew_with_what_it_left_out(tmp_p
     bench.say(UserMessage(text="about the scheduler"), EVENTS["answered"][0])
     before = next(at for at, each in enumerate(MIGRATIONS) if "DROP TABLE IF EXISTS search" in each)
     with bench.database.transaction() as connection:
-        connection.execute(search._TABLE)
+        connection.execute(session_search._TABLE)
         connection.execute("INSERT INTO search (rowid, text) VALUES (1, 'about the scheduler')")
         connection.execute("INSERT INTO settings VALUES ('', 'search.upto', '2')")
         connection.execute(f"PRAGMA user_version={before}")

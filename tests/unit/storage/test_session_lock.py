@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.storage.errors import StorageError
 from app.storage.session_lock import SessionLock, is_open
+from app.storage.storage_errors import StorageError
 
 
 def test_it_is_held_by_one_at_a_time_and_leaves_no_file(tmp_path: Path) -> None:

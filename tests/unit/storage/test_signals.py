@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from app.storage.signals import Signal, Watch
+from app.storage.change_signals import ChangeSignal, ChangeWatch
 
 
 def test_a_signal_that_cannot_be_given_fails_nothing(tmp_path: Path) -> None:
-    giving = Signal(tmp_path / "signals", "/w")
+    giving = ChangeSignal(tmp_path / "signals", "/w")
     shutil.rmtree(tmp_path / "signals")
     giving.send()
     assert not giving.path.exists()
@@ -30,7 +30,7 @@ def test_who_waits_is_stopped_by_a_signal(tmp_path: Path) -> None:
     timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1))
     try:
         # It may also come just before or after the wait.
-        with pytest.raises((KeyboardInterrupt, Stopped)), Watch(Signal(tmp_path, "/w")) as watch:
+        with pytest.raises((KeyboardInterrupt, Stopped)), ChangeWatch(ChangeSignal(tmp_path, "/w")) as watch:
             timer.start()
             watch.wait(30)
             timer.join()

@@ -8,19 +8,13 @@ from typing import Any
 
 from app.proposals.locate.matching import Replacement
 from app.proposals.patch.parts import named_paths
-from app.proposals.patch.text import scan_patch
-from app.proposals.refusals import EditRefused
-from app.sandbox.changes import Change, IgnoredPath, Leaf
-from app.sandbox.mode import CommandPermissions, SandboxMode
+from app.proposals.patch.patching import scan_patch
+from app.proposals.values.edit_refusals import EditRefused
+from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
 from app.sandbox.sandbox import Sandbox
-from app.tools.contract import (
-    Confirmation,
-    ConfirmationAnswer,
-    Tool,
-    ToolContext,
-    ToolOutput,
-)
-from app.tools.registry import ToolSet, standard_tools
+from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode
+from app.tools.base.contract import Confirmation, ConfirmationAnswer, Tool, ToolContext, ToolOutput
+from app.tools.tool_registry import ToolSet, standard_tools
 from app.workspace.paths import Workspace
 
 
@@ -113,7 +107,7 @@ class MemoryDraft:
     def laid_over(self) -> dict[str, Leaf | None]:
         return {path: None if data is None else Leaf(data, 0o644) for path, data in self.held.items()}
 
-    def take(self, changes: Sequence[Change]) -> Report:
+    def take(self, changes: Sequence[PathChange]) -> Report:
         for change in changes:
             self.held[change.path] = None if change.after is None else change.after.data
         return Report(tuple(Stat(change.path, "edit", 1, 1) for change in changes))

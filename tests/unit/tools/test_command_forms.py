@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tools.command.forms import CommandForm, forms_of
-from app.tools.command.shell_words import NotSimple
+from app.tools.base.command_forms import CommandForm, NotSimple, forms_of
 
 WORDS = st.lists(st.text("ab-/.= '\"$;|*\\", min_size=1, max_size=5), min_size=1, max_size=4)
 

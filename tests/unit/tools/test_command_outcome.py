@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.changes import Change
-from app.sandbox.mode import SandboxMode
-from app.tools.command import outcome
-from app.tools.contract import ConfirmationAnswer
+from app.sandbox.captured_changes import PathChange
+from app.sandbox.sandbox_mode import SandboxMode
+from app.tools.base.contract import ConfirmationAnswer
+from app.tools.command import command_outcome
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft, Report
 
@@ -29,7 +29,7 @@ def allowed(tmp_path: Path) -> Bench:
 async def test_what_is_too_large_is_left_out_and_named(
     allowed: Bench, monkeypatch: pytest.MonkeyPatch, limit: str, reason: str
 ) -> None:
-    monkeypatch.setattr(outcome, limit, 10)
+    monkeypatch.setattr(command_outcome, limit, 10)
     output = await allowed.call("run_command", command="echo 1 > a; echo a long line > b; echo 3 > c")
     assert f"[not kept: b: {reason}]" in output.text
     assert allowed.draft.held == {"a": b"1\n", "c": b"3\n"}
@@ -60,7 +60,7 @@ async def test_what_somebody_else_has_changed_meanwhile_is_left_to_them(tmp_path
 async def test_a_call_that_is_given_up_takes_back_what_it_was_about_to_stage(allowed: Bench) -> None:
     entered, leave, left, take = threading.Event(), threading.Event(), threading.Event(), allowed.draft.take
 
-    def slow(changes: Sequence[Change]) -> Report:
+    def slow(changes: Sequence[PathChange]) -> Report:
         entered.set()
         leave.wait(10)
         report: Report = take(changes)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sandbox.environment import MARKER, command_environment
-from app.tools.command.output import HeadAndTail, LiveOutput, PlainText, without_overwritten
+from app.tools.command.command_text import HeadAndTail, LiveOutput, PlainText, without_overwritten
 
 SEQUENCES = [
     b"\x1b[31m",

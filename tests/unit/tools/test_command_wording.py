@@ -2,10 +2,16 @@
 
 import pytest
 
-from app.sandbox.mode import CommandPermissions, ProbeResult, SandboxMode
-from app.sandbox.process import Ended
-from app.tools.command import wording
-from app.tools.command.wording import SOCKETS_TOLD, TERMINALS_TOLD, doctor_words, failure_notes, permission_notes
+from app.sandbox.process import ProcessResult
+from app.sandbox.sandbox_mode import CommandPermissions, ProbeResult, SandboxMode
+from app.tools.command import sandbox_wording
+from app.tools.command.sandbox_wording import (
+    SOCKETS_TOLD,
+    TERMINALS_TOLD,
+    doctor_words,
+    failure_notes,
+    permission_notes,
+)
 
 DIFFERENCE = {
     SandboxMode.OVERLAY: "What it changes in your files will wait",
@@ -43,7 +49,7 @@ def test_in_plan_mode_it_still_says_where_it_runs_and_what_is_written_elsewhere(
     ],
 )
 def test_where_git_cannot_write_the_model_is_told_why(printed: str, told: bool) -> None:
-    assert ("commits" in " ".join(failure_notes(printed, Ended(1, 0.0), in_place=False))) is told
+    assert ("commits" in " ".join(failure_notes(printed, ProcessResult(1, 0.0), in_place=False))) is told
 
 
 OPEN = {
@@ -95,7 +101,7 @@ def test_in_place_one_opened_socket_opens_all_and_the_question_says_it() -> None
 
 
 def test_outside_linux_the_question_says_that_nothing_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wording, "PLATFORM", "darwin")
+    monkeypatch.setattr(sandbox_wording, "PLATFORM", "darwin")
     text = " ".join(permission_notes(ProbeResult(SandboxMode.IN_PLACE, "x"), CommandPermissions(), planning=False))
     assert "have no limit, and what it starts may go on" in text
 
@@ -116,7 +122,7 @@ def test_outside_linux_the_question_says_that_nothing_is_bounded(monkeypatch: py
 def test_the_model_is_told_of_sockets_and_terminals_where_a_command_failed_for_want_of_them(
     printed: str, code: int, refused: bool, note: str
 ) -> None:
-    ended = Ended(code, 0.0, refused_socket=refused)
+    ended = ProcessResult(code, 0.0, refused_socket=refused)
     assert failure_notes(printed, ended, in_place=True) == ([note] if note else [])
 
 

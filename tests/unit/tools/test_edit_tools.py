@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.proposals.refusals import EditRefused
-from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
+from app.proposals.values.edit_refusals import EditRefused
+from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
 from tests.unit.tools.memory_draft import Bench, File, Report, Stat
 
 
@@ -105,7 +105,7 @@ async def test_an_edit_is_no_way_around_the_question_for_a_secret(
     bench: Bench, name: str, arguments: dict[str, object]
 ) -> None:
     put(bench, ".env", "KEY=hunter2\n")
-    with pytest.raises(Rejected) as raised:
+    with pytest.raises(CallRejected) as raised:
         await bench.call(name, **arguments)
     assert "hunter2" not in str(raised.value)
     assert (bench.draft.held, bench.draft.patches) == ({}, [])
@@ -113,7 +113,7 @@ async def test_an_edit_is_no_way_around_the_question_for_a_secret(
 
 async def test_a_token_in_a_file_of_settings_is_found_before_the_edit(bench: Bench) -> None:
     put(bench, ".npmrc", "//example.invalid/:_authToken=hunter2\n")
-    with pytest.raises(Rejected):
+    with pytest.raises(CallRejected):
         await bench.call("edit_file", path=".npmrc", edits=[{"old": "guess", "new": "b"}])
 
 

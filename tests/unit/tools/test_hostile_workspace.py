@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
+from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
 from tests.unit.tools.memory_draft import Bench
 
 README = """# Handy library
@@ -84,7 +84,7 @@ async def test_no_tool_goes_where_the_readme_points(hostile: Bench, path: str) -
 
 async def test_the_command_of_the_readme_does_not_run_unasked(hostile: Bench) -> None:
     proof = hostile.workspace.root.parent / "ran"
-    with pytest.raises(Rejected):
+    with pytest.raises(CallRejected):
         await hostile.call("run_command", command=f"touch {proof}")
     assert not proof.exists()
     assert [asked.detail for asked in hostile.asked] == [f"touch {proof}"]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app.tools.contract import ToolError
+from app.tools.base.contract import ToolError
 from app.tools.search import list_files, search_text
-from app.tools.search.globs import matcher
-from app.tools.search.searching import BATCH_FILES
+from app.tools.search.file_walk import matcher
+from app.tools.search.search_text import BATCH_FILES
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 

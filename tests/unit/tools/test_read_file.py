@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from app.tools import read_file
-from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
+from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
 from tests.unit.tools.memory_draft import Bench
 
 
@@ -160,7 +160,7 @@ async def test_a_file_over_the_limit_is_refused(bench: Bench) -> None:
 async def test_a_secret_is_shown_only_after_a_yes(bench: Bench, path: str, content: str) -> None:
     put(bench, path, content)
     bench.answer = ConfirmationAnswer(False, feedback="use the sample\nin docs")
-    with pytest.raises(Rejected) as raised:
+    with pytest.raises(CallRejected) as raised:
         await bench.call("read_file", path=path)
     assert "hunter2" not in str(raised.value)
     assert "use the sample" not in str(raised.value), "the user's words are recorded as such, beside the result"
@@ -173,7 +173,7 @@ async def test_a_secret_is_shown_only_after_a_yes(bench: Bench, path: str, conte
 async def test_a_link_does_not_hide_a_secret(bench: Bench) -> None:
     put(bench, ".env", "KEY=hunter2")
     (bench.workspace.root / "readme.txt").symlink_to(".env")
-    with pytest.raises(Rejected):
+    with pytest.raises(CallRejected):
         await bench.call("read_file", path="readme.txt")
 
 
@@ -186,7 +186,7 @@ async def test_a_second_name_does_not_hide_a_secret(bench: Bench, secret: str) -
         (bench.workspace.root / target).hardlink_to(bench.workspace.root / source)
     assert "no secret" in (await bench.call("read_file", path="other.txt")).text
     bench.answer = ConfirmationAnswer(False)
-    with pytest.raises(Rejected):
+    with pytest.raises(CallRejected):
         await bench.call("read_file", path="readme.txt")
     assert f"it is {secret} by another name" in bench.asked[0].title
     found = await bench.call("search_text", pattern="hunter")
@@ -199,7 +199,7 @@ async def test_a_second_name_of_settings_hides_no_token(bench: Bench) -> None:
         put(bench, f"{number}/.npmrc", content)
         (bench.workspace.root / f"{number}.txt").hardlink_to(bench.workspace.root / f"{number}/.npmrc")
     assert "save-exact" in (await bench.call("read_file", path="0.txt")).text
-    with pytest.raises(Rejected):
+    with pytest.raises(CallRejected):
         await bench.call("read_file", path="1.txt")
 
 

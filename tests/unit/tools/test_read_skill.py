@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from app.skills.finding import find_skills
-from app.tools.contract import ToolError
-from app.tools.registry import standard_tools
+from app.prompts.skills import find_skills
+from app.tools.base.contract import ToolError
+from app.tools.tool_registry import standard_tools
 from tests.unit.tools.memory_draft import Bench
 
 

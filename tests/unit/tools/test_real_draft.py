@@ -9,15 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.draft import Draft
-from app.proposals.errors import NothingStaged
-from app.proposals.origin import Origin, OriginKind
-from app.proposals.overlay import Contents
-from app.proposals.refusals import EditRefused
-from app.proposals.service import ProposalService
+from app.proposals.overlay.overlay import Contents
+from app.proposals.proposal_service import ProposalService
+from app.proposals.stack.draft import Draft
 from app.proposals.text.document import MAX_BYTES
-from app.sandbox.changes import Change, Leaf
-from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
+from app.proposals.values.edit_refusals import EditRefused
+from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.proposal_errors import NothingStaged
+from app.sandbox.captured_changes import Leaf, PathChange
+from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.proposals.memory_store import MemoryStore
 from tests.unit.tools.memory_draft import Bench
@@ -98,7 +98,7 @@ async def test_a_file_that_is_too_large_is_not_read_to_be_refused(
     path.write_text("x" * MAX_BYTES + "yz\n")
     if pending:
         before, after = (Leaf(data, 0o644) for data in (path.read_bytes(), b"y" * (MAX_BYTES + 9)))
-        service.stage_changes([Change("large.js", before, after)], Origin(kind=OriginKind.PATCH), "")
+        service.stage_changes([PathChange("large.js", before, after)], Origin(kind=OriginKind.PATCH), "")
     monkeypatch.setattr("app.workspace.reading.os.read", lambda *_: pytest.fail("it was read"))
     monkeypatch.setattr(Contents, "get", lambda *_: pytest.fail("it was read"))
     calls: dict[str, dict[str, object]] = {
@@ -279,7 +279,7 @@ async def test_what_a_patch_looks_into_is_what_is_asked_about(tmp_path: Path, pa
     unwilling = Bench(workspace, draft)
     try:
         said = (await unwilling.call("apply_patch", patch=patch)).text
-    except (ToolError, Rejected) as error:
+    except (ToolError, CallRejected) as error:
         said = str(error)
     assert SALT not in said
     assert not set(draft.held) & set(SECRETS), "nothing of a secret is touched without a yes"
@@ -327,7 +327,7 @@ async def test_a_secret_that_only_a_proposal_of_the_users_has_is_asked_for(
 ) -> None:
     service, workspace = staged(tmp_path, path, patch)
     bench = Bench(workspace, service.draft("s1"))
-    with pytest.raises(Rejected) as caught:
+    with pytest.raises(CallRejected) as caught:
         await bench.call(name, path=path, **arguments)
     assert TOKEN not in str(caught.value)
     assert [asked.detail for asked in bench.asked] == [path]
@@ -350,11 +350,11 @@ async def test_what_this_sessions_model_staged_is_no_secret_to_it_until_another_
     own, other = Bench(workspace, service.draft("s1")), Bench(workspace, service.draft("s2"))
     assert "KEY=" in (await own.call("read_file", path=".env")).text
     assert not own.asked
-    with pytest.raises(Rejected):
+    with pytest.raises(CallRejected):
         await other.call("read_file", path=".env")
     service.replace_result(proposal.id, ".env", f"KEY={TOKEN}\n")
     after = Bench(workspace, service.draft("s1"))
-    with pytest.raises(Rejected):
+    with pytest.raises(CallRejected):
         await after.call("read_file", path=".env")
 
 
@@ -366,7 +366,7 @@ async def test_an_answer_that_takes_over_the_users_patch_does_not_make_its_secre
     await Bench(workspace, draft := service.draft("s1")).call("write_file", path="a.py", content="b\n")
     answer = service.stage(draft, "Better", [theirs.id])
     assert answer.supersedes == theirs.id and ".env" in {change.path for change in answer.files}
-    with pytest.raises(Rejected):
+    with pytest.raises(CallRejected):
         await Bench(workspace, service.draft("s1")).call("read_file", path=".env")
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.tools.contract import ToolError
-from app.tools.registry import ToolSet
+from app.tools.base.contract import ToolError
+from app.tools.tool_registry import ToolSet
 from tests.unit.tools.memory_draft import nowhere
 
 TOOLS = nowhere()

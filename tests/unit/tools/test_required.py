@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tools.search.required import required_texts
+from app.tools.search.ripgrep_filter import required_texts
 
 PARTS = [
     *("a", "b", "i", "S", ".", r"\.", r"\w", r"\x61", r"\141", r"\N{LATIN SMALL LETTER A}", r"\b", "^", "$", " "),

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.tools.search import ripgrep
-from app.tools.search.ripgrep import Sieve, find_ripgrep
+from app.tools.search import ripgrep_filter
+from app.tools.search.ripgrep_filter import RipgrepFilter, find_ripgrep
 from tests.unit.tools.ripgrep_stand_in import calls, environment, never_end, play
 
 PATHS = ["b", "d/e f", "a.py", "caf\udce9"]
@@ -28,8 +28,8 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def sieve(program: Path, root: Path, *texts: str, fold: bool = False) -> Sieve:
-    return Sieve(str(program), root, texts or ("needle",), ignore_case=fold)
+def sieve(program: Path, root: Path, *texts: str, fold: bool = False) -> RipgrepFilter:
+    return RipgrepFilter(str(program), root, texts or ("needle",), ignore_case=fold)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_it_reads_no_configuration_runs_nothing_and_sees_no_key(
 
 
 def test_very_many_files_are_asked_about_in_parts(program: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ripgrep, "_ARGUMENT_BYTES", 100)
+    monkeypatch.setattr(ripgrep_filter, "_ARGUMENT_BYTES", 100)
     paths = [f"folder/file{number}.py" for number in range(20)]
     output = "".join(f"{path}\0" for path in paths[::3]).encode()
     assert sieve(play(program, output, 0), root).passed(paths) == paths[::3]
@@ -87,7 +87,7 @@ def test_very_many_files_are_asked_about_in_parts(program: Path, root: Path, mon
 def test_a_stop_ends_it_and_what_was_still_to_be_asked(
     program: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ripgrep, "_ARGUMENT_BYTES", 10)
+    monkeypatch.setattr(ripgrep_filter, "_ARGUMENT_BYTES", 10)
     search = sieve(never_end(program), root)
     asking = threading.Thread(target=search.passed, args=(PATHS,))
     asking.start()

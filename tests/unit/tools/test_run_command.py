@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox import enclosed
-from app.sandbox.mode import ProbeResult, SandboxMode
-from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
+from app.sandbox import enclosed_process
+from app.sandbox.sandbox_mode import ProbeResult, SandboxMode
+from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 from tests.unit.tools.processes import running
@@ -38,7 +38,7 @@ def mark() -> str:
 async def test_shows_exactly_what_would_run_and_where(bench: Bench) -> None:
     (bench.workspace.root / "sub").mkdir()
     bench.answer = ConfirmationAnswer(False, feedback="not now;\nuse make")
-    with pytest.raises(Rejected) as raised:
+    with pytest.raises(CallRejected) as raised:
         await bench.call("run_command", command="echo a && touch ../ran", folder="./sub/")
     [asked] = bench.asked
     assert (asked.kind, asked.detail, asked.folder) == ("command", "echo a && touch ../ran", "sub")
@@ -198,7 +198,7 @@ async def test_cancelling_ends_the_whole_tree(allowed: Bench, tmp_path: Path, ma
 async def test_a_process_that_ignores_sigterm_is_killed(
     allowed: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mark: str
 ) -> None:
-    monkeypatch.setattr(enclosed, "GRACE", 0.2)
+    monkeypatch.setattr(enclosed_process, "GRACE", 0.2)
     begun = allowed.shared / "begun"
     command = f"trap '' TERM; sleep {mark} & echo 1 >> {begun}; while true; do sleep 0.05; done"
     await cancelled(allowed, command, begun, 1)

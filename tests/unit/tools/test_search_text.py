@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.text.document import Document
-from app.tools.contract import ConfirmationAnswer, Rejected, ToolError
-from app.tools.search import search_text, searching
+from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
+from app.tools.search import search_text
 from app.tools.search.matching_lines import WORKER, Hit, LiteralMatcher, MatcherStopped, RegexMatcher
-from app.tools.search.ripgrep import find_ripgrep
+from app.tools.search.ripgrep_filter import find_ripgrep
 from tests.examples import at_most
 from tests.unit.tools.memory_draft import Bench
 from tests.unit.tools.ripgrep_stand_in import let_all_pass
@@ -39,7 +39,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     elif find_ripgrep(Path("/nonexistent")) is None:
         stand_in = let_all_pass(tmp_path / "rg")
         monkeypatch.setattr(search_text, "find_ripgrep", lambda root: str(stand_in))
-    monkeypatch.setattr(searching, "FEW_FILES", 0)
+    monkeypatch.setattr(search_text, "FEW_FILES", 0)
     return str(request.param)
 
 
@@ -149,7 +149,7 @@ class TestBothEngines:
 
     async def test_a_secret_that_is_named_is_asked_for(self, bench: Bench) -> None:
         put(bench, ".env", "KEY=hunter2\n")
-        with pytest.raises(Rejected):
+        with pytest.raises(CallRejected):
             await bench.call("search_text", pattern="KEY", path=".env")
         bench.answer = ConfirmationAnswer(True)
         assert "hunter2" in (await bench.call("search_text", pattern="KEY", path=".env")).text
@@ -258,7 +258,7 @@ async def test_an_expression_that_explodes_loses_half_of_the_files_at_most(
 
 
 async def test_large_files_are_not_held_together(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searching, "BATCH_BYTES", 20)
+    monkeypatch.setattr(search_text, "BATCH_BYTES", 20)
     for number in range(40):
         put(bench, f"a{number:02}", "x needle\nneedle 2\n")
     given: list[int] = []
@@ -302,7 +302,7 @@ class Watched(LiteralMatcher):
 def test_a_search_that_is_stopped_looks_into_no_other_file(bench: Bench) -> None:
     for path in ("a", "b"):
         put(bench, path, "needle\n")
-    search = searching.Search(bench.context, ".", "", Watched(lambda: search.stop()), None)
+    search = search_text.FileSearch(bench.context, ".", "", Watched(lambda: search.stop()), None)
     found = search.run()
     assert [path for path, _ in found.files] == ["a"] and found.cut_short
 
@@ -329,7 +329,7 @@ def test_what_has_become_a_link_since_it_was_found_is_not_read(bench: Bench) -> 
 
     with bench.workspace.found_files() as read:
         read("c/d/e")
-    found = searching.Search(bench.context, ".", "", Watched(lead_elsewhere), None).run()
+    found = search_text.FileSearch(bench.context, ".", "", Watched(lead_elsewhere), None).run()
     assert found.files == [("a", [(1, "needle")])]
 
 
@@ -351,7 +351,7 @@ def test_a_file_of_a_folder_that_is_open_is_the_one_that_was_found(bench: Bench)
 def test_a_secret_by_another_name_is_not_shown(bench: Bench) -> None:
     put(bench, ".env", "TOKEN=needle hunter2\n")
     os.link(bench.workspace.root / ".env", bench.workspace.root / "notes")
-    found = searching.Search(bench.context, ".", "", LiteralMatcher("needle", False), None).run()
+    found = search_text.FileSearch(bench.context, ".", "", LiteralMatcher("needle", False), None).run()
     assert found.files == []
     assert found.secrets == [".env", "notes"]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tools.command.shell_words import NotSimple, Word, simple_command
+from app.tools.base.command_forms import NotSimple, ShellWord, simple_command
 
 SHELLS = [shell for shell in ("bash", "dash", "sh") if shutil.which(shell)]
 TOKENS = st.sampled_from(
@@ -92,12 +92,12 @@ def test_what_is_read_is_what_a_shell_passes_on(text: str, tmp_path_factory: pyt
 
 def test_quotes_are_taken_off_and_patterns_are_marked() -> None:
     assert simple_command(""" ls  -l 'a b'"c"\\ d *.py "*" ~/x """) == (
-        Word("ls"),
-        Word("-l"),
-        Word("a bc d"),
-        Word("*.py", literal=False),
-        Word("*"),
-        Word("~/x", literal=False),
+        ShellWord("ls"),
+        ShellWord("-l"),
+        ShellWord("a bc d"),
+        ShellWord("*.py", literal=False),
+        ShellWord("*"),
+        ShellWord("~/x", literal=False),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.tools.search import searching
+from app.tools.search import search_text
 from app.tools.search.matching_lines import LiteralMatcher
 from app.workspace.folder_chain import FolderChain
 from tests.unit.tools.memory_draft import Bench
@@ -91,7 +91,7 @@ def test_no_swap_at_any_moment_shows_what_is_hidden(
         plant(root)
         bench.workspace = type(bench.workspace)(root)
         left = moment
-        found = searching.Search(bench.context, ".", "", LiteralMatcher("needle", False), None).run()
+        found = search_text.FileSearch(bench.context, ".", "", LiteralMatcher("needle", False), None).run()
         assert "hunter2" not in str(found.files), moment
         looked, left = left <= 0, 0
     assert moment > 10
@@ -100,7 +100,7 @@ def test_no_swap_at_any_moment_shows_what_is_hidden(
 def test_a_file_that_is_swapped_after_it_was_read_shows_what_was_read(bench: Bench) -> None:
     root = bench.workspace.root
     plant(root)
-    search = searching.Search(bench.context, ".", "", SwappingMatcher(root), None)
+    search = search_text.FileSearch(bench.context, ".", "", SwappingMatcher(root), None)
     assert ("b", [(1, "needle")]) in search.run().files
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.vim.machine import Mode, Vim
-from app.vim.words import line_end, line_start
+from widgets.vim.text_positions import line_end, line_start
+from widgets.vim.vim_machine import Vim, VimMode
 
 pytestmark = pytest.mark.skipif(shutil.which("vim") is None, reason="there is no vim here")
 
@@ -101,7 +101,7 @@ def by_machine(case: dict[str, object]) -> dict[str, object] | None:
         before = text if keys != "." else None
         for number, key in enumerate(keys, 1):
             empty = line_start(text, cursor) == line_end(text, cursor)
-            if empty and vim.pending and vim.mode is Mode.NORMAL and key in ("i", "a"):
+            if empty and vim.pending and vim.mode is VimMode.NORMAL and key in ("i", "a"):
                 return None
             outcome = vim.press({"\x1b": "escape", "\r": "enter"}.get(key, key), text, cursor)
             text, cursor = outcome.text, outcome.cursor
@@ -113,7 +113,7 @@ def by_machine(case: dict[str, object]) -> dict[str, object] | None:
             if not outcome.taken and key != "\x1b":
                 text, cursor = text[:cursor] + key + text[cursor:], cursor + 1
         # A `:normal` that ends amid a command ends it.
-        while vim.pending or vim.mode is not Mode.NORMAL:
+        while vim.pending or vim.mode is not VimMode.NORMAL:
             outcome = vim.press("escape", text, cursor)
             text, cursor = outcome.text, outcome.cursor
     start = line_start(text, cursor)

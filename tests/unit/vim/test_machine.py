@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.vim.machine import Mode, Vim, typed_between
+from widgets.vim.vim_machine import Vim, VimMode, typed_between
 
 
 class Typing:
@@ -15,7 +15,7 @@ class Typing:
     def __init__(self, text: str = "", cursor: int = 0) -> None:
         self.vim = Vim()
         self.text, self.cursor = text, cursor
-        self.vim.mode = Mode.NORMAL
+        self.vim.mode = VimMode.NORMAL
 
     def keys(self, *keys: str) -> "Typing":
         for key in keys:
@@ -129,17 +129,17 @@ def test_at_the_edges_keys_come_to_what_they_do_in_vim(text: str, keys: list[str
 
 def test_escape_is_left_alone_where_it_ends_nothing() -> None:
     vim = Vim()
-    assert vim.press("escape", "", 0).taken and vim.mode is Mode.NORMAL
+    assert vim.press("escape", "", 0).taken and vim.mode is VimMode.NORMAL
     assert not vim.press("escape", "", 0).taken
     vim.press("2", "", 0)
     assert vim.pending == ["2"] and vim.press("escape", "", 0).taken
     vim.press("v", "", 0)
-    assert vim.press("escape", "", 0).taken and vim.mode is Mode.NORMAL
+    assert vim.press("escape", "", 0).taken and vim.mode is VimMode.NORMAL
 
 
 @pytest.mark.parametrize("key", ["enter", "ctrl+s", "up", "tab", "f3", "ctrl+g"])
-@pytest.mark.parametrize("mode", [Mode.NORMAL, Mode.INSERT])
-def test_keys_of_the_app_are_left_alone(key: str, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [VimMode.NORMAL, VimMode.INSERT])
+def test_keys_of_the_app_are_left_alone(key: str, mode: VimMode) -> None:
     vim = Vim()
     vim.mode = mode
     assert not vim.press(key, "text", 1).taken
@@ -155,7 +155,7 @@ def test_no_keys_break_it(text: str, cursor: int, keys: list[str]) -> None:
         typing.keys(key)
         assert 0 <= typing.cursor <= len(typing.text)
     typing.keys("escape", "escape")
-    assert typing.vim.mode is Mode.NORMAL
+    assert typing.vim.mode is VimMode.NORMAL
 
 
 COMMANDS = st.sampled_from(["dw", "x", "p", "J", "~", "dd", "yyp", "D"])

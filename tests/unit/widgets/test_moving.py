@@ -10,8 +10,8 @@ from tests.examples import at_most
 from tests.ui.sample_diffs import file_diff
 from tests.ui.sample_diffs import proposal as proposed
 from tests.unit.proposals.bench import Bench, numbered
-from widgets.approval.notes import Remark, moved
-from widgets.approval.state import ReviewState
+from widgets.review.review_state import ReviewState
+from widgets.review.unfinished_review import Remark, moved
 
 
 @settings(max_examples=at_most(25))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.workspace.git import branch, repository
-from app.workspace.git_index import tracked_paths
+from app.sandbox.path_policy import tracked_paths
+from app.workspace.git_repository import branch, repository
 
 
 def git(folder: Path, *arguments: str) -> str:

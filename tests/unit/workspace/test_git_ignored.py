@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.workspace.git_ignored import GitIgnored
+from app.sandbox.path_policy import GitIgnored
 
 NAMES = ("home.txt", "xdg.txt", "standard.txt", "instead.txt", "kept.txt")
 """Each but the last is ignored by the file that is called so."""

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from app.workspace.guidance import LARGEST, LARGEST_ALL, guidance
+from app.agent.prompts import LARGEST, LARGEST_ALL, guidance
 from app.workspace.paths import Workspace
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.workspace.git_ignored import GitIgnored
+from app.sandbox.path_policy import GitIgnored
 from app.workspace.path_rules import DEEPEST, WorkspaceClosed
 from app.workspace.paths import UnsafePath, Workspace
 

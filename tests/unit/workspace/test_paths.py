@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.workspace.path_rules import components, names_at_or_below, repository_owner
-from app.workspace.paths import TooLarge, UnsafePath, Workspace, WorkspaceError
+from app.workspace.paths import FileTooLarge, UnsafePath, Workspace, WorkspaceError
 from app.workspace.reading import read_file
 from tests.unit.proposals.faults import in_child
 from tests.users import OTHER, can_be
@@ -284,7 +284,7 @@ def test_read_has_a_limit(tmp_path: Path) -> None:
     (tmp_path / "fits").write_bytes(b"x" * 10)
     workspace = Workspace(tmp_path, read_limit=10)
     assert len(workspace.read("fits")) == 10
-    with pytest.raises(TooLarge):
+    with pytest.raises(FileTooLarge):
         workspace.read("big")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.workspace.watching import changes_of, watch_on
+from app.workspace.file_watching import changes_of, watch_on
 
 
 @pytest.mark.parametrize(("said", "polls"), [("", False), ("1", True), ("true", True), ("False", False)])

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tools.contract import ToolError
-from app.tools.search.globs import matcher
+from app.tools.base.contract import ToolError
+from app.tools.search.file_walk import matcher
 from app.workspace.ignore import IgnoreFile, compile_patterns, ignored
 from app.workspace.wildmatch import expression, parse
 

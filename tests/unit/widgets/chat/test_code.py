@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pygments.lexer import RegexLexer
 
-from widgets.chat.code import CodePiece, code_lines, language_of, load_lexers
-from widgets.chat.lines import width_of
+from widgets.chat.markdown.highlighted_code import CodePiece, code_lines, language_of, load_lexers
+from widgets.chat.markdown.styled_lines import width_of
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -3,8 +3,8 @@
 import pytest
 
 from app.conversation.events import Decision
-from app.proposals.facts import FileStat, HunkFact
-from widgets.chat.entries.proposals import DecisionEntry, ProposalEntry
+from app.proposals.values.decision_facts import FileStat, HunkFact
+from widgets.chat.entries.proposal_entries import DecisionEntry, ProposalEntry
 
 
 @pytest.mark.parametrize(

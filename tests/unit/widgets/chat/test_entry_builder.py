@@ -21,13 +21,13 @@ from app.conversation.events import (
     Answer,
     AssistantMessage,
     CallDenied,
+    CallOutcome,
     Compacted,
     Decision,
     Event,
     Intervention,
     InterventionKind,
     Notice,
-    Outcome,
     ProposalChanged,
     ProposalDecided,
     ProposalStaged,
@@ -41,38 +41,38 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.spent import Spent
-from app.llm.types import Usage
-from app.proposals.attention.summary import result_of
-from app.proposals.facts import FileStat
-from app.proposals.origin import Origin, OriginKind
-from widgets.chat.entries.base import Change, Drop, Entry, Put
-from widgets.chat.entries.program import NoticeEntry, TurnEndEntry
-from widgets.chat.entries.proposals import DecisionEntry, ProposalEntry
-from widgets.chat.entries.tools import ToolEntry
-from widgets.chat.entries.words import AnswerEntry, QuestionEntry, ReasoningEntry, UserEntry
+from app.conversation.token_totals import TokenTotals
+from app.llm.values.types import Usage
+from app.proposals.risk.change_summary import result_of
+from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.origin import Origin, OriginKind
+from widgets.chat.entries.entry_base import Change, DropEntry, PutEntry, TranscriptEntry
+from widgets.chat.entries.message_entries import AnswerEntry, QuestionEntry, ReasoningEntry, UserEntry
+from widgets.chat.entries.program_entries import NoticeEntry, TurnEndEntry
+from widgets.chat.entries.proposal_entries import DecisionEntry, ProposalEntry
+from widgets.chat.entries.tool_entries import ToolEntry
 from widgets.chat.entry_builder import EntryBuilder, key_of
 
 STAT = FileStat(path="a.py", op="edit", added=3, removed=1)
 
 
-def shown(changes: Iterable[Change]) -> list[Entry]:
+def shown(changes: Iterable[Change]) -> list[TranscriptEntry]:
     """The entries that the changes leave, in order."""
-    entries: dict[str, Entry] = {}
+    entries: dict[str, TranscriptEntry] = {}
     for change in changes:
-        if isinstance(change, Put):
+        if isinstance(change, PutEntry):
             entries[change.entry.key] = change.entry
         else:
             entries.pop(change.key, None)
     return list(entries.values())
 
 
-def live(updates: Iterable[Update]) -> list[Entry]:
+def live(updates: Iterable[Update]) -> list[TranscriptEntry]:
     fold = EntryBuilder()
     return shown(change for update in updates for change in fold.update(update))
 
 
-def reopened(events: Iterable[Event]) -> list[Entry]:
+def reopened(events: Iterable[Event]) -> list[TranscriptEntry]:
     return shown(EntryBuilder().events(events))
 
 
@@ -117,7 +117,7 @@ def responses(draw: st.DrawFn) -> list[Update]:
     for made in calls:
         updates.append(Recorded(ToolStarted(call=made.uid)))
         updates += [CommandOutput(made.uid, "line\n")] * draw(st.integers(0, 2))
-        outcome = draw(st.sampled_from(list(Outcome)))
+        outcome = draw(st.sampled_from(list(CallOutcome)))
         updates.append(Recorded(ToolResult(call=made.uid, outcome=outcome, text="out", summary="1 line")))
     return updates
 
@@ -178,11 +178,11 @@ def test_what_streamed_in_is_kept_when_it_is_recorded_and_moved_only_if_somethin
     for event in (TurnStarted(id=1, cause="message"), UserMessage(id=2, text="hello"), RequestSent(id=3)):
         fold.event(event)
     fold.update(TextStreamed("x"))
-    assert fold.event(AssistantMessage(id=4, text="x")) == [Put(AnswerEntry("answer1.0", "x"))]
+    assert fold.event(AssistantMessage(id=4, text="x")) == [PutEntry(AnswerEntry("answer1.0", "x"))]
     fold.update(TextStreamed("y"))
     fold.event(Notice(id=5, text="said meanwhile"))
     moved = fold.event(AssistantMessage(id=6, text="y"))
-    assert moved == [Drop("answer1.1"), Put(AnswerEntry("answer1.1", "y"))]
+    assert moved == [DropEntry("answer1.1"), PutEntry(AnswerEntry("answer1.1", "y"))]
 
 
 def test_a_discarded_attempt_is_kept_and_marked() -> None:
@@ -199,14 +199,16 @@ def test_a_call_becomes_one_line_from_writing_to_result() -> None:
     (entry,) = live(updates)
     assert isinstance(entry, ToolEntry)
     assert (entry.target, entry.status) == ("app.py:3-9", "waiting")
-    result = ToolResult(id=3, call="c1.0", outcome=Outcome.OK, text="body", summary="7 lines", duration=0.2)
+    result = ToolResult(id=3, call="c1.0", outcome=CallOutcome.OK, text="body", summary="7 lines", duration=0.2)
     (entry,) = live([*updates, Recorded(ToolStarted(id=2, call="c1.0")), Recorded(result)])
     assert isinstance(entry, ToolEntry)
     assert (entry.status, entry.summary, entry.output, entry.duration) == ("ok", "7 lines", "body", 0.2)
 
 
 def test_a_command_that_failed_is_no_success_and_the_users_time_is_not_the_turns() -> None:
-    result = ToolResult(id=3, call="c1.0", outcome=Outcome.OK, text="", summary="exit 1", failed=True, waited=60.0)
+    result = ToolResult(
+        id=3, call="c1.0", outcome=CallOutcome.OK, text="", summary="exit 1", failed=True, waited=60.0
+    )
     events: list[Event] = [
         TurnStarted(id=1, time=100.0, cause="message"),
         AssistantMessage(id=2, calls=(call("c1.0", "run_command", command="make"),)),
@@ -228,19 +230,19 @@ def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
     entries = shown(fold.events(events))
     assert entries == [QuestionEntry("e2", "c1.0", "Which?", ("a", "b"))]
     assert [line.text for line in entries[0].rows(40, opened=False)] == ["Which?"], "the bar below has its options"
-    assert not list(fold.event(ToolResult(id=9, call="c1.0", outcome=Outcome.OK, text="b", summary="b")))
+    assert not list(fold.event(ToolResult(id=9, call="c1.0", outcome=CallOutcome.OK, text="b", summary="b")))
     assert fold.open_question == entries[0]
     answered = list(fold.event(Answer(id=3, call="c1.0", text="b")))
     assert fold.open_question is None
     assert [line.text for line in shown(answered)[0].rows(40, opened=False)] == ["Which?", "1. a", "2. b"]
     assert answered == [
-        Put(QuestionEntry("e2", "c1.0", "Which?", ("a", "b"), "b")),
-        Put(UserEntry("e3", "b", answers=True)),
+        PutEntry(QuestionEntry("e2", "c1.0", "Which?", ("a", "b"), "b")),
+        PutEntry(UserEntry("e3", "b", answers=True)),
     ]
 
 
 def test_what_belongs_to_a_call_or_a_question_that_is_not_known_shows_nothing_of_it() -> None:
-    result = ToolResult(id=2, call="gone", outcome=Outcome.OK, text="b", summary="b")
+    result = ToolResult(id=2, call="gone", outcome=CallOutcome.OK, text="b", summary="b")
     assert live([CommandOutput("gone", "line\n"), Recorded(result)]) == []
     assert live([Recorded(Answer(id=3, call="gone", text="b"))]) == [UserEntry("e3", "b", answers=True)]
 
@@ -249,7 +251,7 @@ def test_a_question_that_was_never_asked_shows_as_a_failed_call() -> None:
     entries = reopened(
         [
             AssistantMessage(id=1, calls=(call("c1.0", "ask_user"),)),
-            ToolResult(id=2, call="c1.0", outcome=Outcome.INVALID, text="no question", summary="no question"),
+            ToolResult(id=2, call="c1.0", outcome=CallOutcome.INVALID, text="no question", summary="no question"),
         ]
     )
     assert [entry.status for entry in entries if isinstance(entry, ToolEntry)] == ["invalid"]
@@ -298,7 +300,7 @@ def test_the_end_of_a_turn_sums_it_up() -> None:
         TurnEnded(id=4, time=107.5, stopped="answer"),
     ]
     end = reopened(events)[-1]
-    assert end == TurnEndEntry("e4", "answer", "", 7.5, 2, Spent(1_200, 900, 42, 0.5))
+    assert end == TurnEndEntry("e4", "answer", "", 7.5, 2, TokenTotals(1_200, 900, 42, 0.5))
     assert isinstance(end, TurnEndEntry)
     facts = "2 tool calls · 1.2k in (900 cached), 42 out · $0.500"
     assert [line.text for line in end.rows(80, opened=False)] == [f"7.5 s · {facts}"]
@@ -313,14 +315,14 @@ def test_a_failure_is_told_once_where_it_happened() -> None:
     assert entries == [NoticeEntry("e1", "The key was refused.", "error")]
     failed = RequestFailed(id=1, kind="auth", message="The key was refused.")
     ended = TurnEnded(id=2, stopped="failed", message="The key was refused.")
-    assert reopened([failed, ended]) == [TurnEndEntry("e2", "failed", "The key was refused.", 0.0, 0, Spent())]
+    assert reopened([failed, ended]) == [TurnEndEntry("e2", "failed", "The key was refused.", 0.0, 0, TokenTotals())]
     ends: list[tuple[Literal["failed", "staged"], str]] = [
         ("failed", "It did not help. The key was refused."),
         ("staged", "The key was refused."),
     ]
     for stopped, message in ends:
         ended = TurnEnded(id=2, stopped=stopped, message=message)
-        assert reopened([failed, ended]) == [TurnEndEntry("e2", stopped, message, 0.0, 0, Spent())]
+        assert reopened([failed, ended]) == [TurnEndEntry("e2", stopped, message, 0.0, 0, TokenTotals())]
 
 
 @pytest.mark.parametrize(("stopped", "shown_rows"), [("answer", 0), ("staged", 0), ("aborted", 1), ("failed", 1)])
@@ -333,9 +335,9 @@ def test_the_edits_of_a_step_stand_on_its_card_alone() -> None:
     calls = [ToolCall(uid=uid, name=name, arguments={}) for uid, name in names.items()]
     log: list[Event] = [
         AssistantMessage(id=1, text="", calls=tuple(calls)),
-        ToolResult(id=2, call="1", outcome=Outcome.STAGED, text="staged", proposal="P1"),
-        ToolResult(id=3, call="2", outcome=Outcome.ERROR, text="matched nothing"),
-        ToolResult(id=4, call="3", outcome=Outcome.STAGED, text="it printed this", proposal="P1"),
+        ToolResult(id=2, call="1", outcome=CallOutcome.STAGED, text="staged", proposal="P1"),
+        ToolResult(id=3, call="2", outcome=CallOutcome.ERROR, text="matched nothing"),
+        ToolResult(id=4, call="3", outcome=CallOutcome.STAGED, text="it printed this", proposal="P1"),
         ProposalStaged(id=5, proposal="P1", summary="s", files=(STAT,), calls=("1", "3")),
     ]
     entries = shown(EntryBuilder().events(log))

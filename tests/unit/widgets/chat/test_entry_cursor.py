@@ -2,32 +2,30 @@
 
 from textual.content import Content
 
-from widgets.chat.cursor import EntryCursor
-from widgets.chat.entries.base import Drop, Put
-from widgets.chat.entries.program import NoticeEntry
-from widgets.chat.entries.words import AnswerEntry
-from widgets.chat.layout import Layout
-from widgets.chat.slots import Slots
-from widgets.chat.transcript import Transcript
+from widgets.chat.entries.entry_base import DropEntry, PutEntry
+from widgets.chat.entries.message_entries import AnswerEntry
+from widgets.chat.entries.program_entries import NoticeEntry
+from widgets.chat.transcript import EntryCursor, Transcript
+from widgets.chat.transcript_layout import EntrySlots, TranscriptLayout
 
 
-def laid_out(*texts: str, height: int = 100) -> Layout:
+def laid_out(*texts: str, height: int = 100) -> TranscriptLayout:
     """A layout of notices."""
-    layout = Layout()
+    layout = TranscriptLayout()
     for number, text in enumerate(texts):
-        layout.take(Put(NoticeEntry(f"n{number}", text)))
+        layout.take(PutEntry(NoticeEntry(f"n{number}", text)))
     layout.show_from(0, height)
     return layout
 
 
 def test_nowhere_there_is_nothing_to_go_to_or_to_show() -> None:
-    for slots in (Slots(), laid_out("one", "two").slots):
+    for slots in (EntrySlots(), laid_out("one", "two").slots):
         cursor = EntryCursor(slots)
         assert (cursor.slot, cursor.entry, cursor.next(1)) == (None, None, None)
         assert (cursor.row_through(1, 0, 10), cursor.row_to_show(0, 10)) == (None, None)
         cursor.dropped(0)
         assert cursor.index is None
-    cursor = EntryCursor(Slots())
+    cursor = EntryCursor(EntrySlots())
     cursor.start(3)
     assert cursor.index is None
 
@@ -43,16 +41,16 @@ def test_an_entry_below_the_screen_comes_up_to_its_last_row() -> None:
 
 
 def test_a_layout_of_nothing_holds_nothing() -> None:
-    empty, full = Layout(), laid_out("one", "two")
+    empty, full = TranscriptLayout(), laid_out("one", "two")
     assert empty.show_from(7, 10) == 7
     assert empty.held(0) is None
-    assert empty.take_over(laid_out("one"), 0) == full.take_over(Layout(), 0) == (0, 0)
+    assert empty.take_over(laid_out("one"), 0) == full.take_over(TranscriptLayout(), 0) == (0, 0)
     assert [slot.entry.key for slot in full.slots.items] == ["n0", "n1"]
 
 
 def test_what_is_gone_meanwhile_is_not_laid_out() -> None:
     layout = laid_out("one", "two")
-    layout.take(Drop("n1"))
+    layout.take(DropEntry("n1"))
     layout.update({0, 1}, range(100))
     assert layout.laid_out_count == 1
 
@@ -62,8 +60,8 @@ def test_a_transcript_that_has_no_place_yet_takes_what_it_is_to_show_and_lays_no
     transcript = Transcript()
     transcript.greet([Content("Hello.")])
     layout = transcript.new_layout()
-    layout.take(Put(AnswerEntry("a1", "one")))
+    layout.take(PutEntry(AnswerEntry("a1", "one")))
     transcript.show_layout(layout)
-    assert transcript.apply([Put(AnswerEntry("a2", "two"))])
+    assert transcript.apply([PutEntry(AnswerEntry("a2", "two"))])
     assert [entry.copied for entry in transcript.entries] == ["one", "two"]
     assert transcript.laid_out_count == 0

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import split_graphemes
 
-from widgets.chat import lines
-from widgets.chat.lines import TEXT, Face, breaks, seconds, shorten, slice_spans, width_of, wrap
+from widgets.chat.markdown import styled_lines
+from widgets.chat.markdown.styled_lines import TEXT, TextStyle, breaks, seconds, shorten, slice_spans, width_of, wrap
 
 TEXTS = st.text(alphabet="abc  de\u65e5\u672ce\u0301", max_size=80)
 
@@ -22,7 +22,7 @@ def test_rows_fit_and_join_to_the_text_again(text: str, width: int) -> None:
 
 @given(st.lists(TEXTS, max_size=5), st.integers(0, 60), st.integers(0, 60))
 def test_slices_of_spans_are_slices_of_their_text(parts: list[str], start: int, end: int) -> None:
-    spans = [(part, Face(bold=index % 2 == 0)) for index, part in enumerate(parts)]
+    spans = [(part, TextStyle(bold=index % 2 == 0)) for index, part in enumerate(parts)]
     assert "".join(text for text, _ in slice_spans(spans, start, end)) == "".join(parts)[start:end]
 
 
@@ -46,7 +46,7 @@ def test_ascii_is_cut_without_being_looked_through_for_graphemes(monkeypatch: py
         looked_through.append(text)
         return split_graphemes(text)
 
-    monkeypatch.setattr(lines, "split_graphemes", looking)
+    monkeypatch.setattr(styled_lines, "split_graphemes", looking)
     assert shorten("one two three", 8) == "one two…"
     assert looked_through == []
     assert shorten("日本語", 5) == "日本…"

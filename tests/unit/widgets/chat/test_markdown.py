@@ -6,12 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.chat.chunks import LONGEST_FENCE, LONGEST_PARAGRAPH, LONGEST_QUOTE, LONGEST_TABLE, MORE_OF_TABLE
-from widgets.chat.entries.base import Growing
-from widgets.chat.entries.words import AnswerEntry
-from widgets.chat.inline import parser
-from widgets.chat.lines import Line, width_of
-from widgets.chat.markdown import MarkdownDocument, markdown_lines
+from widgets.chat.entries.entry_base import GrowingRows
+from widgets.chat.entries.message_entries import AnswerEntry
+from widgets.chat.markdown.markdown_document import MarkdownDocument, markdown_lines
+from widgets.chat.markdown.markdown_inline import parser
+from widgets.chat.markdown.markdown_splitter import (
+    LONGEST_FENCE,
+    LONGEST_PARAGRAPH,
+    LONGEST_QUOTE,
+    LONGEST_TABLE,
+    MORE_OF_TABLE,
+)
+from widgets.chat.markdown.styled_lines import StyledLine, width_of
 
 WORDS = st.sampled_from(
     [
@@ -67,7 +73,7 @@ LONG_LINES = [
 """What lines begin with that have no end, one for each kind of block."""
 
 
-def rows(lines: list[Line]) -> list[tuple[str, int, str | None, str]]:
+def rows(lines: list[StyledLine]) -> list[tuple[str, int, str | None, str]]:
     return [(line.text, line.gutter, line.joint, line.fill) for line in lines]
 
 
@@ -141,7 +147,7 @@ def test_ordered_items_are_numbered_on_though_each_is_laid_out_alone() -> None:
 def test_what_is_settled_stays_the_same_while_a_block_grows(start: str, row: str, most: int) -> None:
     document = MarkdownDocument(60)
     document.append(start)
-    settled: list[Line] = []
+    settled: list[StyledLine] = []
     for _ in range(4 * LONGEST_FENCE + LONGEST_TABLE):
         document.append(row)
         document.advance()
@@ -243,7 +249,7 @@ def test_an_unfinished_deadline_leaves_the_rest_to_the_next_call() -> None:
 def test_the_layout_of_an_answer_goes_on_where_it_was_left() -> None:
     text = "See [the manual].\n\n" * 200 + "[the manual]: https://example.org\n"
     entry = AnswerEntry("answer", text)
-    document: Growing | None = None
+    document: GrowingRows | None = None
     for _ in range(1_000):
         document = entry.growing(document, 60, opened=False)
         if document is None or document.advance(deadline=0.0):

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.chat.lines import BLANK, TEXT, visible, wrap_text
-from widgets.chat.plain import PlainDocument
+from widgets.chat.entries.message_entries import PlainDocument
+from widgets.chat.markdown.styled_lines import BLANK, TEXT, visible, wrap_text
 
 PIECES = st.lists(st.text("ab \n\r\x1b", max_size=12), max_size=12)
 

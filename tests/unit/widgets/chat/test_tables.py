@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.chat.lines import TEXT, width_of
-from widgets.chat.tables import Row, column_widths
+from widgets.chat.markdown.markdown_blocks import Row, column_widths
+from widgets.chat.markdown.styled_lines import TEXT, width_of
 
 GAP = 3
 

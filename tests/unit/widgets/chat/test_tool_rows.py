@@ -2,8 +2,8 @@
 
 import pytest
 
-from widgets.chat.entries.tools import ToolEntry
-from widgets.chat.lines import width_of
+from widgets.chat.entries.tool_entries import ToolEntry
+from widgets.chat.markdown.styled_lines import width_of
 
 LONG = "The text to replace occurs 3 times. Give more of its lines."
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from widgets.chat.markdown import MarkdownDocument
+from widgets.chat.markdown.markdown_document import MarkdownDocument
 
 ANSWER = """Some words with **bold ones**, *some in italics*, ***both***, `code`, ~~none~~, a_name, 2 * 3 * 4 and a
 [link](https://example.org/a/path/that/is/far/longer/than/a/row/of/the/pane/is/wide/here?and=more) among them. So:

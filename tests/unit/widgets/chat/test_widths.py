@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.conversation.events import InterventionKind
-from widgets.chat.entries.base import Drop, Entry, Put
-from widgets.chat.entries.program import InterventionEntry
-from widgets.chat.entries.words import AnswerEntry, ReasoningEntry
-from widgets.chat.layout import Layout
+from widgets.chat.entries.entry_base import DropEntry, PutEntry, TranscriptEntry
+from widgets.chat.entries.message_entries import AnswerEntry, ReasoningEntry
+from widgets.chat.entries.program_entries import InterventionEntry
+from widgets.chat.transcript_layout import TranscriptLayout
 
 WORDS = st.lists(st.sampled_from(["word", "a longer one", "\n\n", "```\ncode\n```\n", "- item\n"]), max_size=20).map(
     " ".join
@@ -16,7 +16,7 @@ KEYS = st.sampled_from("abcd")
 WIDTHS = st.sampled_from([20, 45])
 
 
-def entry(key: str, text: str) -> Entry:
+def entry(key: str, text: str) -> TranscriptEntry:
     """An entry, of a kind that its key decides."""
     match key:
         case "a":
@@ -27,7 +27,7 @@ def entry(key: str, text: str) -> Entry:
             return AnswerEntry(key, text)
 
 
-def rows(layout: Layout) -> list[str]:
+def rows(layout: TranscriptLayout) -> list[str]:
     """All that is shown, from the top."""
     layout.show_from(0, 10_000)
     return [layout.line(row).text for row in range(layout.slots.total - 1)] if len(layout.slots) else []
@@ -45,31 +45,31 @@ CHANGES = st.one_of(
 def test_it_shows_the_same_as_one_that_always_had_this_width(
     steps: list[tuple[tuple[str, str, str], int]],
 ) -> None:
-    layout = Layout()
+    layout = TranscriptLayout()
     for key in "abc":
-        layout.take(Put(entry(key, "some words that take more than one row where there is little room " * 2)))
+        layout.take(PutEntry(entry(key, "some words that take more than one row where there is little room " * 2)))
     for (what, key, text), width in steps:
         index = layout.slots.index_of(key)
         if what == "put":
-            layout.take(Put(entry(key, text)))
+            layout.take(PutEntry(entry(key, text)))
         elif what == "hide":
             layout.slots.toggle_interventions()
         elif index is not None and what == "turn":
             layout.turn(index)
         elif index is not None:
-            layout.take(Drop(key))
+            layout.take(DropEntry(key))
         layout.resize(width)
         assert rows(layout) == rows(always(width, layout))
 
 
-def always(width: int, other: Layout) -> Layout:
+def always(width: int, other: TranscriptLayout) -> TranscriptLayout:
     """A layout with the entries of another, as that shows them, which never had another width."""
-    layout = Layout()
+    layout = TranscriptLayout()
     layout.resize(width)
     if other.slots.hide_interventions:
         layout.slots.toggle_interventions()
     for slot in other.slots.items:
-        layout.take(Put(slot.entry))
+        layout.take(PutEntry(slot.entry))
     for index, slot in enumerate(other.slots.items):
         if slot.opened:
             layout.turn(index)

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from textual.app import App, ComposeResult
 
-from app.ui.themes.first import own_theme
+from app.ui.themes.first_theme import own_theme
 from widgets.diff import code_editor
 from widgets.diff.code_editor import LEAD, STRETCH, CodeEditor
-from widgets.diff.colours import diff_variable_defaults
-from widgets.diff.syntax import lex
+from widgets.diff.diff_colours import diff_variable_defaults
+from widgets.diff.syntax_tokens import lex
 
 SOURCE = 'import os\n\n\ndef name(value):\n    """Doc."""\n    return "text", 12\n'
 

@@ -2,10 +2,10 @@
 
 import time
 
-from widgets.common.sight import Sight
+from widgets.common.input_order import OnScreenClock
 
 
 async def test_what_is_never_painted_is_not_waited_for_without_end() -> None:
-    sight = Sight()
+    sight = OnScreenClock()
     await sight.wait(0.001)
     assert not sight.had(time.monotonic())

@@ -3,22 +3,22 @@
 import pytest
 from textual.geometry import Size
 
-from app.proposals.models import FileDiff
+from app.proposals.values.models import FileDiff
 from tests.ui.sample_diffs import file_diff, many_lines, proposal
-from widgets.diff.background import Background, Job
-from widgets.diff.layout import Layout
-from widgets.diff.sheet import Sheet
+from widgets.diff.background_jobs import BackgroundJobs, Job
+from widgets.diff.diff_layout import DiffLayout
+from widgets.diff.diff_model import DiffModel
 
 
 class Desk:
     """A sheet with a change, the jobs that its background has begun, and what it said."""
 
     def __init__(self, *diffs: FileDiff, white_space: bool = True) -> None:
-        self.sheet = Sheet()
+        self.sheet = DiffModel()
         self.sheet.white_space = white_space
         self.jobs: dict[str, Job] = {}
         self.said: list[str] = []
-        self.background = Background(
+        self.background = BackgroundJobs(
             self.sheet,
             self.jobs.__setitem__,
             lambda: self.said.append("redraw"),
@@ -63,6 +63,6 @@ async def test_a_layout_that_is_shown_no_more_is_not_said_to_have_grown() -> Non
     desk.sheet.lay_out(Size(80, 30), None)
     desk.background.lay_out()
     desk.background.start()
-    desk.sheet.rows = Layout()
+    desk.sheet.rows = DiffLayout()
     await desk.jobs["layout"]()
     assert desk.said == []

@@ -4,10 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from widgets.diff.cells import DisplayText, display
-from widgets.diff.marks import suspects
-from widgets.diff.measuring import breaks, rows_of, wrap_words
-from widgets.diff.remembering import remembered
+from widgets.diff.display_cells import DisplayText, display, remembered
+from widgets.diff.line_marks import suspects
+from widgets.diff.line_measuring import breaks, rows_of, wrap_words
 
 TEXT = st.text(
     st.one_of(

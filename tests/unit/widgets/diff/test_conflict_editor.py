@@ -4,7 +4,7 @@ from random import Random
 
 from textual.app import App, ComposeResult
 
-from app.proposals.conflicts import ConflictRegion, ConflictSide, FileConflict, SideLabels
+from app.proposals.decide.conflicts import ConflictRegion, ConflictSide, FileConflict, SideLabels
 from tests.examples import at_most
 from widgets.diff.conflict_editor import ConflictEditor
 

@@ -3,16 +3,15 @@
 import pytest
 from textual.geometry import Offset, Size
 
-from app.proposals.models import FileDiff
+from app.proposals.values.models import FileDiff
 from tests.ui.sample_diffs import file_diff, proposal
-from widgets.diff.arrange import Comment
-from widgets.diff.cursor import Cursor
-from widgets.diff.layout import Layout
-from widgets.diff.picking import Picking
-from widgets.diff.rows import CommentRow, FoldRow, LineRow, NoteRow, SourceLine
-from widgets.diff.seen import Seen
-from widgets.diff.sheet import Sheet
-from widgets.diff.unseen import UnseenLine, UnseenLines, go_to_unseen
+from widgets.diff.diff_arrangement import Comment
+from widgets.diff.diff_cursor import DiffCursor
+from widgets.diff.diff_layout import DiffLayout
+from widgets.diff.diff_model import DiffModel
+from widgets.diff.diff_rows import CommentRow, FoldRow, LineRow, NoteRow, SourceLine
+from widgets.diff.line_selection import LineSelection
+from widgets.diff.seen_lines import SeenLines, UnseenLine, UnseenLines, go_to_unseen
 
 
 class Window:
@@ -39,9 +38,9 @@ class Window:
         self.moved += 1
 
 
-def laid_out(*diffs: FileDiff, width: int = 80, wrap: bool = False) -> Sheet:
+def laid_out(*diffs: FileDiff, width: int = 80, wrap: bool = False) -> DiffModel:
     """A sheet that shows a change."""
-    sheet = Sheet()
+    sheet = DiffModel()
     sheet.wrap = wrap
     sheet.show(proposal("P1", diffs), diffs, versions=False)
     sheet.lay_out(Size(width, 30), None)
@@ -58,28 +57,28 @@ def numbered(*changed: int, lines: int = 40, **facts: object) -> FileDiff:
 
 def test_where_nothing_is_shown_it_stays_where_it_is() -> None:
     window = Window()
-    cursor = Cursor(Sheet(), window)
+    cursor = DiffCursor(DiffModel(), window)
     cursor.move_to(3)
     cursor.page(1)
     cursor.step(1)
     cursor.to_end()
     assert (cursor.number, cursor.hunk, cursor.row, window.moved) == (0, None, None, 0)
-    go_to_unseen(UnseenLine(0, 0, 0), Seen(), without_room(numbered(3)), cursor, window)
+    go_to_unseen(UnseenLine(0, 0, 0), SeenLines(), without_room(numbered(3)), cursor, window)
     assert window.moved == 0
 
 
-def without_room(diff: FileDiff) -> Sheet:
+def without_room(diff: FileDiff) -> DiffModel:
     """A change of which nothing is laid out, since there are no columns yet."""
     sheet = laid_out(diff)
-    sheet.rows = Layout()
+    sheet.rows = DiffLayout()
     return sheet
 
 
 def test_plain_text_is_scrolled_without_a_cursor() -> None:
-    sheet, window = Sheet(), Window(10)
+    sheet, window = DiffModel(), Window(10)
     sheet.clear(plain_text=[NoteRow(-1, f"line {number}", "plain") for number in range(50)])
     sheet.lay_out(Size(80, 10), None)
-    cursor = Cursor(sheet, window)
+    cursor = DiffCursor(sheet, window)
     cursor.step(1)
     assert (window.scroll_offset.y, cursor.number) == (1, 0)
     cursor.page(1)
@@ -88,7 +87,7 @@ def test_plain_text_is_scrolled_without_a_cursor() -> None:
 
 def test_a_row_that_is_taller_than_the_view_is_scrolled_through_before_it_is_left() -> None:
     sheet, window = laid_out(file_diff("a.py", "a\n", "long words " * 60), wrap=True), Window(4)
-    cursor = Cursor(sheet, window)
+    cursor = DiffCursor(sheet, window)
     tall = next(number for number in range(sheet.rows.rows) if sheet.rows.height_of(number) > 6)
     cursor.move_to(tall, above=0)
     at = window.scroll_offset.y
@@ -115,7 +114,7 @@ def test_a_row_is_found_again_in_its_hunk_though_there_is_another_above() -> Non
 
 
 def test_the_head_of_a_file_without_hunks_is_one_line_to_see() -> None:
-    sheet, seen = laid_out(file_diff("logo.png", None, None, hunks=(), binary=True), numbered(3)), Seen()
+    sheet, seen = laid_out(file_diff("logo.png", None, None, hunks=(), binary=True), numbered(3)), SeenLines()
     assert [UnseenLines(sheet.scene, seen).count(file) for file in range(2)] == [(1, 1), (2, 2)]
     seen.note_file("logo.png")
     assert UnseenLines(sheet.scene, seen).count(0) == (0, 1)
@@ -136,7 +135,7 @@ def test_no_row_is_outside_of_a_layout() -> None:
 def test_context_and_what_is_left_out_are_passed_by_on_the_way_to_what_is_unseen() -> None:
     sheet = laid_out(numbered(3, 20, 35))
     first, second, third = sheet.diffs[0].change.hunks
-    unseen = UnseenLines(sheet.scene, Seen())
+    unseen = UnseenLines(sheet.scene, SeenLines())
     below = unseen.below(0, LineRow(0, 10, 10, None, 0))
     assert [place.hunk for place in below][:2] == [1, 2], "from the context between the first two on"
     sheet.scene.left_out = frozenset({second.id})
@@ -157,7 +156,7 @@ def test_of_a_wrapped_row_the_shorter_side_has_nothing_on_the_last_lines() -> No
 
 def test_the_stretch_that_it_is_in_is_known_folded_or_open() -> None:
     sheet = laid_out(numbered(20))
-    cursor = Cursor(sheet, Window())
+    cursor = DiffCursor(sheet, Window())
     gaps = []
     for number in range(sheet.rows.rows):
         cursor.put(number)
@@ -171,8 +170,8 @@ def test_the_stretch_that_it_is_in_is_known_folded_or_open() -> None:
 def test_between_two_versions_no_line_is_picked() -> None:
     diff = numbered(3)
     sheet = laid_out(diff)
-    cursor = Cursor(sheet, Window())
-    picking = Picking(sheet, cursor, lambda: None)
+    cursor = DiffCursor(sheet, Window())
+    picking = LineSelection(sheet, cursor, lambda: None)
     cursor.put(sheet.rows.row_of_hunk(0, 0) or 0)
     picking.toggle()
     picked = picking.picked(None)
@@ -185,6 +184,6 @@ def test_a_comment_is_about_the_line_that_it_stands_under() -> None:
     sheet = laid_out(numbered(3))
     sheet.comments = (Comment(SourceLine(0, "new", 3), "why?"),)
     sheet.lay_out(Size(80, 30), None)
-    cursor = Cursor(sheet, Window())
+    cursor = DiffCursor(sheet, Window())
     cursor.put(next(n for n in range(sheet.rows.rows) if isinstance(sheet.rows.row(n), CommentRow)))
     assert cursor.source_line == SourceLine(0, "new", 3)

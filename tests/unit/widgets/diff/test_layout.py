@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.models import FileDiff, Hunk, Op
-from app.proposals.text.pairing import Pair, pair_lines
+from app.proposals.text.line_comparison import Pair, pair_lines
+from app.proposals.values.models import FileDiff, FileOperation, Hunk
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, retry_change
-from widgets.diff.arrange import CONTEXT_LINES, SMALLEST_FOLD, Comment, arrange
-from widgets.diff.layout import Layout
-from widgets.diff.rows import (
+from widgets.diff.diff_arrangement import CONTEXT_LINES, SMALLEST_FOLD, Comment, DiffShape, arrange
+from widgets.diff.diff_layout import DiffLayout
+from widgets.diff.diff_rows import (
     CommentRow,
     FileRow,
     FoldRow,
@@ -22,10 +22,9 @@ from widgets.diff.rows import (
     Segment,
     SourceLine,
     SpaceRow,
-    Unified,
+    UnifiedSegment,
 )
-from widgets.diff.search import search
-from widgets.diff.shape import Shape
+from widgets.diff.diff_search import search
 from widgets.diff.white_space import left_out
 
 
@@ -66,7 +65,7 @@ def never(segment: Segment) -> bool:
     return False
 
 
-def rows_of(layout: Layout) -> list[Row]:
+def rows_of(layout: DiffLayout) -> list[Row]:
     """All of them."""
     layout.grow()
     return [layout.row(number) for number in range(layout.rows)]
@@ -78,7 +77,7 @@ def test_every_line_is_there_once_and_in_order(
 ) -> None:
     comments = [Comment(SourceLine(0, "new", line), f"about {line}") for line in remarks if line < len(diff.new)]
     layout = arrange(
-        [diff], Shape(split=split, whole=whole), comments=comments, measure=height, fits=never if wrap else None
+        [diff], DiffShape(split=split, whole=whole), comments=comments, measure=height, fits=never if wrap else None
     )
     rows = rows_of(layout)
     old = [row.old for row in rows if isinstance(row, LineRow) and row.old is not None]
@@ -108,8 +107,8 @@ def test_every_line_is_there_once_and_in_order(
 
 @given(changes(), st.booleans())
 def test_a_row_is_found_again_in_another_layout(diff: FileDiff, split: bool) -> None:
-    before = arrange([diff], Shape(split=split), measure=height)
-    after = arrange([diff], Shape(split=not split, whole=True), measure=height)
+    before = arrange([diff], DiffShape(split=split), measure=height)
+    after = arrange([diff], DiffShape(split=not split, whole=True), measure=height)
     for row in rows_of(before):
         if isinstance(row, LineRow):
             number = after.locate(row)
@@ -133,7 +132,7 @@ def test_without_white_space_every_line_is_changed_or_context_or_in_one_row(
     old = [f"line {number};" for number in range(len(how))]
     diff = file_diff("a.go", "\n".join(old) + "\n", "\n".join(spaced(old, how)) + "\n")
     left = left_out([diff])
-    layout = arrange([diff], Shape(split=split, whole=whole), left_out=left, measure=height)
+    layout = arrange([diff], DiffShape(split=split, whole=whole), left_out=left, measure=height)
     rows = rows_of(layout)
     assert left.total == how.count("space")
     context = [row for row in rows if isinstance(row, LineRow) and row.hunk is None]
@@ -148,7 +147,7 @@ def test_without_white_space_every_line_is_changed_or_context_or_in_one_row(
     )
     for number, row in enumerate(rows):
         assert layout.locate(row) == number or not isinstance(row, LineRow | SpaceRow)
-    everything = arrange([diff], Shape(split=split), measure=height)
+    everything = arrange([diff], DiffShape(split=split), measure=height)
     for row in rows_of(everything):
         assert layout.locate(row) is not None
     for row in rows:
@@ -157,7 +156,7 @@ def test_without_white_space_every_line_is_changed_or_context_or_in_one_row(
 
 def test_a_note_is_found_again_by_what_it_says_or_by_its_key() -> None:
     notes = [NoteRow(-1, "one", "note"), NoteRow(-1, "two", "note"), NoteRow(-1, "run", "open", "k")]
-    layout = arrange([file_diff("a.py", "a\n", "b\n")], Shape(), top=notes, measure=height)
+    layout = arrange([file_diff("a.py", "a\n", "b\n")], DiffShape(), top=notes, measure=height)
     assert [layout.locate(note) for note in notes] == [0, 1, 2]
     assert layout.locate(NoteRow(-1, "was run", "done", "k")) == 2
     assert layout.locate(NoteRow(-1, "three", "note")) is None
@@ -165,7 +164,7 @@ def test_a_note_is_found_again_by_what_it_says_or_by_its_key() -> None:
 
 @given(changes())
 def test_landmarks_are_the_first_rows_of_hunks(diff: FileDiff) -> None:
-    layout = arrange([diff], Shape(), measure=height)
+    layout = arrange([diff], DiffShape(), measure=height)
     hunks = [layout.row_of_hunk(0, number) for number in range(len(diff.change.hunks))]
     assert layout.landmarks.hunks == hunks
     assert all(first < second for first, second in pairwise(layout.landmarks.hunks))
@@ -174,10 +173,10 @@ def test_landmarks_are_the_first_rows_of_hunks(diff: FileDiff) -> None:
 def test_a_long_unchanged_stretch_folds_to_one_row_and_opens() -> None:
     old = [f"line {number}" for number in range(100)]
     diff = file_diff_of_hunks("a.py", old, [*old[:50], "new", *old[51:]], [(50, 1, 50, 1)])
-    closed = arrange([diff], Shape(), measure=height)
+    closed = arrange([diff], DiffShape(), measure=height)
     folds = [row for row in rows_of(closed) if isinstance(row, FoldRow)]
     assert [fold.lines for fold in folds] == [50 - CONTEXT_LINES, 49 - CONTEXT_LINES]
-    opened = arrange([diff], Shape(opened=frozenset({(0, 0)})), measure=height)
+    opened = arrange([diff], DiffShape(opened=frozenset({(0, 0)})), measure=height)
     opened.grow()
     assert opened.rows == closed.rows + folds[0].lines - 1
 
@@ -188,13 +187,13 @@ def test_a_stretch_too_short_to_fold_is_shown() -> None:
     new = [*old]
     new[5] = new[6 + gap] = "new"
     diff = file_diff_of_hunks("a.py", old, new, [(5, 1, 5, 1), (6 + gap, 1, 6 + gap, 1)])
-    folds = [row for row in rows_of(arrange([diff], Shape(), measure=height)) if isinstance(row, FoldRow)]
+    folds = [row for row in rows_of(arrange([diff], DiffShape(), measure=height)) if isinstance(row, FoldRow)]
     assert [fold.gap for fold in folds] == [2]
 
 
 def test_a_collapsed_file_is_its_head() -> None:
     diffs = retry_change()
-    layout = arrange(diffs, Shape(collapsed=frozenset({0})), measure=height)
+    layout = arrange(diffs, DiffShape(collapsed=frozenset({0})), measure=height)
     layout.grow()
     assert isinstance(layout.row(0), FileRow)
     assert isinstance(layout.row(2), FileRow)
@@ -213,23 +212,23 @@ def test_a_collapsed_file_is_its_head() -> None:
     ],
 )
 def test_what_is_special_about_a_file_is_said(diff: FileDiff, words: str) -> None:
-    rows = rows_of(arrange([diff], Shape(), measure=height))
+    rows = rows_of(arrange([diff], DiffShape(), measure=height))
     assert any(isinstance(row, NoteRow) and words in row.text for row in rows)
 
 
 def test_a_mode_change_is_said() -> None:
-    diff = file_diff("run.sh", "a\n", "a\n", op=Op.MODE)
+    diff = file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE)
     change = diff.change
     assert change.result is not None
     changed = change.model_copy(update={"result": change.result.model_copy(update={"mode": 0o755})})
-    rows = rows_of(arrange([diff.model_copy(update={"change": changed})], Shape(), measure=height))
+    rows = rows_of(arrange([diff.model_copy(update={"change": changed})], DiffShape(), measure=height))
     assert any(isinstance(row, NoteRow) and "644 to 755" in row.text for row in rows)
 
 
 def test_a_huge_hunk_is_one_segment() -> None:
     hunk = Hunk(id="h", number=1, old_start=0, old_count=0, new_start=0, new_count=1_000_000)
-    segment = Unified(0, 0, hunk)
-    layout = Layout([segment])
+    segment = UnifiedSegment(0, 0, hunk)
+    layout = DiffLayout([segment])
     layout.grow()
     assert layout.at(999_999).row == LineRow(0, None, 999_999, 0, 999_999)
 
@@ -243,14 +242,14 @@ def test_the_pieces_of_a_huge_hunk_side_by_side_are_measured_each_by_its_own_lin
         return True
 
     diff = file_diff_of_hunks("a.py", [], lines, [(0, 0, 0, len(lines))])
-    rows_of(arrange([diff], Shape(split=True), measure=height, fits=fits))
+    rows_of(arrange([diff], DiffShape(split=True), measure=height, fits=fits))
     assert measured == list(range(len(lines)))
 
 
 def test_a_hunk_of_which_nothing_is_left_has_no_row() -> None:
     old = [f"line {number}" for number in range(9)]
     diff = file_diff_of_hunks("a.py", old, [*old[:7], "new", old[8]], [(2, 0, 2, 0), (7, 1, 7, 1)])
-    layout = arrange([diff], Shape(), measure=height)
+    layout = arrange([diff], DiffShape(), measure=height)
     assert layout.row_of_hunk(0, 0) is None
     assert layout.landmarks.hunks == [layout.row_of_hunk(0, 1)] != [None]
 
@@ -258,7 +257,7 @@ def test_a_hunk_of_which_nothing_is_left_has_no_row() -> None:
 def test_search_finds_lines_in_the_order_of_the_screen() -> None:
     diffs = retry_change()
     found = search(diffs, "fetch")
-    layout = arrange(diffs, Shape(whole=True), measure=height)
+    layout = arrange(diffs, DiffShape(whole=True), measure=height)
     numbers = [layout.locate(hit.row) for hit in found]
     assert numbers == sorted(numbers, key=lambda number: number or 0)
     assert len(found) == len({hit.line for hit in found}) > 5
@@ -280,7 +279,7 @@ def test_a_change_is_laid_out_only_as_far_as_it_is_asked_for() -> None:
     old = [f"line {number}" for number in range(40_000)]
     new = [line if number % 20 else "new" for number, line in enumerate(old)]
     diff = file_diff_of_hunks("a.py", old, new, [(start, 1, start, 1) for start in range(0, 40_000, 20)])
-    layout = arrange([diff], Shape(), measure=height)
+    layout = arrange([diff], DiffShape(), measure=height)
     layout.grow(lines=100)
     assert 100 <= layout.height < 200
     assert not layout.complete
@@ -290,7 +289,7 @@ def test_a_change_is_laid_out_only_as_far_as_it_is_asked_for() -> None:
     assert layout.locate(LineRow(0, None, 20_000, 1_000, 0)) is not None
     assert layout.row_of_hunk(0, 1_000) == layout.locate(LineRow(0, 20_000, None, 1_000, 0))
     assert not layout.complete, "what is below is not needed"
-    rest = arrange([diff], Shape(), measure=height)
+    rest = arrange([diff], DiffShape(), measure=height)
     assert rows_of(layout) == rows_of(rest)
 
 
@@ -305,8 +304,8 @@ def test_lines_of_hunks_that_nobody_looks_at_are_not_paired(monkeypatch: pytest.
         paired.append(before)
         return pair_lines(before, after)
 
-    monkeypatch.setattr("widgets.diff.arrange.pair_lines", noted)
-    layout = arrange([file_diff_of_hunks("a.py", old, new, spans)], Shape(split=True), measure=height)
+    monkeypatch.setattr("widgets.diff.diff_arrangement.pair_lines", noted)
+    layout = arrange([file_diff_of_hunks("a.py", old, new, spans)], DiffShape(split=True), measure=height)
     layout.grow(lines=30)
     assert 0 < len(paired) < 5
 
@@ -315,7 +314,7 @@ def test_many_remarks_stand_each_under_its_line() -> None:
     lines = [f"line {number}" for number in range(20_000)]
     diff = file_diff_of_hunks("a.py", [], lines, [(0, 0, 0, len(lines))])
     remarks = [Comment(SourceLine(0, "new", line), f"about {line}") for line in range(0, 20_000, 2)]
-    layout = arrange([diff], Shape(), comments=remarks, measure=lambda row: 1)
+    layout = arrange([diff], DiffShape(), comments=remarks, measure=lambda row: 1)
     rows = rows_of(layout)
     for above, row in pairwise(rows):
         if isinstance(row, CommentRow):
@@ -332,5 +331,5 @@ def test_remarks_on_both_sides_of_a_hunk_are_in_the_order_of_the_rows() -> None:
         Comment(SourceLine(0, "old", 0), "a"),
     ]
     for split, order in ((False, ["a", "c", "x"]), (True, ["a", "x", "c"])):
-        rows = rows_of(arrange([diff], Shape(split=split), comments=remarks, measure=lambda row: 1))
+        rows = rows_of(arrange([diff], DiffShape(split=split), comments=remarks, measure=lambda row: 1))
         assert [row.text for row in rows if isinstance(row, CommentRow)] == order

@@ -6,19 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.models import FileDiff
-from app.proposals.text.pairing import only_space_differs, pair_lines
+from app.proposals.text.line_comparison import only_space_differs, pair_lines
+from app.proposals.values.models import FileDiff
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, many_lines
-from widgets.diff.arrange import arrange
-from widgets.diff.cells import display
-from widgets.diff.layout import Layout
-from widgets.diff.marks import Marks, compare, suspects
+from widgets.diff.diff_arrangement import DiffShape, arrange
+from widgets.diff.diff_layout import DiffLayout
+from widgets.diff.diff_rows import Segment, SingleSegment, SourceLine, lines_of
+from widgets.diff.display_cells import display
+from widgets.diff.file_facts import warning_notes
+from widgets.diff.line_marks import LineMarks, compare, moved_lines, suspects
 from widgets.diff.minimap import map_rows
-from widgets.diff.moved import moved_lines
-from widgets.diff.notes import warning_notes
-from widgets.diff.rows import Segment, Single, SourceLine, lines_of
-from widgets.diff.shape import Shape
-from widgets.diff.syntax import CHUNK_LINES, LEAD_LINES, WHOLE_FILE_LINES, Syntax, lex
+from widgets.diff.syntax_tokens import CHUNK_LINES, LEAD_LINES, WHOLE_FILE_LINES, SyntaxTokens, lex
 
 LINES = st.lists(st.sampled_from(["a = b", "a = c", "return x", "", "def f(a):", "if x > y:"]), max_size=12)
 
@@ -94,7 +92,7 @@ def shuffled(*, changed: bool) -> FileDiff:
 
 def test_a_block_that_was_moved_and_changed_inside_is_marked_with_what_changed_since() -> None:
     diff = shuffled(changed=True)
-    marks = Marks([diff])
+    marks = LineMarks([diff])
     marks.moved = moved_lines([diff])
     new = {line: other for line, other in marks.moved.items() if line.side == "new"}
     assert {(line.line - 8, other.line) for line, other in new.items()} == {(0, 0), (1, 1), (2, 2), (3, 3), (5, 4)}
@@ -107,7 +105,7 @@ def test_a_block_that_was_moved_and_changed_inside_is_marked_with_what_changed_s
 
 def test_indentation_of_a_moved_block_is_no_change_inside() -> None:
     diff = shuffled(changed=False)
-    marks = Marks([diff])
+    marks = LineMarks([diff])
     marks.moved = moved_lines([diff])
     assert len(marks.moved) == 10
     assert all(marks.words_since_moved(line) == () for line in marks.moved)
@@ -115,7 +113,7 @@ def test_indentation_of_a_moved_block_is_no_change_inside() -> None:
 
 def test_white_space_at_both_ends_of_a_long_moved_line_is_no_change_inside() -> None:
     here = "x" * 3_000
-    marks = Marks([file_diff("a.py", f"{here} \nstays\n", f"stays\n    {here}\n")])
+    marks = LineMarks([file_diff("a.py", f"{here} \nstays\n", f"stays\n    {here}\n")])
     marks.moved = {SourceLine(0, "new", 1): SourceLine(0, "old", 0)}
     assert marks.words_since_moved(SourceLine(0, "new", 1)) == ()
 
@@ -169,9 +167,9 @@ def test_a_line_that_was_changed_beside_a_block_of_its_own_hunk_has_not_moved() 
 
 def test_in_a_huge_change_nothing_is_said_to_have_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     diff = shuffled(changed=False)
-    monkeypatch.setattr("widgets.diff.moved._MOST_LINES", 9)
+    monkeypatch.setattr("widgets.diff.line_marks._MOST_LINES", 9)
     assert moved_lines([diff]) == {}
-    monkeypatch.setattr("widgets.diff.moved._MOST_LINES", 10)
+    monkeypatch.setattr("widgets.diff.line_marks._MOST_LINES", 10)
     assert moved_lines([diff])
 
 
@@ -184,14 +182,14 @@ def test_moved_lines_cost_little_in_a_large_change() -> None:
 
 
 def test_the_partner_of_a_line() -> None:
-    marks = Marks([file_diff("a.py", "a = 1\nb = 2\n", "a = 1\nb = 3\n")])
+    marks = LineMarks([file_diff("a.py", "a = 1\nb = 2\n", "a = 1\nb = 3\n")])
     assert marks.partner(0, 0, "old", 1) == 1
     assert marks.words(0, 0, "new", 1) == (((4, 5),), False)
 
 
 def test_of_a_hunk_in_order_no_table_of_partners_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("widgets.diff.marks.pair_lines", None)
-    assert Marks(many_lines(50_000)).partner(0, 0, "new", 49_999) is None
+    monkeypatch.setattr("widgets.diff.line_marks.pair_lines", None)
+    assert LineMarks(many_lines(50_000)).partner(0, 0, "new", 49_999) is None
 
 
 def test_of_a_long_line_only_what_is_on_view_is_looked_at_twice() -> None:
@@ -217,7 +215,7 @@ def test_an_unknown_kind_of_file_and_a_very_long_line_stay_plain() -> None:
 
 async def test_long_files_are_lexed_near_the_viewport_only() -> None:
     lines = [f"value_{number} = {number}" for number in range(WHOLE_FILE_LINES * 10)]
-    syntax = Syntax(lambda file: "a.py", lambda file, side: lines)
+    syntax = SyntaxTokens(lambda file: "a.py", lambda file, side: lines)
     assert syntax.spans(0, "new", 9_000) == ()
     assert await syntax.work()
     assert syntax.spans(0, "new", 9_000)
@@ -230,7 +228,7 @@ async def test_what_is_lexed_of_a_long_file_begins_where_something_begins() -> N
     start = 2 * CHUNK_LINES
     begun = start - LEAD_LINES - 5
     lines[begun : start + 3] = ['text = """', *["    words"] * (start - begun + 1), '"""']
-    syntax = Syntax(lambda file: "a.py", lambda file, side: lines)
+    syntax = SyntaxTokens(lambda file: "a.py", lambda file, side: lines)
     assert syntax.spans(0, "new", start) == ()
     assert await syntax.work()
     assert syntax.spans(0, "new", start) == ((0, 9, "diff--string"),)
@@ -249,16 +247,16 @@ def test_old_lines_and_context_are_not_warned_about() -> None:
 
 def test_the_map_shows_every_hunk_however_small() -> None:
     diffs = many_lines(10)
-    assert map_rows(Layout(), 20) == [0] * 20
-    assert map_rows(Layout(), 0) == []
-    layout = arrange(diffs, Shape(), measure=lambda row: 1)
+    assert map_rows(DiffLayout(), 20) == [0] * 20
+    assert map_rows(DiffLayout(), 0) == []
+    layout = arrange(diffs, DiffShape(), measure=lambda row: 1)
     layout.grow()
     assert sum(bool(cell) for cell in map_rows(layout, 40)) == 10
-    assert not any(isinstance(segment, Single) and segment.hunk for segment in layout.segments)
+    assert not any(isinstance(segment, SingleSegment) and segment.hunk for segment in layout.segments)
 
 
 def test_a_cell_of_the_map_looks_no_further_than_it_has_to() -> None:
-    class Watched(Layout):
+    class Watched(DiffLayout):
         looked = 0
 
         def spans_between(self, first: int, last: int) -> Iterator[tuple[int, int, Segment]]:
@@ -267,7 +265,7 @@ def test_a_cell_of_the_map_looks_no_further_than_it_has_to() -> None:
                 yield span
 
     diff = file_diff("a.py", "old\nsame\n" * 100, "new\nsame\n" * 100)
-    whole = arrange([diff], Shape(), measure=lambda row: 1)
+    whole = arrange([diff], DiffShape(), measure=lambda row: 1)
     whole.grow()
     layout = Watched(whole.segments)
     layout.grow()

@@ -6,13 +6,13 @@ from textual.geometry import Size
 
 from tests.ui.sample_diffs import file_diff
 from tests.unit.widgets.diff.test_cursor import laid_out
-from widgets.diff.paint import Painter
-from widgets.diff.sheet import Sheet
+from widgets.diff.diff_model import DiffModel
+from widgets.diff.diff_painter import DiffPainter
 
 
-def drawn(sheet: Sheet) -> list[str]:
+def drawn(sheet: DiffModel) -> list[str]:
     """The text of each line."""
-    painter = Painter(sheet.scene, lambda classes: Style())
+    painter = DiffPainter(sheet.scene, lambda classes: Style())
     parts = [sheet.rows.at(line) for line in range(sheet.rows.height)]
     return [painter.paint(part.row, part.part, line).text.rstrip() for line, part in enumerate(parts)]
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.diff.runs import Flagged, Stretch, clipped, overlaid, runs
+from widgets.diff.syntax_tokens import Flagged, Stretch, clipped, overlaid, runs
 
 LENGTH = 30
 

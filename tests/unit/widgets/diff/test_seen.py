@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.models import Hunk
-from widgets.diff.cells import display
-from widgets.diff.elision import display_around, kept_of_change, kept_of_context
-from widgets.diff.seen import Seen
+from app.proposals.values.models import Hunk
+from widgets.diff.display_cells import display
+from widgets.diff.line_measuring import display_around, kept_of_change, kept_of_context
+from widgets.diff.seen_lines import SeenLines
 
 SPANS = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda span: (min(span), max(span))), max_size=8
@@ -22,7 +22,7 @@ def hunk(old: int, new: int, name: str = "h") -> Hunk:
 def test_a_line_is_seen_once_all_of_its_changed_characters_were_drawn(
     drawn: list[tuple[int, int]], wanted: list[tuple[int, int]]
 ) -> None:
-    seen, one = Seen(), hunk(0, 1)
+    seen, one = SeenLines(), hunk(0, 1)
     for span in drawn:
         seen.note_part(one, 0, span, wanted)
     shown = {place for start, end in drawn for place in range(start, end)}
@@ -35,7 +35,7 @@ def test_a_line_is_seen_once_all_of_its_changed_characters_were_drawn(
 
 @given(st.integers(0, 5), st.integers(0, 5), st.lists(st.integers(0, 12)))
 def test_the_lines_that_were_drawn_are_counted_once(old: int, new: int, drawn: list[int]) -> None:
-    seen, one = Seen(), hunk(old, new)
+    seen, one = SeenLines(), hunk(old, new)
     for number in drawn:
         seen.note(one, number)
     left = [number for number in range(old + new) if number not in drawn]
@@ -45,7 +45,7 @@ def test_the_lines_that_were_drawn_are_counted_once(old: int, new: int, drawn: l
 
 
 def test_what_was_seen_already_and_what_is_nothing_is_no_news() -> None:
-    seen, one = Seen(), hunk(0, 2)
+    seen, one = SeenLines(), hunk(0, 2)
     seen.note(one, 0)
     seen.note_part(one, 0, (0, 5), ((0, 9),))
     seen.note_part(one, 1, (5, 5), ((0, 9),))

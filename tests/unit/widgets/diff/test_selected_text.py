@@ -7,16 +7,16 @@ from textual.selection import Selection
 
 from tests.ui.sample_diffs import file_diff
 from tests.unit.widgets.diff.test_cursor import laid_out, numbered
-from widgets.diff.paint import Painter
-from widgets.diff.paint_code import RIGHT_SIDE
-from widgets.diff.rows import FileRow, FoldRow, LineRow
-from widgets.diff.selected_text import copied_text, line_at, word_at
-from widgets.diff.sheet import Sheet
+from widgets.diff.code_painter import RIGHT_SIDE
+from widgets.diff.diff_model import DiffModel
+from widgets.diff.diff_painter import DiffPainter
+from widgets.diff.diff_rows import FileRow, FoldRow, LineRow
+from widgets.diff.line_selection import copied_text, line_at, word_at
 
 ALL = Selection(None, None)
 
 
-def line_of(sheet: Sheet, kind: type, **fields: object) -> int:
+def line_of(sheet: DiffModel, kind: type, **fields: object) -> int:
     """The first terminal line of a row."""
     for number in range(sheet.rows.rows):
         row = sheet.rows.row(number)
@@ -53,7 +53,7 @@ def test_the_indentation_of_a_wrapped_line_is_not_copied_and_the_mouse_finds_its
     assert copied_text(sheet.rows, sheet.scene, Selection(Offset(0, top), None)) == line
     assert copied_text(sheet.rows, sheet.scene, Selection(Offset(0, top + 1), None)) == line[len(first_row(sheet)) :]
     _, row, part = sheet.rows.at(top + 1)
-    strip = Painter(sheet.scene, lambda classes: Style()).paint(row, part, top + 1, offsets=True)
+    strip = DiffPainter(sheet.scene, lambda classes: Style()).paint(row, part, top + 1, offsets=True)
     indent = next(one for one in strip if one.text == " " * 8)
     assert indent.style
     column, y = indent.style.meta["offset"]
@@ -61,7 +61,7 @@ def test_the_indentation_of_a_wrapped_line_is_not_copied_and_the_mouse_finds_its
     assert column + 8 < 0, "to the left of the line"
 
 
-def first_row(sheet: Sheet) -> str:
+def first_row(sheet: DiffModel) -> str:
     """What stands on the first row of the added line."""
     row = sheet.rows.row(sheet.rows.at(line_of(sheet, LineRow, new=0)).number)
     assert isinstance(row, LineRow)

@@ -1,0 +1,234 @@
+"""What the user decides on proposals, with a session and without one: carried out, recorded, committed if so set."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from app.conversation.events import Decision, Event, Notice, ProposalChanged, ProposalDecided
+from app.images.image import Image
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, LineComment
+from app.proposals.values.decision_results import DecisionResult
+from app.proposals.values.models import FileVersion, Proposal, ProposalState
+from app.proposals.values.origin import OriginKind
+from app.proposals.values.proposal_errors import NotRecorded, ProposalError
+from app.proposals.values.proposal_states import words
+
+if TYPE_CHECKING:
+    from app.agent.ports import OtherSession
+    from app.proposals.decide.conflicts import ConflictSide
+
+
+def approval(
+    result: DecisionResult,
+    *,
+    feedback: str = "",
+    comments: tuple[LineComment, ...] = (),
+    images: tuple[Image, ...] = (),
+) -> ProposalDecided:
+    """The event of an approval: it is in part if something still waits, however it was asked for."""
+    decision = Decision.PARTLY_APPROVED if result.proposal.state.waiting else Decision.APPROVED
+    return decided(result, decision, feedback=feedback, comments=comments, images=images)
+
+
+def undone(result: DecisionResult) -> ProposalDecided:
+    """The event of an undo."""
+    return decided(result, Decision.REOPENED if result.denial else Decision.UNDONE)
+
+
+def redone(result: DecisionResult) -> ProposalDecided:
+    """The event of a redo."""
+    return decided(result, Decision.DENIED if result.denial else Decision.REDONE)
+
+
+def edited(proposal: Proposal, path: str) -> ProposalDecided:
+    """The event of the user's change to what is proposed for a file."""
+    files = tuple(change.stat for change in proposal.files if change.path == path)
+    return ProposalDecided(
+        proposal=proposal.id, decision=Decision.EDITED, files=files, still_pending=True, origin=proposal.origin
+    )
+
+
+def decided(
+    result: DecisionResult,
+    decision: Decision,
+    *,
+    feedback: str = "",
+    comments: tuple[LineComment, ...] = (),
+    images: tuple[Image, ...] = (),
+) -> ProposalDecided:
+    """The event of any decision."""
+    return ProposalDecided(
+        proposal=result.proposal.id,
+        decision=decision,
+        files=result.files,
+        hunks=result.hunks,
+        feedback=feedback,
+        comments=comments,
+        images=images,
+        still_pending=result.proposal.state.waiting,
+        denied_in_part=result.proposal.denied_in_part,
+        stale=result.proposal.last.stale if result.proposal.last else "",
+        number=result.proposal.last.number if result.proposal.last else 0,
+        origin=result.proposal.origin,
+        on_disk=result.proposal.on_disk,
+    )
+
+
+def not_recorded(result: DecisionResult, error: Exception) -> NotRecorded:
+    """What to tell the user when a decision was carried out and the event of it could not be written."""
+    proposal = result.proposal
+    files = {
+        ProposalState.APPLIED: ", all its files are written",
+        ProposalState.PARTLY_APPROVED: ", what you approved of it is written",
+        ProposalState.UNDONE: ", its files are taken back",
+    }.get(proposal.state, "")
+    if proposal.on_disk:
+        files = ", its text is off the disk" if proposal.state is ProposalState.DENIED else ""
+    why = str(error).rstrip(".") or type(error).__name__
+    return NotRecorded(
+        f"{proposal.id} is {words(proposal.state)}{files}; this could not be recorded ({why}). "
+        "Don't repeat it: signoff records it as soon as that works."
+    )
+
+
+def speaks(event: ProposalDecided) -> bool:
+    """Whether the decision has words for the model."""
+    return bool(event.feedback.strip() or event.comments)
+
+
+def owner_of(proposal: Proposal, here: str = "") -> str:
+    """The session that a proposal belongs to.
+
+    It is empty for what another agent proposed, which is told by its own door: the decision is no business of our
+    model. It is `here` for what else comes from no session.
+    """
+    return proposal.session or ("" if proposal.origin.kind is OriginKind.AGENT else here)
+
+
+def changes(changed: Iterable[Proposal], here: str = "") -> dict[str, list[Event]]:
+    """What a decision or the disk did to other proposals, by the session that it is to be recorded in."""
+    by_owner: dict[str, list[Event]] = {}
+    for one in changed:
+        event = ProposalChanged(proposal=one.id, state=one.state, reason=one.reason)
+        by_owner.setdefault(owner_of(one, here), []).append(event)
+    return by_owner
+
+
+def told_elsewhere(event: ProposalDecided, other: "OtherSession") -> Notice:
+    """Where a decision on another session's or another agent's proposal went, for the user who made it here."""
+    if event.origin is not None and event.origin.kind is OriginKind.AGENT:
+        hears = "reads your words" if speaks(event) else "is told"
+        who = event.origin.words
+        return Notice(
+            text=f"{event.proposal} is from {who}: it {hears} at once if it waits, or with its next prompt."
+        )
+    name = f"the session \u201c{other.title}\u201d" if other.title else "another session"
+    if not speaks(event):
+        told = "its model is told there"
+    elif other.is_open:
+        told = "its model reads your words there"
+    else:
+        told = "its model reads your words there once you resume it"
+    return Notice(text=f"{event.proposal} belongs to {name}: {told}.")
+
+
+class DecisionService(ABC):
+    """Each raises `ProposalError` where it cannot be done, and nothing has changed then.
+
+    Each but that raises `NotRecorded` where it is carried out and stands, but has no record.
+    """
+
+    @property
+    @abstractmethod
+    def service(self) -> ProposalService:
+        """What carries them out."""
+
+    @property
+    @abstractmethod
+    def committer(self) -> Callable[[Proposal], str] | None:
+        """Makes a git commit of an approved proposal and returns its id; None if the user has not asked for that."""
+
+    @abstractmethod
+    async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
+        """Record what was carried out; raises NotRecorded."""
+
+    @abstractmethod
+    async def _tell_commit(self, text: str, *, failed: bool) -> None:
+        """Say what became of a commit."""
+
+    async def approve(
+        self,
+        proposal_id: str,
+        hunks: Collection[str] | None = None,
+        revision: int | None = None,
+        feedback: str = "",
+        comments: Sequence[LineComment] = (),
+        circumstances: DecisionContext = UNKNOWN,
+        images: tuple[Image, ...] = (),
+    ) -> DecisionResult:
+        """Write a proposal, or some hunks of it, to disk. With words of the user the model goes on at once."""
+        result = await asyncio.to_thread(
+            self.service.approve, proposal_id, hunks, revision, feedback, comments, circumstances, images
+        )
+        try:
+            event = approval(result, feedback=feedback, comments=tuple(comments), images=images)
+            await self._record_decision(result, event)
+        finally:
+            await self._commit(result.proposal)
+        return result
+
+    async def deny(
+        self,
+        proposal_id: str,
+        hunks: Collection[str] | None = None,
+        feedback: str = "",
+        comments: Sequence[LineComment] = (),
+        revision: int | None = None,
+        circumstances: DecisionContext = UNKNOWN,
+        images: tuple[Image, ...] = (),
+    ) -> DecisionResult:
+        """Discard a proposal, or some hunks. With feedback the model goes on at once, with the user's words."""
+        result = await asyncio.to_thread(
+            self.service.deny, proposal_id, hunks, feedback, comments, circumstances, revision, images
+        )
+        event = decided(result, Decision.DENIED, feedback=feedback, comments=tuple(comments), images=images)
+        await self._record_decision(result, event)
+        return result
+
+    async def undo(self, proposal_id: str) -> DecisionResult:
+        """Undo an applied proposal, or have a denied one wait again."""
+        result = await asyncio.to_thread(self.service.undo, proposal_id)
+        await self._record_decision(result, undone(result))
+        return result
+
+    async def redo(self, proposal_id: str) -> DecisionResult:
+        """Apply an undone proposal again, or deny again one whose denial was undone."""
+        result = await asyncio.to_thread(self.service.redo, proposal_id)
+        await self._record_decision(result, redone(result))
+        return result
+
+    async def edit_proposal(self, proposal_id: str, path: str, text: str, revision: int | None = None) -> Proposal:
+        """Replace the proposed text of a file by the user's; the model is told as a fact."""
+        proposal = await asyncio.to_thread(self.service.replace_result, proposal_id, path, text, revision)
+        await self._record_decision(DecisionResult(proposal), edited(proposal, path))
+        return proposal
+
+    async def resolve_conflict(
+        self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
+    ) -> Proposal:
+        """Put the user's answer to a conflict into a stale proposal; the model is told as a fact."""
+        proposal = await asyncio.to_thread(self.service.resolve, proposal_id, path, answer, seen)
+        await self._record_decision(DecisionResult(proposal), edited(proposal, path))
+        return proposal
+
+    async def _commit(self, proposal: Proposal) -> None:
+        if (commit := self.committer) is None or not proposal.can_be_committed:
+            return
+        try:
+            name = await asyncio.to_thread(commit, proposal)
+        except ProposalError as error:
+            await self._tell_commit(str(error), failed=True)
+        else:
+            await self._tell_commit(f"{proposal.id} is committed as {name[:10]}.", failed=False)

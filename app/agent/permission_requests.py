@@ -1,0 +1,161 @@
+"""What the user has allowed beyond the one question: for the session, or for good in this project."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from app.agent.interrupt import Interrupted
+from app.agent.updates import ConfirmationRequested, ConfirmationResolved, SessionFailed, Update
+from app.conversation.events import CallDenied
+from app.conversation.log import EventLog
+from app.tools.base.command_forms import CommandForm
+from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
+from app.tools.base.tool_form import ToolForm, load_form
+
+Form = CommandForm | ToolForm
+
+
+class FormStore(Protocol):
+    """Where what is allowed for good is kept, as text; blocks."""
+
+    def forms(self) -> Sequence[str]:
+        """What is allowed."""
+        ...
+
+    def add(self, form: str) -> None:
+        """Allow a form."""
+        ...
+
+
+class Allowances:
+    """Of one session."""
+
+    def __init__(self, store: FormStore | None = None) -> None:
+        """`store` holds what is allowed for good; without one nothing ever is."""
+        self._store = store
+        self._same: set[Confirmation] = set()
+        self._forms: list[Form] = []
+
+    async def covering(self, confirmation: Confirmation) -> str:
+        """What the user allowed before that covers this, in words; empty if it must be asked."""
+        if confirmation.kind in ("changes", "ignored"):
+            return ""
+        if confirmation in self._same:
+            return "this session"
+        if form := next((form for form in self._forms if _covers(form, confirmation)), None):
+            return f"{form} in this session"
+        kept = await asyncio.to_thread(self._kept)
+        form = next((form for form in kept if _covers(form, confirmation)), None)
+        return f"{form} in this project" if form else ""
+
+    async def keep(self, confirmation: Confirmation, answer: ConfirmationAnswer) -> None:
+        """Remember what an answer allows besides; raises StorageError where that is for good and cannot be kept."""
+        if not answer.allowed or answer.span is PermissionScope.ONCE:
+            return
+        if answer.form is None:
+            self._same.add(confirmation)
+            return
+        # Also where it is kept for good, so that the session goes on as told should the store fail.
+        self._forms.append(answer.form)
+        if answer.span is PermissionScope.PROJECT and self._store is not None:
+            await asyncio.to_thread(self._store.add, answer.form.dump())
+
+    def _kept(self) -> list[Form]:
+        return [load_form(text) for text in self._store.forms()] if self._store is not None else []
+
+
+def _covers(form: Form, confirmation: Confirmation) -> bool:
+    if isinstance(form, CommandForm):
+        return confirmation.kind == "command" and form.matches(confirmation.detail)
+    return form == confirmation.form
+
+
+_LONGEST_SUBJECT = 200
+"""Characters of what was denied, as the model is reminded of it; its call has all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    call: str
+    confirmation: Confirmation
+    answer: asyncio.Future[ConfirmationAnswer]
+
+
+class PermissionRequests:
+    """What tools wait for. Words that come with a no are recorded as the user's; no tool gets them."""
+
+    def __init__(self, publish: Callable[[Update], None], allowances: Allowances, log: EventLog) -> None:
+        self._publish = publish
+        self._allowances = allowances
+        self._log = log
+        self._numbers = itertools.count(1)
+        self._open: dict[str, _Open] = {}
+
+    @property
+    def waiting(self) -> dict[str, Confirmation]:
+        """Key to confirmation, oldest first."""
+        return {key: waiting.confirmation for key, waiting in self._open.items()}
+
+    async def ask(self, call: str, confirmation: Confirmation) -> ConfirmationAnswer:
+        """Wait for the user, unless it was allowed before.
+
+        Args:
+            call: the tool call that waits.
+            confirmation: what is asked.
+
+        Raises:
+            Interrupted: the turn ended before the user answered.
+        """
+        if before := await self._covered(confirmation):
+            return ConfirmationAnswer(allowed=True, unasked=before)
+        key = f"confirm-{next(self._numbers)}"
+        future: asyncio.Future[ConfirmationAnswer] = asyncio.get_running_loop().create_future()
+        self._open[key] = _Open(call, confirmation, future)
+        self._publish(ConfirmationRequested(key, call, confirmation))
+        try:
+            answer = await future
+        finally:
+            del self._open[key]
+            self._publish(ConfirmationResolved(key, call))
+        if not answer.allowed:
+            # Words that came with it are on disk before the tool goes on.
+            await self._log.append()
+        try:
+            await self._allowances.keep(confirmation, answer)
+        except Exception as error:
+            # The store failed; the user's yes holds all the same.
+            self._publish(SessionFailed(f"Allowed in this session; it could not be kept for the project: {error}"))
+        return answer
+
+    async def _covered(self, confirmation: Confirmation) -> str:
+        try:
+            return await self._allowances.covering(confirmation)
+        except Exception as error:
+            self._publish(
+                SessionFailed(f"What is allowed in this project could not be read, so you are asked: {error}")
+            )
+            return ""
+
+    def answer(self, key: str, answer: ConfirmationAnswer) -> None:
+        """The user's answer; a key that is no longer open is left alone."""
+        if (waiting := self._open.get(key)) and not waiting.answer.done():
+            if not answer.allowed and answer.feedback.strip():
+                self._log.defer(_denied(waiting, answer.feedback))
+            waiting.answer.set_result(replace(answer, feedback=""))
+
+    def withdraw(self) -> None:
+        """The turn is over: nothing waits any more."""
+        for waiting in self._open.values():
+            if not waiting.answer.done():
+                waiting.answer.set_exception(Interrupted())
+
+
+def _denied(waiting: _Open, feedback: str) -> CallDenied:
+    asked = waiting.confirmation
+    # Of a command, its changes and a server's tool, the first line names it.
+    subject = asked.detail.removeprefix("$ ").strip().partition("\n")[0]
+    if len(subject) > _LONGEST_SUBJECT:
+        subject = f"{subject[:_LONGEST_SUBJECT]}…"
+    return CallDenied(call=waiting.call, asked=asked.kind, subject=subject, feedback=feedback)

@@ -1,0 +1,129 @@
+"""What a request is made of, and its payload, made once for each profile that it is tried with.
+
+Of a long history that takes half a second, in which nothing else on the event loop would move: it is asked for on a
+thread, by the turn that records what it sends as by the client that sends it.
+"""
+
+import asyncio
+import base64
+from collections.abc import Callable, Mapping, Sequence
+
+from app.agent.ports import ModelPort
+from app.conversation.events import Answer, Compacted, Event, Notice, ProposalDecided, Pruned, ToolResult, UserMessage
+from app.conversation.payload.attached import unsent
+from app.conversation.payload.projection import PayloadInputs
+from app.images.image import Image, names_of, too_many
+from app.llm.values.profile import Profile
+from app.llm.values.types import Payload
+from app.llm.wires.wire_registry import SentRequest
+from app.tools.tool_registry import ToolSet
+
+
+class ImageContents:
+    """Fold: attach it to the log. In memory are those that the next request carries, and no others."""
+
+    def __init__(self, read: Callable[[str], bytes] | None) -> None:
+        """`read` gives the bytes by their SHA-256, or raises KeyError; without it there are none."""
+        self._read = read
+        self._images: dict[int, Sequence[Image]] = {}
+        """By event; those that payloads may still show."""
+        self._of_tools: set[int] = set()
+        """Those of the events that are results of tools."""
+        self._encoded: dict[str, str] = {}
+
+    def apply(self, event: Event) -> None:
+        """Take in the next event."""
+        match event:
+            case UserMessage() | Answer() | ProposalDecided() | ToolResult() if event.images:
+                self._images[event.id] = event.images
+                if isinstance(event, ToolResult):
+                    self._of_tools.add(event.id)
+            case Pruned():
+                for number in event.images:
+                    self._images.pop(number, None)
+            case Compacted():
+                self._images = {number: images for number, images in self._images.items() if number > event.upto}
+
+    async def load(self, profile: Profile) -> Mapping[str, str]:
+        """What a request by this profile carries: base64 by SHA-256. What the store does not have is missing."""
+        newest_first = [
+            image
+            for number, images in reversed(self._images.items())
+            for image in reversed(images)
+            if not unsent(image, profile, of_tool=number in self._of_tools)
+        ]
+        excess = set(too_many(newest_first))
+        wanted = {image.sha256 for place, image in enumerate(newest_first) if place not in excess}
+        missing = wanted - self._encoded.keys()
+        kept = {name: data for name, data in self._encoded.items() if name in wanted}
+        if missing:
+            kept |= await asyncio.to_thread(self._load, missing)
+        self._encoded = kept
+        return kept
+
+    def _load(self, names: set[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name in sorted(names):
+            try:
+                data = self._read(name) if self._read is not None else None
+            except KeyError:
+                data = None
+            if data is not None:
+                found[name] = base64.b64encode(data).decode("ascii")
+        return found
+
+
+def unseen(images: Sequence[Image], model: str) -> Notice:
+    """Tells the user that a model does not see what they attached."""
+    text = (
+        f"{model} takes no images here, so it is only told their names: {names_of(images)}. /model changes the model."
+    )
+    return Notice(text=text, level="warning")
+
+
+class PreparedRequest:
+    """Keeps the payload that was made last; to be used on one thread at a time."""
+
+    def __init__(self, make: Callable[[Profile], Payload], model: str, sent: Callable[[SentRequest], None]) -> None:
+        """Nothing is made yet.
+
+        Args:
+            make: makes the payload; pure.
+            model: that the request is for.
+            sent: takes each request as it goes out; called on the thread that builds it.
+        """
+        self._make = make
+        self._model = model
+        self._sent = sent
+        self._made: tuple[Profile, Payload] | None = None
+
+    def payload(self, profile: Profile) -> Payload:
+        """The payload for a profile."""
+        if self._made is None or self._made[0] != profile:
+            self._made = profile, self._make(profile)
+        return self._made[1]
+
+    def build(self, profile: Profile) -> Payload:
+        """The same, as what goes out now."""
+        payload = self.payload(profile)
+        self._sent(SentRequest(self._model, profile, payload))
+        return payload
+
+
+async def facts_of(
+    model: ModelPort, system_prompt: str, tools: ToolSet, images: ImageContents, *, closing: bool = False
+) -> PayloadInputs:
+    """What every request of a session depends on besides its log and the profile."""
+    contents = await images.load(model.profile)
+    # They are made for the first request.
+    schemas = await asyncio.to_thread(lambda: tools.schemas)
+    endpoint = model.endpoint
+    return PayloadInputs(
+        system_prompt,
+        schemas,
+        closing,
+        endpoint.base_url,
+        endpoint.model,
+        endpoint.wishes,
+        images=contents,
+    )

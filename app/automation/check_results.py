@@ -1,0 +1,299 @@
+"""What came of checks: the values that the review, the command line and the model are told from."""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from app.automation.workspace_tree import WorkspaceTree
+from app.proposals.values.decision_facts import CheckFact
+from app.text.plural import plural
+
+MOST = 500
+"""Findings that are kept of one check."""
+_LONGEST = 1_000
+"""Characters of a line that is looked at; a longer one is no finding."""
+_PLACE = re.compile(
+    r"\s{0,16}(?:--> )?(?P<path>[^\s:][^:\n]{0,500}):(?P<line>\d{1,7})(?::\d{1,7})?(?::\s*|\s+)(?P<text>\S.*)"
+)
+_COUNTS = (
+    (re.compile(r"\b(\d{1,9}) (?:failed|failures?|failing)\b", re.IGNORECASE), "failed"),
+    (re.compile(r"\b(\d{1,9}) (?:errors?|problems?|issues?)\b", re.IGNORECASE), "errors"),
+    (re.compile(r"\b(?:failures|errors|failed)[=:] ?(\d{1,9})\b", re.IGNORECASE), "failed"),
+)
+"""As pytest, jest, cargo and go say it; ruff, mypy and eslint; unittest."""
+_SUMMARY_LINES = 12
+"""Lines at the end in which a tool sums up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a tool says about a line."""
+
+    path: str
+    """Of the workspace."""
+    line: int
+    """From 1."""
+    text: str
+    new: bool = True
+    """Whether it is not said of the workspace without the proposal."""
+
+
+def findings(output: str, root: Path) -> tuple[Finding, ...]:
+    """The places that a tool names in its output, each once; paths outside the workspace are none."""
+    found: dict[Finding, None] = {}
+    for line in output.splitlines():
+        if len(line) > _LONGEST or ":" not in line or (match := _PLACE.match(line)) is None:
+            continue
+        if (path := _inside(match["path"], root)) and int(match["line"]):
+            found[Finding(path, int(match["line"]), match["text"].strip())] = None
+        if len(found) == MOST:
+            break
+    return tuple(found)
+
+
+def compared(found: Sequence[Finding], before: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings, each marked as new unless the same was said before, on whatever line of the file."""
+    old = Counter((each.path, each.text) for each in before)
+    marked = []
+    for each in found:
+        is_old = old[each.path, each.text] > 0
+        old[each.path, each.text] -= is_old
+        marked.append(replace(each, new=not is_old))
+    return tuple(marked)
+
+
+def failures(output: str) -> tuple[int, str] | None:
+    """How many things failed, and what the tool calls them, by what it says at the end; None where it doesn't."""
+    for line in reversed(output.splitlines()[-_SUMMARY_LINES:]):
+        line = line[-_LONGEST:]
+        for pattern, noun in _COUNTS:
+            if counts := pattern.findall(line):
+                # A linter says it again, by kind; a test runner adds up.
+                return (int(counts[0]) if noun == "errors" else sum(map(int, counts))), noun
+    return None
+
+
+def _inside(path: str, root: Path) -> str:
+    """The path as one of the workspace; empty if it leads out."""
+    # By the text alone: what a tool prints is no reason to look at the disk.
+    whole = os.path.normpath(root / path)
+    return whole.removeprefix(f"{root}/") if whole.startswith(f"{root}/") else ""
+
+
+class CheckState(StrEnum):
+    """Where a check of a proposal stands."""
+
+    WAITING = "waiting"
+    """For those before it."""
+    RUNNING = "running"
+    PASSED = "passed"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    BROKEN = "broken"
+    """It could not be run."""
+    NOT_ASKED = "not_asked"
+    """It runs when the user wants it, or approves."""
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was run to its end."""
+        return self in (CheckState.PASSED, CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """What a check came to on one tree."""
+
+    state: CheckState
+    code: int = 0
+    seconds: float = 0.0
+    output: str = ""
+    """Shortened in the middle."""
+    findings: tuple[Finding, ...] = ()
+    failures: tuple[int, str] | None = None
+    """How many things failed, where the tool says so, and what it calls them."""
+    reason: str = ""
+    """Why it could not be run."""
+
+    @property
+    def count(self) -> int | None:
+        """How much is wrong; None where it can't be told."""
+        if self.state is CheckState.PASSED:
+            return 0
+        if self.state is not CheckState.FAILED:
+            return None
+        return self.failures[0] if self.failures is not None else len(self.findings) or None
+
+    @property
+    def amount(self) -> str:
+        """How much is wrong, in words: `3 failed`."""
+        if self.failures is not None:
+            number, noun = self.failures
+            return plural(number, "error") if noun == "errors" else f"{number:,} {noun}"
+        return plural(len(self.findings), "finding") if self.findings else f"exit {self.code}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One check of one proposal."""
+
+    name: str
+    state: CheckState
+    when: str = "staged"
+    outcome: CheckOutcome | None = None
+    """With the proposal, once it has ended."""
+    before: CheckOutcome | None = None
+    """Without the proposal; only where it failed with it, or was quick."""
+    progress: str = ""
+    """The last line of its output while it runs."""
+    seconds: float = 0.0
+    """How long it has run so far, or did."""
+    tree: WorkspaceTree | None = None
+    """The exact content of the workspace on which it was obtained; None until it has ended."""
+    stale: str = ""
+    """Why it says nothing of what an approval would leave: `before b.py changed`; empty while it does."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it was run to its end on what an approval would leave."""
+        return self.state.ended and not self.stale
+
+    def outdated_by(self, now: WorkspaceTree, change: str = "") -> "CheckResult":
+        """The same result once an approval would leave another tree, for the reason `change` if that is known."""
+        return replace(self, stale=change or _difference(self.tree, now))
+
+    @property
+    def fact(self) -> CheckFact:
+        """What the record holds of it."""
+        tree = "" if self.tree is None else self.tree.id
+        return CheckFact(name=self.name, state=self.state, words=self.words, tree=tree, stale=self.stale)
+
+    @property
+    def red(self) -> bool:
+        """Whether it speaks against the proposal: it failed, and did not fail just so without it."""
+        if self.outcome is None or self.outcome.state not in (CheckState.FAILED, CheckState.TIMED_OUT):
+            return False
+        if self.before is None or self.before.state is not self.outcome.state:
+            return True
+        if any(finding.new for finding in self.outcome.findings):
+            return True
+        now, then = self.outcome.count, self.before.count
+        return now is not None and then is not None and now > then
+
+    @property
+    def words(self) -> str:
+        """What it came to, in few words: `3 failed, 0 before`; of an outdated one also why it is that."""
+        return f"{self._words}, {self.stale}" if self.stale else self._words
+
+    @property
+    def _words(self) -> str:
+        outcome = self.outcome
+        if outcome is None:
+            return "ended by you" if self.state is CheckState.CANCELLED else ""
+        match outcome.state:
+            case CheckState.PASSED:
+                return f"{outcome.seconds:.1f} s{self._mended()}"
+            case CheckState.BROKEN:
+                return outcome.reason
+            case CheckState.TIMED_OUT:
+                return f"no end after {outcome.seconds:.0f} s"
+        return f"{outcome.amount}{self._before()}"
+
+    def _mended(self) -> str:
+        before = self.before
+        if before is None or before.state is not CheckState.FAILED:
+            return ""
+        return f", {before.amount} before" if before.count is not None else ", failed before"
+
+    def _before(self) -> str:
+        before = self.before
+        if before is None:
+            return ""
+        if before.count is not None and self.outcome is not None and self.outcome.count is not None:
+            return f", {before.count:,} before"
+        return {CheckState.PASSED: ", passed before", CheckState.FAILED: ", failed before"}.get(before.state, "")
+
+
+def _difference(before: WorkspaceTree | None, now: WorkspaceTree) -> str:
+    """`before b.py changed`."""
+    if before is not None and before.commit != now.commit:
+        return f"before HEAD moved to {now.commit[:7]}"
+    changed = now.changed_since(before) if before is not None else []
+    if not changed:
+        return "before the files changed"
+    rest = f" and {plural(len(changed) - 1, 'other file')}" if len(changed) > 1 else ""
+    return f"before {changed[0]}{rest} changed"
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalChecks:
+    """All that the checks say of one proposal."""
+
+    proposal: str
+    revision: int
+    results: tuple[CheckResult, ...] = ()
+    why_not: str = ""
+    """Why none runs."""
+
+    @property
+    def red(self) -> tuple[CheckResult, ...]:
+        """Those that speak against it."""
+        return tuple(result for result in self.results if result.red)
+
+    @property
+    def going_on(self) -> bool:
+        """Whether any runs or waits for its turn."""
+        return any(result.state in (CheckState.WAITING, CheckState.RUNNING) for result in self.results)
+
+    @property
+    def findings(self) -> tuple[tuple[str, Finding], ...]:
+        """The places that they name in what is shown, each with the name of the check."""
+        return tuple(
+            (result.name, finding)
+            for result in self.results
+            if result.outcome is not None and result.outcome.state is not CheckState.PASSED and not result.stale
+            for finding in result.outcome.findings
+        )
+
+
+_MOST = 4_000
+"""Characters of one check's output."""
+_FINDINGS = 30
+
+
+def findings_as_feedback(checked: ProposalChecks) -> str:
+    """What the checks that speak against a proposal found, as words that the user sends."""
+    return "\n\n".join(_said(result) for result in checked.red)
+
+
+def told_in_result(results: Iterable[CheckResult]) -> str:
+    """The same, to be added to the result of a staging step; empty where nothing speaks against it.
+
+    Tools print whatever the code under test says, so it is a result of a tool and never an instruction of ours.
+    """
+    red = [_said(result) for result in results if result.red]
+    if not red:
+        return ""
+    head = (
+        "Checks of what you staged have failed. It stays staged and waits for the user; tell the user what is wrong."
+    )
+    return "\n\n".join((head, *red))
+
+
+def _said(result: CheckResult) -> str:
+    """What one check found: what it came to, the places that are new, and its output between fences."""
+    assert result.outcome is not None
+    head = f"The check {result.name} fails on this proposal: {result.words}."
+    places = [f"{one.path}:{one.line}: {one.text}" for one in result.outcome.findings if one.new]
+    lines = places[:_FINDINGS]
+    if len(places) > _FINDINGS:
+        lines.append(f"and {len(places) - _FINDINGS} more")
+    output = result.outcome.output.strip()
+    if len(output) > _MOST:
+        output = f"…{output[-_MOST:]}"
+    return "\n".join((head, *lines, "", "```", output.replace("```", "'''"), "```"))

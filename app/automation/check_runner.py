@@ -1,0 +1,274 @@
+"""Runs checks one at a time, whoever wants them, and remembers what they came to."""
+
+import asyncio
+import shlex
+import shutil
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from app.automation.check_results import CheckOutcome, CheckResult, CheckState, compared, failures, findings
+from app.automation.workspace_tree import WorkspaceTree, WorkspaceTrees
+from app.config.config_tables import FILES
+from app.config.settings import CheckTable
+from app.proposals.decide.workspace_versions import WorkspaceVersions
+from app.sandbox.captured_changes import Pending
+from app.sandbox.process import ProcessResult, StartFailed
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.sandbox_mode import SandboxMode
+from app.tools.command.command_text import HeadAndTail, PlainText
+from app.workspace.ignore import IgnoreFile, compile_patterns
+from app.workspace.paths import Workspace
+
+NICENESS = 10
+_CANNOT_RUN = {126: "not executable", 127: "command not found"}
+"""What a shell's exit codes mean that it uses for itself."""
+
+
+def files_for(check: CheckTable, files: Sequence[str]) -> tuple[str, ...] | None:
+    """Those of a proposal's files that a check is about; None if it is not about the proposal at all."""
+    rules = IgnoreFile(compile_patterns("\n".join(check.files)))
+    chosen = tuple(path for path in files if not check.files or rules.verdict(path, path.rpartition("/")[2], False))
+    # A tool that is given no file would look at all there are.
+    return chosen if chosen or not (check.files or names_files(check)) else None
+
+
+def names_files(check: CheckTable) -> bool:
+    """Whether its command is given the files."""
+    return FILES in check.run
+
+
+async def why_not(sandbox: Sandbox) -> str:
+    """Why checks can't be run here; empty if they can."""
+    probe = await sandbox.probe()
+    return f"checks need a layer over the files: {probe.why_not}" if probe.mode is SandboxMode.IN_PLACE else ""
+
+
+async def run_on(
+    sandbox: Sandbox,
+    root: Path,
+    check: CheckTable,
+    tree: Pending,
+    files: Sequence[str],
+    progress: Callable[[str], None],
+) -> CheckOutcome:
+    """Run a check on one tree.
+
+    Args:
+        sandbox: Of the workspace; one that can lay it over the disk.
+        root: Of the workspace.
+        check: Which.
+        tree: What lies over the disk.
+        files: What `{files}` stands for.
+        progress: Takes the last line of its output as it grows.
+    """
+    if reason := await why_not(sandbox):
+        # In place it would run on the user's own files, and not on what is proposed.
+        return CheckOutcome(CheckState.BROKEN, reason=reason)
+    plain, kept = PlainText(), HeadAndTail()
+
+    def take(data: bytes) -> None:
+        text = plain.feed(data)
+        kept.feed(text)
+        if line := text.strip().rpartition("\n")[2].rpartition("\r")[2].strip():
+            progress(line[:200])
+
+    command = check.run.replace(FILES, shlex.join(_as_arguments(files)))
+    try:
+        async with sandbox.open(tree) as run:
+            ended = await run.execute(
+                [*_nice(), "/bin/sh", "-c", command], folder=".", seconds=check.seconds, output=take
+            )
+    except (StartFailed, OSError) as error:
+        return CheckOutcome(CheckState.BROKEN, reason=f"could not be run: {error}")
+    kept.feed(plain.feed(b"", final=True))
+    return _outcome(ended, kept.text(), root)
+
+
+def _outcome(ended: ProcessResult, output: str, root: Path) -> CheckOutcome:
+    if ended.limit:
+        return CheckOutcome(CheckState.BROKEN, ended.code, ended.seconds, output, reason=f"stopped: {ended.limit}")
+    if ended.timed_out:
+        return CheckOutcome(CheckState.TIMED_OUT, ended.code, ended.seconds, output, findings(output, root))
+    if ended.code == 0:
+        return CheckOutcome(CheckState.PASSED, 0, ended.seconds, output)
+    if reason := _CANNOT_RUN.get(ended.code):
+        return CheckOutcome(CheckState.BROKEN, ended.code, ended.seconds, output, reason=reason)
+    return CheckOutcome(
+        CheckState.FAILED, ended.code, ended.seconds, output, findings(output, root), failures(output)
+    )
+
+
+def _as_arguments(files: Sequence[str]) -> list[str]:
+    """Paths that no command takes for an option."""
+    return [f"./{path}" if path.startswith("-") else path for path in files]
+
+
+def _nice() -> list[str]:
+    nice = shutil.which("nice", path="/usr/bin:/bin")
+    return [nice, "-n", str(NICENESS)] if nice else []
+
+
+_REMEMBERED = 500
+"""Results."""
+_QUICK = 3.0
+"""Seconds; what passes within is run without the proposal, too, to tell what the proposal has mended."""
+_TICK = 0.5
+"""Seconds between two tellings of how far a check is."""
+
+Tell = Callable[[CheckResult], None]
+"""Takes a result that is not final yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTrees:
+    """The exact contents of the workspace that a check compares."""
+
+    after: WorkspaceTree
+    before: WorkspaceTree
+
+    @property
+    def ids(self) -> tuple[str, str, str]:
+        """What tells them from all others."""
+        return self.after.commit, self.after.id, self.before.id
+
+
+class CheckRunner:
+    """Of one workspace; to be used on one event loop."""
+
+    def __init__(self, sandbox: Callable[[], Sandbox], workspace: Workspace) -> None:
+        """
+        Args:
+            sandbox: Gives the sandbox of the workspace.
+            workspace: The files that are checked.
+        """
+        self._sandbox = sandbox
+        self._root = workspace.root
+        self._trees = WorkspaceTrees(workspace)
+        self._turn = asyncio.Lock()
+        self._known: OrderedDict[tuple[CheckTable, tuple[str, ...], tuple[str, str, str]], CheckResult] = (
+            OrderedDict()
+        )
+
+    async def why_not(self) -> str:
+        """Why checks can't be run here; empty if they can. Raises ConfigError."""
+        return await why_not(self._sandbox())
+
+    async def read(self, trees: WorkspaceVersions) -> CheckedTrees:
+        """What a check would compare now; raises OSError."""
+        return CheckedTrees(*await asyncio.to_thread(self._trees.read, trees.after, trees.before))
+
+    def known(self, check: CheckTable, trees: WorkspaceVersions, read: CheckedTrees) -> CheckResult | None:
+        """Its result on these very bytes, if it has one."""
+        known = self._known.get((check, trees.files, read.ids))
+        return known and replace(known, tree=read.after)
+
+    async def run(
+        self,
+        check: CheckTable,
+        trees: WorkspaceVersions,
+        tell: Tell = lambda result: None,
+        *,
+        patience: float | None = None,
+    ) -> CheckResult:
+        """Run a check, and if it fails, also on the workspace without the proposal.
+
+        The result names the tree on which it was obtained. Where the files have changed while it ran there is no such
+        tree: the result says what has changed, and is not remembered. Cancelled, it leaves no process.
+
+        Args:
+            check: Which.
+            trees: What it is run on.
+            tell: Takes how far it is.
+            patience: Seconds that it waits for its turn behind others; None for as long as they take.
+
+        Raises:
+            OSError: The workspace can't be read.
+            TimeoutError: It has not had its turn in that time.
+        """
+        async with self._in_turn(patience):
+            read = await self.read(trees)
+            if known := self.known(check, trees, read):
+                return known
+            with _ticking(CheckResult(check.name, CheckState.RUNNING, check.when), tell) as progress:
+                outcome = await self._run_on(check, trees, progress)
+                before = None
+                if outcome.state is CheckState.PASSED and outcome.seconds <= _QUICK:
+                    tell(
+                        CheckResult(
+                            check.name,
+                            CheckState.PASSED,
+                            check.when,
+                            outcome,
+                            seconds=outcome.seconds,
+                            tree=read.after,
+                        )
+                    )
+                    before = await self._run_before(check, trees)
+                if outcome.state is CheckState.FAILED:
+                    progress("the same without the proposal")
+                    before = await self._run_before(check, trees)
+                    outcome = replace(outcome, findings=compared(outcome.findings, before.findings))
+            result = CheckResult(
+                check.name, outcome.state, check.when, outcome, before, "", outcome.seconds, read.after
+            )
+            now = await self.read(trees)
+            if now.ids != read.ids:
+                return result.outdated_by(now.after)
+            # The names of all files are as many as the workspace has.
+            self._known[check, trees.files, read.ids] = replace(result, tree=None)
+            while len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+            return result
+
+    @asynccontextmanager
+    async def _in_turn(self, patience: float | None) -> AsyncIterator[None]:
+        async with asyncio.timeout(patience):
+            await self._turn.acquire()
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    def forget(self, check: CheckTable) -> None:
+        """Have it run anew when it is wanted again."""
+        for key in [key for key in self._known if key[0] == check]:
+            del self._known[key]
+
+    async def _run_on(
+        self, check: CheckTable, trees: WorkspaceVersions, progress: Callable[[str], None]
+    ) -> CheckOutcome:
+        files = files_for(check, trees.files) or ()
+        return await run_on(self._sandbox(), self._root, check, trees.after, files, progress)
+
+    async def _run_before(self, check: CheckTable, trees: WorkspaceVersions) -> CheckOutcome:
+        files = files_for(check, trees.old_files)
+        if files is None and names_files(check):
+            # What it looked at was not there, so there was nothing wrong with it.
+            return CheckOutcome(CheckState.PASSED)
+        return await run_on(self._sandbox(), self._root, check, trees.before, files or (), lambda line: None)
+
+
+@contextmanager
+def _ticking(result: CheckResult, tell: Tell) -> Iterator[Callable[[str], None]]:
+    """Tell of a check while it runs, now and then; gives what takes the last line of its output."""
+    loop, started, last = asyncio.get_running_loop(), time.monotonic(), ""
+    timer: asyncio.Handle
+
+    def take(line: str) -> None:
+        nonlocal last
+        last = line
+
+    def tick() -> None:
+        nonlocal timer
+        tell(replace(result, progress=last, seconds=time.monotonic() - started))
+        timer = loop.call_later(_TICK, tick)
+
+    timer = loop.call_soon(tick)
+    try:
+        yield take
+    finally:
+        timer.cancel()

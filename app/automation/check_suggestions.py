@@ -1,0 +1,160 @@
+"""Proposes `[[check]]` tables from what a workspace has: pre-commit, just, make, npm, tox, nox, and its language.
+
+Nothing is run for it, and what is suggested is staged as a proposal: what it runs is for the user to say.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.config.settings import CheckTable
+from app.config.toml import parse_toml
+from app.workspace.paths import Workspace, WorkspaceError
+
+_LARGEST = 256 * 1024
+_QUICK = ("lint", "typecheck", "type-check", "types", "check", "vet")
+"""Names of targets that look at code without running it."""
+_TESTS = ("test", "tests")
+_RECIPE = re.compile(r"^@?(?P<name>[A-Za-z_][\w-]{0,40})(?:[ \t]+[^:=\n]{0,200})?:(?!=)", re.MULTILINE)
+_HEAD = "# Run on each proposal before it is written; in force once you trust this file (/trust).\n"
+
+Read = Callable[[str], str]
+"""The text of a file; empty if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedCheck:
+    """A check, and what it comes from."""
+
+    check: CheckTable
+    source: str
+
+
+def suggestions(workspace: Workspace) -> list[SuggestedCheck]:
+    """What could be checked here, the quick ones first; of one name the first is taken."""
+
+    def read(path: str) -> str:
+        try:
+            return workspace.read(path, _LARGEST).decode("utf-8", "replace")
+        except (OSError, WorkspaceError):
+            return ""
+
+    found: dict[str, SuggestedCheck] = {}
+    for source in (_pre_commit, _just, _make, _npm, _python, _tox, _cargo, _go):
+        for each in source(read):
+            found.setdefault(each.check.name, each)
+    return sorted(found.values(), key=lambda each: each.check.when != "staged")
+
+
+def as_tables(suggested: Sequence[SuggestedCheck], before: str) -> str:
+    """The text of the workspace's file with these added at its end."""
+    tables = "\n".join(_table(each) for each in suggested)
+    return f"{before.rstrip()}\n\n{_HEAD}{tables}".lstrip()
+
+
+def missing(suggested: Sequence[SuggestedCheck], there: Sequence[CheckTable]) -> list[SuggestedCheck]:
+    """Those whose name and command are not there yet."""
+    names, commands = {each.name for each in there}, {each.run for each in there}
+    return [each for each in suggested if each.check.name not in names and each.check.run not in commands]
+
+
+def checks_in(text: str) -> list[CheckTable]:
+    """The checks of a configuration file. Raises ValueError where they are wrong."""
+    return [CheckTable.model_validate(table) for table in parse_toml(text.encode()).get("check", ())]
+
+
+def _table(each: SuggestedCheck) -> str:
+    check = each.check
+    lines = [f"[[check]]  # from {each.source}", f"name = {_quoted(check.name)}", f"run = {_quoted(check.run)}"]
+    lines.append(f"when = {_quoted(check.when)}")
+    if check.files:
+        lines.append(f"files = {_quoted(check.files[0])}")
+    return "\n".join([*lines, f"seconds = {check.seconds:.0f}", ""])
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _staged(source: str, name: str, run: str, files: str = "", seconds: float = 60) -> SuggestedCheck:
+    return SuggestedCheck(
+        CheckTable(name=name, run=run, when="staged", files=(files,) if files else (), seconds=seconds), source
+    )
+
+
+def _asked(source: str, name: str, run: str) -> SuggestedCheck:
+    return SuggestedCheck(CheckTable(name=name, run=run, when="asked", seconds=600), source)
+
+
+def _pre_commit(read: Read) -> Iterator[SuggestedCheck]:
+    name = ".pre-commit-config.yaml"
+    if read(name):
+        yield _staged(name, "pre-commit", "pre-commit run --files {files}", seconds=120)
+
+
+def _targets(source: str, names: Sequence[str], tool: str) -> Iterator[SuggestedCheck]:
+    """What the targets of a runner are for, by their names."""
+    for name in names:
+        if name in _QUICK:
+            yield _staged(source, name, f"{tool} {name}", seconds=120)
+        elif name in _TESTS:
+            yield _asked(source, "tests", f"{tool} {name}")
+
+
+def _just(read: Read) -> Iterator[SuggestedCheck]:
+    for name in ("justfile", "Justfile", ".justfile"):
+        yield from _targets(name, _RECIPE.findall(read(name)), "just")
+
+
+def _make(read: Read) -> Iterator[SuggestedCheck]:
+    for name in ("GNUmakefile", "makefile", "Makefile"):
+        yield from _targets(name, _RECIPE.findall(read(name)), "make")
+
+
+def _npm(read: Read) -> Iterator[SuggestedCheck]:
+    try:
+        scripts = json.loads(read("package.json")).get("scripts", {})
+        names = [name for name, script in scripts.items() if "no test specified" not in str(script)]
+    except (ValueError, AttributeError, RecursionError):
+        return
+    managers = (("pnpm-lock.yaml", "pnpm run"), ("yarn.lock", "yarn run"), ("bun.lock", "bun run"))
+    tool = next((run for lock, run in managers if read(lock)), "npm run --silent")
+    yield from _targets("package.json", names, tool)
+
+
+def _python(read: Read) -> Iterator[SuggestedCheck]:
+    try:
+        project = parse_toml(read("pyproject.toml").encode())
+    except ValueError:
+        return
+    tools: Any = project.get("tool", {})
+    start = "uv run --no-sync " if read("uv.lock") else ""
+    if not isinstance(tools, dict):
+        return
+    if "ruff" in tools:
+        yield _staged("pyproject.toml", "ruff", f"{start}ruff check --output-format concise {{files}}", "*.py")
+    if "mypy" in tools:
+        yield _asked("pyproject.toml", "mypy", f"{start}mypy {{files}}")
+    if "pytest" in tools or read("pytest.ini"):
+        yield _asked("pyproject.toml", "tests", f"{start}pytest -q")
+
+
+def _tox(read: Read) -> Iterator[SuggestedCheck]:
+    if read("tox.ini"):
+        yield _asked("tox.ini", "tests", "tox -q")
+    if read("noxfile.py"):
+        yield _asked("noxfile.py", "tests", "nox")
+
+
+def _cargo(read: Read) -> Iterator[SuggestedCheck]:
+    if read("Cargo.toml"):
+        yield _staged("Cargo.toml", "cargo", "cargo check --message-format short", "*.rs", 300)
+        yield _asked("Cargo.toml", "tests", "cargo test --quiet")
+
+
+def _go(read: Read) -> Iterator[SuggestedCheck]:
+    if read("go.mod"):
+        yield _staged("go.mod", "vet", "go vet ./...", "*.go", 120)
+        yield _asked("go.mod", "tests", "go test ./...")

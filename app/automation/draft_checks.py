@@ -1,0 +1,57 @@
+"""Checks that answer the staging step itself: run on the draft, before it is a proposal and control is handed back.
+
+They tell the model why its edits are red, in the result of the call that made them. They open no gate: whatever they
+say, the gate closes as it would without them, and what the model says about it is for the user.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from app.config.settings import CheckTable
+
+if TYPE_CHECKING:
+    from app.automation.check_runner import CheckRunner
+    from app.proposals.decide.workspace_versions import WorkspaceVersions
+    from app.proposals.stack.draft import Draft
+
+
+class DraftChecks:
+    """What a model is told of the checks of its draft."""
+
+    def __init__(
+        self,
+        runner: "Callable[[], CheckRunner]",
+        configured: Callable[[], tuple[CheckTable, ...]],
+        trees: "Callable[[Draft], WorkspaceVersions]",
+    ) -> None:
+        """Nothing is loaded or run where no check feeds.
+
+        Args:
+            runner: Gives what runs them.
+            configured: The checks that are in force.
+            trees: What a draft is checked on; called on a thread.
+        """
+        self._runner = runner
+        self._configured = configured
+        self._trees = trees
+
+    async def __call__(self, draft: "Draft") -> str:
+        """What is to be added to the result of its step; empty where nothing speaks against it."""
+        checks = [check for check in self._configured() if check.feed and check.when == "staged"]
+        if not checks:
+            return ""
+        from app.automation.check_results import told_in_result
+        from app.automation.check_runner import files_for
+
+        trees = await asyncio.to_thread(self._trees, draft)
+        checks = [check for check in checks if files_for(check, trees.files) is not None]
+        if not checks or await self._runner().why_not():
+            return ""
+        results = []
+        for check in checks:
+            # Behind one that the user has started, a step does not wait longer than for its own: that one may hang.
+            with suppress(TimeoutError):
+                results.append(await self._runner().run(check, trees, patience=check.seconds))
+        return told_in_result(results)

@@ -1,0 +1,286 @@
+"""Runs hooks, each on a thread of its own: one event after the other, none of them ever waited for by a turn."""
+
+import asyncio
+import json
+import tempfile
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from app.config.config_tables import Hook, HookEventName
+from app.conversation.events import Event, ProposalDecided, Question, TurnEnded
+from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.models import Proposal
+from app.sandbox.environment import MARKER, own_program_environment
+from app.sandbox.process import run_process
+from app.sandbox.process_tree import end_tree
+from app.text.safe_text import visible
+
+_LONGEST_TEXT = 20_000
+"""Characters of feedback or a question."""
+
+
+class HookFile(BaseModel):
+    """A file of a proposal, in numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str
+    op: str
+    """create, edit, delete, rename or mode."""
+    added: int
+    removed: int
+
+
+class HookDocument(BaseModel):
+    """One event. Fields that are not about its kind are empty."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    event: HookEventName
+    workspace: str
+    """The folder, which is where the hook runs."""
+    session: str = ""
+    """The session's id; empty for what others propose."""
+    time: float
+    """Unix time in seconds."""
+    proposal: str = ""
+    """Of `staged` and `decided`: its id, such as P7."""
+    summary: str = ""
+    """Of `staged`: what it is about."""
+    origin: str = ""
+    """Of `staged`: whose edits they are: `signoff`, `claude`, `patch`, `command` …"""
+    files: list[HookFile] = []
+    """Of `staged` and `decided`: all files, or those that were decided on."""
+    decision: str = ""
+    """Of `decided`: approved, partly_approved, denied, undone, redone, reopened or edited."""
+    feedback: str = ""
+    """Of `decided`: the user's words."""
+    still_pending: bool = False
+    """Of `decided`: whether hunks of it still wait."""
+    stopped: str = ""
+    """Of `turn_ended`: answer, staged, question, refused, aborted or failed."""
+    message: str = ""
+    """Of `turn_ended`: why, where it failed. Of `question`: the question."""
+    options: list[str] = []
+    """Of `question`: what there is to choose from."""
+
+
+def of_proposal(proposal: Proposal, workspace: str) -> HookDocument:
+    """That a proposal was staged."""
+    return HookDocument(
+        event="staged",
+        workspace=workspace,
+        session=proposal.session,
+        time=proposal.created,
+        proposal=proposal.id,
+        summary=proposal.summary,
+        origin=proposal.origin.label,
+        files=_files([change.stat for change in proposal.files]),
+    )
+
+
+def of_event(event: Event, session: str, workspace: str, now: float) -> HookDocument | None:
+    """What hooks are told of an event in a log; None for one that they are not told of."""
+    told = partial(HookDocument, workspace=workspace, session=session, time=event.time or now)
+    match event:
+        case ProposalDecided():
+            return told(
+                event="decided",
+                proposal=event.proposal,
+                decision=event.decision,
+                feedback=event.feedback[:_LONGEST_TEXT],
+                still_pending=event.still_pending,
+                files=_files(event.files),
+            )
+        case TurnEnded():
+            return told(event="turn_ended", stopped=event.stopped, message=event.message)
+        case Question():
+            return told(event="question", message=event.text[:_LONGEST_TEXT], options=list(event.options))
+    return None
+
+
+def _files(stats: Sequence[FileStat]) -> list[HookFile]:
+    return [HookFile(path=one.path, op=one.op, added=one.added, removed=one.removed) for one in stats]
+
+
+IN_HOOK = "SIGNOFF_IN_HOOK"
+"""Variable by which a signoff that a hook runs knows that it is one: it runs no hooks itself."""
+MOST_WAITING = 100
+"""Events that wait for one hook; of more the oldest are left out."""
+_KEPT_OUTPUT = 2_000
+"""Bytes of the end of what a hook prints, the last line of which is told if it fails."""
+_LONGEST_LINE = 160
+_KEPT_VARIABLES = ("SIGNOFF_HOME",)
+"""Variables that are kept from commands, and that a `signoff` in a hook needs."""
+
+
+class HookRunner:
+    """The hooks of one workspace. `put` may be called on any thread and returns at once."""
+
+    def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
+        """Nothing runs yet.
+
+        Args:
+            root: of the workspace, where hooks run.
+            environment: the program's own.
+        """
+        self._root = root
+        kept = {name: environment[name] for name in _KEPT_VARIABLES if name in environment}
+        self._environment = {**own_program_environment(environment, ""), **kept, IN_HOOK: "1"}
+        self._lines: dict[Hook, _Line] = {}
+        self._making = threading.Lock()
+        self._closed = False
+        self.tell: Callable[[str], None] = lambda line: None
+        """Takes a line for the user, on any thread."""
+        self.patience: float | None = None
+        """Seconds that `close` waits for what still runs; None for as long as the hooks may take."""
+
+    def put(self, hooks: Sequence[Hook], document: HookDocument) -> None:
+        """Have those of the hooks that are for it told of an event."""
+        # In ASCII: a path may have bytes that are no text, which the other way of writing it does not take.
+        text = json.dumps(document.model_dump()).encode("ascii") + b"\n"
+        for hook in hooks:
+            if hook.on == document.event and (line := self._line(hook)) is not None:
+                line.put(text)
+
+    def _line(self, hook: Hook) -> "_Line | None":
+        """The line of a hook; None once all are closed."""
+        with self._making:
+            if hook not in self._lines and not self._closed:
+                self._lines[hook] = _Line(hook, self._root, self._environment, lambda line: self.tell(line))
+            return self._lines.get(hook)
+
+    def close(self) -> None:
+        """Wait for what runs and what waits, then end what is left with all that it has started."""
+        end = None if self.patience is None else time.monotonic() + self.patience
+        with self._making:
+            self._closed = True
+            lines = list(self._lines.values())
+        try:
+            for line in lines:
+                line.wait(end)
+        finally:
+            for line in lines:
+                line.end()
+
+
+class _Line:
+    """One hook and the events that wait for it."""
+
+    def __init__(self, hook: Hook, root: Path, environment: Mapping[str, str], tell: Callable[[str], None]) -> None:
+        self._hook = hook
+        self._root = root
+        self._environment = environment
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._waiting: deque[bytes] = deque()
+        self._thread: threading.Thread | None = None
+        self._cancel: Callable[[], object] = lambda: None
+        """Ends the command that runs."""
+        self._ended = False
+        self._told = ""
+
+    def put(self, document: bytes) -> None:
+        """Add an event, and begin if nothing runs."""
+        with self._lock:
+            if self._ended:
+                return
+            self._waiting.append(document)
+            too_many = len(self._waiting) > MOST_WAITING
+            if too_many:
+                self._waiting.popleft()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name=f"hook on {self._hook.on}", daemon=True)
+                self._thread.start()
+        if too_many:
+            self._say(f"is slower than what happens: of more than {MOST_WAITING} events the oldest are left out")
+
+    def wait(self, until: float | None) -> None:
+        """Wait until nothing waits nor runs, or until that time."""
+        if (thread := self._thread) is not None:
+            thread.join(None if until is None else max(0.0, until - time.monotonic()))
+
+    def end(self) -> None:
+        """End what runs, and take nothing more."""
+        with self._lock:
+            self._ended = True
+            self._waiting.clear()
+            thread, cancel = self._thread, self._cancel
+        cancel()
+        if thread is not None:
+            thread.join()
+
+    def _work(self) -> None:
+        while (document := self._next()) is not None:
+            try:
+                problem = asyncio.run(self._run(document))
+            except asyncio.CancelledError:
+                continue
+            except Exception as error:
+                # Whatever it is, such as a NUL in the command, the next event is told all the same.
+                problem = f"cannot run: {getattr(error, 'strerror', None) or error}"
+            if problem:
+                self._say(problem)
+            else:
+                self._told = ""
+
+    def _next(self) -> bytes | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._thread = None
+            return None
+
+    async def _run(self, document: bytes) -> str:
+        """Run the command once; returns what went wrong, empty if nothing."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        with self._lock:
+            if self._ended:
+                return ""
+            self._cancel = lambda: loop.is_closed() or loop.call_soon_threadsafe(task.cancel)
+        marker = uuid.uuid4().hex
+        output = bytearray()
+        # A file, so that a command which does not read it keeps nobody waiting.
+        with tempfile.TemporaryFile() as given:
+            given.write(document)
+            given.seek(0)
+            try:
+                ended = await run_process(
+                    ["/bin/sh", "-c", self._hook.run],
+                    folder=self._root,
+                    environment={**self._environment, MARKER: marker},
+                    seconds=self._hook.seconds,
+                    output=partial(_keep_end, output),
+                    end=lambda process: end_tree(process, marker),
+                    given=given.fileno(),
+                )
+            finally:
+                with self._lock:
+                    self._cancel = lambda: None
+        if ended.timed_out:
+            return f"was ended after {self._hook.seconds:g} s, its time limit"
+        if ended.code:
+            last = next((line for line in reversed(output.decode(errors="replace").splitlines()) if line.strip()), "")
+            how = f"failed (exit {ended.code})" if ended.code > 0 else f"was ended by signal {-ended.code}"
+            return f"{how}: {last.strip()}" if last else how
+        return ""
+
+    def _say(self, problem: str) -> None:
+        """Tell the user, once for the same thing in a row."""
+        if problem != self._told:
+            self._told = problem
+            line = " ".join(visible(f"The hook on {self._hook.on} ({self._hook.run}) {problem}", keep="\n").split())
+            self._tell(line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 1]}…")
+
+
+def _keep_end(output: bytearray, data: bytes) -> None:
+    output += data
+    del output[:-_KEPT_OUTPUT]

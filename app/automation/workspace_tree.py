@@ -1,0 +1,148 @@
+"""Names the exact content of a workspace: a result of a check belongs to one such content and to no other.
+
+In a git repository the name is the id of the git tree that `git add -A && git write-tree` would give, with the bytes
+of each file taken as they are. Elsewhere it is a SHA-256 over all files that no ignore rule leaves out.
+"""
+
+import hashlib
+import os
+import shutil
+import stat
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.git.blobs import git_mode
+from app.git.borrowed_repository import BorrowedRepository
+from app.git.run_git import GitFailed
+from app.proposals.values.record_entries import blob_id
+from app.sandbox.captured_changes import Leaf, Pending
+from app.workspace.paths import Workspace
+from app.workspace.reading import read_file
+
+_LARGEST = 64 << 20
+"""Bytes of the largest file whose content is read; a larger one goes by its size and times."""
+_SETTLED = 0.1
+"""Seconds after a change from which a file's time tells it from the next change."""
+_SHA1_DIGITS = 40
+
+_Facts = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceTree:
+    """All that a check can read in a workspace, but for what git ignores."""
+
+    commit: str
+    """The commit that is checked out; empty outside of a repository, and before the first commit."""
+    id: str
+    """The id of the git tree, or the SHA-256 of all files; 40 or 64 hexadecimal digits."""
+    files: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """`MODE BLOB` by path from the top of the repository, empty for what is gone: of all that differs from the
+    commit, or outside of a repository of all files."""
+
+    def changed_since(self, earlier: "WorkspaceTree") -> list[str]:
+        """The paths whose content may be another than it was, sorted."""
+        paths = self.files.keys() | earlier.files.keys()
+        return sorted(path for path in paths if self.files.get(path) != earlier.files.get(path))
+
+
+class WorkspaceTrees:
+    """Reads the content of one workspace; its methods block and may be called from any thread."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._blobs: dict[tuple[Path, str], tuple[_Facts, str]] = {}
+        """Of each file, by its name and the hash function, what it held at these facts."""
+
+    def read(self, *layers: Pending) -> list[WorkspaceTree]:
+        """The workspace under each of these layers.
+
+        Args:
+            layers: What lies over the disk, by workspace path.
+
+        Raises:
+            OSError: The workspace can't be read.
+        """
+        try:
+            with BorrowedRepository(self._workspace.root) as git:
+                return self._read_with_git(git, layers)
+        except GitFailed:
+            return self._read_without_git(layers)
+
+    def _read_with_git(self, git: BorrowedRepository, layers: Sequence[Pending]) -> list[WorkspaceTree]:
+        commit = git.resolve("HEAD")
+        algorithm = "sha256" if len(commit) > _SHA1_DIGITS else "sha1"
+        base = commit or hashlib.new(algorithm, b"tree 0\0", usedforsecurity=False).hexdigest()
+        compared = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
+        changed = _texts(git.ask("diff-index", *compared, base))[1::2]
+        untracked = _texts(git.ask("ls-files", "--others", "--exclude-standard", "-z"))
+        # What ends in a slash is another repository.
+        paths = {path for path in (*changed, *untracked) if not path.endswith("/")}
+        on_disk = {path: self._blob(git.top / path, algorithm) for path in paths}
+        lead = f"{git.folder}/" if git.folder else ""
+        index = git.own / "checked-index"
+        git.ask("read-tree", base, index=index)
+        gone = f"0 {'0' * len(base)}"
+        _change(git, index, on_disk, gone)
+        trees = []
+        for layer in layers:
+            over = {f"{lead}{path}": _blob_of(leaf, algorithm) for path, leaf in layer.items()}
+            with_layer = index
+            if over:
+                with_layer = git.own / "checked-index-with-layer"
+                shutil.copy(index, with_layer)
+                _change(git, with_layer, over, gone)
+            tree = git.ask("write-tree", "--missing-ok", index=with_layer).decode().strip()
+            trees.append(WorkspaceTree(commit, tree, on_disk | over))
+        return trees
+
+    def _read_without_git(self, layers: Sequence[Pending]) -> list[WorkspaceTree]:
+        root = self._workspace.root
+        on_disk = {path: self._blob(root / path, "sha1") for path in self._workspace.files()}
+        trees = []
+        for layer in layers:
+            files = on_disk | {path: _blob_of(leaf, "sha1") for path, leaf in layer.items()}
+            held = sorted(f"{path}\0{blob}\0" for path, blob in files.items() if blob)
+            digest = hashlib.sha256("".join(held).encode("utf-8", "surrogateescape"))
+            trees.append(WorkspaceTree("", digest.hexdigest(), files))
+        return trees
+
+    def _blob(self, name: Path, algorithm: str) -> str:
+        """`MODE BLOB` of a file or a link on disk; empty if there is none."""
+        try:
+            facts = name.lstat()
+            if stat.S_ISLNK(facts.st_mode):
+                return _blob_of(Leaf(os.fsencode(name.readlink()), facts.st_mode), algorithm)
+            if not stat.S_ISREG(facts.st_mode):
+                return ""
+            now = (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+            before, blob = self._blobs.get((name, algorithm), (None, ""))
+            if before != now:
+                is_large = facts.st_size > _LARGEST
+                blob = blob_id(repr(now).encode() if is_large else read_file(name, _LARGEST)[0], algorithm)
+                if time.time() - facts.st_ctime > _SETTLED:
+                    self._blobs[name, algorithm] = now, blob
+        except OSError:
+            return ""
+        return f"{git_mode(facts.st_mode, link=False)} {blob}"
+
+
+def _change(git: BorrowedRepository, index: Path, files: Mapping[str, str], gone: str) -> None:
+    """Put files into an index, in whose format `gone` takes one out; git writes no blobs for it."""
+    # First what is gone: a file may have made room for a folder, or a folder for a file.
+    by_kind = sorted(files.items(), key=lambda one: bool(one[1]))
+    data = "".join(f"{blob or gone}\t{path}\0" for path, blob in by_kind).encode("utf-8", "surrogateescape")
+    if data:
+        git.ask("update-index", "--add", "--replace", "-z", "--index-info", index=index, data=data)
+
+
+def _blob_of(leaf: Leaf | None, algorithm: str) -> str:
+    if leaf is None:
+        return ""
+    return f"{git_mode(leaf.mode, link=leaf.is_link)} {blob_id(leaf.data, algorithm)}"
+
+
+def _texts(said: bytes) -> list[str]:
+    return [text for text in said.decode("utf-8", "surrogateescape").split("\0") if text]

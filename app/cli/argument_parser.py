@@ -1,0 +1,414 @@
+"""The argument parsers; their help texts are what `--help` and the shell completion show.
+
+Kept whole: all words of the command line in one place.
+"""
+
+import argparse
+import re
+import sys
+from typing import Any, NoReturn
+
+from app import __version__
+from app.cli.app_arguments import COMMANDS
+from app.doors.hook.agents import AGENTS
+from app.doors.hook.options import add_hook_arguments, add_hook_options, seconds
+
+_EPILOG = """\
+commands:
+  run PROMPT          one turn without the screen: stage proposals, change nothing
+  proposals           what waits for your decision in this workspace
+  show ID             a proposal as a unified diff that `git apply` takes
+  ask ID QUESTION     ask the model about a hunk, aside from the conversation
+  approve ID          write a proposal to disk, or some hunks of it
+  check ID            run your checks on a proposal, before anything is written
+  checks suggest      propose checks for this workspace, from what it has
+  deny ID             discard a proposal, with feedback for the model if you like
+  undo ID             take back an approval, byte for byte, or a denial
+  redo ID             do again what was undone
+  stage [FILE]        review a diff made elsewhere (`git diff | signoff stage -`)
+  stage --worktree    review what is on disk already: a yes keeps it, a no takes it back
+  stage --from REF    review a commit, a range or a pull request; what you signed before is left out
+  push ID [REMOTE]    a proposal as a git reference, for review on another machine
+  doors               other agents: where signoff is hooked in; `doors install claude`
+  hook AGENT          called by another agent before each tool: its edits wait here
+  mcp                 for other agents: a server through which their edits wait here; see docs/other-agents.md
+  sessions            the conversations of this workspace
+  search              what was said in them, by words
+  export SESSION      a session as Markdown or JSON
+  import FILE         a session of another program's transcript
+  log                 who decided what and when: the audit trail
+  trailers ID         lines for a commit message: who assisted, what was reviewed
+  notes [COMMIT]      note on a commit what was reviewed of it
+  doctor              check the endpoint: key, model, streaming, tools, gate
+  keys                every action with its key
+  servers             the MCP servers that there are here, and where each is written down
+  completion SHELL    a completion script for bash, zsh or fish
+  demo-server         the demo model by itself, on loopback
+
+Each has its own --help. To open a folder that has a command's name, write ./run.
+
+exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 refused (stale, conflict, unsafe path)
+"""
+
+
+class UsageError(SystemExit):
+    """The words make no sense, which standard error has been told."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(2)
+        self.problem = problem
+
+
+class Parser(argparse.ArgumentParser):
+    """Tells what is wrong with the words as every parser does, and lets it be told once more."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say it, and leave."""
+        self.print_usage(sys.stderr)
+        sys.stderr.write(f"{self.prog}: error: {message}\n")
+        raise UsageError(message)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """As every parser, but with nothing left over: else a command would have the program tell of its words."""
+        known, surplus = super().parse_known_args(args, namespace)
+        for word in surplus:
+            if word.startswith("-"):
+                self.error(f"there is no option {word}")
+            self.error(f"{word!r} is one word too many; a text of several words goes in quotes")
+        return known, surplus
+
+
+def app_parser() -> argparse.ArgumentParser:
+    """The parser of `signoff [WORKSPACE]`."""
+    parser = Parser(
+        prog="signoff",
+        usage="signoff [WORKSPACE] [options]\n       signoff COMMAND [options]",
+        description="A terminal coding assistant in which the model proposes and you sign off.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("workspace", nargs="?", default=None, metavar="WORKSPACE", help="folder to open (default: .)")
+    add_app_options(parser)
+    return parser
+
+
+def add_app_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the app itself."""
+    _add_session(parser)
+    _add_model(parser)
+    parser.add_argument("--theme", metavar="T", type=_text, help="theme of the app; /theme lists them")
+    parser.add_argument("--demo", action="store_true", help="sample repository and demo model: no key, no network")
+    parser.add_argument("--version", action="version", version=f"signoff {__version__}")
+
+
+def command_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = Parser(prog="signoff")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    run = _command(commands, "run", "One turn without the screen: stages proposals, prints them, changes nothing.")
+    run.add_argument(
+        "prompt",
+        nargs="?",
+        default="-",
+        type=_text,
+        help="what to say to the model; - or nothing reads standard input",
+    )
+    run.add_argument(
+        "--image", action="append", default=[], type=_text, metavar="FILE", help="an image to send; may be repeated"
+    )
+    run.add_argument("--max-steps", type=int, metavar="N", help="steps before the model is told to stop")
+    run.add_argument(
+        "--commands",
+        choices=("deny", "allow"),
+        default="deny",
+        help="whether the model may run commands, and call tools of MCP servers (default: deny); what they change "
+        "becomes a proposal",
+    )
+    run.add_argument(
+        "--in-place",
+        action="store_true",
+        help="with --commands allow: also where commands can only run directly on your files",
+    )
+    run.add_argument("--quiet", action="store_true", help="nothing on standard error while it works")
+    run.add_argument("--demo", action="store_true", help="use the demo model, in this workspace")
+    _add_session(run)
+    _add_model(run)
+
+    proposals = _command(commands, "proposals", "List the proposals that wait for your decision.")
+    proposals.add_argument("--all", action="store_true", help="also those that were decided")
+    proposals.add_argument(
+        "--origin",
+        metavar="WHO",
+        type=_text,
+        help="only those of an agent (claude), of a model, of signoff itself, or of a command, patch, disk or ref",
+    )
+
+    show = _proposal(commands, "show", "Print a proposal as a unified diff that `git apply` takes.")
+    show.add_argument(
+        "--hunks", action="store_true", help="list the hunks by the numbers that `approve --hunks` takes instead"
+    )
+    _add_ask(commands)
+    approve = _proposals(commands, "approve", "Write a proposal to disk, all of it or nothing.")
+    approve.add_argument("--hunks", metavar="1,3", help="only these hunks (1,3-5); the others keep waiting")
+    approve.add_argument("--force", action="store_true", help="also what has changed since you were shown it")
+    approve.add_argument(
+        "--unchecked", action="store_true", help="without the checks that the workspace wants before a write"
+    )
+    deny = _proposals(commands, "deny", "Discard a proposal; what is on disk already is taken off it.")
+    deny.add_argument("--hunks", metavar="1,3", help="only these hunks (1,3-5); the others keep waiting")
+    deny.add_argument("--force", action="store_true", help="what is on disk also where it has changed since")
+    deny.add_argument(
+        "-m",
+        "--message",
+        metavar="FEEDBACK",
+        type=_text,
+        help="your words, which the model reads in its next request; - for stdin",
+    )
+    check = _proposal(commands, "check", "Run the workspace's checks on a proposal that waits; writes nothing.")
+    check.add_argument("--hunks", metavar="1,3", help="on what an approval of these hunks (1,3-5) would leave")
+    check.add_argument(
+        "--only", metavar="NAME", action="append", default=[], type=_text, help="just this check; may be repeated"
+    )
+    checks = _command(commands, "checks", "Propose [[check]] tables for .signoff.toml, from what the workspace has.")
+    checks.add_argument("what", choices=("suggest",), help="stages them as a proposal")
+    _proposals(commands, "undo", "Undo an applied proposal, byte for byte; a denied one waits again.")
+    _proposals(commands, "redo", "Apply an undone proposal again, or deny again one that was reopened.")
+    _add_staging(commands)
+
+    _add_doors(commands)
+    sessions = _command(commands, "sessions", "List the sessions of this workspace, the latest first.")
+    sessions.add_argument(
+        "--prune",
+        type=int,
+        metavar="DAYS",
+        help="first remove sessions not used for so many days, with their decided proposals (which can then no "
+        "longer be undone); what waits and the decision log stay",
+    )
+    search = _command(commands, "search", "Find what was said, proposed or read in any session, the newest first.")
+    search.add_argument("words", metavar="WORD", nargs="+", type=_text, help="all of these, or their beginnings")
+    _add_export(commands)
+    _add_record(commands)
+    _add_doctor(commands)
+    _command(commands, "keys", "List every action with its key.")
+    _command(commands, "servers", "List the MCP servers that there are for this workspace; none is started.")
+    completion = _command(commands, "completion", "Print a completion script.", json=False, workspace=False)
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
+    server = _command(
+        commands,
+        "demo-server",
+        "The demo model, an OpenAI-compatible server on loopback.",
+        json=False,
+        workspace=False,
+    )
+    server.add_argument("--port", type=int, default=0, metavar="N", help="port on 127.0.0.1 (default: a free one)")
+    server.add_argument(
+        "--tokens-per-second", type=_rate, default=60.0, metavar="N", help="how fast it streams; 'inf' for no pauses"
+    )
+    return parser
+
+
+def _add_ask(commands: Any) -> None:
+    ask = _proposal(commands, "ask", "Ask the model about a hunk, aside from the conversation; nothing is decided.")
+    ask.add_argument("question", type=_text, help='such as "what calls this?"')
+    ask.add_argument("--hunk", type=int, metavar="N", help="which hunk, by its number; not needed where there is one")
+    _add_model(ask)
+
+
+def _add_export(commands: Any) -> None:
+    export = _command(
+        commands, "export", "Write a session, or the review of a proposal, to standard output.", json=False
+    )
+    which = "its id or the beginning of it; `latest` for the last one; with --review a proposal"
+    export.add_argument("session", metavar="SESSION", type=_text, help=which)
+    export.add_argument(
+        "--review", action="store_true", help="a report to send to somebody: diff, comments, decisions, checks"
+    )
+    export.add_argument(
+        "--format",
+        choices=("md", "json", "html"),
+        default="md",
+        help="Markdown (default), JSON, or a page of a review",
+    )
+    export.add_argument("--images", metavar="FOLDER", help="write the images that you sent there, under their hashes")
+    read = _command(commands, "import", "Make a session of what Claude Code, Codex or a list of messages holds.")
+    read.add_argument("file", metavar="FILE", help="a .jsonl of Claude Code or Codex, or JSON in OpenAI's form")
+
+
+def _add_doctor(commands: Any) -> None:
+    """What holds here."""
+    doctor = _command(commands, "doctor", "Check the endpoint: reachable, key, model, streaming, tools, gate.")
+    doctor.add_argument("--hook-schema", action="store_true", help="instead: the JSON schema of what hooks are told")
+    _add_model(doctor)
+
+
+def _add_record(commands: Any) -> None:
+    """The record of decisions, and what a commit says of it."""
+    log = _command(commands, "log", "List every decision in this workspace, the oldest first.")
+    log.add_argument(
+        "--verify",
+        action="store_true",
+        help="walk the hash chain of the record instead, and compare the tables and files with it",
+    )
+    log.add_argument("--schema", action="store_true", help="print the JSON schema of what it prints with --json")
+    about = _command(
+        commands, "trailers", "Print the trailers for a commit of what proposals have written.", json=False
+    )
+    about.add_argument("ids", metavar="ID", nargs="*", type=_text, help="the proposal, such as P7; several in order")
+    about.add_argument("--staged", action="store_true", help="instead: for what is in git's index")
+    about.add_argument("--into", metavar="FILE", help="put them into the message in this file, as a commit hook does")
+    notes = _command(commands, "notes", "Note on a commit, in git's notes, what was reviewed of it.")
+    notes.add_argument("commit", metavar="COMMIT", nargs="?", default="HEAD", type=_text, help="default: HEAD")
+    notes.add_argument("--git-ai", action="store_true", help="also in git-ai's format, line by line")
+    notes.add_argument("--denials", action="store_true", help="also which hunks were denied")
+
+
+def _add_doors(commands: Any) -> None:
+    """What other agents call, and what lets them in."""
+    names = [agent.name for agent in AGENTS]
+    doors = _command(commands, "doors", "Where other agents have signoff hooked in; proposes to change that.")
+    doors.add_argument(
+        "what",
+        nargs="?",
+        choices=("show", "install", "remove"),
+        default="show",
+        help="show (default), or stage a proposal that changes the settings of an agent in this workspace",
+    )
+    doors.add_argument("agent", nargs="?", choices=names, metavar="AGENT", help=", ".join(names))
+    doors.add_argument(
+        "--try",
+        dest="trial",
+        nargs="?",
+        choices=names,
+        const=True,
+        metavar="AGENT",
+        help="have that agent, or each installed one, make an edit in a scratch folder, with a scripted model and "
+        "without your settings, and say whether signoff's hook held it",
+    )
+    add_hook_options(doors)
+    hook = _command(
+        commands, "hook", "Answer one call of another agent, from standard input.", json=False, workspace=False
+    )
+    add_hook_arguments(hook)
+    mcp = _command(
+        commands, "mcp", "An MCP server on standard input and output, for another agent to start.", json=False
+    )
+    mcp.add_argument(
+        "--wait",
+        type=seconds,
+        default=0,
+        metavar="SECONDS",
+        help="hold each proposing call so long for your decision, and give it back as the result (default: 0)",
+    )
+
+
+def _add_staging(commands: Any) -> None:
+    """What comes from elsewhere, and what goes there."""
+    stage = _command(
+        commands, "stage", "Make a proposal of a diff made elsewhere, of commits, or of what is on disk."
+    )
+    stage.add_argument("file", nargs="*", metavar="FILE", help="the diff; - or nothing reads standard input")
+    stage.add_argument(
+        "--worktree",
+        nargs="*",
+        metavar="PATH",
+        type=_text,
+        help="what is changed on disk against the index, new files too; approving keeps it, denying takes it back",
+    )
+    stage.add_argument(
+        "--against", metavar="COMMIT", type=_text, help="with --worktree: against this commit, not the index"
+    )
+    stage.add_argument(
+        "--from",
+        dest="source",
+        nargs="+",
+        metavar="REF",
+        type=_text,
+        help="a commit, a branch, a range, the address of a pull request, or a remote and a reference of it",
+    )
+    stage.add_argument("--all", action="store_true", help="also what you have signed before, by the record")
+    push = _proposal(commands, "push", "Put a proposal on a git reference that another machine can stage.")
+    push.add_argument("remote", nargs="?", metavar="REMOTE", type=_text, help="a remote or an address")
+    push.add_argument("--as", dest="name", metavar="NAME", type=_name, help="as refs/signoff/NAME, not by its id")
+    push.add_argument("--force", action="store_true", help="in the place of what is there")
+
+
+def _command(
+    commands: Any, name: str, help_text: str, *, json: bool = True, workspace: bool = True
+) -> argparse.ArgumentParser:
+    assert name in COMMANDS
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=help_text, description=help_text)
+    if json:
+        parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    if workspace:
+        parser.add_argument("--workspace", default=".", metavar="FOLDER", help="the workspace (default: .)")
+    return parser
+
+
+def _proposal(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:
+    parser = _command(commands, name, help_text)
+    parser.add_argument("id", metavar="ID", type=_text, help="the proposal, such as P7")
+    return parser
+
+
+def _proposals(commands: Any, name: str, help_text: str) -> argparse.ArgumentParser:
+    parser = _command(commands, name, help_text)
+    parser.add_argument(
+        "ids", metavar="ID", nargs="+", type=_text, help="the proposal, such as P7; several are taken in this order"
+    )
+    return parser
+
+
+def _name(argument: str) -> str:
+    """The last part of a git reference."""
+    if not re.fullmatch(r"[A-Za-z0-9_][\w.-]*(?<!\.lock)(?<!\.)", argument, re.ASCII) or ".." in argument:
+        raise argparse.ArgumentTypeError("letters, digits, -, _ and dots")
+    return argument
+
+
+def _text(argument: str) -> str:
+    """An argument that is stored or sent, so that it has to be text."""
+    if any("\udc80" <= character <= "\udcff" for character in argument):
+        raise argparse.ArgumentTypeError("this is not UTF-8 text")
+    return argument
+
+
+def _add_session(parser: argparse.ArgumentParser) -> None:
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--continue", dest="resume", action="store_true", help="go on with the latest session")
+    which.add_argument("--session", metavar="ID", type=_text, help="go on with this session")
+    parser.add_argument(
+        "--debug",
+        metavar="FILE",
+        type=_text,
+        help="append to FILE what signoff decides and how long requests take, as JSON lines, without what is said",
+    )
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", metavar="M", type=_text, help="the model's name at the endpoint")
+    parser.add_argument("--base-url", metavar="URL", type=_text, help="an OpenAI-compatible endpoint, up to /v1")
+    parser.add_argument(
+        "--reasoning-effort",
+        "--effort",
+        metavar="E",
+        type=_text,
+        help="how much the model is to reason: none, minimal, low, medium, high, xhigh, max; off: the server chooses",
+    )
+    parser.add_argument("--gate", metavar="POLICY", type=_gate, help="every-edit (default), chain, or chain:N")
+
+
+def _rate(text: str) -> float:
+    rate = float(text)
+    if not rate > 0:
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return rate
+
+
+def _gate(text: str) -> str:
+    kind, colon, steps = text.partition(":")
+    if kind == "every-edit" and not colon:
+        return text
+    if kind == "chain" and (not colon or (steps.isdecimal() and 1 <= int(steps) <= 50)):
+        return text
+    raise argparse.ArgumentTypeError("give every-edit, chain, or chain:N with N from 1 to 50")

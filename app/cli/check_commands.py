@@ -1,0 +1,166 @@
+"""`signoff check`: the workspace's checks on a proposal, without the screen."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Collection, Sequence
+
+from app.automation.check_results import CheckOutcome, CheckResult, CheckState
+from app.automation.check_runner import files_for
+from app.automation.check_suggestions import as_tables, checks_in, missing, suggestions
+from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
+from app.cli.hunk_numbers import hunks_named
+from app.cli.json_documents import CheckDocument, CheckResultLine, FindingLine, ProposalLine
+from app.cli.proposals_command import line_of
+from app.config.settings import WORKSPACE_FILE, CheckTable
+from app.proposals.decide.workspace_versions import WorkspaceVersions
+from app.proposals.values.decision_facts import CheckFact
+from app.proposals.values.models import Proposal, ProposalState
+from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.proposal_errors import NotPending, StaleProposal
+from app.proposals.values.proposal_states import words
+from app.runtime.open_workspace import OpenWorkspace
+
+_SIGNS = {CheckState.PASSED: "✓", CheckState.BROKEN: "!"}
+_FAILED = (CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
+
+
+def check(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Run the checks of a proposal that waits; 1 if one of them fails."""
+    proposal = runtime.service.get(arguments.id)
+    if not proposal.state.waiting:
+        raise NotPending(f"{proposal.id} is {words(proposal.state)}; there is nothing to check before it is decided.")
+    if proposal.state is ProposalState.STALE:
+        raise StaleProposal(
+            f"{proposal.id} is stale: {proposal.reason}; there is nothing to check before it fits again."
+        )
+    trees = runtime.service.trees(proposal.id, hunks_named(proposal, arguments.hunks))
+    wanted = [each for each in _configured(runtime, arguments.only) if files_for(each, trees.files) is not None]
+    results = asyncio.run(_run(runtime, wanted, trees, quiet=arguments.json))
+    failed = any(result.state in _FAILED for result in results)
+    if arguments.json:
+        lines = [_line(result) for result in results]
+        print_json(CheckDocument(id=proposal.id, revision=proposal.revision, ok=not failed, checks=lines))
+    elif not results:
+        print_line(f"No check is about what {proposal.id} changes.")
+    return ExitCode.FAILED if failed else ExitCode.DONE
+
+
+def check_before_writing(
+    runtime: OpenWorkspace, proposal: Proposal, hunks: Collection[str] | None, *, quiet: bool
+) -> tuple[CheckFact, ...]:
+    """Run the checks that the workspace wants before a write, on exactly what it would leave.
+
+    Args:
+        runtime: The open workspace; while it is not trusted, the user's own checks are in force, and none of its.
+        proposal: What is about to be written.
+        hunks: Ids of the hunks that are; None for all that waits.
+        quiet: Print no results.
+
+    Returns:
+        What they came to, for the record.
+
+    Raises:
+        CommandError: One of them speaks against it, could not be run, or ran while the files changed.
+    """
+    wanted = [each for each in runtime.settings.check if each.when == "approve"]
+    if not wanted:
+        return ()
+    trees = runtime.service.trees(proposal.id, hunks)
+    wanted = [each for each in wanted if files_for(each, trees.files) is not None]
+    results = asyncio.run(_run(runtime, wanted, trees, quiet=quiet))
+    if against := [one for one in results if one.red or one.state is CheckState.BROKEN or one.stale]:
+        said = ", ".join(f"{result.name} {result.words}" for result in against)
+        raise CommandError(
+            f"{proposal.id} is not written: {said}. `--unchecked` writes it all the same.", ExitCode.REFUSED
+        )
+    return tuple(result.fact for result in results)
+
+
+def suggest(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Stage `[[check]]` tables for what the workspace has."""
+    draft = runtime.service.draft("")
+    draft.origin = Origin(kind=OriginKind.PROGRAM)
+    text = (draft.read(WORKSPACE_FILE).content or b"").decode("utf-8", "replace")
+    try:
+        found = missing(suggestions(runtime.workspace), checks_in(text))
+    except ValueError as error:
+        raise CommandError(f"{WORKSPACE_FILE} cannot be read: {error}.", ExitCode.USAGE) from error
+    if not found:
+        raise CommandError("Nothing was found here to make a check of that is not one already.")
+    draft.write(WORKSPACE_FILE, as_tables(found, text))
+    names = ", ".join(each.check.name for each in found)
+    proposal = runtime.service.stage(draft, f"Checks: {names}")
+    if arguments.json:
+        print_json(ProposalLine.of(proposal))
+    else:
+        print_line(f"Staged {line_of(proposal)}")
+        print_line("Once it is written, /trust in signoff has them run; edit out what you don't want.")
+    return ExitCode.DONE
+
+
+def _configured(runtime: OpenWorkspace, only: Sequence[str]) -> list[CheckTable]:
+    checks = runtime.settings.check
+    if "check" in runtime.configuration.untrusted:
+        raise CommandError(
+            f"The checks of {WORKSPACE_FILE} run once you trust it: /trust in signoff.", ExitCode.REFUSED
+        )
+    if not checks:
+        raise CommandError(
+            f"There is no check: add a [[check]] table to {WORKSPACE_FILE}; `signoff checks suggest` proposes some.",
+            ExitCode.USAGE,
+        )
+    if unknown := set(only) - {each.name for each in checks}:
+        names = ", ".join(each.name for each in checks)
+        raise CommandError(f"There is no check {min(unknown)}; there are {names}.", ExitCode.USAGE)
+    return [each for each in checks if not only or each.name in only]
+
+
+async def _run(
+    runtime: OpenWorkspace, checks: Sequence[CheckTable], trees: WorkspaceVersions, *, quiet: bool
+) -> list[CheckResult]:
+    if checks and (reason := await runtime.checks.why_not()):
+        raise CommandError(f"Not checked: {reason}.")
+    results = []
+    for each in checks:
+        if not quiet and sys.stderr.isatty():
+            print_error(f"{each.name} runs …")
+        results.append(await runtime.checks.run(each, trees))
+        if not quiet:
+            _print(results[-1])
+    if results:
+        # Files may have changed after the first of several.
+        now = (await runtime.checks.read(trees)).after
+        results = [
+            result if result.tree == now and not result.stale else result.outdated_by(now) for result in results
+        ]
+    return results
+
+
+def _print(result: CheckResult) -> None:
+    print_line(f"{result.name} {_SIGNS.get(result.state, '✗')} {result.words}")
+    if result.outcome is not None and result.state is not CheckState.PASSED and result.outcome.output.strip():
+        for line in result.outcome.output.rstrip("\n").split("\n"):
+            print_line(f"    {line}")
+
+
+def _line(result: CheckResult) -> CheckResultLine:
+    outcome, before = result.outcome or CheckOutcome(result.state), result.before
+    return CheckResultLine(
+        name=result.name,
+        state=result.state,
+        ok=result.state is CheckState.PASSED,
+        worse=result.red,
+        words=result.words,
+        seconds=round(outcome.seconds, 3),
+        code=outcome.code,
+        failures=outcome.count,
+        before=None if before is None else before.state,
+        failures_before=None if before is None else before.count,
+        tree="" if result.tree is None else result.tree.id,
+        stale=result.stale,
+        findings=[
+            FindingLine(path=each.path, line=each.line, text=each.text, new=each.new) for each in outcome.findings
+        ],
+        output=outcome.output,
+    )

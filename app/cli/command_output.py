@@ -1,0 +1,170 @@
+"""What commands print: text for people, one JSON document for programs, and the exit codes."""
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.text.safe_text import visible
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from app.agent.trace import DebugFile
+
+
+class ExitCode(IntEnum):
+    """Exit codes; scripts rely on them."""
+
+    DONE = 0
+    FAILED = 1
+    """The request failed."""
+    USAGE = 2
+    REFUSED = 3
+    """Stale, conflicting or unsafe."""
+
+
+class CommandError(Exception):
+    """A command cannot do what was asked; the message is one line for standard error."""
+
+    def __init__(self, message: str, code: int = ExitCode.FAILED, done: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.done = list(done)
+        """Proposals that had been decided before it."""
+
+
+def exit_code(error: Exception) -> int | None:
+    """What an error that is meant for the user's eyes exits with; None for a defect."""
+    from app.config.settings import ConfigError
+    from app.proposals.values.proposal_errors import ProposalError
+    from app.storage.storage_errors import NoSuchSession, StorageError
+    from app.workspace.path_rules import WorkspaceError
+
+    match error:
+        case CommandError():
+            return error.code
+        case ProposalError() | WorkspaceError():
+            return ExitCode.REFUSED
+        case ConfigError() | NoSuchSession():
+            return ExitCode.USAGE
+        case StorageError():
+            return ExitCode.FAILED
+        case _:
+            return None
+
+
+@contextmanager
+def debug_file(path: str | None) -> "Iterator[DebugFile | None]":
+    """What `--debug` writes to, closed at the end, if it is given; raises CommandError."""
+    if path is None:
+        yield None
+        return
+    from app.agent.trace import DebugFile
+
+    try:
+        opened = DebugFile(Path(path))
+    except OSError as error:
+        raise CommandError(
+            f"--debug {path}: it can't be written: {error.strerror or error}.", ExitCode.USAGE
+        ) from error
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def check_folder(workspace: str, *, narrow: bool = False) -> None:
+    """Raise CommandError if `--workspace` names no folder.
+
+    Args:
+        workspace: What was given.
+        narrow: A model is to read in it, so what is more than a project has to be named; whoever names it is told.
+    """
+    if not Path(workspace).is_dir():
+        raise CommandError(f"{workspace} is not a folder; --workspace takes the workspace to use.", ExitCode.USAGE)
+    if not narrow:
+        return
+    from app.workspace.breadth import too_wide, warning
+
+    if what := too_wide(Path(workspace)):
+        if workspace == ".":
+            here = shlex.quote(str(Path.cwd()))
+            raise CommandError(f"{warning(what)} Go to a project, or give --workspace {here}.", ExitCode.REFUSED)
+        print_error(warning(what))
+
+
+def piped_text(what: str) -> str:
+    """Standard input as text. On a terminal it says first that it waits, and for what."""
+    return piped_bytes(what).decode("utf-8", "replace")
+
+
+def piped_bytes(what: str) -> bytes:
+    """Standard input as it is, to its end."""
+    if sys.stdin.isatty():
+        sys.stderr.write(f"signoff: Type {what}, then Ctrl-D.\n")
+    return sys.stdin.buffer.read()
+
+
+def print_json(document: "BaseModel | Sequence[BaseModel]") -> None:
+    """Print one JSON document and nothing else."""
+    if not isinstance(document, Sequence):
+        text = document.model_dump_json(indent=2)
+    elif document:
+        from pydantic import BaseModel, TypeAdapter
+
+        text = TypeAdapter(list[BaseModel]).dump_json(list(document), indent=2, serialize_as_any=True).decode()
+    else:
+        text = "[]"
+    if sys.stdout.isatty():
+        # The same document, with nothing in it that a terminal would have to be kept from.
+        text = re.sub(r"[^\n -~]", lambda found: json.dumps(found[0])[1:-1], text)
+    _write(text + "\n")
+
+
+def print_text(text: str) -> None:
+    """Print a text whose bytes matter, such as a patch: exactly, unless to a terminal, which is shown its glyphs."""
+    if sys.stdout.isatty():
+        _write(text)
+        return
+    with _writing():
+        # Bytes, since a diff holds whatever encodings and line endings the files have.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+        sys.stdout.buffer.flush()
+
+
+def print_line(text: str) -> None:
+    """Print a line, with control characters shown instead of sent to the terminal."""
+    _write(visible(text) + "\n")
+
+
+def _write(text: str) -> None:
+    with _writing():
+        sys.stdout.write(text)
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Raise CommandError where standard output takes no more; a reader that has gone is told as such elsewhere."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CommandError(unwritable(error)) from error
+
+
+def unwritable(error: OSError) -> str:
+    """That standard output takes no more, and why."""
+    return f"Standard output cannot be written: {error.strerror or error}."
+
+
+def print_error(text: str) -> None:
+    """Print one line to standard error."""
+    sys.stderr.write("signoff: " + visible(" ".join(text.split())) + "\n")

@@ -1,0 +1,253 @@
+"""`signoff approve`, `deny`, `undo` and `redo`, of one proposal or of several."""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.agent.decision_service import approval, decided, not_recorded, redone, undone
+from app.cli.command_output import CommandError, ExitCode, exit_code, piped_text, print_error, print_json, print_line
+from app.cli.hunk_numbers import hunks_named
+from app.cli.json_documents import DecisionDocument, FileLine
+from app.cli.seen_proposals import check_looked_at, look_needed, looked_at
+from app.conversation.events import Decision, ProposalDecided
+from app.images.image import Image
+from app.proposals.stack.stacking import paths_of, related
+from app.proposals.values.decision_facts import CheckFact, CommandCaller, DecisionContext
+from app.proposals.values.decision_results import DecisionResult
+from app.proposals.values.models import Proposal, ProposalState
+from app.proposals.values.origin import OriginKind
+from app.proposals.values.proposal_errors import ChangedSinceSeen, ProposalError
+from app.runtime.open_workspace import OpenWorkspace
+from app.runtime.workspace_recovery import record_decision
+from app.storage.storage_errors import StorageError
+from app.text.safe_text import strip_unsafe
+
+_MARKER = re.compile(
+    r"AGENT|AI_AGENT|CLAUDECODE|GEMINI_CLI|QWEN_CODE|OPENCODE|REPL_ID|ANTIGRAVITY_AGENT"
+    r"|(?:CLAUDE_CODE|CODEX|CURSOR|AIDER|OPENCODE|GEMINI_CLI|QWEN_CODE|CLINE|GOOSE|AMP|AUGMENT|COPILOT|WINDSURF|KIRO"
+    r"|DEVIN)(?:_[A-Z0-9_]{1,60})?"
+)
+"""Names of variables that agents set in their shells: of those that @vercel/detect-agent, am-i-vibing and aws-cdk
+look at, and of the agents' own settings."""
+_MOST = 20
+"""Names that are kept."""
+_STDIN, _STDOUT = 0, 1
+
+
+def caller(environment: Mapping[str, str] = os.environ) -> CommandCaller:
+    """How this process was called; of variables their names alone."""
+    markers = sorted(name for name in environment if _MARKER.fullmatch(name))
+    return CommandCaller(
+        stdin_is_terminal=_is_terminal(_STDIN),
+        stdout_is_terminal=_is_terminal(_STDOUT),
+        parent=_name_of(os.getppid()),
+        agent_variables=tuple(markers[:_MOST]),
+    )
+
+
+def _is_terminal(descriptor: int) -> bool:
+    with contextlib.suppress(OSError):
+        return os.isatty(descriptor)
+    return False
+
+
+def _name_of(process: int) -> str:
+    """The name of a process; empty where the system does not tell it in a file."""
+    with contextlib.suppress(OSError):
+        return strip_unsafe(Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").strip())
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """One decision that was carried out."""
+
+    result: DecisionResult
+    verb: str
+    before: dict[str, ProposalState]
+    """Where the others stood that it may have moved."""
+    warning: str = ""
+
+
+def approve(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Write proposals to disk, or some hunks of one."""
+    _check_hunks(arguments)
+    committing = runtime.settings.commit
+
+    def one(proposal: Proposal) -> _Decided:
+        hunks = hunks_named(proposal, arguments.hunks)
+        checks: tuple[CheckFact, ...] = ()
+        if not arguments.unchecked:
+            # Imported where it is wanted, since few have checks and everyone waits for a command to begin.
+            from app.cli.check_commands import check_before_writing
+
+            checks = check_before_writing(runtime, proposal, hunks, quiet=arguments.json)
+        before = _states(runtime, proposal)
+        with _as_shown(runtime, proposal, force=arguments.force):
+            result = runtime.service.approve(proposal.id, hunks, circumstances=_here(checks))
+        looked_at(runtime, proposal.id)
+        verb = "kept" if proposal.on_disk else "approved"
+        done = _Decided(result, verb, before, _record(runtime, result, approval(result)))
+        if committing and result.proposal.can_be_committed:
+            try:
+                # Few have it so.
+                from app.runtime.commit_records import commit_reviewed
+
+                commit_reviewed(runtime, result.proposal)
+            except ProposalError as error:
+                # The files are written all the same; what failed is only the commit.
+                print_error(str(error))
+        return done
+
+    return _each(runtime, arguments, one)
+
+
+def deny(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Discard proposals, or some hunks of one; the feedback reaches the model in its session's next request."""
+    _check_hunks(arguments)
+    feedback = arguments.message or ""
+    if feedback == "-":
+        feedback = piped_text("your feedback")
+    images = _named_in(runtime, feedback)
+
+    def one(proposal: Proposal) -> _Decided:
+        before = _states(runtime, proposal)
+        hunks = hunks_named(proposal, arguments.hunks)
+        # Another agent reads files by itself, by their names.
+        shown = () if proposal.origin.kind is OriginKind.AGENT else images
+        if proposal.on_disk:
+            with _as_shown(runtime, proposal, force=arguments.force):
+                result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_here(), images=shown)
+        else:
+            result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_here(), images=shown)
+        event = decided(result, Decision.DENIED, feedback=feedback, images=shown)
+        verb = "taken back off the disk" if proposal.on_disk else "denied"
+        return _Decided(result, verb, before, _record(runtime, result, event))
+
+    return _each(runtime, arguments, one)
+
+
+def _named_in(runtime: OpenWorkspace, feedback: str) -> tuple[Image, ...]:
+    """The images that the words of a denial name."""
+    if "@" not in feedback:
+        return ()
+    # Imported where it is wanted, since few denials show anything.
+    from app.cli.headless_run import named_images
+
+    return asyncio.run(named_images(runtime, feedback, "", "It is denied without images that your words name."))
+
+
+def undo(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Undo applied proposals, byte for byte, or have denied ones wait again."""
+
+    def one(proposal: Proposal) -> _Decided:
+        before = _states(runtime, proposal)
+        result = runtime.service.undo(proposal.id, _here())
+        verb = "reopened" if result.denial else "undone"
+        return _Decided(result, verb, before, _record(runtime, result, undone(result)))
+
+    return _each(runtime, arguments, one)
+
+
+def redo(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Apply undone proposals again, or deny again those whose denial was undone."""
+
+    def one(proposal: Proposal) -> _Decided:
+        before = _states(runtime, proposal)
+        result = runtime.service.redo(proposal.id, _here())
+        verb = "denied again" if result.denial else "applied again"
+        return _Decided(result, verb, before, _record(runtime, result, redone(result)))
+
+    return _each(runtime, arguments, one)
+
+
+def _each(runtime: OpenWorkspace, arguments: argparse.Namespace, one: Callable[[Proposal], _Decided]) -> ExitCode:
+    """Decide on each proposal that is named, in this order; an id that is wrong stops it before the first."""
+    # In this order, and each once.
+    ids = list(dict.fromkeys(runtime.service.get(name).id for name in arguments.ids))
+    done: list[_Decided] = []
+    for name in ids:
+        try:
+            done.append(one(runtime.service.get(name)))
+        except Exception as error:
+            code = exit_code(error)
+            if code is None or not done:
+                raise
+            raise CommandError(str(error), code, [each.result.proposal.id for each in done]) from error
+        if not arguments.json:
+            _print(done[-1])
+        elif done[-1].warning:
+            print_error(done[-1].warning)
+    if arguments.json:
+        documents = [_document(each) for each in done]
+        print_json(documents if len(ids) > 1 else documents[0])
+    return ExitCode.DONE
+
+
+@contextmanager
+def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Iterator[None]:
+    """Write what the user was shown; what has changed since only once it was looked at, or by force."""
+    if force:
+        runtime.service.refresh(paths_of(proposal))
+    else:
+        check_looked_at(runtime, proposal)
+    try:
+        yield
+    except ChangedSinceSeen:
+        look_needed(runtime, runtime.service.get(proposal.id))
+        raise
+
+
+def _here(checks: tuple[CheckFact, ...] = ()) -> DecisionContext:
+    """What the record says of a decision of this command: how it was called, what its checks came to."""
+    return DecisionContext(through="command line", caller=caller(), checks=checks)
+
+
+def _check_hunks(arguments: argparse.Namespace) -> None:
+    if arguments.hunks is not None and len(arguments.ids) > 1:
+        raise CommandError("--hunks goes with one proposal; name just that one.", ExitCode.USAGE)
+
+
+def _states(runtime: OpenWorkspace, proposal: Proposal) -> dict[str, ProposalState]:
+    return {each.id: each.state for each in related(runtime.proposals, paths_of(proposal))}
+
+
+def _record(runtime: OpenWorkspace, result: DecisionResult, event: ProposalDecided) -> str:
+    """Record a decision that was carried out; what to warn of if that could not be done, for the decision stands."""
+    try:
+        record_decision(runtime, event, result.changed)
+    except StorageError as error:
+        return str(not_recorded(result, error))
+    return ""
+
+
+def _document(done: _Decided) -> DecisionDocument:
+    result = done.result
+    return DecisionDocument(
+        id=result.proposal.id,
+        state=result.proposal.state,
+        files=[FileLine(path=file.path, op=file.op, added=file.added, removed=file.removed) for file in result.files],
+        changed=[other.id for other in result.changed],
+        warning=done.warning,
+    )
+
+
+def _print(done: _Decided) -> None:
+    proposal = done.result.proposal
+    if done.warning:
+        print_error(done.warning)
+    names = ", ".join(file.path for file in done.result.files)
+    reopened = done.verb in ("undone", "reopened")
+    again = "it waits for your decision again" if reopened else "other hunks of it still wait"
+    rest = f"; {again}" if proposal.state.waiting else ""
+    print_line(f"{proposal.id} {done.verb}{': ' + names if names else ''}{rest}.")
+    for other in done.result.changed:
+        if done.before.get(other.id) is not other.state:
+            reason = f": {other.reason}" if other.reason else ""
+            print_line(f"{other.id} is {other.state.replace('_', ' ')} now{reason}.")

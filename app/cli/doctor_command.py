@@ -1,0 +1,149 @@
+"""`signoff doctor`: what the endpoint honours, found out by tiny requests."""
+
+import argparse
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
+from app.cli.door_commands import hooks_of
+from app.cli.json_documents import CheckLine, DoctorDocument
+from app.doors.hook.agents import AGENTS
+from app.llm.capabilities.profiles import ProfileError, replace_learned, resolve
+from app.llm.doctor.endpoint_doctor import Diagnosis, EndpointCheck, examine, learned_check
+from app.llm.failures.request_errors import RequestError
+from app.llm.values.types import Endpoint
+from app.runtime.model_connection import (
+    LearnedProfiles,
+    NotConnected,
+    endpoint_of,
+    list_models,
+    model_from,
+    with_picked_model,
+)
+from app.runtime.open_workspace import OpenWorkspace
+from app.runtime.prompt_sources import own_checks
+from app.sandbox.sandbox_mode import SandboxMode
+from app.tools.command.sandbox_wording import doctor_words
+
+_NAMED = 20
+"""Models that are named, at most."""
+_MARKS = {True: "✓", False: "✗", None: "?"}
+
+
+def doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Examine the configured endpoint, if there is one, and what else there is; print all, keep what was learned."""
+    if arguments.hook_schema:
+        from app.automation import event_hooks
+        from app.cli.reference_commands import schema_of
+
+        print_text(json.dumps(schema_of(event_hooks.HookDocument, event_hooks), indent=2) + "\n")
+        return ExitCode.DONE
+    found = _endpoint(runtime, quiet=arguments.json)
+    rest = [asyncio.run(_commands(runtime)), *own_checks(runtime), *_surroundings(runtime)]
+    if isinstance(found, CommandError):
+        checks = [EndpointCheck("endpoint", None, "not checked"), *rest]
+        if arguments.json:
+            print_json(DoctorDocument(endpoint="", model="", ok=False, error=str(found), checks=_lines(checks)))
+        else:
+            for check in rest:
+                _print_check(check)
+        print_error(f"The endpoint was not checked. {found}")
+        return ExitCode(found.code)
+    endpoint, diagnosis = found
+    learned = learned_check(LearnedProfiles(runtime.sessions), endpoint)
+    if arguments.json:
+        checks = [rest[0], *diagnosis.checks, learned, *rest[1:]]
+        print_json(
+            DoctorDocument(
+                endpoint=endpoint.base_url, model=endpoint.model, ok=diagnosis.usable, checks=_lines(checks)
+            )
+        )
+    else:
+        for check in (learned, *rest):
+            _print_check(check)
+        print_line(diagnosis.summary)
+    return ExitCode.DONE if diagnosis.usable else ExitCode.FAILED
+
+
+def _endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint, Diagnosis] | CommandError:
+    """The endpoint and what was found out of it; or why it was not asked, and how to name one."""
+    settings = with_picked_model(runtime)
+    try:
+        if settings.names_an_endpoint and not settings.model:
+            raise CommandError(asyncio.run(_choice(runtime)), ExitCode.USAGE)
+        endpoint = endpoint_of(settings, runtime.origin_of, model_from(runtime, settings))
+        overrides = settings.of_its_model.profile_overrides
+        return endpoint, asyncio.run(_examine(runtime, endpoint, overrides, quiet=quiet))
+    except (NotConnected, ProfileError) as error:
+        return CommandError(str(error), ExitCode.USAGE)
+    except CommandError as error:
+        return error
+
+
+def _surroundings(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
+    """Whether the user's checks, other agents and the configuration are set up."""
+    names = [check.name for check in runtime.settings.check]
+    held = "check" in runtime.configuration.untrusted
+    facts = [", ".join(names), "those of this workspace await /trust" if held else ""]
+    yield EndpointCheck(
+        "checks", True, "; ".join(filter(None, facts)) or "none; `signoff checks suggest` proposes some"
+    )
+    hooked = [agent.title for agent in AGENTS if hooks_of(runtime, agent)]
+    yield EndpointCheck(
+        "agents", True, f"hooked in: {', '.join(hooked)}" if hooked else "none hooked in; `signoff doors`"
+    )
+    configuration = runtime.configuration
+    facts = [
+        f"{runtime.places.config_file}{'' if runtime.places.config_file.exists() else ' (there is none)'}",
+        f"not in force before /trust: {', '.join(configuration.untrusted)}" if configuration.untrusted else "",
+        f"not for a workspace to set: {', '.join(configuration.ignored)}" if configuration.ignored else "",
+    ]
+    yield EndpointCheck("config", not configuration.ignored, "; ".join(filter(None, facts)))
+
+
+def _lines(checks: Iterable[EndpointCheck]) -> list[CheckLine]:
+    return [CheckLine(name=one.name, ok=one.ok, detail=one.detail) for one in checks]
+
+
+async def _choice(runtime: OpenWorkspace) -> str:
+    """That a model has to be named, and which there are; raises CommandError where the endpoint doesn't tell."""
+    try:
+        listed = [model.id for model in await list_models(runtime, runtime.settings)]
+    except (NotConnected, RequestError) as error:
+        raise CommandError(str(error)) from error
+    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    has = f"The endpoint has {', '.join(listed[:_NAMED])}{more}" if listed else "The endpoint lists none"
+    return f"No model is chosen. {has}: give --model, or set SIGNOFF_MODEL or `model` in the configuration."
+
+
+async def _commands(runtime: OpenWorkspace) -> EndpointCheck:
+    """How commands run in this workspace."""
+    probe = await runtime.sandbox.probe()
+    return EndpointCheck("commands", probe.mode is not SandboxMode.IN_PLACE, doctor_words(probe))
+
+
+def _print_check(check: EndpointCheck) -> None:
+    print_line(f"{_MARKS[check.ok]} {check.name:<12} {check.detail}")
+
+
+async def _examine(
+    runtime: OpenWorkspace, endpoint: Endpoint, overrides: Mapping[str, Any], *, quiet: bool
+) -> Diagnosis:
+    cache = LearnedProfiles(runtime.sessions)
+    profile = resolve(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
+    diagnosis: Diagnosis | None = None
+    async for finding in examine(endpoint, profile):
+        match finding:
+            case EndpointCheck():
+                if not quiet:
+                    _print_check(finding)
+            case Diagnosis():
+                diagnosis = finding
+    assert diagnosis is not None, "an examination ends with a diagnosis"
+    # What the user says holds by itself, as long as it is in the configuration; it was not learned.
+    without = resolve(endpoint.base_url, endpoint.model, cache=cache)
+    learned = diagnosis.profile.model_copy(update={field: getattr(without, field) for field in overrides})
+    replace_learned(cache, endpoint, learned)
+    return diagnosis

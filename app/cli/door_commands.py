@@ -1,0 +1,196 @@
+"""`signoff doors`: which other agents there are, whether signoff is hooked in, and the proposals that change that."""
+
+import argparse
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from app.cli.command_output import CommandError, ExitCode, print_json, print_line
+from app.cli.json_documents import DoorLine, ProposalLine, TrialLine
+from app.cli.proposals_command import line_of
+from app.doors.hook.agents import AGENTS, Agent, agent_of
+from app.doors.hook.options import HookOptions
+from app.doors.hook_settings import (
+    InstalledHook,
+    UnreadableSettings,
+    installed_hook,
+    toml_hooks,
+    with_hook,
+    without_hook,
+)
+from app.doors.weaknesses import installed_version, release_weaknesses, settings_weaknesses
+from app.proposals.values.models import Proposal
+from app.proposals.values.origin import Origin, OriginKind
+from app.runtime.open_workspace import OpenWorkspace
+from app.workspace.reading import read_file
+
+_LARGEST = 1024 * 1024
+"""Bytes of settings that are read."""
+_UNSEEN = (
+    "It sees each call of the agent's tools. It does not see what a command writes, nor a tool of someone else's MCP "
+    "server: --commands deny keeps the shell shut."
+)
+_TRIAL = (
+    "Each agent makes an edit in a scratch folder, with signoff's hook but without your settings: "
+    "`signoff doors` checks those. An edit may take {} minutes."
+)
+
+
+def doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Show the doors, or propose to change the settings of an agent."""
+    if arguments.trial is not None:
+        return _try(runtime, arguments)
+    if arguments.what == "show":
+        return _show(runtime, arguments)
+    if arguments.agent is None:
+        raise CommandError(f"Say for which agent: `signoff doors {arguments.what} claude`.", ExitCode.USAGE)
+    agent = agent_of(arguments.agent)
+    if not agent.settings:
+        return _tell_by_hand(arguments, agent)
+    draft = runtime.service.draft("")
+    draft.origin = Origin(kind=OriginKind.PROGRAM)
+    before = (draft.read(agent.settings).content or b"").decode("utf-8", "replace")
+    adds = arguments.what == "install"
+    try:
+        after = with_hook(agent, before, HookOptions.of(arguments)) if adds else without_hook(agent, before)
+    except UnreadableSettings as error:
+        raise CommandError(f"{agent.settings} can't be changed: {error}.", ExitCode.REFUSED) from error
+    if after == before:
+        raise CommandError(f"signoff is not hooked in by {agent.settings} here.")
+    if after.strip() in ("", "{}") and not adds:
+        draft.delete(agent.settings)
+    else:
+        draft.write(agent.settings, after)
+    words = "Have the edits of {} wait here" if adds else "Let the edits of {} through again"
+    _tell(arguments, agent, runtime.service.stage(draft, words.format(agent.title)))
+    return ExitCode.DONE
+
+
+def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> None:
+    if arguments.json:
+        print_json(ProposalLine.of(proposal))
+        return
+    print_line(f"Staged {line_of(proposal)}")
+    print_line(f"Once it is approved: {agent.next_step}")
+    if arguments.what == "install":
+        print_line(_UNSEEN)
+
+
+def _tell_by_hand(arguments: argparse.Namespace, agent: Agent) -> ExitCode:
+    """Say what the user has to write into settings that are not in the workspace."""
+    reads = f"{agent.title} reads hooks from {agent.wiring} alone, which is not in this workspace"
+    if arguments.what == "remove" or arguments.json:
+        verb = (
+            "Take signoff's out there"
+            if arguments.what == "remove"
+            else "Add signoff's there, as shown without --json"
+        )
+        raise CommandError(f"{reads}. {verb}.", ExitCode.REFUSED)
+    print_line(f"{reads}. Add there:\n\n{toml_hooks(agent, HookOptions.of(arguments))}")
+    print_line(f"Then: {agent.next_step}")
+    print_line(_UNSEEN)
+    return ExitCode.REFUSED
+
+
+def _show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    agents = [agent for agent in AGENTS if arguments.agent in (None, agent.name)]
+    with ThreadPoolExecutor(len(AGENTS)) as pool:
+        versions = list(pool.map(lambda agent: installed_version(agent.program) if agent.program else "", agents))
+    found = [_line(runtime, agent, version) for agent, version in zip(agents, versions, strict=True)]
+    if arguments.json:
+        print_json(found)
+        return ExitCode.DONE
+    for line in found:
+        print_line(f"{line.agent:<8} {line.program or 'not installed'}{f' ({line.version})' if line.version else ''}")
+        for place, how in line.hooked.items():
+            print_line(f"         {place}: {how}")
+        for place, why in line.unreadable.items():
+            print_line(f"         {place} can't be read: {why}")
+        for why in line.open:
+            print_line(f"         ! open: {why}")
+        if line.waiting:
+            print_line(f"         {line.waiting} would change {agent_of(line.agent).settings} and waits for you")
+        elif not line.hooked:
+            print_line(f"         not hooked in; `signoff doors install {line.agent}` proposes it")
+    return ExitCode.DONE
+
+
+def _try(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Try the doors; refused if an edit was not held, failed if there was nothing to try."""
+    from app.doors.trial.agent_trial import SECONDS, Trial, try_door
+
+    named = arguments.agent if arguments.trial is True else arguments.trial
+    if not arguments.json:
+        print_line(_TRIAL.format(SECONDS // 60))
+    lines: list[TrialLine] = []
+    for agent in AGENTS:
+        if named not in (None, agent.name):
+            continue
+        program, options = agent.program, _options(runtime, agent)
+        trials = (
+            try_door(agent, program, options) if program else [Trial("an edit", "not tried", "it is not installed")]
+        )
+        for trial in trials:
+            lines.append(TrialLine(agent=agent.name, program=program, **trial._asdict()))
+            if not arguments.json:
+                print_line(f"{agent.name:<8} {trial.edit}: {trial.verdict}; {trial.why}")
+        if program and not arguments.json and _installed_hook(runtime, agent) is None:
+            print_line(f"         not hooked in here; `signoff doors install {agent.name}` proposes it")
+    if arguments.json:
+        print_json(lines)
+    if any(line.verdict == "not held" for line in lines):
+        return ExitCode.REFUSED
+    untried = [line for line in lines if line.verdict == "not tried" and (line.program or named)]
+    return ExitCode.FAILED if untried or not any(line.program for line in lines) else ExitCode.DONE
+
+
+def _options(runtime: OpenWorkspace, agent: Agent) -> HookOptions:
+    """Those of the hook in the first settings that have it, else the defaults."""
+    hook = _installed_hook(runtime, agent)
+    return hook.options if hook else HookOptions()
+
+
+def _installed_hook(runtime: OpenWorkspace, agent: Agent) -> InstalledHook | None:
+    for _, path in agent.settings_files(runtime.workspace.root):
+        with suppress(OSError, ValueError):
+            if found := installed_hook(agent, read_file(path.resolve(), _LARGEST)[0].decode()):
+                return found
+    return None
+
+
+def hooks_of(runtime: OpenWorkspace, agent: Agent) -> dict[str, str]:
+    """The settings of an agent that hook signoff in, by their name, each with its command."""
+    found: dict[str, str] = {}
+    for name, path in agent.settings_files(runtime.workspace.root):
+        with suppress(OSError, ValueError):
+            if hook := installed_hook(agent, read_file(path.resolve(), _LARGEST)[0].decode()):
+                found[name] = hook.command
+    return found
+
+
+def _line(runtime: OpenWorkspace, agent: Agent, version: str) -> DoorLine:
+    root = runtime.workspace.root
+    hooked: dict[str, str] = {}
+    unreadable: dict[str, str] = {}
+    opened = list(release_weaknesses(agent, version))
+    places = dict(agent.settings_files(root))
+    for name, path in agent.files_that_disable_hooks(root):
+        try:
+            text = read_file(path.resolve(), _LARGEST)[0].decode()
+            if name in places and (how := installed_hook(agent, text)):
+                hooked[name] = how.command
+                opened += [f"{name}: {why}" for why in how.weaknesses(agent)]
+            opened += settings_weaknesses(agent, name, text)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            unreadable[name] = str(error)
+    waiting = [one.id for one in runtime.service.waiting() if agent.settings in (each.path for each in one.files)]
+    return DoorLine(
+        agent=agent.name,
+        program=agent.program,
+        version=version,
+        hooked=hooked,
+        unreadable=unreadable,
+        open=opened if hooked else [],
+        waiting=waiting[-1] if waiting else "",
+    )

@@ -1,0 +1,456 @@
+"""`signoff run`: one turn without the screen. It may stage proposals and changes nothing on disk.
+
+Kept whole: all that a turn is told by where there is no screen.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import math
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from app.agent.measures import SpendingMeter
+from app.agent.session import Session
+from app.agent.updates import (
+    ConfirmationRequested,
+    Phase,
+    PhaseChanged,
+    ReasoningStreamed,
+    Recorded,
+    SessionFailed,
+    StreamDiscarded,
+    TextStreamed,
+    Update,
+)
+from app.cli.app_arguments import flags_of
+from app.cli.command_output import (
+    CommandError,
+    ExitCode,
+    check_folder,
+    debug_file,
+    piped_text,
+    print_error,
+    print_json,
+    print_line,
+)
+from app.cli.json_documents import RunDocument, ServerStateLine, UsageLine
+from app.conversation.events import (
+    AssistantMessage,
+    CallOutcome,
+    Event,
+    Notice,
+    ProposalStaged,
+    Question,
+    RequestFailed,
+    ToolCall,
+    ToolResult,
+    TurnEnded,
+    UserMessage,
+)
+from app.images.image import Image
+from app.images.image_files import Candidate, NotAttached
+from app.images.mentions import mentions
+from app.keys.registry import slash_call
+from app.runtime.attachments import attached
+from app.runtime.mcp_manager import McpManager
+from app.runtime.model_connection import NotConnected, connect, open_session, with_picked_model
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.shutdown import end_soon
+from app.runtime.workspace_recovery import put_right
+from app.sandbox.sandbox_mode import SandboxMode
+from app.storage.session_store import SessionRecord
+from app.text.safe_text import visible
+from app.tools.base.contract import Confirmation, ConfirmationAnswer
+from app.tools.tool_registry import Unavailable
+
+
+async def named_images(
+    runtime: OpenWorkspace, text: str, wire: str, without: str, hint: str = ""
+) -> tuple[Image, ...]:
+    """Those in the workspace; what cannot be attached is said in a line.
+
+    Such a text may be made of anyone's: what it names is not always meant, and nothing outside is sent for it.
+
+    Args:
+        runtime: the open workspace.
+        text: the prompt, or other words of the user's.
+        wire: what the model speaks, empty if that is not known.
+        without: what happens where one of them cannot be sent, as a sentence.
+        hint: how to send one that is only named, as the end of a sentence.
+    """
+
+    async def is_meant(candidate: Candidate) -> bool:
+        print_error(f"{candidate.path} is only named, since {candidate.doubt}{hint}.")
+        return False
+
+    try:
+        return await attached(runtime, mentions(text), wire, is_meant)
+    except NotAttached as error:
+        print_error(f"{error} {without}")
+        return ()
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run one turn and print what came of it: the answer on stdout, what happens meanwhile on stderr."""
+    check_folder(arguments.workspace, narrow=not arguments.demo)
+    prompt = piped_text("what you have to say") if arguments.prompt == "-" else arguments.prompt
+    if not prompt.strip():
+        raise CommandError('There is nothing to say: signoff run "fix the failing tests".', ExitCode.USAGE)
+    if arguments.max_steps is not None and not 1 <= arguments.max_steps <= 1_000:
+        raise CommandError("--max-steps takes a number from 1 to 1000.", ExitCode.USAGE)
+    return asyncio.run(_run(prompt, arguments))
+
+
+async def _run(prompt: str, arguments: argparse.Namespace) -> int:
+    async with _endpoint_flags(arguments) as flags:
+        runtime = open_runtime(Path(arguments.workspace), flags)
+        runtime.hooked.tell = print_error
+        try:
+            put_right(runtime, print_error)
+            with debug_file(arguments.debug) as runtime.debug:
+                return await _turn(runtime, prompt, arguments)
+        finally:
+            runtime.close()
+
+
+@contextlib.asynccontextmanager
+async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[str, object]]:
+    """The flags; with `--demo`, those of a demo model that runs as long as this is open."""
+    flags = dict(flags_of(arguments))
+    if not arguments.demo:
+        yield flags
+        return
+    from app.cli.demo_server_command import demo_endpoint
+
+    async with demo_endpoint() as settings:
+        yield flags | settings
+
+
+async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespace) -> int:
+    if arguments.commands == "allow":
+        await _check_commands(runtime, in_place=arguments.in_place)
+    settings = with_picked_model(runtime)
+    try:
+        model = connect(runtime, settings)
+    except NotConnected as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
+    message = await asyncio.to_thread(_message, runtime, prompt)
+    try:
+        images = await _images(runtime, message.text, arguments.image, model.profile.wire)
+    except NotAttached as error:
+        await model.aclose()
+        raise CommandError(str(error), ExitCode.USAGE) from error
+    served = McpManager(runtime, print_error)
+    session = open_session(runtime, model, _record(runtime, arguments), settings, source=served, tell=print_error)
+    if session.follows:
+        await model.aclose()
+        raise CommandError(
+            f"Session {session.id} is open in another window: go on there, or close it first.", ExitCode.REFUSED
+        )
+    first = len(session.log.events)
+    allowed = arguments.commands == "allow"
+    printer = _Printer(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
+    session.subscribe(printer)
+    stop = _Stop(session)
+    try:
+        await served.look(runtime.settings)
+        await session.send(message.text, message.command, images)
+        stop.repeat()
+        await session.settled()
+    finally:
+        unavailable = served.unavailable
+        await session.close()
+        await served.close()
+        await model.aclose()
+    printer.finish()
+    outcome = _outcome(session, session.log.events[first:], printer.failure, unavailable)
+    if arguments.json:
+        print_json(outcome)
+    else:
+        # On a terminal the answer has been read already, as it streamed in.
+        _print(outcome, text=not (sys.stdout.isatty() and sys.stderr.isatty() and not arguments.quiet))
+    if outcome.stopped == "aborted":
+        return 128 + (stop.received or signal.SIGINT)
+    return ExitCode.FAILED if outcome.stopped == "failed" else ExitCode.DONE
+
+
+def _message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
+    """What is said: the prompt, or what a command of the user's own makes of it."""
+    if (called := slash_call(prompt.strip())) is None or not prompt.startswith("/"):
+        return UserMessage(text=prompt)
+    from app.keys.registry import ACTIONS
+    from app.prompts.custom_commands import CommandUnusable
+    from app.runtime.prompt_sources import message_of, own_commands
+
+    name, argument = called
+    if name in (built_in := {action.command for action in ACTIONS if action.command}):
+        raise CommandError(f"/{name} is for the app; here a message or a command of your own does.", ExitCode.USAGE)
+    known = own_commands(runtime, built_in)
+    try:
+        message = message_of(known, name, argument)
+    except CommandUnusable as unusable:
+        missing = not unusable.untrusted and name not in known.commands
+        hint = " A space before it sends it as a message." if missing else ""
+        raise CommandError(
+            f"{unusable}{hint}", ExitCode.REFUSED if unusable.untrusted else ExitCode.USAGE
+        ) from unusable
+    if message.notice:
+        print_error(message.notice)
+    return UserMessage(text=message.text, command=message.command)
+
+
+async def _images(runtime: OpenWorkspace, prompt: str, given: Sequence[str], wire: str) -> tuple[Image, ...]:
+    """Those given, and those in the workspace that the prompt names; raises NotAttached for one that was given."""
+
+    async def given_is_meant(candidate: Candidate) -> bool:
+        return True
+
+    images = await attached(runtime, (), wire, given_is_meant, given)
+    without, hint = "The prompt is sent without images that it names.", ": give it with --image to send it"
+    images += await named_images(runtime, prompt, wire, without, hint)
+    return tuple({image.sha256: image for image in images}.values())
+
+
+async def _check_commands(runtime: OpenWorkspace, *, in_place: bool) -> None:
+    """Refuse to let a model that nobody watches run commands directly on the user's files, unless that was said."""
+    probe = await runtime.sandbox.probe()
+    if probe.mode is SandboxMode.IN_PLACE and not in_place:
+        raise CommandError(
+            f"Commands would run directly on your files here, since {probe.why_not}: give --in-place to allow that.",
+            ExitCode.REFUSED,
+        )
+
+
+def _record(runtime: OpenWorkspace, arguments: argparse.Namespace) -> SessionRecord | None:
+    if arguments.session:
+        return runtime.sessions.get(arguments.session)
+    if arguments.resume:
+        latest = runtime.sessions.latest()
+        if latest is None:
+            raise CommandError("There is no session to continue here.", ExitCode.USAGE)
+        return latest
+    return None
+
+
+def _outcome(
+    session: Session, events: Sequence[Event], failure: str, unavailable: Sequence[Unavailable]
+) -> RunDocument:
+    ended = next((event for event in reversed(events) if isinstance(event, TurnEnded)), None)
+    failed = next((event for event in reversed(events) if isinstance(event, RequestFailed)), None)
+    spending = SpendingMeter()
+    for event in events:
+        spending.apply(event)
+    question = session.question
+    stopped = ended.stopped if ended else "failed"
+    error = failure
+    if stopped == "failed" and not error:
+        error = (ended.message if ended else "") or (failed.message if failed else "The turn did not finish.")
+    if ended is not None and not error:
+        # The model's closing words are missing, or its answer was cut off.
+        error = ended.message
+    return RunDocument(
+        session=session.id,
+        text=_answer(events),
+        stopped=stopped,
+        question=question.text if question else None,
+        options=list(question.options) if question else [],
+        proposals=[event.proposal for event in events if isinstance(event, ProposalStaged)],
+        error=error or None,
+        spent=UsageLine(**spending.total._asdict()),
+        servers=[ServerStateLine(name=each.name, state=each.state, reason=each.reason) for each in unavailable],
+    )
+
+
+def _answer(events: Sequence[Event]) -> str:
+    """What the model said last, with what it said before if it has gone on from where that was cut off."""
+    answer, goes_on = "", False
+    for event in events:
+        if isinstance(event, AssistantMessage) and event.state != "discarded":
+            if event.text.strip():
+                answer = answer + event.text if goes_on else event.text
+            goes_on = event.state == "truncated" and not event.calls
+    return answer
+
+
+def _print(outcome: RunDocument, *, text: bool) -> None:
+    if text and outcome.text:
+        for line in outcome.text.splitlines():
+            print_line(line)
+    if outcome.question:
+        if text:
+            print_line(f"Question: {outcome.question}")
+        for number, option in enumerate(outcome.options, 1):
+            print_line(f"  {number}. {option}")
+        print_line(f'Answer with: signoff run --session {outcome.session} "…"')
+    for proposal in outcome.proposals:
+        print_line(
+            f"{proposal} awaits you: signoff show {proposal}, signoff approve {proposal}, signoff deny {proposal}"
+        )
+    if not outcome.proposals and not outcome.question:
+        print_line("Nothing staged.")
+    if outcome.error:
+        print_error(outcome.error)
+
+
+_SUBJECTS = ("path", "pattern", "command", "question")
+"""The argument that says best what a call is about, by tool."""
+
+
+def _came_to(result: ToolResult) -> str:
+    if result.outcome in (CallOutcome.OK, CallOutcome.REJECTED):
+        return result.summary
+    return f"{result.outcome}: {result.summary}" if result.summary else result.outcome
+
+
+class _Stop:
+    """Ctrl-C and SIGTERM: the first stops the model and lets the session be written to its end, the next quits.
+
+    Whoever sends SIGTERM does not wait for long, so neither does this.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.received = 0
+        """The signal's number."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self._receive, number)
+
+    def repeat(self) -> None:
+        """Stop what has begun since the signal came."""
+        if self.received:
+            self._session.interrupt()
+
+    def _receive(self, number: int) -> None:
+        if self.received:
+            raise KeyboardInterrupt
+        self.received = number
+        if number == signal.SIGTERM:
+            end_soon(128 + number)
+        self._session.interrupt()
+
+
+_FIRST_WORD = 5.0
+"""Seconds without a word of the model after which it is said that it is waited for."""
+
+
+class _Printer:
+    """Says on standard error what goes on."""
+
+    def __init__(self, session: Session, *, quiet: bool, commands: bool, in_place: bool) -> None:
+        self._session = session
+        self._in_place = in_place
+        self._commands = commands
+        self._quiet = quiet
+        self._column = 0
+        self._expected: asyncio.Handle = asyncio.get_running_loop().call_soon(lambda: None)
+        """What tells that nothing has come yet."""
+        self._calls: dict[str, ToolCall] = {}
+        self.failure = ""
+
+    def __call__(self, update: Update) -> None:
+        match update:
+            case TextStreamed(text=text):
+                self._stream(text)
+            case ReasoningStreamed():
+                pass
+            case StreamDiscarded():
+                # Why, and how long it takes, the wait says that follows.
+                self._line("… what came so far is void")
+            case PhaseChanged():
+                self._phase(update)
+            case ConfirmationRequested(key=key, confirmation=asked):
+                unattended = self._not_allowed(asked)
+                subject = asked.title if asked.kind in ("changes", "ignored") else asked.detail
+                self._line(f"{'! not allowed without the screen:' if unattended else '$'} {subject}")
+                self._session.confirm(key, ConfirmationAnswer(allowed=not unattended, unattended=unattended))
+            case SessionFailed(message=message):
+                self.failure = message
+            case Recorded(event=event):
+                self._event(event)
+            case _:
+                pass
+
+    def finish(self) -> None:
+        """End the line that is being written."""
+        self._expected.cancel()
+        self._line("")
+
+    def _not_allowed(self, asked: Confirmation) -> str:
+        """What would allow what a tool asks for, as a clause; empty if it is allowed."""
+        if asked.kind in ("command", "server"):
+            if not self._commands:
+                return "`--commands allow` lets it run"
+            return "`--in-place` lets it run" if asked.direct and not self._in_place else ""
+        return f"the app asks you: `signoff --session {self._session.id}`"
+
+    def _phase(self, changed: PhaseChanged) -> None:
+        self._expected.cancel()
+        match changed.phase:
+            case Phase.WAITING:
+                self._line(f"… waiting for {changed.detail}")
+            case Phase.REQUESTING:
+                self._expect(time.monotonic(), _FIRST_WORD)
+            case Phase.RETRYING:
+                left = changed.until - time.monotonic()
+                self._line(f"… trying again in {math.ceil(left)} s: {changed.detail}")
+                self._expect(changed.until, left + _FIRST_WORD)
+            case Phase.COMPACTING:
+                self._line("… making room in the context")
+
+    def _expect(self, since: float, patience: float) -> None:
+        """Say what is waited for, if nothing comes for so long; and again each time that is twice as long ago."""
+        self._expected = asyncio.get_running_loop().call_later(patience, self._tell_waiting, since, patience)
+
+    def _tell_waiting(self, since: float, patience: float) -> None:
+        endpoint = self._session.ports.model.endpoint
+        waited = time.monotonic() - since
+        self._line(f"… waiting for {endpoint.model} at {endpoint.base_url}, {waited:.0f} s so far")
+        self._expect(since, 2 * waited)
+
+    def _event(self, event: Event) -> None:
+        match event:
+            case AssistantMessage():
+                self._calls.update({call.uid: call for call in event.calls})
+            case ToolResult():
+                self._line(f"· {self._name(event.call)}: {_came_to(event)}")
+            case ProposalStaged():
+                self._line(f"+ staged {event.proposal}: {event.summary}")
+            case Question():
+                self._line(f"? {event.text}")
+            case Notice():
+                self._line(f"! {event.text}")
+            case _:
+                pass
+
+    def _name(self, uid: str) -> str:
+        """The tool, and the file or command that it was called for."""
+        call = self._calls[uid]
+        given = call.arguments or {}
+        subject = next((given[key] for key in _SUBJECTS if isinstance(given.get(key), str)), "")
+        return f"{call.name} {subject}".strip().partition("\n")[0]
+
+    def _write(self, text: str) -> None:
+        if self._quiet:
+            return
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:
+            # Whoever read along has left; that is no reason to stop.
+            self._quiet = True
+
+    def _stream(self, text: str) -> None:
+        shown = visible(text)
+        self._write(shown)
+        self._column = 0 if shown.endswith("\n") else 1
+
+    def _line(self, text: str) -> None:
+        if self._column:
+            self._write("\n")
+            self._column = 0
+        if text:
+            self._write(visible(text) + "\n")

@@ -1,0 +1,631 @@
+"""The JSON that commands print; these models are its schema and its documentation.
+
+Kept whole: scripts rely on all of it, and find it in one place.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from app.proposals.risk.change_summary import reason_line
+from app.proposals.text.file_warnings import cautions_of, facts_of
+from app.proposals.values.models import FileChange, FileDiff, Hunk, Proposal
+from app.proposals.values.origin import Origin
+from app.sandbox.captured_changes import IgnoredPath
+
+
+class JsonDocument(BaseModel):
+    """One JSON document on standard output."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class ErrorDocument(JsonDocument):
+    """What any command prints with `--json` when it can't do what was asked."""
+
+    error: str
+    """The line that is on standard error too."""
+    code: int
+    """The exit code: 1 failed, 2 wrong usage, 3 refused."""
+    done: list[str] = []
+    """Ids of the proposals that had been decided before, where several were named."""
+
+
+class FileLine(JsonDocument):
+    """A file of a proposal, in numbers."""
+
+    path: str
+    op: str
+    """create, edit, delete, rename or mode."""
+    added: int
+    removed: int
+
+    @classmethod
+    def of(cls, change: FileChange) -> "FileLine":
+        """From the file change."""
+        return cls(path=change.path, op=change.op, added=change.added, removed=change.removed)
+
+
+class MatchLine(JsonDocument):
+    """A place in a file that was not found exactly."""
+
+    line: int
+    """From 1."""
+    how: str
+    """indentation, spacing, aligned or line_hint."""
+    note: str
+
+
+class FileRemarks(FileLine):
+    """A file, and everything that has to be known of it before it is decided on."""
+
+    old_path: str
+    """For a rename."""
+    old_mode: str | None
+    """Permission bits on disk, in octal: `644`, `4755`; null for a new file."""
+    mode: str | None
+    """Those that an approval writes; null for a deletion."""
+    binary: bool
+    inexact: list[MatchLine]
+    rebased: bool
+    """Whether the file changed after the edit was made, so that it was merged."""
+    edited: bool
+    """Whether the user changed the proposed text."""
+    stacked_on: list[str]
+    """Ids of waiting proposals that it builds on."""
+    warnings: list[str]
+    """Sentences to read before saying yes: characters that deceive, modes, inexact places and re-bases among them."""
+    notes: list[str]
+    """Sentences that are worth knowing."""
+
+    @classmethod
+    def of(cls, change: FileChange) -> "FileRemarks":
+        """From the file change."""
+        base, result = change.base, change.result
+        return cls(
+            path=change.path,
+            op=change.op,
+            added=change.added,
+            removed=change.removed,
+            old_path=change.old_path,
+            old_mode=None if base is None else f"{base.mode:o}",
+            mode=None if result is None else f"{result.mode:o}",
+            binary=change.binary,
+            inexact=[
+                MatchLine(line=match.line, how=match.rung, note=match.note)
+                for match in change.matches
+                if not match.rung.exact
+            ],
+            rebased=change.rebased,
+            edited=change.edited,
+            stacked_on=list(change.stacked_on),
+            warnings=[*change.warnings, *cautions_of(change)],
+            notes=list(facts_of(change)),
+        )
+
+
+class OriginLine(JsonDocument):
+    """Where a proposal comes from; what is not known is empty."""
+
+    kind: str
+    """model, command, program, patch, agent, disk or ref."""
+    agent: str
+    """claude, codex, gemini, …"""
+    model: str
+    host: str
+    """Where signoff's own model answered: host and port."""
+    session: str
+    """The agent's own."""
+    prompt: str
+    """The agent's own id of the prompt or turn."""
+    ref: str
+    """The commit, range or pull request."""
+
+    @classmethod
+    def of(cls, origin: Origin) -> "OriginLine":
+        """From the origin."""
+        return cls(**origin.model_dump())
+
+
+class IgnoredLine(JsonDocument):
+    """What a command has written, besides and unreviewed, of what git ignores."""
+
+    path: str
+    """A file, or a folder with a slash at the end: the uppermost that git ignores."""
+    written: int
+    """How many files."""
+    removed: int
+
+    @classmethod
+    def of(cls, ignored: Sequence[IgnoredPath]) -> "list[IgnoredLine]":
+        """From those of a proposal or of an entry of the record."""
+        return [cls(path=each.path, written=each.written, removed=each.removed) for each in ignored]
+
+
+class LeftOutLine(JsonDocument):
+    """Hunks that a proposal does not ask for."""
+
+    hunks: int
+    why: Literal["signed", "waiting", "there"]
+    """They were approved before; they wait in another proposal; the workspace has them already."""
+    proposals: list[str]
+    """In which they were approved, or wait."""
+
+
+class ProposalLine(JsonDocument):
+    """`signoff proposals --json`: a list of these."""
+
+    id: str
+    state: str
+    """pending, partly_approved, applied, denied, stale, superseded, undone or failed."""
+    summary: str
+    origin: OriginLine
+    on_disk: bool
+    """Whether it is on disk already: an approval keeps it, a denial takes it back off the disk."""
+    created: float
+    """Unix time in seconds."""
+    revision: int
+    """Grows whenever what an approval would write has changed."""
+    files: list[FileRemarks]
+    ignored: list[IgnoredLine]
+    """What its commands have written already, besides."""
+    left_out: list[LeftOutLine]
+    """Hunks of what it was made of that it does not ask for."""
+
+    @classmethod
+    def of(cls, proposal: Proposal) -> "ProposalLine":
+        """From the proposal."""
+        return cls(
+            id=proposal.id,
+            state=proposal.state,
+            summary=proposal.summary,
+            on_disk=proposal.on_disk,
+            origin=OriginLine.of(proposal.origin),
+            created=proposal.created,
+            revision=proposal.revision,
+            files=[FileRemarks.of(change) for change in proposal.files],
+            ignored=IgnoredLine.of(proposal.ignored),
+            left_out=[LeftOutLine(**one.model_dump()) for one in proposal.left_out],
+        )
+
+
+class HunkLine(JsonDocument):
+    """A hunk of a proposal."""
+
+    number: int
+    """What `--hunks` takes."""
+    id: str
+    state: str
+    """pending, applied or denied."""
+    header: str
+    """`@@ -3,2 +3,4 @@`, without context lines."""
+    removed: list[str]
+    added: list[str]
+
+
+class ConflictLine(JsonDocument):
+    """A place that the proposal changes, and that is another on disk or in an older proposal; 60 lines at most."""
+
+    line: int
+    """In the file as it is there now, from 1."""
+    base: list[str]
+    disk: list[str]
+    proposed: list[str]
+
+
+class FileDetail(FileRemarks):
+    """A file with its hunks."""
+
+    reasons: list[str]
+    """Why it deserves eyes, or is shown last, as sentences: removed tests, new calls that run code, a lock file."""
+    hunks: list[HunkLine]
+    conflicts: list[ConflictLine]
+    """Of a stale proposal: the places where the file has changed, and the proposal changes it too."""
+
+
+class ProposalDetail(JsonDocument):
+    """`signoff show ID --json`."""
+
+    id: str
+    state: str
+    summary: str
+    origin: OriginLine
+    on_disk: bool
+    """Whether it is on disk already: an approval keeps it, a denial takes it back off the disk."""
+    created: float
+    revision: int
+    reason: str
+    """Why it is stale, failed or superseded."""
+    session: str
+    order: list[str]
+    """The paths in the order in which the review shows them; empty, for by path, if an earlier version staged it."""
+    files: list[FileDetail]
+    ignored: list[IgnoredLine]
+    """What its commands have written already, besides."""
+
+    @classmethod
+    def of(cls, proposal: Proposal, diffs: list[FileDiff]) -> "ProposalDetail":
+        """From the proposal and its diffs."""
+        return cls(
+            id=proposal.id,
+            state=proposal.state,
+            summary=proposal.summary,
+            on_disk=proposal.on_disk,
+            origin=OriginLine.of(proposal.origin),
+            created=proposal.created,
+            revision=proposal.revision,
+            reason=proposal.reason,
+            session=proposal.session,
+            order=list(proposal.order),
+            files=[_file_detail(diff) for diff in diffs],
+            ignored=IgnoredLine.of(proposal.ignored),
+        )
+
+
+class DecisionDocument(JsonDocument):
+    """`signoff approve`, `deny`, `undo` and `redo` with `--json`; a list of these where several ids are given."""
+
+    id: str
+    state: str
+    files: list[FileLine]
+    changed: list[str]
+    """Ids of other proposals that were re-based or turned stale."""
+    warning: str = ""
+    """What did not work although the decision stands: it could not be recorded. It is on standard error too."""
+
+
+class PushDocument(JsonDocument):
+    """`signoff push ID --json`."""
+
+    id: str
+    remote: str
+    ref: str
+    """`refs/signoff/P7`."""
+    commit: str
+
+
+class UsageLine(JsonDocument):
+    """Tokens of all requests of a turn, as the server counted them."""
+
+    input: int
+    """Those that came from a cache among them."""
+    cached: int
+    output: int
+    cost: float | None
+    """US dollars; null where no price is known."""
+
+
+class AnswerDocument(JsonDocument):
+    """`signoff ask --json`."""
+
+    proposal: str
+    path: str
+    hunk: int | None
+    """Its number; null where the question was about the file."""
+    question: str
+    text: str
+    """The model's answer, Markdown."""
+    state: str
+    """complete, interrupted, truncated or failed."""
+    note: str
+    """What went wrong, or what was ignored, in a line; empty if nothing."""
+    spent: UsageLine
+
+
+class ServerStateLine(JsonDocument):
+    """An MCP server whose tools the model could not use."""
+
+    name: str
+    state: str
+    """`starting`, `failed` or `sign in`."""
+    reason: str
+
+
+class RunDocument(JsonDocument):
+    """`signoff run --json`."""
+
+    session: str
+    text: str
+    """The model's answer."""
+    stopped: Literal["answer", "staged", "question", "refused", "aborted", "failed"]
+    question: str | None
+    options: list[str]
+    """Of the question."""
+    proposals: list[str]
+    """Ids of what this turn staged."""
+    error: str | None
+    """What failed; beside `staged`, why the model's closing words are missing."""
+    spent: UsageLine
+    servers: list[ServerStateLine]
+    """Those that failed or were still starting at the end."""
+
+
+class SessionLine(JsonDocument):
+    """`signoff sessions --json`: a list of these."""
+
+    id: str
+    title: str
+    model: str
+    created: float
+    updated: float
+    pinned: bool
+
+
+class RepairLine(JsonDocument):
+    """What was put right in a history from elsewhere, or left out."""
+
+    what: str
+    count: int
+
+
+class ImportDocument(JsonDocument):
+    """`signoff import FILE --json`."""
+
+    session: str
+    """What `signoff --session` takes."""
+    title: str
+    program: str
+    """Claude Code, Codex, OpenAI messages or Anthropic messages."""
+    messages: int
+    """The user's."""
+    responses: int
+    """The model's."""
+    results: int
+    """Of tool calls."""
+    repairs: list[RepairLine]
+
+
+class SearchHitLine(JsonDocument):
+    """`signoff search --json`: a list of these, the newest first."""
+
+    session: str
+    title: str
+    event: int
+    """Its id in `signoff export SESSION --format json`."""
+    time: float
+    kind: Literal["you", "model", "question", "proposal", "decision", "file", "asked", "answered"]
+    """`asked` and `answered` are said aside from the conversation."""
+    text: str
+
+
+class CallerLine(JsonDocument):
+    """How a command was called, as far as its process could see."""
+
+    stdin_is_terminal: bool
+    stdout_is_terminal: bool
+    parent: str
+    """The name of the process that called it; empty where the system does not tell."""
+    agent_variables: list[str]
+    """The names of variables by which agents mark their shells, of those that were set."""
+
+
+class DecisionLine(JsonDocument):
+    """`signoff log --json`: a list of these."""
+
+    time: float
+    """Unix time in seconds."""
+    proposal: str
+    """Its id: `P7`."""
+    decision: str
+    """approved, partly_approved, denied, undone, redone, reopened or edited."""
+    session: str
+    """The session that proposed it; empty where none did."""
+    feedback: str
+    """The user's words."""
+    words_lost: bool
+    """Words were said, and those that are kept are not the same: `signoff log --verify` names the difference."""
+    files: list[str]
+    """The paths that it was about."""
+    origin: OriginLine | None
+    """null for what earlier versions recorded."""
+    caller: CallerLine | None
+    """How the command was called that decided; null for the app, and for what earlier versions recorded."""
+    ignored: list[IgnoredLine]
+    """What the commands that proposed it had written, besides; empty for what earlier versions recorded."""
+
+
+class DoorLine(JsonDocument):
+    """`signoff doors --json`: a list of these."""
+
+    agent: str
+    program: str | None
+    """Where it is installed; null where it is not."""
+    version: str
+    """Its release; empty if it does not say."""
+    hooked: dict[str, str]
+    """The settings files that have signoff's hook, each with the command."""
+    unreadable: dict[str, str]
+    """Those that can't be read, each with the reason."""
+    open: list[str]
+    """Where it is hooked in: releases and settings with which calls pass it by, each in a line."""
+    waiting: str
+    """Id of a proposal that would change the project's settings of it; empty for none."""
+
+
+class TrialLine(JsonDocument):
+    """`signoff doors --try --json`: a list of these."""
+
+    agent: str
+    program: str | None
+    """Where it is installed; null where it is not."""
+    edit: str
+    """`an edit`, or how else it was made."""
+    verdict: Literal["held", "not held", "not tried"]
+    why: str
+    """What was seen, in a line."""
+
+
+class BrokenEntryLine(JsonDocument):
+    """An entry of the record that is not as it was written."""
+
+    number: int
+    why: str
+
+
+class MovedLine(JsonDocument):
+    """A file that no longer holds the bytes that were signed last."""
+
+    path: str
+    proposal: str
+    """The last one that wrote it."""
+
+
+class VerifyDocument(JsonDocument):
+    """`signoff log --verify --json`; with anything in `broken`, `differences` or `unknown` the exit code is 3."""
+
+    entries: int
+    """Decisions in the record, broken ones included."""
+    head: str
+    """SHA-256 of the last entry: noted elsewhere, it shows a record that was written anew."""
+    broken: list[BrokenEntryLine]
+    differences: list[str]
+    """What the app, doors or exports say of decisions otherwise than the record: a sentence each."""
+    unknown: list[str]
+    """Commits whose trailers name a review, where the record is empty: ids, the newest first, 20 at most."""
+    files: int
+    """Files that decisions have written."""
+    changed_since: list[MovedLine]
+
+
+class NotesDocument(JsonDocument):
+    """`signoff notes --json`."""
+
+    commit: str
+    decisions: int
+    files: int
+    lines: int
+    """Lines that the note in git-ai's format attributes; 0 without `--git-ai`."""
+
+
+class KeyLine(JsonDocument):
+    """`signoff keys --json`: a list of these."""
+
+    id: str
+    """What the keymap in the configuration names."""
+    title: str
+    keys: list[str]
+    scope: str
+    help: str
+
+
+class ServerLine(JsonDocument):
+    """`signoff servers --json`: a list of these."""
+
+    name: str
+    on: bool
+    """Whether it is to run."""
+    origin: str
+    """Its program with arguments, or its address."""
+    source: str
+    """Where it is written down."""
+
+
+class FindingLine(JsonDocument):
+    """A place that a check names."""
+
+    path: str
+    line: int
+    """From 1, in the file as the proposal has it."""
+    text: str
+    new: bool
+    """False if it is said of the workspace without the proposal, too."""
+
+
+class CheckResultLine(JsonDocument):
+    """One check of `signoff check --json`."""
+
+    name: str
+    state: str
+    """passed, failed, timed_out, or broken where it could not be run."""
+    ok: bool
+    worse: bool
+    """Whether it speaks against the proposal: it failed, and not just so without it."""
+    words: str
+    """As the review shows it: `3 failed, 0 before`."""
+    seconds: float
+    code: int
+    failures: int | None
+    """How much is wrong, where it can be told."""
+    before: str | None
+    """The state without the proposal; null where it was not run on that."""
+    failures_before: int | None
+    tree: str
+    """What it ran on: the id of a git tree, or in no repository a SHA-256 over all files."""
+    stale: str
+    """Why that is not what an approval would leave now; empty if it is."""
+    findings: list[FindingLine]
+    output: str
+
+
+class CheckDocument(JsonDocument):
+    """`signoff check ID --json`."""
+
+    id: str
+    revision: int
+    ok: bool
+    checks: list[CheckResultLine]
+
+
+class CheckLine(JsonDocument):
+    """One check of `signoff doctor --json`."""
+
+    name: str
+    ok: bool | None
+    """null where it could not be told."""
+    detail: str
+
+
+class DoctorDocument(JsonDocument):
+    """`signoff doctor --json`."""
+
+    endpoint: str
+    """Empty where none was checked."""
+    model: str
+    ok: bool
+    """Whether the endpoint can be used."""
+    error: str | None = None
+    """Why the endpoint was not checked, and how to name one."""
+    checks: list[CheckLine]
+
+
+def _file_detail(diff: FileDiff) -> FileDetail:
+    remarks = FileRemarks.of(diff.change).model_dump()
+    reasons = [reason_line(reason, diff.change) for reason in diff.reasons]
+    return FileDetail(
+        **remarks,
+        reasons=reasons,
+        hunks=[_hunk_line(hunk, diff) for hunk in diff.change.hunks],
+        conflicts=[
+            ConflictLine(
+                line=conflict.line,
+                base=[_printable(line) for line in conflict.base],
+                disk=[_printable(line) for line in conflict.disk],
+                proposed=[_printable(line) for line in conflict.proposed],
+            )
+            for conflict in diff.change.conflicts
+        ],
+    )
+
+
+def _hunk_line(hunk: Hunk, diff: FileDiff) -> HunkLine:
+    old = diff.old[hunk.old_start : hunk.old_start + hunk.old_count]
+    new = diff.new[hunk.new_start : hunk.new_start + hunk.new_count]
+    return HunkLine(
+        number=hunk.number,
+        id=hunk.id,
+        state=hunk.state,
+        header=f"@@ -{_span(hunk.old_start, hunk.old_count)} +{_span(hunk.new_start, hunk.new_count)} @@",
+        removed=[_printable(line) for line in old],
+        added=[_printable(line) for line in new],
+    )
+
+
+def _span(start: int, count: int) -> str:
+    """As in a unified diff without context: an empty side names the line before it."""
+    return f"{start + 1 if count else start},{count}"
+
+
+def _printable(line: str) -> str:
+    """JSON holds no lone surrogates, which stand for undecodable bytes."""
+    return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,161 @@
+"""`signoff show`."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.cli.command_output import (
+    CommandError,
+    ExitCode,
+    piped_bytes,
+    print_error,
+    print_json,
+    print_line,
+    print_text,
+)
+from app.cli.json_documents import ProposalDetail, ProposalLine, PushDocument
+from app.cli.proposals_command import line_of
+from app.cli.seen_proposals import looked_at, refresh
+from app.proposals.text.file_warnings import all_cautions
+from app.proposals.values.models import Proposal, ProposalState
+from app.proposals.values.origin import OriginKind
+from app.runtime.open_workspace import OpenWorkspace
+from app.text.safe_text import visible
+
+if TYPE_CHECKING:
+    from app.runtime.git_proposals import PushedProposal
+
+
+_NAMED = 10
+"""Files that are named as left out."""
+
+
+def stage(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Make a proposal of a diff made elsewhere, of commits, or of what is changed on disk."""
+    if arguments.worktree is not None and arguments.source is not None:
+        raise CommandError("Give --worktree or --from, one of them.", ExitCode.USAGE)
+    if arguments.against is not None and arguments.worktree is None:
+        raise CommandError("--against goes with --worktree.", ExitCode.USAGE)
+    left_out: Sequence[str] = ()
+    if arguments.worktree is not None:
+        from app.runtime.git_proposals import stage_worktree
+
+        # What stands behind another option belongs to this one all the same.
+        paths = [*arguments.worktree, *arguments.file]
+        proposal, left_out = stage_worktree(runtime, paths, arguments.against or "", everything=arguments.all)
+    elif arguments.source is not None:
+        from app.runtime.git_proposals import stage_commits
+
+        words = [*arguments.source, *arguments.file]
+        if len(words) > 2:
+            raise CommandError("--from takes a reference, or a remote and a reference.", ExitCode.USAGE)
+        proposal, left_out = stage_commits(runtime, words, everything=arguments.all)
+    else:
+        if len(arguments.file) > 1:
+            raise CommandError("Give one diff; `cat` joins several.", ExitCode.USAGE)
+        proposal = _stage_diff(runtime, *arguments.file, everything=arguments.all)
+    for reason in left_out[:_NAMED]:
+        print_error(f"Left out {reason}.")
+    if len(left_out) > _NAMED:
+        print_error(f"Left out {len(left_out) - _NAMED} more.")
+    _print(proposal, as_json=arguments.json)
+    return ExitCode.DONE
+
+
+def push(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Put a proposal on a reference of another repository."""
+    from app.runtime.git_proposals import push_proposal
+
+    pushed: PushedProposal = push_proposal(
+        runtime, arguments.id, arguments.remote or "", arguments.name or "", force=arguments.force
+    )
+    if arguments.json:
+        print_json(PushDocument(id=pushed.id, remote=pushed.remote, ref=pushed.reference, commit=pushed.commit))
+        return ExitCode.DONE
+    print_line(f"{pushed.id} is {pushed.reference} of {pushed.remote} now.")
+    print_line(f"Elsewhere `signoff stage --from {pushed.remote} {pushed.reference}` stages it.")
+    return ExitCode.DONE
+
+
+def _stage_diff(runtime: OpenWorkspace, file: str = "-", *, everything: bool) -> Proposal:
+    try:
+        data = piped_bytes("or paste the diff") if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise CommandError(f"Cannot read {file}: {error.strerror}.", ExitCode.USAGE) from error
+    return runtime.service.stage_patch(data.decode("utf-8", "surrogateescape"), everything=everything)
+
+
+def _print(proposal: Proposal, *, as_json: bool) -> None:
+    if as_json:
+        print_json(ProposalLine.of(proposal))
+        return
+    print_line(f"Staged {line_of(proposal)}")
+    for left_out in proposal.left_out:
+        hint = "; --all stages them too" if left_out.why == "signed" else ""
+        print_line(f"{left_out.words}{hint}.")
+    if proposal.on_disk:
+        print_line(
+            f"It is on disk already: `signoff approve {proposal.id}` keeps it, `signoff deny {proposal.id}` takes it "
+            "back off the disk."
+        )
+    if proposal.state is ProposalState.STALE:
+        print_error(f"{proposal.id} is stale: {proposal.reason}.")
+    for trouble in filter(None, (change.trouble for change in proposal.files)):
+        print_error(trouble)
+
+
+def show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Print one proposal as a unified diff that `git apply` takes, or with `--hunks` what can be decided apart."""
+    refresh(runtime)
+    proposal = runtime.service.get(arguments.id)
+    looked_at(runtime, proposal.id)
+    if arguments.json:
+        print_json(ProposalDetail.of(proposal, runtime.service.diffs(proposal.id)))
+        return ExitCode.DONE
+    if arguments.hunks:
+        _list_hunks(ProposalDetail.of(proposal, runtime.service.diffs(proposal.id)))
+        return ExitCode.DONE
+    # What stands before the first file of a diff is passed over by `git apply`, by patch and by `signoff stage`.
+    if proposal.ignored_words:
+        print_line(f"# {visible(proposal.ignored_words, keep='')}")
+    if proposal.origin.kind is OriginKind.AGENT:
+        print_line(f"# From {visible(proposal.origin.words, keep='')}")
+    for path, words in all_cautions(proposal):
+        print_line(f"# {visible(f'{path}: {words}', keep='')}")
+    if proposal.state is ProposalState.STALE:
+        for line in _conflict_lines(proposal):
+            print_line(f"# {visible(line, keep='')}")
+    print_text(runtime.service.as_unified_diff(proposal.id))
+    return ExitCode.DONE
+
+
+def _conflict_lines(proposal: Proposal) -> Iterator[str]:
+    """Why a proposal is stale, with each conflict as `git merge-file --diff3` writes it."""
+    yield f"{proposal.id} is stale: {proposal.reason}"
+    for change in proposal.files:
+        for conflict in change.conflicts:
+            yield f"{change.old_path or change.path}, line {conflict.line}:"
+            yield "<<<<<<< on disk now"
+            yield from conflict.disk
+            yield "||||||| before"
+            yield from conflict.base
+            yield "======="
+            yield from conflict.proposed
+            yield ">>>>>>> proposed"
+
+
+def _list_hunks(proposal: ProposalDetail) -> None:
+    """Each hunk with its number, without context; a file that is decided as a whole has none."""
+    for file in proposal.files:
+        moved = f"{file.old_path} → " if file.old_path else ""
+        print_line(f"{moved}{file.path} ({file.op}, +{file.added} -{file.removed})")
+        for words in file.warnings:
+            print_line(f"! {words}")
+        for words in file.notes:
+            print_line(f"· {words}")
+        for hunk in file.hunks:
+            print_line(f"hunk {hunk.number}, {hunk.state}: {hunk.header}")
+            for mark, lines in (("-", hunk.removed), ("+", hunk.added)):
+                for line in lines:
+                    print_line(f"{mark}{line}")

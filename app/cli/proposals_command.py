@@ -1,0 +1,69 @@
+"""`signoff proposals`: what waits for a decision. Prompts of shells ask it often, so "nothing" costs little."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from app.cli.command_output import ExitCode, print_error, print_json, print_line
+from app.runtime.open_workspace import OpenWorkspace
+
+if TYPE_CHECKING:
+    from app.proposals.values.models import Proposal
+
+
+def list_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Print what waits, or everything with `--all`."""
+    found = _found(runtime, arguments)
+    if arguments.json:
+        _print_documents(found)
+    elif not found:
+        above = runtime.waiting_above()
+        from_whom = "" if arguments.origin is None else f" from {arguments.origin}"
+        print_line(f"Nothing waits for you here{from_whom}{f', but in {above[0]} (--workspace)' if above else ''}.")
+    for proposal in [] if arguments.json else found:
+        print_line(line_of(proposal))
+        if proposal.state.waiting:
+            if proposal.ignored:
+                print_line(f"    · {proposal.ignored_words}")
+            _print_cautions(proposal)
+    return ExitCode.DONE
+
+
+def _print_cautions(proposal: "Proposal") -> None:
+    """What has to be known before saying yes, a line each."""
+    from app.proposals.text.file_warnings import all_cautions
+
+    for path, words in all_cautions(proposal):
+        print_line(f"    ! {path}: {words}")
+
+
+def line_of(proposal: "Proposal") -> str:
+    """One proposal as people read it."""
+    files = ", ".join(change.path for change in proposal.files[:4])
+    more = f" and {len(proposal.files) - 4} more" if len(proposal.files) > 4 else ""
+    from app.proposals.values.proposal_states import words_for
+
+    state = words_for(proposal)
+    counts = f"+{proposal.added} -{proposal.removed}"
+    return f"{proposal.id}  {state:<9} {counts}  {proposal.origin.name}: {proposal.summary}  [{files}{more}]"
+
+
+def _found(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "list[Proposal]":
+    if runtime.at_rest and not arguments.all:
+        return []
+    from app.cli.seen_proposals import refresh
+    from app.runtime.workspace_recovery import put_right
+
+    put_right(runtime, print_error)
+    refresh(runtime)
+    found = runtime.service.all() if arguments.all else runtime.service.waiting()
+    wanted = arguments.origin
+    return found if wanted is None else [proposal for proposal in found if proposal.origin.matches(wanted)]
+
+
+def _print_documents(found: "list[Proposal]") -> None:
+    if not found:
+        print_json([])
+        return
+    from app.cli.json_documents import ProposalLine
+
+    print_json([ProposalLine.of(proposal) for proposal in found])

@@ -1,0 +1,158 @@
+"""`signoff log --verify` and `signoff trailers`: what the record is worth, and what a commit says of it."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
+from app.cli.json_documents import BrokenEntryLine, MovedLine, NotesDocument, VerifyDocument
+from app.proposals.decide.commit_trailers import trailers_of
+from app.proposals.files.filesystem import PosixFilesystem
+from app.proposals.values.record_entries import RecordEntry, blob_id, has_written
+from app.runtime.commit_records import reviewed_commits
+from app.runtime.open_workspace import OpenWorkspace
+from app.storage.record_check import RecordCheck
+from app.storage.record_store import ChainVerification, RecordStore
+from app.text.plural import plural
+
+_SHOWN = 12
+"""Digits of a hash that a person compares by eye."""
+_LISTED = 20
+"""Files or commits that are named one by one."""
+_COMMITS = 3
+"""Commits that a line names."""
+
+
+def verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Walk the chain of the record, and compare with it the tables beside it and the disk.
+
+    Returns:
+        `ExitCode.REFUSED` if the chain is broken, if anything differs from it, or if it is empty although
+        commits name reviews.
+    """
+    verified = RecordStore(runtime.database, runtime.name).verify()
+    differences = list(RecordCheck(runtime.database, runtime.name, verified).differences())
+    is_empty = not verified.entries and not verified.events and not verified.broken
+    unknown = reviewed_commits(runtime.workspace.root, _LISTED) if is_empty else []
+    signed = _signed(verified.entries)
+    moved = [MovedLine(path=path, proposal=last.proposal) for path, last in _moved(runtime, signed)]
+    if arguments.json:
+        print_json(
+            VerifyDocument(
+                entries=len(verified.entries) + len(verified.broken),
+                head=verified.head,
+                broken=[BrokenEntryLine(number=one.number, why=one.why) for one in verified.broken],
+                differences=differences,
+                unknown=unknown,
+                files=len(signed),
+                changed_since=moved,
+            )
+        )
+    else:
+        _tell(verified, differences, unknown, len(signed), moved)
+    return ExitCode.REFUSED if verified.broken or differences or unknown else ExitCode.DONE
+
+
+def _tell(
+    verified: ChainVerification,
+    differences: Sequence[str],
+    unknown: Sequence[str],
+    files: int,
+    moved: Sequence[MovedLine],
+) -> None:
+    for one in verified.broken:
+        print_error(f"Entry {one.number} {one.why}.")
+    for line in differences:
+        print_error(line)
+    count = plural(len(verified.entries), "decision")
+    if verified.broken:
+        print_line(f"{plural(len(verified.entries), 'other decision')} in the record can be trusted.")
+    elif differences:
+        print_line(f"The record of {count} is whole; {plural(len(differences), 'thing')} kept beside it differs.")
+    elif verified.entries or verified.events:
+        earlier = sum(event.earlier and event.decision != "edited" for event in verified.events)
+        more = f", and {earlier} of an earlier version" if earlier else ""
+        print_line(f"{count}{more}, each as it was recorded. The chain ends with {verified.head[:_SHOWN]}.")
+    elif unknown:
+        commits = f"{', '.join(each[:_SHOWN] for each in unknown[:_COMMITS])}{', …' * (len(unknown) > _COMMITS)}"
+        print_error(
+            f"The record is empty here, but trailers of commits name reviews ({commits}): they were made on another "
+            "machine, or the record is gone. Nothing here confirms them."
+        )
+    else:
+        print_line("The record is empty: nothing has been decided here since signoff keeps it.")
+    if files:
+        same = files - len(moved)
+        print_line(f"{same} of {plural(files, 'file')} on disk hold the bytes that were signed last.")
+    for each in moved[:_LISTED]:
+        print_line(f"  {each.path} has changed since {each.proposal}")
+    if len(moved) > _LISTED:
+        print_line(f"  and {len(moved) - _LISTED} more")
+
+
+def _signed(entries: Sequence[RecordEntry]) -> dict[str, tuple[str, RecordEntry]]:
+    """The blob that the last decision on each file left, empty for no file, with its entry."""
+    return {file.path: (file.result, entry) for entry in entries for file in entry.files if file.base or file.result}
+
+
+def _moved(runtime: OpenWorkspace, signed: dict[str, tuple[str, RecordEntry]]) -> list[tuple[str, RecordEntry]]:
+    """The files that no longer hold what was signed last, with the entry that says so."""
+    disk = PosixFilesystem(runtime.workspace.root, runtime.workspace.read_limit)
+    moved = []
+    for path, (wanted, entry) in sorted(signed.items()):
+        try:
+            found = disk.read(path)
+        except OSError:
+            moved.append((path, entry))
+            continue
+        if (blob_id(found.data) if found else "") != wanted:
+            moved.append((path, entry))
+    return moved
+
+
+def print_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Print the trailers for a commit of what proposals have written, or put them into its message."""
+    if bool(arguments.ids) == arguments.staged:
+        raise CommandError("Name proposals, or give --staged for what is in git's index.", ExitCode.USAGE)
+    lines: list[str] = []
+    if arguments.staged:
+        from app.runtime.commit_records import staged_trailers
+
+        lines = staged_trailers(runtime)
+    record = RecordStore(runtime.database, runtime.name)
+    for name in arguments.ids:
+        entries = record.entries(name.strip().upper()) or record.entries(runtime.service.get(name).id)
+        if not has_written(entries):
+            name = name.strip().upper()
+            if not entries and record.decisions(name):
+                raise CommandError(
+                    f"{name} was decided before the record was kept; nothing confirms it.", ExitCode.REFUSED
+                )
+            raise CommandError(f"{name} has written nothing, so there is nothing to say of it.", ExitCode.REFUSED)
+        lines += trailers_of(entries[-1])
+    lines = list(dict.fromkeys(lines))
+    if arguments.into is None:
+        for line in lines:
+            print_line(line)
+    elif lines:
+        from app.runtime.commit_records import add_trailers
+
+        add_trailers(Path(arguments.into).resolve(), lines, runtime.workspace.root)
+    return ExitCode.DONE
+
+
+def notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Note on a commit what was reviewed of it."""
+    from app.runtime.commit_records import GIT_AI_NOTES, NOTES, note_commit
+
+    noted = note_commit(runtime, arguments.commit, git_ai=arguments.git_ai, denials=arguments.denials)
+    if arguments.json:
+        print_json(
+            NotesDocument(commit=noted.commit, decisions=noted.decisions, files=noted.files, lines=noted.lines)
+        )
+        return ExitCode.DONE
+    what = f"{plural(noted.decisions, 'decision')} on {plural(noted.files, 'file')}"
+    print_line(f"Noted on {noted.commit[:7]}: {what} ({NOTES}).")
+    if arguments.git_ai:
+        print_line(f"In git-ai's format {plural(noted.lines, 'line')} ({GIT_AI_NOTES}).")
+    return ExitCode.DONE

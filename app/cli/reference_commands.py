@@ -1,0 +1,89 @@
+"""`signoff keys`: every action with its keys, as the keymap has them.
+
+Kept apart: of all commands just the one that runs is loaded.
+"""
+
+import argparse
+import ast
+import inspect
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from app.cli import json_documents
+from app.cli.argument_parser import add_app_options, command_parser
+from app.cli.command_output import ExitCode, print_json, print_line
+from app.cli.json_documents import KeyLine
+from app.keys.keymap import keys_of, spelled
+from app.keys.registry import ACTIONS
+from app.runtime.open_workspace import OpenWorkspace
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schema_of(document: Any, module: ModuleType = json_documents) -> dict[str, Any]:
+    """The schema of a document: one of a module's models, or a list of one, with the docstring of each field."""
+    schema = TypeAdapter(document).json_schema(mode="serialization")
+    told = _docstrings(module)
+    for part in [schema, *schema.get("$defs", {}).values()]:
+        for name, field in part.get("properties", {}).items():
+            if words := told.get((part.get("title", ""), name)):
+                field["description"] = words
+    return {"$schema": _DIALECT, **schema}
+
+
+def _docstrings(module: ModuleType) -> dict[tuple[str, str], str]:
+    """By class and attribute, the string that stands below it. Pydantic would look for them at every start."""
+    classes = [node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.ClassDef)]
+    return {
+        (cls.name, field.target.id): inspect.cleandoc(told.value.value)
+        for cls in classes
+        for field, told in zip(cls.body, cls.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(told, ast.Expr) and isinstance(told.value, ast.Constant) and isinstance(told.value.value, str)
+    }
+
+
+def completion(arguments: argparse.Namespace) -> ExitCode:
+    """Print the script of one shell."""
+    import shtab
+
+    parser = command_parser()
+    add_app_options(parser)
+    for action in _actions(parser):
+        if action.dest == "workspace":
+            action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+        elif action.dest == "file":
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+    sys.stdout.write(shtab.complete(parser, shell=arguments.shell) + "\n")
+    return ExitCode.DONE
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Every argument of a parser and of its commands."""
+    # argparse has no public way to walk a parser; shtab and every other completion tool read the same attribute.
+    for action in parser._actions:
+        yield action
+        if isinstance(action.choices, dict):
+            for command in action.choices.values():
+                yield from _actions(command)
+
+
+def keys(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """List them in the order of the help screen."""
+    keymap = runtime.settings.keys
+    lines = [
+        KeyLine(
+            id=action.id, title=action.title, keys=list(keys_of(action, keymap)), scope=action.scope, help=action.help
+        )
+        for action in ACTIONS
+    ]
+    if arguments.json:
+        print_json(lines)
+        return ExitCode.DONE
+    for line in lines:
+        print_line(f"{line.id:<26} {'  '.join(map(spelled, line.keys)):<22} {line.help or line.title}")
+    return ExitCode.DONE

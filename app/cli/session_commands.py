@@ -1,0 +1,296 @@
+"""`signoff sessions`, `search`, `export` and `log`."""
+
+import argparse
+import contextlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+
+from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
+from app.cli.json_documents import (
+    CallerLine,
+    DecisionLine,
+    IgnoredLine,
+    ImportDocument,
+    OriginLine,
+    RepairLine,
+    SearchHitLine,
+    SessionLine,
+    VerifyDocument,
+)
+from app.conversation.events import (
+    AssistantMessage,
+    Event,
+    Intervention,
+    InterventionKind,
+    Notice,
+    ProposalStaged,
+    ToolResult,
+    UserMessage,
+    images_of,
+)
+from app.conversation.imports.transcript_import import TranscriptError, read_transcript
+from app.conversation.markdown_export import markdown_record
+from app.proposals.values.decision_facts import CommandCaller
+from app.proposals.values.proposal_errors import ProposalError
+from app.runtime.open_workspace import OpenWorkspace
+from app.sandbox.captured_changes import ignored_words
+from app.sandbox.run_folders import kept_versions_of
+from app.storage.pruning import prune
+from app.storage.record_store import RecordedDecision, RecordStore
+from app.storage.session_store import SessionRecord
+from app.storage.storage_errors import NoSuchSession
+from app.text.plural import plural
+
+_FROM_ELSEWHERE = (
+    "The conversation above was held in another program ({program}), with other tools. From here on, call only the "
+    "tools that you are given now. Files may have changed since: read them before you rely on them."
+)
+
+
+def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Read a transcript as the events of a new session, and say what was repaired."""
+    try:
+        found = read_transcript(Path(arguments.file))
+    except TranscriptError as error:
+        raise CommandError(str(error), ExitCode.REFUSED) from error
+    repaired = ", ".join(f"{what} ({count:,})" for what, count in found.repairs.items())
+    told = f"Imported from {found.program}." + (f" Repaired or left out: {repaired}." if repaired else "")
+    session = runtime.sessions.create()
+    note = Intervention(kind=InterventionKind.FACT, text=_FROM_ELSEWHERE.format(program=found.program))
+    runtime.sessions.append(session.id, [*found.events, note, Notice(text=told)])
+    session = runtime.sessions.get(session.id)
+    counts = {kind: found.count(kind) for kind in (UserMessage, AssistantMessage, ToolResult)}
+    if arguments.json:
+        print_json(
+            ImportDocument(
+                session=session.id,
+                title=session.title,
+                program=found.program,
+                messages=counts[UserMessage],
+                responses=counts[AssistantMessage],
+                results=counts[ToolResult],
+                repairs=[RepairLine(what=what, count=count) for what, count in found.repairs.items()],
+            )
+        )
+        return ExitCode.DONE
+    print_line(
+        f"Session {session.id} from {found.program}: {plural(counts[UserMessage], 'message')} of yours, "
+        f"{plural(counts[AssistantMessage], 'response')}, {plural(counts[ToolResult], 'tool result')}."
+    )
+    if repaired:
+        print_line(f"Repaired or left out: {repaired}.")
+    print_line(f"Go on with `signoff --session {session.id}`.")
+    return ExitCode.DONE
+
+
+_DAY = 86_400.0
+_LONGEST = 200
+"""Characters of what was found on one line."""
+
+
+def list_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """List the sessions of the workspace; with `--prune`, remove old ones first."""
+    if arguments.prune is not None:
+        removed = _prune(runtime, arguments.prune)
+        if not arguments.json:
+            print_line(removed)
+    records = runtime.sessions.all()
+    if arguments.json:
+        print_json(
+            [
+                SessionLine(
+                    id=record.id,
+                    title=record.title,
+                    model=record.model,
+                    created=record.created,
+                    updated=record.updated,
+                    pinned=record.pinned,
+                )
+                for record in records
+            ]
+        )
+        return ExitCode.DONE
+    if not records:
+        print_line("There are no sessions here yet.")
+    kept = kept_versions_of(runtime.workspace.root, runtime.places.kept)
+    for made, size, place in kept.folders():
+        print_line(f"{_when(made)}  {size:,} bytes of ignored files that a command could not write: {place}")
+    for record in records:
+        print_line(f"{record.id}  {_when(record.updated)}  {record.title}")
+    return ExitCode.DONE
+
+
+def search(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """List where words were said, proposed or read, the newest first."""
+    found = runtime.search.find(" ".join(arguments.words))
+    if arguments.json:
+        print_json([SearchHitLine(**asdict(one)) for one in found])
+    for one in () if arguments.json else found:
+        text = " ".join(one.text.split())
+        print_line(f"{one.session}  {_when(one.time)}  {one.kind:8}  {text[:_LONGEST]}")
+    if not found and not arguments.json:
+        print_line("Nowhere.")
+    return ExitCode.DONE
+
+
+def export(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Write a session as Markdown, or its events as a JSON list; or what came of one proposal."""
+    if arguments.review:
+        return _export_review(runtime, arguments.session, arguments.format)
+    if arguments.format == "html":
+        raise CommandError("--format html goes with --review.", ExitCode.USAGE)
+    if arguments.session == "latest":
+        latest = runtime.sessions.latest()
+        if latest is None:
+            raise CommandError("There are no sessions here yet.", ExitCode.USAGE)
+        record = latest
+    else:
+        record = _named(runtime, arguments.session)
+    events = runtime.sessions.events(record.id)
+    if arguments.images:
+        _write_images(runtime, events, Path(arguments.images))
+    if arguments.format == "json":
+        print_json(events)
+        return ExitCode.DONE
+    diffs = _diffs(runtime, events)
+    print_text(markdown_record(record.title, record.model, events, diffs).rstrip("\n") + "\n")
+    return ExitCode.DONE
+
+
+def _named(runtime: OpenWorkspace, name: str) -> SessionRecord:
+    try:
+        return runtime.sessions.get(name)
+    except NoSuchSession as error:
+        proposal = runtime.proposals.proposal(name.upper())
+        if proposal is None:
+            raise
+        raise CommandError(
+            f"{proposal.id} is a proposal: `signoff export {proposal.id} --review` writes what came of it.",
+            ExitCode.USAGE,
+        ) from error
+
+
+def _write_images(runtime: OpenWorkspace, events: Sequence[Event], folder: Path) -> None:
+    """Write the images of the user and of tools, each under its hash: what a file was called may be any text."""
+    images = [one for event in events for one in images_of(event)]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for image in images:
+            with contextlib.suppress(KeyError):
+                path = folder / f"{image.sha256}.{image.media_type.removeprefix('image/')}"
+                path.write_bytes(runtime.proposals.blob(image.sha256))
+    except OSError as error:
+        raise CommandError(f"{folder} cannot be written: {error.strerror or error}.", ExitCode.USAGE) from error
+
+
+def _export_review(runtime: OpenWorkspace, name: str, form: str) -> ExitCode:
+    from app.runtime.review_report import as_markdown, report
+
+    if form == "json":
+        raise CommandError(
+            f"`signoff show {name} --json` and `signoff log --json` have what a program needs.", ExitCode.USAGE
+        )
+    try:
+        found = report(runtime, name)
+    except KeyError as error:
+        raise CommandError(
+            f"The contents of {name} were pruned; there is nothing left to show.", ExitCode.REFUSED
+        ) from error
+    if form == "html":
+        from app.ui.review_page import as_html
+
+        print_text(as_html(found))
+    else:
+        print_text(as_markdown(found))
+    return ExitCode.DONE
+
+
+def _diffs(runtime: OpenWorkspace, events: Sequence[Event]) -> dict[str, str]:
+    """The diff of each proposal that the session staged and that is still there."""
+    found: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, ProposalStaged):
+            with contextlib.suppress(ProposalError):
+                found[event.proposal] = runtime.service.as_unified_diff(event.proposal)
+    return found
+
+
+def log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """List every decision: when, what, which files, which words; or whether the record holds; or its schema."""
+    if arguments.schema:
+        from app.cli.reference_commands import schema_of
+
+        schema = schema_of(VerifyDocument if arguments.verify else list[DecisionLine])
+        print_text(json.dumps(schema, indent=2) + "\n")
+        return ExitCode.DONE
+    if arguments.verify:
+        from app.cli.record_commands import verify
+
+        return verify(runtime, arguments)
+    record = RecordStore(runtime.database, runtime.name)
+    decisions = record.decisions()
+    if unread := record.unread():
+        what = "An entry" if unread == 1 else f"{unread:,} entries"
+        print_error(f"{what} of the record cannot be read; see `signoff log --verify`.")
+    if arguments.json:
+        print_json([_line(one) for one in decisions])
+        return ExitCode.DONE
+    if not decisions and not unread:
+        print_line("Nothing has been decided here yet.")
+    for one in decisions:
+        feedback = one.words.feedback
+        said = f'  "{" ".join(feedback.split())}"' if feedback.strip() else ""
+        said += "  (words were said that are not kept as they were)" if one.words_lost else ""
+        verb = one.decision.replace("_", " ")
+        by = f"  {one.origin.name}" if one.origin else ""
+        called = f"  ({caller.words})" if (caller := _caller(one)) else ""
+        besides = f"  {words}" if (words := ignored_words(one.entry.ignored if one.entry else ())) else ""
+        line = f"{_when(one.time)}  {one.proposal}  {verb}{by}  [{', '.join(one.files)}]{besides}{called}{said}"
+        print_line(line)
+    return ExitCode.DONE
+
+
+def _line(one: RecordedDecision) -> DecisionLine:
+    caller = _caller(one)
+    return DecisionLine(
+        time=one.time,
+        proposal=one.proposal,
+        decision=one.decision,
+        session=one.session,
+        feedback=one.words.feedback,
+        words_lost=one.words_lost,
+        files=list(one.files),
+        origin=OriginLine.of(one.origin) if one.origin else None,
+        caller=CallerLine(**caller.model_dump()) if caller else None,
+        ignored=IgnoredLine.of(one.entry.ignored if one.entry else ()),
+    )
+
+
+def _caller(one: RecordedDecision) -> CommandCaller | None:
+    return one.entry.circumstances.caller if one.entry else None
+
+
+def _prune(runtime: OpenWorkspace, days: int) -> str:
+    """Remove what is older, and say how much that was."""
+    from app.sandbox.cache_layers import CACHE_FOLDER, prune_layers
+
+    if days < 0:
+        raise CommandError("--prune takes a number of days, 0 or more.", ExitCode.USAGE)
+    before = time.time() - days * _DAY
+    done = prune(runtime.database, runtime.sessions.workspace, before)
+    kept = kept_versions_of(runtime.workspace.root, runtime.places.kept).prune(before)
+    runtime.signal.send()
+    caches = prune_layers(runtime.places.runs / CACHE_FOLDER, everything=True)
+    return (
+        f"Removed {plural(done.sessions, 'session')}, {plural(done.proposals, 'decided proposal')}, "
+        f"{plural(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes), the kept ignored files "
+        f"of {plural(kept, 'command')} and the caches of commands ({caches:,} bytes). The log keeps every decision."
+    )
+
+
+def _when(moment: float) -> str:
+    return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,418 @@
+"""Planning how to make room in the context: which old output goes first, and where history is cut.
+
+Pure: a plan names what to leave out, the caller records it (`PruneReport`, `Compacted`) and asks again until there is
+nothing left to do. The log keeps everything; only payloads get shorter. In this order: images that the model has
+answered to, texts of old tool results, a rolling summary by the model, a cut without a summary.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.conversation.compaction.token_count import MESSAGE_TOKENS, image_tokens, text_tokens
+from app.conversation.decision_words import decision_facts, denial_facts, feedback_words
+from app.conversation.events import (
+    Answer,
+    AssistantMessage,
+    CallDenied,
+    Compacted,
+    Event,
+    Intervention,
+    InterventionKind,
+    ProposalDecided,
+    Pruned,
+    Question,
+    ToolCall,
+    ToolResult,
+    TurnEnded,
+    UserMessage,
+    images_of,
+)
+from app.conversation.payload.history_omissions import compaction_marks
+from app.conversation.payload.projection import PayloadInputs, project
+from app.conversation.payload.wire_ids import arguments_text
+from app.llm.values.profile import Profile
+from app.llm.values.types import Payload
+
+_FULL = 0.95
+"""Share of the context window above which the next request is held to overflow."""
+_ANSWER_TOKENS = 4_096
+"""Room for an answer, where the window is large enough to give it."""
+_TARGET = 0.5
+"""Share of the window that is used after making room."""
+_FORCED_TARGET = 0.6
+"""The same as a share of what is used, where the server or the user asks for room."""
+_TAIL = 0.4
+"""Share of the target that the newest events keep as they are."""
+_LAST_GROUP = 0.8
+"""Share of the target that the very last step may take before it is cut as well."""
+_HARD_TAIL = 0.15
+"""`_TAIL` for a cut without a summary."""
+_NEAR_TARGET = 1.25
+"""Where the window is unknown, a payload up to this many times the target is tried as it is."""
+_WORTHWHILE = 0.1
+"""A step that frees less than this share of what is used is not taken."""
+_PRUNABLE_TOKENS = 120
+"""Results smaller than this stay."""
+_PLACEHOLDER_TOKENS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ContextBudget:
+    """How much room there is, in tokens."""
+
+    used: int
+    """Estimate of the next payload."""
+    target: int
+    """What it is to be cut down to."""
+    window: int | None
+    """The context window, where known."""
+    factor: float = 1.0
+    """Calibration of the estimate (`TokenMeter.factor`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prune:
+    """Leave out the texts of these tool results, or these images."""
+
+    results: tuple[int, ...]
+    """Ids of `ToolResult` events."""
+    saved: int
+    """Tokens, about."""
+    images: tuple[int, ...] = ()
+    """Ids of events with images."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summarise:
+    """Have the model summarise everything up to an event, and let the summary stand for it."""
+
+    upto: int
+    """Id of the last event to be summarised."""
+    saved: int
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """Leave everything up to an event out, with nothing in its place."""
+
+    upto: int
+    saved: int
+
+
+def room_needed(used: int, window: int | None) -> bool:
+    """Whether a request of `used` tokens would, by measure, overflow a context of `window` tokens."""
+    if window is None:
+        return False
+    answer = min(_ANSWER_TOKENS, 0.15 * window)
+    return used >= min(_FULL * window, window - answer)
+
+
+def budget_for(used: int, window: int | None, *, forced: bool = False, factor: float = 1.0) -> ContextBudget | None:
+    """What to cut a payload of `used` tokens down to; None if there is room enough.
+
+    Args:
+        used: tokens of the next payload, about.
+        window: the context window, where known.
+        forced: make room all the same: the server said that the context is full, or the user asks for it.
+        factor: `TokenMeter.factor`.
+    """
+    if not forced and not room_needed(used, window):
+        return None
+    target = int(_FORCED_TARGET * used)
+    if window is not None:
+        target = min(target, int(_TARGET * window)) if forced else int(_TARGET * window)
+    return ContextBudget(used, target, window, factor)
+
+
+def plan(
+    events: Sequence[Event], budget: ContextBudget, *, summarise: bool = True
+) -> Prune | Summarise | Truncate | None:
+    """The next step towards the budget; None if it is met or nothing is left to gain.
+
+    Args:
+        events: the whole log.
+        budget: with `used` measured anew after every step.
+        summarise: False when the model could not make a summary; the same part is then cut without one.
+    """
+    if budget.used <= budget.target:
+        return None
+    costs = _Costs(events, budget)
+    seen = _last_answer(events)
+    step = (
+        _plan_images(events[costs.start : seen], costs, budget)
+        or _plan_pruning(events, costs, budget)
+        or _plan_cut(events, costs, budget, _TAIL, summarise=summarise)
+    )
+    if step is not None or not _still_too_much(budget):
+        return step
+    # What the model has not seen yet goes only where the request would be refused.
+    unseen = _plan_images(events[max(seen, costs.start) :], costs, budget)
+    return unseen or _plan_cut(events, costs, budget, _HARD_TAIL, summarise=False)
+
+
+def _plan_cut(
+    events: Sequence[Event], costs: "_Costs", budget: ContextBudget, share: float, *, summarise: bool
+) -> Summarise | Truncate | None:
+    """A cut that leaves this share of the target as it is, if it is worth it."""
+    position = _cut_position(events, costs, int(share * budget.target), budget)
+    saved = costs.between(costs.start, position)
+    if position <= costs.start or saved < _WORTHWHILE * budget.used:
+        return None
+    upto = events[position - 1].id
+    return Summarise(upto, saved) if summarise else Truncate(upto, saved)
+
+
+def _still_too_much(budget: ContextBudget) -> bool:
+    """Whether the payload is likely to be refused, not merely larger than aimed at."""
+    if budget.window is None:
+        return budget.used > _NEAR_TARGET * budget.target
+    return room_needed(budget.used, budget.window)
+
+
+class _Costs:
+    """What each event still costs in a payload, as running sums."""
+
+    def __init__(self, events: Sequence[Event], budget: ContextBudget) -> None:
+        marks = compaction_marks(events)
+        self.pruned = marks.pruned
+        self.images_pruned = marks.pruned_images
+        self.start = marks.cut + 1
+        """Position of the first event that payloads still show."""
+        self._factor = budget.factor
+        self._sums = [0.0]
+        for position, event in enumerate(events):
+            cost = self.tokens(event) if position >= self.start else 0
+            self._sums.append(self._sums[-1] + cost)
+
+    def between(self, start: int, end: int) -> int:
+        """Tokens of the events from position `start` up to, not including, `end`."""
+        return int(self._sums[end] - self._sums[start])
+
+    def tokens(self, event: Event) -> float:
+        """Tokens of one event as payloads show it."""
+        if isinstance(event, ToolResult) and event.id in self.pruned:
+            return _PLACEHOLDER_TOKENS
+        tokens = event_tokens(event)
+        if event.id in self.images_pruned:
+            tokens -= images_tokens(event)
+        return tokens * self._factor
+
+    def images(self, event: Event) -> float:
+        """Tokens of the images that payloads still show of an event."""
+        return 0 if event.id in self.images_pruned else images_tokens(event) * self._factor
+
+
+def event_tokens(event: Event) -> int:
+    """Tokens that an event adds to a payload, uncalibrated."""
+    text = ""
+    match event:
+        case UserMessage() | ToolResult() | Answer():
+            text = event.text
+        case AssistantMessage() if event.state != "discarded":
+            calls = (f"{call.name}{call.wire_id}{arguments_text(call.arguments)}" for call in event.calls)
+            text = event.text + "".join(calls)
+        case Intervention() if event.scope != "request":
+            text = event.text
+        case ProposalDecided():
+            text = decision_facts(event) + feedback_words(event)
+        case CallDenied():
+            text = denial_facts(event) + event.feedback
+    images = images_tokens(event)
+    return text_tokens(text) + MESSAGE_TOKENS + images if text or images else 0
+
+
+def images_tokens(event: Event) -> int:
+    """Tokens of the images of an event, uncalibrated."""
+    return sum(image_tokens(image.width, image.height) for image in images_of(event))
+
+
+def _plan_images(events: Sequence[Event], costs: _Costs, budget: ContextBudget) -> Prune | None:
+    """The oldest images, as many as have to go."""
+    chosen: list[int] = []
+    saved = 0.0
+    for event in events:
+        if saved >= budget.used - budget.target:
+            break
+        if event.id and (tokens := costs.images(event)):
+            chosen.append(event.id)
+            saved += tokens - _PLACEHOLDER_TOKENS
+    return Prune((), int(saved), tuple(chosen)) if chosen else None
+
+
+def _last_answer(events: Sequence[Event]) -> int:
+    """Position of the last response: what comes before it has been seen by the model."""
+    answers = (position for position in range(len(events) - 1, -1, -1) if _is_answer(events[position]))
+    return next(answers, 0)
+
+
+def _is_answer(event: Event) -> bool:
+    return isinstance(event, AssistantMessage) and event.state != "discarded"
+
+
+def _plan_pruning(events: Sequence[Event], costs: _Costs, budget: ContextBudget) -> Prune | None:
+    protected = _tail_start(events, costs, int(_TAIL * budget.target))
+    excess = budget.used - budget.target
+    chosen: list[int] = []
+    saved = 0.0
+    for event in events[costs.start : protected]:
+        if saved >= excess:
+            break
+        if not isinstance(event, ToolResult) or not event.id or event.id in costs.pruned:
+            continue
+        tokens = costs.tokens(event)
+        if tokens >= _PRUNABLE_TOKENS:
+            chosen.append(event.id)
+            saved += tokens - _PLACEHOLDER_TOKENS
+    if not chosen or saved < min(_WORTHWHILE * budget.used, excess):
+        return None
+    return Prune(tuple(chosen), int(saved))
+
+
+def _tail_start(events: Sequence[Event], costs: _Costs, tokens: int) -> int:
+    """Where the newest events begin: at least the last response with its results, at most about `tokens`."""
+    for position in range(len(events) - 1, costs.start - 1, -1):
+        if _begins_something(events[position]) and costs.between(position, len(events)) > tokens:
+            return position if _is_last_response(events, position) else _next_beginning(events, position + 1)
+    return costs.start
+
+
+def _cut_position(events: Sequence[Event], costs: _Costs, tail_tokens: int, budget: ContextBudget) -> int:
+    """Where to cut: the earliest beginning from which at most `tail_tokens` follow.
+
+    The last step stays if it is not too large by itself. A cut never passes a response whose calls still run or whose
+    question waits for the user; those of a response are on one side of it by the way history is read.
+    """
+    end = len(events)
+    limit = _first_unfinished(events)
+    position = costs.start
+    while position < end:
+        if _begins_something(events[position]):
+            tail = costs.between(position, end)
+            last = _is_last_response(events, position)
+            if tail <= tail_tokens or (last and tail <= _LAST_GROUP * budget.target):
+                break
+        position += 1
+    while 0 < position <= end and events[position - 1].id == 0:
+        position -= 1
+    return min(position, limit)
+
+
+def _begins_something(event: Event) -> bool:
+    match event:
+        case UserMessage() | ProposalDecided():
+            return True
+        case AssistantMessage():
+            return event.state != "discarded"
+    return False
+
+
+def _next_beginning(events: Sequence[Event], position: int) -> int:
+    while position < len(events) and not _begins_something(events[position]):
+        position += 1
+    return position
+
+
+def _is_last_response(events: Sequence[Event], position: int) -> bool:
+    return isinstance(events[position], AssistantMessage) and _next_beginning(events, position + 1) == len(events)
+
+
+def _first_unfinished(events: Sequence[Event]) -> int:
+    """Position of the first response that is still being worked on or waits for an answer; the end if none is."""
+    responses: dict[str, int] = {}
+    running: set[str] = set()
+    asking: set[str] = set()
+    for position, event in enumerate(events):
+        match event:
+            case AssistantMessage() if event.state in ("complete", "truncated"):
+                responses.update((call.uid, position) for call in event.calls)
+                running = {call.uid for call in event.calls}
+            case ToolResult() | Answer():
+                running.discard(event.call)
+                asking.discard(event.call)
+            case Question() if event.call in responses:
+                asking.add(event.call)
+            case UserMessage():
+                asking.clear()
+            case TurnEnded():
+                running.clear()
+    return min((responses[call] for call in running | asking), default=len(events))
+
+
+INSTRUCTION = (
+    "Summarise this conversation for yourself; the summary will replace these messages, and you go on with only "
+    "it, the user's own messages and what comes after. Call no tools and address nobody. Write, under short "
+    "headings: the user's goals and every requirement or preference still in force; decisions made and why; what "
+    "was read, found and changed, with exact paths, names and commands; which images the user attached and what "
+    "you saw in them; which proposals were approved, denied (with the reasons) or are pending; what is unfinished "
+    "and the next step. Take over what is still true from an earlier summary. Leave out pleasantries, and do not "
+    "invent."
+)
+_RESULT_CHARACTERS = 1_200
+_ARGUMENT_CHARACTERS = 600
+_FIT = 0.7
+"""Share of the window that this request may take."""
+
+
+def summary_payload(
+    events: Sequence[Event], step: Summarise, budget: ContextBudget, profile: Profile, facts: PayloadInputs
+) -> Payload:
+    """The payload that asks for the summary of a plan.
+
+    Args:
+        events: the whole log.
+        step: what is to be summarised.
+        budget: the one that the plan was made with.
+        profile: of the endpoint.
+        facts: as for any request; tools stay the same and may not be called.
+    """
+    covered = [_clipped(event) for event in events if 0 < event.id <= step.upto]
+    # What the model has said of images stands for them.
+    unseen = Pruned(images=tuple(event.id for event in covered if images_tokens(event)))
+    covered = _fitting(covered, int(_FIT * (budget.window or budget.used) / budget.factor))
+    instruction = Intervention(kind=InterventionKind.FACT, text=INSTRUCTION, scope="request")
+    return project([*covered, unseen, instruction], profile, replace(facts, closing=True))
+
+
+def _fitting(events: list[Event], tokens: int) -> list[Event]:
+    """Without the oldest events that do not fit; what was summarised before keeps its summary."""
+    room = tokens
+    for position in range(len(events) - 1, -1, -1):
+        room -= event_tokens(events[position]) - images_tokens(events[position])
+        if room < 0:
+            cut = max(position, compaction_marks(events).cut)
+            return [*events, Compacted(upto=events[cut].id, summary="", method="truncation")]
+    return events
+
+
+def _clipped(event: Event) -> Event:
+    match event:
+        case ToolResult():
+            return event.model_copy(update={"text": _shortened(event.text, _RESULT_CHARACTERS)})
+        case AssistantMessage() if event.calls:
+            return event.model_copy(update={"calls": tuple(_clipped_call(call) for call in event.calls)})
+    return event
+
+
+def _clipped_call(call: ToolCall) -> ToolCall:
+    if call.arguments is None:
+        return call
+    return call.model_copy(update={"arguments": {key: _clipped_value(item) for key, item in call.arguments.items()}})
+
+
+def _clipped_value(value: Any) -> Any:
+    match value:
+        case str():
+            return _shortened(value, _ARGUMENT_CHARACTERS)
+        case list():
+            return [_clipped_value(item) for item in value]
+        case dict():
+            return {key: _clipped_value(item) for key, item in value.items()}
+    return value
+
+
+def _shortened(text: str, characters: int) -> str:
+    if len(text) <= characters:
+        return text
+    head, tail = characters * 2 // 3, characters // 3
+    return f"{text[:head]}\n[… {len(text) - head - tail} characters left out …]\n{text[-tail:]}"

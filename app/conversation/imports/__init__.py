@@ -1,0 +1,1 @@
+"""Imports the transcripts of other programs as events of a session."""

@@ -1,0 +1,215 @@
+"""Reads `messages` lists made elsewhere, in whatever state they are, as events of a log.
+
+The projection of those events is a valid history, so reading and projecting repairs: dangling and partly answered
+calls, orphan and duplicate results, empty responses, runs of user messages, stale and repeated system prompts, reused
+or missing call ids. No text of the user is lost.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from app.conversation.events import (
+    AssistantMessage,
+    CallOutcome,
+    Event,
+    Intervention,
+    InterventionKind,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from app.conversation.payload.wire_ids import replace_surrogates
+
+NO_RESULT = "No result of this call is in the imported history; whether it ran is unknown."
+_USER_ROLES = frozenset({"user", "human"})
+_MODEL_ROLES = frozenset({"assistant", "model", "ai"})
+_SYSTEM_ROLES = frozenset({"system", "developer"})
+_RESULT_ROLES = frozenset({"tool", "function"})
+_READ_FIELDS = frozenset({"role", "content", "tool_calls", "function_call", "reasoning_content", "name", "refusal"})
+
+
+def import_messages(
+    messages: Iterable[Any], *, first_id: int = 1, repairs: Counter[str] | None = None
+) -> list[Event]:
+    """Events for a list of OpenAI-style messages; linear, and total on any list.
+
+    A system message before anything else is the old prompt and left out; others become interventions, each text once.
+
+    Args:
+        messages: dicts with a `role`; anything else is skipped.
+        first_id: id of the first event; the others follow.
+        repairs: takes how often what was put right, by what it is: `calls without a result`.
+    """
+    reader = _Reader(first_id)
+    for message in messages:
+        if isinstance(message, Mapping):
+            reader.read(message)
+    reader.close_calls()
+    if repairs is not None:
+        repairs.update(reader.repairs)
+    return reader.events
+
+
+class _Reader:
+    def __init__(self, first_id: int) -> None:
+        self.events: list[Event] = []
+        self.repairs: Counter[str] = Counter()
+        self._next_id = first_id
+        self._responses = 0
+        self._begun = False
+        self._prompts: set[str] = set()
+        """Texts of system messages so far; none is taken over twice."""
+        self._open: dict[str, ToolCall] = {}
+        """Calls of the last response that have no result, by uid, in order."""
+        self._by_wire_id: dict[str, list[str]] = {}
+        """Uids of the latest response that used a wire id."""
+        self._answered: set[str] = set()
+
+    def read(self, message: Mapping[str, Any]) -> None:
+        """Take in the next message."""
+        role = message.get("role")
+        if not isinstance(role, str):
+            return
+        text = text_of(message.get("content"))
+        if role in _SYSTEM_ROLES:
+            self._system(text)
+        elif role in _USER_ROLES:
+            self._begun = True
+            if text.strip():
+                self._add(UserMessage(id=self._next_id, text=text))
+        elif role in _MODEL_ROLES:
+            self._begun = True
+            self._response(message, text)
+        elif role in _RESULT_ROLES:
+            self._result(message, text)
+
+    def close_calls(self) -> None:
+        """Say of the calls that are still without a result that none is known."""
+        for uid in self._open:
+            self.repairs["calls without a result"] += 1
+            self._add(ToolResult(id=self._next_id, call=uid, outcome=CallOutcome.ABORTED, text=NO_RESULT))
+        self._open = {}
+
+    def _add(self, event: Event) -> None:
+        self.events.append(event)
+        self._next_id += 1
+
+    def _system(self, text: str) -> None:
+        if not text.strip():
+            return
+        is_prompt = not self._begun and not self._prompts
+        if is_prompt or text in self._prompts:
+            self._prompts.add(text)
+            self.repairs["old or repeated system prompts"] += 1
+            return
+        self._prompts.add(text)
+        self._add(Intervention(id=self._next_id, kind=InterventionKind.FACT, text=text))
+
+    def _response(self, message: Mapping[str, Any], text: str) -> None:
+        number = self._responses
+        self._responses += 1
+        raw_calls = message.get("tool_calls")
+        calls = [
+            _call(raw, f"c{number}.{ordinal}")
+            for ordinal, raw in enumerate(raw_calls if isinstance(raw_calls, list) else [])
+            if isinstance(raw, Mapping)
+        ]
+        legacy = message.get("function_call")
+        if not calls and isinstance(legacy, Mapping):
+            calls = [_call({"function": legacy}, f"c{number}.0")]
+        text = text or text_of(message.get("refusal"))
+        reasoning = text_of(message.get("reasoning_content"))
+        if not text.strip() and not calls:
+            self.repairs["empty responses"] += 1
+            return
+        self.close_calls()
+        self.repairs["calls with arguments that are no JSON object"] += sum(call.arguments is None for call in calls)
+        extras = {key: value for key, value in message.items() if isinstance(key, str) and key not in _READ_FIELDS}
+        self._add(
+            AssistantMessage(id=self._next_id, text=text, reasoning=reasoning, calls=tuple(calls), extras=extras)
+        )
+        self._open = {call.uid: call for call in calls}
+        for wire_id in {call.wire_id for call in calls}:
+            self._by_wire_id[wire_id] = [call.uid for call in calls if call.wire_id == wire_id]
+
+    def _result(self, message: Mapping[str, Any], text: str) -> None:
+        uid = self._called(message)
+        if uid is None:
+            self.repairs["results without a call"] += 1
+            return
+        self.repairs["second results of a call"] += uid in self._answered
+        self._open.pop(uid, None)
+        self._answered.add(uid)
+        self._add(ToolResult(id=self._next_id, call=uid, outcome=CallOutcome.OK, text=text))
+
+    def _called(self, message: Mapping[str, Any]) -> str | None:
+        """Which call a result belongs to: by its id, else the next open call of that name, else the next open one."""
+        wire_id = message.get("tool_call_id")
+        if isinstance(wire_id, str) and wire_id:
+            uids = self._by_wire_id.get(wire_id)
+            if uids is None:
+                return None
+            return next((uid for uid in uids if uid not in self._answered), uids[-1])
+        name = message.get("name")
+        same_name = (uid for uid, call in self._open.items() if call.name == name)
+        return next(same_name, None) or next(iter(self._open), None)
+
+
+def _call(raw: Mapping[str, Any], uid: str) -> ToolCall:
+    function = raw.get("function")
+    function = function if isinstance(function, Mapping) else {}
+    arguments, raw_arguments, invalid = _arguments(function.get("arguments"))
+    return ToolCall(
+        uid=uid,
+        wire_id=raw["id"] if isinstance(raw.get("id"), str) else "",
+        name=function["name"] if isinstance(function.get("name"), str) else "",
+        arguments=arguments,
+        raw_arguments=raw_arguments,
+        invalid=invalid,
+        extras={
+            key: value for key, value in raw.items() if isinstance(key, str) and key not in {"id", "type", "function"}
+        },
+    )
+
+
+def _arguments(raw: Any) -> tuple[dict[str, Any] | None, str, str]:
+    if isinstance(raw, Mapping):
+        return {str(key): value for key, value in raw.items()}, "", ""
+    if raw is None or (isinstance(raw, str) and not raw.strip()):
+        return {}, "", ""
+    text = raw if isinstance(raw, str) else str(raw)
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return None, text, f"the arguments are not JSON ({error})"
+    if not isinstance(parsed, dict):
+        return None, text, "the arguments are not a JSON object"
+    return parsed, "", ""
+
+
+def text_of(content: Any) -> str:
+    """The text of a `content`, which may be a string, a list of parts, or anything else."""
+    match content:
+        case None:
+            return ""
+        case str():
+            return replace_surrogates(content)
+        case Mapping():
+            return _part(content)
+        case Sequence() if not isinstance(content, bytes):
+            return "\n".join(text for text in (_part(part) for part in content) if text)
+    return str(content)
+
+
+def _part(part: Any) -> str:
+    if isinstance(part, str):
+        return replace_surrogates(part)
+    if not isinstance(part, Mapping):
+        return ""
+    for key in ("text", "content", "refusal"):
+        if isinstance(part.get(key), str):
+            return replace_surrogates(part[key])
+    kind = part.get("type")
+    return f"[{kind}]" if isinstance(kind, str) and kind else ""

@@ -1,0 +1,136 @@
+"""A session as a Markdown record: what was said, what was proposed, who decided what and when."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from app.conversation.decision_words import decision_facts, denial_facts, feedback_words
+from app.conversation.events import (
+    Answer,
+    AssistantMessage,
+    CallDenied,
+    Compacted,
+    Event,
+    Intervention,
+    Notice,
+    ProposalDecided,
+    ProposalStaged,
+    Question,
+    RequestFailed,
+    SideAnswer,
+    SideQuestion,
+    ToolCall,
+    ToolResult,
+    TurnEnded,
+    UserMessage,
+)
+from app.images.image import Image, names_of
+
+_STATES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarded": " (discarded attempt)"}
+
+
+def markdown_record(title: str, model: str, events: Sequence[Event], diffs: Mapping[str, str]) -> str:
+    """The record of a session.
+
+    Args:
+        title: the session's title.
+        model: the model that it talked to.
+        events: its log.
+        diffs: unified diffs by proposal id; one that is missing is left out.
+    """
+    calls = {call.uid: call for event in events if isinstance(event, AssistantMessage) for call in event.calls}
+    parts = [f"# {title or 'Session'}", f"Model: {model or 'unknown'}. All times are local."]
+    for event in events:
+        if text := _part(event, calls, diffs):
+            parts.append(text)
+    return "\n\n".join(parts) + "\n"
+
+
+def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str]) -> str:
+    when = datetime.fromtimestamp(event.time).strftime("%Y-%m-%d %H:%M:%S")
+    match event:
+        case UserMessage():
+            called = f"`{event.command.typed}`\n\n" if event.command else ""
+            return f"## You, {when}\n\n{called}{event.text}{_images(event.images)}"
+        case Answer():
+            return f"## You answered, {when}\n\n{event.text}{_images(event.images)}"
+        case AssistantMessage() if event.text.strip():
+            return f"## {event.model or 'Model'}{_STATES.get(event.state, '')}, {when}\n\n{event.text}"
+        case ToolResult():
+            call = calls.get(event.call)
+            called = " ".join(filter(None, (call.name if call else "call", _target(call))))
+            came_to = f"- {called}: {event.outcome}, {event.summary}"
+            return f"{came_to}{_images(event.images)}"
+        case ProposalStaged():
+            return _staged(event, diffs.get(event.proposal, ""), when)
+        case ProposalDecided() | CallDenied():
+            return _decided(event, when)
+        case Intervention():
+            return f"> {event.way} ({event.kind.replace('_', ' ')}): {' '.join(event.text.split())}"
+        case _:
+            return _rare(event, when)
+
+
+def _images(images: Sequence[Image]) -> str:
+    """A line for each: what it is, and by which hash it is stored."""
+    lines = [f"- image {names_of([one])}: {one.facts}, {one.media_type}, SHA-256 {one.sha256}" for one in images]
+    return "\n\n" + "\n".join(lines) if lines else ""
+
+
+def _rare(event: Event, when: str) -> str:
+    match event:
+        case Question():
+            options = "".join(f"\n{number}. {option}" for number, option in enumerate(event.options, 1))
+            return f"## Question, {when}\n\n{event.text}\n{options}"
+        case RequestFailed():
+            return f"> The request failed at {when}: {event.message}"
+        case TurnEnded(stopped="aborted"):
+            return f"> You interrupted at {when}."
+        case Compacted():
+            return f"> Older history was replaced by a summary at {when}.\n>\n{quoted(event.summary)}"
+        case Notice():
+            return f"> {event.way}: {event.text}"
+        case SideQuestion():
+            picked = f"{fenced(event.picked, 'diff')}\n\n" if event.picked else ""
+            return f"## You asked aside about {event.subject}, {when}\n\n{picked}{event.text}"
+        case SideAnswer():
+            head = f"## {event.model or 'Model'}, aside{_STATES.get(event.state, '')}, {when}"
+            return "\n\n".join(filter(None, (head, event.text, event.note and f"> {event.note}")))
+        case _:
+            return ""
+
+
+def _decided(event: ProposalDecided | CallDenied, when: str) -> str:
+    if isinstance(event, CallDenied):
+        return f"## You denied a call, {when}\n\n{denial_facts(event)}\n\n{quoted(event.feedback)}"
+    words = feedback_words(event)
+    said = f"\n\n{quoted(words)}" if words else ""
+    head = f"## You decided on {event.proposal}: {event.decision.replace('_', ' ')}, {when}"
+    return f"{head}\n\n{decision_facts(event)}{said}{_images(event.images)}"
+
+
+def _staged(event: ProposalStaged, diff: str, when: str) -> str:
+    files = ", ".join(f"`{file.path}` (+{file.added} -{file.removed})" for file in event.files)
+    by = f"From {event.origin.words}: " if event.origin else ""
+    head = f"## Proposal {event.proposal}: {event.summary}, {when}\n\n{by}{files}"
+    return f"{head}\n\n{fenced(diff, 'diff')}" if diff else head
+
+
+def fenced(text: str, language: str) -> str:
+    """As a code block, with a fence longer than any in the text, so that no line of it can close the block."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def quoted(text: str) -> str:
+    """As a quotation."""
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def _target(call: ToolCall | None) -> str:
+    for key in ("path", "command", "pattern", "question"):
+        value = (call.arguments or {}).get(key) if call else None
+        if isinstance(value, str):
+            return f"`{value}`"
+    return ""

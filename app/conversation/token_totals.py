@@ -1,0 +1,34 @@
+"""What the requests of a conversation took together.
+
+Kept apart: the session sums it up, and the panes show it, with nothing else in common.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from app.llm.values.types import Usage
+
+
+class TokenTotals(NamedTuple):
+    """Tokens of several requests, as their servers counted them, and what they cost."""
+
+    input: int = 0
+    """Tokens read, those from a cache too."""
+    cached: int = 0
+    """Those of them that came from a cache."""
+    output: int = 0
+    """Tokens written, reasoning too."""
+    cost: float | None = None
+    """US dollars, as far as a price is known; None if none is."""
+
+    def plus(self, usage: "Usage | None") -> "TokenTotals":
+        """With one more request."""
+        if usage is None:
+            return self
+        cost = self.cost if usage.cost is None else (self.cost or 0.0) + usage.cost
+        return TokenTotals(
+            self.input + usage.prompt_tokens,
+            self.cached + usage.cached_tokens,
+            self.output + usage.completion_tokens,
+            cost,
+        )

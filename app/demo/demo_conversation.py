@@ -1,0 +1,356 @@
+"""The conversation as the demo model sees it: turns of the user, each with the steps taken since.
+
+The server keeps nothing between requests; all that the model knows is in the request's messages.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import dropwhile
+from typing import Any
+
+from app.demo.demo_words import PATH, WORDS, NewCall
+
+_SYSTEM = ("system", "developer")
+EDIT_TOOLS = frozenset({"edit_file", "write_file", "delete_file", "rename_file", "apply_patch"})
+
+_STAGED = re.compile(r'"status":\s*"staged"|^\W*staged\b', re.IGNORECASE)
+_PROPOSAL = re.compile(r"\bP\d+\b")
+_VOID = re.compile(
+    r"^\W*(?:Aborted|Not run|Refused|No result|The program ended|The user (?:has not|did not) answer)\b",
+    re.IGNORECASE,
+)
+_NOTES = {fact: re.compile(pattern, re.IGNORECASE | re.DOTALL) for fact, pattern in WORDS["notes"].items()}
+_PLACEHOLDER = re.compile(r"\([^()]{1,60}\)")
+"""What a client puts between a tool result and the user's words, for servers that insist: "(stopped here)"."""
+
+
+@dataclass(slots=True)
+class DemoCall:
+    """A tool call with its result."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    result: str = ""
+    """Empty if it never ran, or ended before it had one."""
+
+    @property
+    def staged(self) -> bool:
+        """Whether this was an edit that the client took."""
+        return self.name in EDIT_TOOLS and bool(_STAGED.search(self.result))
+
+
+@dataclass(slots=True)
+class DemoStep:
+    """One response: its text and its calls."""
+
+    text: str
+    calls: list[DemoCall]
+
+
+@dataclass(slots=True)
+class DemoTurn:
+    """What the user said, what the program said just before, and the steps that followed."""
+
+    text: str = ""
+    notes: list[str] = field(default_factory=list)
+    steps: list[DemoStep] = field(default_factory=list)
+    images: int = 0
+    """How many came with what the user said."""
+
+    @property
+    def calls(self) -> list[DemoCall]:
+        """All calls of the turn, in order."""
+        return [call for step in self.steps for call in step.calls]
+
+    @property
+    def edits(self) -> list[DemoCall]:
+        """The edit calls of the turn, in order."""
+        return [call for call in self.calls if call.name in EDIT_TOOLS]
+
+    @property
+    def staged(self) -> list[DemoCall]:
+        """The edits of this turn that became part of a proposal."""
+        return [call for call in self.calls if call.staged]
+
+    def told(self, fact: str) -> bool:
+        """Whether one of the notes tells this: a key of `notes` in words.toml."""
+        return any(_NOTES[fact].search(note) for note in self.notes)
+
+    @property
+    def answers(self) -> list[str]:
+        """The user's answers to the questions that were asked in this turn."""
+        return [call.result for call in self.calls if call.name == "ask_user" and call.result]
+
+
+def read_history(messages: Sequence[dict[str, Any]]) -> tuple[DemoTurn, ...]:
+    """The turns of a conversation, at least one; the last is the one to go on with.
+
+    Raises LookupError, TypeError or ValueError if the messages are not in the form of the Chat Completions API.
+    """
+    turns, notes, calls = [DemoTurn()], list[str](), dict[str, DemoCall]()
+    for message in dropwhile(lambda one: one["role"] in _SYSTEM, messages):
+        text = content_text(message.get("content"))
+        match message["role"]:
+            case "system" | "developer":
+                notes.append(text)
+            case "user" if turns[-1].calls and notes and _NOTES["call_denied"].search(notes[-1]):
+                # Said of a call, while the turn goes on.
+                turns[-1].calls[-1].result += f"\n\n{text}"
+                notes.clear()
+            case "user":
+                turn = _with_notes(turns, notes, by_user=True)
+                turn.text = "\n\n".join(filter(None, (turn.text, text)))
+                turn.images += _count_images(message.get("content"))
+            case "assistant" if (made := message.get("tool_calls")) or not _PLACEHOLDER.fullmatch(text):
+                step = DemoStep(text, [_call(call) for call in made or ()])
+                calls.update((call.id, call) for call in step.calls)
+                _with_notes(turns, notes).steps.append(step)
+            case "tool":
+                calls[message["tool_call_id"]].result = "" if _VOID.search(text) else text
+    _with_notes(turns, notes)
+    return tuple(turns)
+
+
+def _with_notes(turns: list[DemoTurn], notes: list[str], *, by_user: bool = False) -> DemoTurn:
+    """The turn that goes on behind `notes`: the last one, or a new one that they, or the user, open."""
+    turn = turns[-1]
+    if turn.steps and (by_user or any(map(is_decision, notes)) or (notes and not turn.steps[-1].calls)):
+        turns.append(turn := DemoTurn())
+    if not turn.steps:
+        turn.notes += notes
+    notes.clear()
+    return turn
+
+
+def content_text(content: Any) -> str:
+    """The text of a message's content, its parts joined."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "".join(part["text"] for part in content if part["type"] != "image_url")
+
+
+def _count_images(content: Any) -> int:
+    return sum(part["type"] == "image_url" for part in content) if isinstance(content, list) else 0
+
+
+def is_decision(note: str) -> bool:
+    """Whether the program tells with `note` what the user decided."""
+    return bool(_NOTES["denied"].search(note) or _NOTES["approved"].search(note))
+
+
+def proposals_named(texts: Sequence[str]) -> list[str]:
+    """Ids of the proposals that `texts` name, each once."""
+    return list(dict.fromkeys(found for text in texts for found in _PROPOSAL.findall(text)))
+
+
+def _call(call: dict[str, Any]) -> DemoCall:
+    arguments = json.loads(call["function"]["arguments"])
+    if not isinstance(arguments, dict):
+        raise ValueError("The arguments of a tool call must be a JSON object, as text.")
+    return DemoCall(call["id"], call["function"]["name"], arguments)
+
+
+_NUMBERED = re.compile(r"^(\d+)\t(.*)$")
+_MORE = re.compile(r"^\[.*start_line=(\d+)\]$", re.MULTILINE)
+_NO_FINAL_NEWLINE = re.compile(r"^\[no newline at the end", re.MULTILINE)
+_VERSION = re.compile(r"^\S.*\(version (\w+)")
+_MATCH = re.compile(r"^ +(\d+): (.*)$")
+_MARK = re.compile(r" {2,}\[.*\]$")
+"""What `list_files` puts behind a path: `[staged, not on disk yet]`."""
+
+Match = tuple[str, int, str]
+"""A line that a search found: its path, number and text."""
+
+
+class ToolFindings:
+    """What a series of calls has brought to light; where a file was read twice, the last reading counts."""
+
+    def __init__(self, calls: Iterable[DemoCall]) -> None:
+        self.paths: list[str] | None = None
+        """The files of the last listing, or None if nothing was listed."""
+        self.matches: list[Match] | None = None
+        """The matches of the last search, or None if nothing was searched."""
+        self.search_error = ""
+        """What the last search said where it neither found something nor said that there is nothing."""
+        self.texts: dict[str, str] = {}
+        """Path to content, of files that were read to the end."""
+        self.versions: dict[str, str] = {}
+        self.asked: set[str] = set()
+        """Paths that a reading was tried of, also in vain."""
+        self._begun: dict[str, tuple[str, int]] = {}
+        """Of long files that come in pages: path to content so far and the next line."""
+        for call in calls:
+            match call.name:
+                case "list_files" if call.result:
+                    self.paths = listed_paths(call.result)
+                case "search_text" if call.result:
+                    self.matches = found_matches(call.result)
+                    self.search_error = "" if self.matches or call.result.startswith("No line") else call.result
+                case "read_file" if call.result:
+                    self._take_page(call)
+
+    def _take_page(self, call: DemoCall) -> None:
+        path, first = str(call.arguments.get("path", "")), call.arguments.get("start_line")
+        start = first if isinstance(first, int) else 1
+        self.asked.add(path)
+        before, expected = self._begun.get(path, ("", 1)) if start > 1 else ("", start)
+        page = file_text(call.result, start)
+        if page is None or start != expected:
+            return
+        self._begun.pop(path, None)
+        if version := _VERSION.search(call.result):
+            self.versions[path] = version[1]
+        if more := _MORE.search(call.result):
+            self._begun[path] = before + page, int(more[1])
+        else:
+            self.texts[path] = before + page
+
+    def readings(self, paths: Iterable[str]) -> list[NewCall]:
+        """The calls that are still needed to have read `paths` to their ends."""
+        pages = [(path, self._begun.get(path)) for path in dict.fromkeys(paths)]
+        return [
+            NewCall("read_file", {"path": path, "start_line": begun[1]} if begun else {"path": path})
+            for path, begun in pages
+            if begun or path not in self.asked
+        ]
+
+    def read(self, paths: Iterable[str]) -> dict[str, str]:
+        """Path to content, of those of `paths` that could be read."""
+        return {path: self.texts[path] for path in paths if path in self.texts}
+
+
+def file_text(result: str, start: int = 1) -> str | None:
+    """The content of a file in a result of `read_file`: its lines from `start` on; None if it has none."""
+    lines: list[str] = []
+    for line in result.split("\n"):
+        if (numbered := _NUMBERED.match(line)) and int(numbered[1]) == start + len(lines):
+            lines.append(numbered[2])
+    return "\n".join(lines) + ("" if _NO_FINAL_NEWLINE.search(result) else "\n") if lines else None
+
+
+def listed_paths(result: str) -> list[str]:
+    """The files in a result of `list_files`, one a line; folders and remarks are left out."""
+    names = (_MARK.sub("", line).strip() for line in result.splitlines())
+    return [name for name in names if name and name[0] != "[" and not name.endswith((".", "/", ")"))]
+
+
+def found_matches(result: str) -> list[Match]:
+    """The matches in a result of `search_text`: a path, and numbered lines under it."""
+    matches, path = list[Match](), ""
+    for line in result.splitlines():
+        if (found := _MATCH.match(line)) and path:
+            matches.append((path, int(found[1]), found[2]))
+        elif not line.startswith((" ", "[")):
+            path = line
+    return matches
+
+
+_NAME = r"[`'\"“‘]?(?P<{}>[\w./@-]*\w)[`'\"”’]?(?:\(\))?"
+_RENAME = re.compile(
+    r"\b(?:rename|move)\s+(?:the\s+)?(?:(?:function|class|constant|variable|method|module|file|name)\s+)?"
+    rf"{_NAME.format('old')}\s+(?:to|into|as|->|→)\s+{_NAME.format('new')}",
+    re.IGNORECASE,
+)
+_DELETE = re.compile(rf"\b(?:delete|remove)\s+(?:the\s+)?(?:file\s+)?{_NAME.format('path')}", re.IGNORECASE)
+_KINDS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in WORDS["intents"].items()}
+
+
+@dataclass(frozen=True, slots=True)
+class DemoIntent:
+    """A skill and what to use it on."""
+
+    kind: str
+    """A key of `intents` in words.toml, or "rename", "move", "delete"; "search" where no other fits."""
+    paths: tuple[str, ...] = ()
+    """Files that the request names."""
+    old: str = ""
+    new: str = ""
+    """For a rename or a move: from what to what."""
+
+
+def read_intent(text: str) -> DemoIntent:
+    """The skill that `text` asks for."""
+    paths = tuple(dict.fromkeys(PATH.findall(text)))
+    if renamed := _RENAME.search(text):
+        kind = "move" if PATH.fullmatch(renamed["old"]) else "rename"
+        return DemoIntent(kind, paths, renamed["old"], renamed["new"])
+    if (deleted := _DELETE.search(text)) and PATH.fullmatch(deleted["path"]):
+        return DemoIntent("delete", (deleted["path"],))
+    return DemoIntent(next((kind for kind, pattern in _KINDS.items() if pattern.search(text)), "search"), paths)
+
+
+@dataclass(frozen=True)
+class DemoTask:
+    """A request of the user with everything that has happened since, ready for a skill to take its next step."""
+
+    intent: DemoIntent
+    text: str
+    """The request in the user's words."""
+    feedback: tuple[str, ...]
+    """What the user said on each denied attempt, oldest first."""
+    thread: tuple[DemoTurn, ...]
+    """The turns since the request; the last is the current one."""
+
+    @property
+    def turn(self) -> DemoTurn:
+        """The current turn."""
+        return self.thread[-1]
+
+    @cached_property
+    def findings(self) -> ToolFindings:
+        """What was read in this turn; files may have changed since earlier ones."""
+        return ToolFindings(self.turn.calls)
+
+    @cached_property
+    def earlier_findings(self) -> ToolFindings:
+        """What was read since the request was made."""
+        return ToolFindings(call for turn in self.thread for call in turn.calls)
+
+    @property
+    def listed(self) -> list[str] | None:
+        """The files of the workspace, if they have been listed since the request was made."""
+        return self.earlier_findings.paths
+
+    def is_new(self, calls: Sequence[NewCall]) -> bool:
+        """Whether `calls` differ from what the first editing step of every turn proposed."""
+        steps = ([_edits(step.calls) for step in turn.steps] for turn in self.thread)
+        return _edits(calls) not in [next(filter(None, edits), set()) for edits in steps]
+
+
+def _edits(calls: Sequence[DemoCall | NewCall]) -> set[str]:
+    """What the edits among `calls` do, without the words that describe it."""
+    edits = [
+        (call.name, {**call.arguments, "summary": "", "version": ""}) for call in calls if call.name in EDIT_TOOLS
+    ]
+    return {json.dumps(edit, sort_keys=True) for edit in edits}
+
+
+def current_task(turns: Sequence[DemoTurn]) -> DemoTask:
+    """The task to go on with."""
+    start = len(turns) - 1
+    while start > 0 and _continues(turns[start]):
+        start -= 1
+    thread = tuple(turns[start:])
+    text, intent = thread[0].text, read_intent(thread[0].text)
+    feedback: list[str] = []
+    for turn in thread:
+        if turn.told("denied") and turn.text and turn is not thread[0]:
+            feedback.append(turn.text)
+        for answer in turn.answers:
+            if intent.kind == "vague":
+                # The answer says what the vague request meant; what it was about still stands.
+                chosen = read_intent(answer)
+                text, intent = answer, replace(chosen, paths=chosen.paths or intent.paths)
+            else:
+                feedback.append(answer)
+    return DemoTask(intent, text, tuple(feedback), thread)
+
+
+def _continues(turn: DemoTurn) -> bool:
+    """Whether `turn` goes on with what was asked before: feedback on a denial, a decision alone, or "continue"."""
+    kind, denied = read_intent(turn.text).kind, turn.told("denied")
+    return not turn.text or kind == "continue" or (denied and (kind == "search" or turn.told("own_words")))

@@ -1,0 +1,229 @@
+"""The demo model: rules that answer a chat request from the conversation in it, and nothing else.
+
+It is badly behaved on purpose. Once an edit of its own is staged it goes on editing for as long as `tool_choice`
+lets it call tools; only `"none"` makes it stop, and then it does as the system message says. So whoever runs the
+demo sees the gate at work.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from app.demo import editing_skills, reading_skills
+from app.demo.demo_conversation import (
+    DemoTask,
+    DemoTurn,
+    ToolFindings,
+    content_text,
+    current_task,
+    is_decision,
+    proposals_named,
+    read_history,
+    read_intent,
+)
+from app.demo.demo_words import WORDS, DemoReply, NewCall, listed, quoted, ticked
+from app.demo.editing_skills import ask_for_another_way
+from app.text.plural import plural
+
+_WORDS: dict[str, str] = WORDS["aside"]
+_FENCED = r"\n(?P<fence>`{3,})\n(?P<lines>.*?)\n(?P=fence)"
+_ABOUT = re.compile(r"about proposal (?P<id>P\d+) \([^)]*\): (?P<summary>.*?)\. It is ", re.DOTALL)
+_HUNK = re.compile(rf"about hunk \d+ of \d+, in (?P<path>.+) from line \d+ on:{_FENCED}", re.DOTALL)
+_AROUND = re.compile(rf"with its line numbers:{_FENCED}", re.DOTALL)
+_NUMBERED = re.compile(r"^ *\d+  ?", re.MULTILINE)
+_DEFINED = re.compile(r"^[-+ ]?\s*(?:(?:async )?def|class)\s+(\w+)|^[-+]?([A-Z][A-Z0-9_]{2,})\b\s*=", re.MULTILINE)
+_MOST_USES = 6
+
+
+def answer_aside(messages: Sequence[dict[str, Any]], turns: Sequence[DemoTurn]) -> str | None:
+    """What to say to the last message if it is asked aside; None if it isn't."""
+    notes = [content_text(one.get("content")) for one in messages if one["role"] in ("system", "developer")]
+    note = next((note for note in reversed(notes) if _WORDS["begins"] in note), "")
+    question = content_text(messages[-1].get("content"))
+    if not note or messages[-1]["role"] != "user":
+        return None
+    about, hunk = _ABOUT.search(note), _HUNK.search(note)
+    if hunk is None:
+        return _WORDS["whole"]
+    texts = ToolFindings(call for turn in turns for call in turn.calls).texts
+    if re.search(_WORDS["uses_asked"], question, re.IGNORECASE):
+        return _uses(hunk["path"], hunk["lines"], _around(note), texts)
+    if about is not None and re.search(_WORDS["why_asked"], question, re.IGNORECASE):
+        return _WORDS["why"].format(summary=about["summary"], id=about["id"]) + "\n\n" + _change(hunk["lines"])
+    return f"{_change(hunk['lines'])}\n\n{_WORDS['more']}"
+
+
+def _around(note: str) -> str:
+    found = _AROUND.search(note)
+    return _NUMBERED.sub("", found["lines"]) if found is not None else ""
+
+
+def _change(lines: str) -> str:
+    removed = "\n".join(line[1:] for line in lines.split("\n") if line.startswith("-"))
+    added = "\n".join(line[1:] for line in lines.split("\n") if line.startswith("+"))
+    parts = [f"It takes this out:\n\n{quoted(removed)}"] if removed else []
+    lead = "And puts this in its place" if removed else "It puts this in"
+    return "\n\n".join([*parts, f"{lead}:\n\n{quoted(added)}"] if added else parts)
+
+
+def _uses(path: str, lines: str, around: str, texts: Mapping[str, str]) -> str:
+    """Where what a hunk is in, or defines, is named, as far as that was read."""
+    names = _names(lines) or _names(around)
+    if not names:
+        return _WORDS["no_name"]
+    places = []
+    for file, text in {path: around, **texts}.items():
+        for line in text.splitlines():
+            if not _DEFINED.match(line) and any(re.search(rf"\b{re.escape(name)}\b", line) for name in names):
+                places.append(f"- `{file}`: `{line.strip()}`")
+    read = listed([f"`{file}`" for file in dict.fromkeys([path, *texts])])
+    if not places:
+        return _WORDS["unused"].format(names=ticked(names), read=read)
+    found = "\n".join(dict.fromkeys(places[:_MOST_USES]))
+    return f"{_WORDS['used'].format(names=ticked(names), read=read)}\n\n{found}"
+
+
+def _names(text: str) -> list[str]:
+    return list(dict.fromkeys(name for found in _DEFINED.findall(text) for name in found if name))
+
+
+_SKILLS = {
+    "fix": editing_skills.fix,
+    "rename": editing_skills.rename,
+    "docstrings": editing_skills.add_docstrings,
+    "move": editing_skills.move,
+    "delete": editing_skills.delete,
+    "vague": reading_skills.ask,
+    "explain": reading_skills.explain,
+    "search": reading_skills.search,
+    "run_tests": reading_skills.run_tests,
+}
+_DEEDS = frozenset({"fix", "rename", "docstrings", "move", "delete", "run_tests"})
+"""What is done without a look at an image; anything else may be about it."""
+_NOTES_FILE = "SUMMARY_OF_CHANGES.md"
+"""What the model writes, unasked, when nobody stops it."""
+
+
+def respond(request: dict[str, Any]) -> DemoReply:
+    """The next response to the body of a chat request.
+
+    Raises LookupError, TypeError or ValueError if it is not in the form of the Chat Completions API.
+    """
+    turns = read_history(request["messages"])
+    turn, choice = turns[-1], request.get("tool_choice")
+    functions = [tool["function"] for tool in request.get("tools") or ()]
+    offered = {function["name"]: function.get("parameters") or {} for function in functions}
+    if choice == "none" and (said := answer_aside(request["messages"], turns)) is not None:
+        return DemoReply(said)
+    if choice == "none" or not offered:
+        last = request["messages"][-1]
+        note = DemoTurn(notes=[content_text(last.get("content"))] if last["role"] != "user" else [])
+        return DemoReply(_summary(turns) if note.told("summarise") else _text_only(turns))
+    named = [name for name in offered if re.search(rf"\b(?:call|use)\b.*\b{re.escape(name)}\b", turn.text)]
+    if isinstance(choice, dict):
+        named = [choice["function"]["name"]]
+    elif turn.steps:
+        named = []
+    elif choice == "required":
+        named = [*named, *offered]
+    if named:
+        return DemoReply("", [NewCall(named[0], _made_up(offered[named[0]]))])
+    if turn.staged:
+        return _edit_on(turn) if "write_file" in offered else DemoReply(_handed_back(turn))
+    reply = _next_step(turns)
+    if missing := [call.name for call in reply.calls if call.name not in offered]:
+        return DemoReply(f"For that I need the tool `{missing[0]}`, which I was not given.")
+    return reply
+
+
+def _next_step(turns: Sequence[DemoTurn]) -> DemoReply:
+    """What to do next where tools may be called."""
+    task, turn = current_task(turns), turns[-1]
+    if failed := [call for call in turn.edits if not call.staged]:
+        return DemoReply(f"My edit was not taken:\n\n{quoted(failed[-1].result or 'It never ran.')}\n\nI stop here.")
+    if task.intent.kind == "summary":
+        return DemoReply(_summary(turns))
+    if turn.images and not turn.steps and task.intent.kind not in _DEEDS:
+        return DemoReply(WORDS["no_eyes"].format(images=plural(turn.images, "image")))
+    if turn.told("ask_first") and not turn.answers:
+        return ask_for_another_way(task)
+    return _said_after(task) or _SKILLS.get(task.intent.kind, reading_skills.say_help)(task)
+
+
+def _said_after(task: DemoTask) -> DemoReply | None:
+    """The answer where the turn only goes on from an earlier one, and nothing is left to do; else None."""
+    turn, earlier = task.turn, task.thread[:-1]
+    if not earlier or turn.steps or turn.told("denied"):
+        return None
+    if turn.told("approved"):
+        names = listed([f"**{name}**" for name in proposals_named(turn.notes)]) or "The proposal"
+        files = _files(next((one for one in reversed(earlier) if one.staged), turn))
+        return DemoReply(
+            f"{names} is in: {files or 'all I had planned'}. Want to be sure? Ask me to *run the tests*."
+        )
+    if earlier[-1].staged:
+        return DemoReply(f"I have proposed what I had in mind. {WORDS['how_to_decide']}")
+    last = earlier[-1].steps[-1:]
+    if not last or last[0].calls or turn.told("interrupted"):
+        return None
+    return DemoReply("That was all that I had to say. Ask me for *help* to see what else there is.")
+
+
+def _edit_on(turn: DemoTurn) -> DemoReply:
+    """Bad habit: polish, although the proposal awaits its decision."""
+    paths = [str(call.arguments.get("path")) for call in turn.edits]
+    lines = [f"- `{path}`" for path in dict.fromkeys(paths) if path != _NOTES_FILE]
+    lines += [f"- polished, round {number}" for number in range(1, paths.count(_NOTES_FILE) + 2)]
+    content = "\n".join(["# Summary of changes", "", *lines, ""])
+    arguments = {"path": _NOTES_FILE, "content": content, "summary": "Sum the changes up"}
+    return DemoReply("While I am at it, I polish this a little more.", [NewCall("write_file", arguments)])
+
+
+def _text_only(turns: Sequence[DemoTurn]) -> str:
+    """The answer where no tool may be called."""
+    if turns[-1].staged:
+        return _handed_back(turns[-1])
+    reply = _next_step(turns)
+    if not reply.calls:
+        return reply.text
+    names = ticked(list(dict.fromkeys(call.name for call in reply.calls)))
+    return f"To go on I would have to call {names}, and no tools may be called now. Say *continue* and I do."
+
+
+def _handed_back(turn: DemoTurn) -> str:
+    """A short summary of the staged edits that names the proposals and gives control back."""
+    ids = dict.fromkeys(name for call in turn.staged for name in proposals_named([call.result])[:1])
+    about = next((f" {call.arguments['summary']}." for call in turn.staged if call.arguments.get("summary")), "")
+    waits, change = ("are staged and wait", "They change") if len(ids) > 1 else ("is staged and waits", "It changes")
+    names = listed([f"**{name}**" for name in ids]) or "My proposal"
+    told = f"{names} {waits} for you:{about} {change} {_files(turn)}; nothing is written yet."
+    return f"{told}\n\n{WORDS['how_to_decide']}"
+
+
+def _files(turn: DemoTurn) -> str:
+    return ticked(list(dict.fromkeys(str(call.arguments.get("path")) for call in turn.staged)))
+
+
+def _summary(turns: Sequence[DemoTurn]) -> str:
+    """What has been said and done, for the user or for a client that makes room in its context."""
+    calls = [call for turn in turns for call in turn.calls]
+    asked = [turn.text for turn in turns if turn.text and read_intent(turn.text).kind != "summary"]
+    sections: dict[str, Collection[str]] = {
+        "What the user asked for": [" ".join(text.split())[:300] for text in asked],
+        "Files read": [f"`{call.arguments.get('path')}`" for call in calls if call.name == "read_file"],
+        "Files with proposed edits": [f"`{call.arguments.get('path')}`" for call in calls if call.staged],
+        "Decisions": [note.splitlines()[0][:300] for turn in turns for note in turn.notes if is_decision(note)],
+    }
+    filled = {head: dict.fromkeys(lines) for head, lines in sections.items() if lines}
+    parts = ["\n".join([f"## {head}", "", *(f"- {line}" for line in lines)]) for head, lines in filled.items()]
+    return "\n\n".join(parts) or "Nothing has been said yet."
+
+
+def _made_up(schema: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that a JSON Schema of an object takes: its required properties, by their types."""
+    values = {"string": "demo", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}}
+    shapes = {name: schema.get("properties", {}).get(name, {}) for name in schema.get("required", ())}
+    return {
+        name: shape["enum"][0] if shape.get("enum") else values.get(shape.get("type"), "demo")
+        for name, shape in shapes.items()
+    }

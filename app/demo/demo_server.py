@@ -1,0 +1,179 @@
+"""An OpenAI-compatible HTTP server on loopback, with the demo model behind it.
+
+It runs on the event loop of whoever opens it. Between requests it keeps nothing; a connection serves one of them.
+`GET /v1/models` and `POST /v1/chat/completions` are all that it knows.
+"""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+from uuid import uuid4
+
+from app.demo.demo_conversation import content_text
+from app.demo.demo_model import respond
+from app.demo.demo_words import MODEL_ID, DemoReply
+
+_CHARACTERS_PER_TOKEN = 4
+_PIECES = re.compile(r"\s*\S{1,12}|\s+")
+"""Text is streamed in pieces about as long as tokens are."""
+_ARGUMENT_PIECE = re.compile(r".{1,24}", re.DOTALL)
+"""A call's arguments in one chunk."""
+
+
+class DemoCompletion:
+    """The response to one request."""
+
+    def __init__(self, request: dict[str, Any], reply: DemoReply) -> None:
+        self._text = reply.text
+        self._wants_usage = bool((request.get("stream_options") or {}).get("include_usage"))
+        self._calls = [
+            (f"call_{uuid4().hex[:24]}", call.name, json.dumps(call.arguments, ensure_ascii=False))
+            for call in reply.calls
+        ]
+        self._head = {"id": f"chatcmpl-{uuid4().hex[:24]}", "created": int(time.time()), "model": MODEL_ID}
+        # Of a message with images it reads the text alone.
+        read = [{**message, "content": content_text(message.get("content"))} for message in request["messages"]]
+        asked = len(json.dumps([read, request.get("tools")])) // _CHARACTERS_PER_TOKEN
+        said = len(json.dumps([reply.text, self._calls])) // _CHARACTERS_PER_TOKEN
+        self._usage = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
+        self._finish_reason = "tool_calls" if reply.calls else "stop"
+
+    def whole(self) -> dict[str, Any]:
+        """The response as one object."""
+        message: dict[str, Any] = {"role": "assistant", "content": self._text or None, "refusal": None}
+        if self._calls:
+            message["tool_calls"] = [_call(*call) for call in self._calls]
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._finish_reason}
+        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._usage}
+
+    def chunks(self) -> Iterator[dict[str, Any]]:
+        """The response as a stream, about a token each; usage comes last, if it was asked for."""
+        yield self._chunk({"role": "assistant", "content": ""})
+        for piece in _PIECES.findall(self._text):
+            yield self._chunk({"content": piece})
+        for index, (identity, name, arguments) in enumerate(self._calls):
+            yield self._chunk({"tool_calls": [{"index": index, **_call(identity, name, "")}]})
+            for piece in _ARGUMENT_PIECE.findall(arguments):
+                yield self._chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+        yield self._chunk({}, self._finish_reason)
+        if self._wants_usage:
+            yield {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": self._usage}
+
+    def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        return {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
+
+
+def _call(identity: str, name: str, arguments: str) -> dict[str, Any]:
+    return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+_BODY_LIMIT = 64 * 1024 * 1024
+_LENGTH = re.compile(rb"^content-length: *(\d{1,9})\r?$", re.IGNORECASE | re.MULTILINE)
+_MODEL = {"id": MODEL_ID, "object": "model", "created": int(time.time()), "owned_by": "signoff"}
+_MODELS: dict[str, dict[str, Any]] = {
+    "GET /v1/models": {"object": "list", "data": [_MODEL]},
+    f"GET /v1/models/{MODEL_ID}": _MODEL,
+}
+
+
+class DemoServerFailed(Exception):
+    """The demo server can't listen; the text says why."""
+
+
+@asynccontextmanager
+async def demo_server(tokens_per_second: float = 60.0, port: int = 0) -> AsyncIterator[dict[str, Any]]:
+    """The demo model on 127.0.0.1, for as long as this is open: gives the settings of a client of it.
+
+    Raises DemoServerFailed if it can't have the port.
+    """
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A client that goes away in the middle, or never comes to the point, is no error of ours.
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            await _Connection(reader, writer, 1 / tokens_per_second).serve()
+        writer.close()
+
+    try:
+        server = await asyncio.start_server(serve, "127.0.0.1", port)
+    except (OSError, OverflowError) as error:
+        raise DemoServerFailed(f"The demo server cannot listen on port {port}: {error}") from error
+    try:
+        bound = server.sockets[0].getsockname()[1]
+        yield {"base_url": f"http://127.0.0.1:{bound}/v1", "model": MODEL_ID, "api_key": "demo"}
+    finally:
+        server.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    pause: float
+    """Seconds for a token."""
+
+    async def serve(self) -> None:
+        """Answer one request."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = _LENGTH.search(head)
+        body = await self.reader.readexactly(min(int(length[1]) if length else 0, _BODY_LIMIT))
+        asked = " ".join(head.decode("latin-1").split(" ", 2)[:2])
+        if asked in _MODELS:
+            self._send(HTTPStatus.OK, _MODELS[asked])
+        elif asked == "POST /v1/chat/completions":
+            await self._complete(body)
+        else:
+            self._refuse(HTTPStatus.NOT_FOUND, f"Unknown request: {asked}.", "unknown_url")
+        await self.writer.drain()
+
+    async def _complete(self, body: bytes) -> None:
+        try:
+            request = json.loads(body)
+            if (model := request.get("model")) != MODEL_ID:
+                message = f"The model `{model}` does not exist; this server has `{MODEL_ID}`."
+                self._refuse(HTTPStatus.NOT_FOUND, message, "model_not_found")
+                return
+            completion = DemoCompletion(request, await asyncio.to_thread(respond, request))
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            message = f"The request is not in the form of the Chat Completions API ({reason})."
+            self._refuse(HTTPStatus.BAD_REQUEST, message)
+            return
+        if request.get("stream"):
+            await self._stream(completion)
+        else:
+            self._send(HTTPStatus.OK, completion.whole())
+
+    async def _stream(self, completion: DemoCompletion) -> None:
+        """Send the chunks at the pace of tokens, for as long as the client listens."""
+        self._head(HTTPStatus.OK, "Content-Type: text/event-stream; charset=utf-8", "Cache-Control: no-cache")
+        # A client has nothing more to say here: what can be read is that it hangs up.
+        gone = asyncio.ensure_future(self.reader.read(1))
+        due = time.monotonic()
+        for chunk in completion.chunks():
+            self.writer.write(f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n".encode())
+            await self.writer.drain()
+            due += self.pause
+            if (await asyncio.wait({gone}, timeout=max(0.0, due - time.monotonic())))[0]:
+                return
+        gone.cancel()
+        self.writer.write(b"data: [DONE]\n\n")
+
+    def _refuse(self, status: HTTPStatus, message: str, code: str | None = None) -> None:
+        error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
+        self._send(status, {"error": error})
+
+    def _send(self, status: HTTPStatus, data: dict[str, Any]) -> None:
+        body = json.dumps(data, ensure_ascii=False).encode()
+        self._head(status, "Content-Type: application/json", f"Content-Length: {len(body)}")
+        self.writer.write(body)
+
+    def _head(self, status: HTTPStatus, *headers: str) -> None:
+        lines = [f"HTTP/1.1 {status.value} {status.phrase}", "Connection: close", *headers, "", ""]
+        self.writer.write("\r\n".join(lines).encode())

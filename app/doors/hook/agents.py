@@ -1,0 +1,319 @@
+"""The agents that can call signoff before their tools, each as one description.
+
+What an agent's tools write, how its hook denies, and where its settings are: all that signoff does for another agent
+follows from here. Light to import: the hook answers before each call of a tool.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from app.doors.hook.codex import apply_patch
+from app.doors.hook.notebooks import notebook_edit, qwen_notebook_edit
+from app.doors.hook.text_edits import AgentReplacement, WholeFile, has_mostly_crlf, has_only_crlf
+from app.doors.hook.transcripts import (
+    TranscriptResponse,
+    claude_response,
+    codex_response,
+    droid_response,
+    gemini_response,
+    qwen_response,
+)
+
+if TYPE_CHECKING:
+    from app.doors.hook.files import TurnFiles
+
+Edit = Callable[["TurnFiles", Mapping[str, Any]], None]
+"""What a tool makes of files; raises NotStaged."""
+
+
+def _no_response(path: str, call: str) -> TranscriptResponse:
+    """Return an unknown response: the agent has no transcript, or names the response in its payload."""
+    return TranscriptResponse()
+
+
+class Denial(NamedTuple):
+    """How an agent's hook denies a call."""
+
+    on_stderr: bool = False
+    """Whether the agent takes the reason from there; else from the JSON on standard output."""
+    ends_turn: bool = False
+    """Whether `continue: false` beside a denial ends the turn."""
+    is_flat: bool = False
+    """Whether the JSON has `decision` and `reason` at its top level."""
+    hides_words: bool = False
+    """Whether an exit code other than 0 is a denial without its words."""
+
+
+class Agent(NamedTuple):
+    """An agent, its tools, and what its hook settings look like."""
+
+    name: str
+    """The argument of `signoff hook`."""
+    title: str
+    edits: Mapping[str, Edit]
+    """Its tools that write, by name."""
+    shells: tuple[str, ...]
+    """Its tools that run commands."""
+    denial: Denial
+    settings: str
+    """Path of its settings file, relative to a project; empty if a project has none."""
+    next_step: str
+    """What the user has to do once the settings are written."""
+    project_variable: str = ""
+    """The environment variable by which it tells its hook the project; empty if it has none."""
+    response: Callable[[str, str], TranscriptResponse] = _no_response
+    """Finds the response of a call, given the path of the transcript and the id of the call."""
+    program_name: str = ""
+    """Name of its program, if it is not `name`."""
+    form: Literal["json", "toml", "plugin"] = "json"
+    """Of the settings: JSON or TOML with hooks, or a program that calls the hook."""
+    user_settings: str | None = None
+    """Path of the user's settings, relative to the home folder; None if it is that of the project."""
+    local: str = ""
+    """Path of project settings that are not committed; empty if it has none."""
+    before_tool: str = "PreToolUse"
+    """Its name of the event before each tool call."""
+    before_prompt: str = "UserPromptSubmit"
+    context: str = "additionalContext"
+    """The key for words that the agent is to read."""
+    hears_with_prompt: bool = True
+    """Whether it reads such words beside a prompt."""
+    hears_with_call: Literal["", "context", "denial"] = ""
+    """How it reads a decision with the first call after a prompt that could not bring it: beside the call, which is
+    made, or as the call's denial. Empty if each prompt brings it."""
+    milliseconds: bool = False
+    """Whether its time limits are in milliseconds; else in seconds."""
+    longest_limit: int = 0
+    """The longest limit in seconds that its settings take; 0 for no bound."""
+    config: str = ""
+    """Path of another settings file that can turn hooks off; empty if there is none."""
+    default_limit: float = 60
+    """Seconds that a hook may take if the settings have no limit: the least of all releases; 0 for no limit."""
+    on_failure: Mapping[str, str] = MappingProxyType({})
+    """Settings beside the command that make a hook without an answer a denial; empty if it has none."""
+    silent_denial: bool = False
+    """Whether exit code 2 is a denial also without a word."""
+    fails_open: bool = False
+    """Whether a release that was tried takes any other failure of the hook for a permission."""
+
+    @property
+    def program(self) -> str | None:
+        """Path of the installed program; None if it is not on the PATH."""
+        import shutil
+
+        return shutil.which(self.program_name or self.name)
+
+    @property
+    def wiring(self) -> str:
+        """The settings file to change, with the name to show."""
+        return self.settings or f"~/{self.user_settings}"
+
+    def settings_files(self, root: Path) -> list[tuple[str, Path]]:
+        """Its settings files, each with the name to show: of the project, uncommitted ones, of the user."""
+        users = self.settings if self.user_settings is None else self.user_settings
+        return _below(root, self.settings, self.local) + _below(Path.home(), users, shown="~/")
+
+    def files_that_disable_hooks(self, root: Path) -> list[tuple[str, Path]]:
+        """All files that can turn its hooks off, each with the name to show."""
+        return [*self.settings_files(root), *_below(root, self.config), *_below(Path.home(), self.config, shown="~/")]
+
+
+def _below(folder: Path, *names: str, shown: str = "") -> list[tuple[str, Path]]:
+    return [(f"{shown}{name}", folder / name) for name in names if name]
+
+
+_CLAUDE_EDIT = AgentReplacement(
+    uses_crlf=has_mostly_crlf, takes_text_as_it_is=True, takes_line_end=True, fills_blank=True
+)
+_COPILOT_EDIT = AgentReplacement(
+    path="path",
+    old="old_str",
+    new="new_str",
+    everywhere="",
+    uses_crlf=has_mostly_crlf,
+    changes_all_endings=False,
+    takes_line_end=True,
+    makes_new=False,
+).apply
+_COPILOT_CREATE = WholeFile(path="path", content="file_text", only_new=True).apply
+
+
+def _copilot_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
+    """Change a file, or apply a patch: with some models the tool takes one, under the same name."""
+    (apply_patch if arguments.get("input") else _COPILOT_EDIT)(files, arguments)
+
+
+AGENTS = (
+    Agent(
+        "claude",
+        "Claude Code",
+        {
+            "Edit": _CLAUDE_EDIT.apply,
+            "MultiEdit": _CLAUDE_EDIT._replace(edits="edits").apply,
+            "Write": WholeFile().apply,
+            "NotebookEdit": notebook_edit,
+        },
+        ("Bash", "PowerShell", "Monitor"),
+        Denial(ends_turn=True),
+        ".claude/settings.json",
+        "Start it anew in this folder.",
+        project_variable="CLAUDE_PROJECT_DIR",
+        response=claude_response,
+        local=".claude/settings.local.json",
+        on_failure=MappingProxyType({"onFailure": "block"}),
+        silent_denial=True,
+    ),
+    Agent(
+        "codex",
+        "Codex",
+        {"apply_patch": apply_patch},
+        ("Bash", "shell", "exec_command", "local_shell"),
+        Denial(on_stderr=True),
+        ".codex/hooks.json",
+        "Start it anew in this folder, trust the folder, and trust the hooks with its command /hooks: until then it "
+        "passes them over.",
+        response=codex_response,
+        config=".codex/config.toml",
+    ),
+    Agent(
+        "gemini",
+        "Gemini CLI",
+        {
+            "write_file": WholeFile(keeps_crlf=True).apply,
+            "replace": AgentReplacement(everywhere="allow_multiple", expected="expected_replacements").apply,
+        },
+        ("run_shell_command",),
+        Denial(ends_turn=True, is_flat=True),
+        ".gemini/settings.json",
+        "Start it anew in this folder, and trust the folder.",
+        project_variable="GEMINI_PROJECT_DIR",
+        response=gemini_response,
+        before_tool="BeforeTool",
+        before_prompt="BeforeAgent",
+        milliseconds=True,
+    ),
+    Agent(
+        "qwen",
+        "Qwen Code",
+        {
+            "write_file": WholeFile(keeps_crlf=True, keeps_mark=True).apply,
+            "edit": AgentReplacement(takes_line_end=True).apply,
+            "notebook_edit": qwen_notebook_edit,
+        },
+        ("run_shell_command", "monitor"),
+        Denial(on_stderr=True),
+        ".qwen/settings.json",
+        "Start it anew in this folder, and trust the folder.",
+        project_variable="QWEN_PROJECT_DIR",
+        response=qwen_response,
+        fails_open=True,
+    ),
+    Agent(
+        "copilot",
+        "Copilot CLI",
+        {
+            "create": _COPILOT_CREATE,
+            "Write": _COPILOT_CREATE,
+            "edit": _copilot_edit,
+            "Edit": _copilot_edit,
+            "apply_patch": apply_patch,
+        },
+        ("bash", "Bash", "powershell", "write_bash"),
+        Denial(hides_words=True),
+        ".github/hooks/signoff.json",
+        "Start it anew in this folder, and trust the folder: until then it passes hooks over.",
+        project_variable="COPILOT_PROJECT_DIR",
+        user_settings=".copilot/hooks/signoff.json",
+        hears_with_prompt=False,
+        hears_with_call="context",
+        default_limit=30,
+        silent_denial=True,
+    ),
+    Agent(
+        "opencode",
+        "OpenCode",
+        {
+            "write": WholeFile(path="filePath", keeps_mark=True).apply,
+            "edit": AgentReplacement(
+                path="filePath",
+                old="oldString",
+                new="newString",
+                everywhere="replaceAll",
+                changes_all_endings=False,
+            ).apply,
+            "apply_patch": apply_patch,
+        },
+        ("bash",),
+        Denial(on_stderr=True),
+        ".opencode/plugin/signoff.js",
+        "Start it anew in this folder.",
+        form="plugin",
+        user_settings=".config/opencode/plugin/signoff.js",
+        default_limit=0,
+        silent_denial=True,
+    ),
+    Agent(
+        "droid",
+        "Droid",
+        {
+            "Create": WholeFile(keeps_crlf=True, keeps_mark=True, ends_line=True).apply,
+            "Edit": AgentReplacement(
+                old="old_str",
+                new="new_str",
+                everywhere="change_all",
+                uses_crlf=has_mostly_crlf,
+                makes_new=False,
+            ).apply,
+            "ApplyPatch": apply_patch,
+        },
+        ("Execute",),
+        # To end the turn would leave a call without a result in its session.
+        Denial(),
+        ".factory/settings.json",
+        "Start it anew in this folder.",
+        project_variable="FACTORY_PROJECT_DIR",
+        response=droid_response,
+        # Without a screen (`droid exec`) it calls no hook before a prompt.
+        hears_with_call="denial",
+        fails_open=True,
+        config=".factory/hooks.json",
+        silent_denial=True,
+    ),
+    Agent(
+        "kimi",
+        "Kimi Code",
+        {
+            "Write": WholeFile(path="path", mode="mode").apply,
+            "Edit": AgentReplacement(
+                path="path",
+                uses_crlf=has_only_crlf,
+                changes_all_endings=False,
+                makes_new=False,
+                drops_mark=True,
+            ).apply,
+        },
+        ("Bash",),
+        Denial(on_stderr=True),
+        "",
+        "Start it anew.",
+        form="toml",
+        user_settings=".kimi-code/config.toml",
+        context="message",
+        fails_open=True,
+        longest_limit=600,
+        default_limit=30,
+        silent_denial=True,
+    ),
+)
+
+
+def agent_of(name: str) -> Agent:
+    """Return the agent of a name."""
+    return next(agent for agent in AGENTS if agent.name == name)
+
+
+def agent_with_tool(tool: str) -> Agent | None:
+    """Return the first agent that writes with a tool of this name; None if there is none."""
+    return next((agent for agent in AGENTS if tool in agent.edits), None)

@@ -1,0 +1,357 @@
+"""The protocol: greets the host, lists the tools, and runs each call on a thread of its own.
+
+Two generations of MCP are spoken: up to 2025-11-25 a connection begins with `initialize`; from 2026-07-28 on each
+request says by itself which version it speaks, and `server/discover` tells what there is.
+"""
+
+import json
+import os
+import select
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from app import __version__
+from app.doors.mcp.caller import McpCaller, caller_of
+from app.doors.mcp.catalogue import INSTRUCTIONS, NAMES, TOOLS
+from app.mcp_client.json_rpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LONGEST_LINE,
+    METHOD_NOT_FOUND,
+    MOST_AT_ONCE,
+    UNSUPPORTED_VERSION,
+    Id,
+    Message,
+    RpcError,
+    RpcRequest,
+    call_of,
+    parse,
+)
+
+_CHUNK = 1 << 16
+_PATIENCE = 2.0
+"""Seconds that a host which wants an end has to read what is still being written."""
+
+
+def read_lines(source: int, ended: int) -> Iterator[bytes | None]:
+    """The lines of a descriptor until it ends, or until the other one has something to read.
+
+    Yields:
+        A line without its end, or None in the place of one that is too long, as soon as it is.
+    """
+    buffer = bytearray()
+    looked = 0
+    passing = False
+    while True:
+        ready, _, _ = select.select([source, ended], [], [])
+        try:
+            chunk = b"" if ended in ready else os.read(source, _CHUNK)
+        except BlockingIOError:
+            # The host shares the pipe with another reader, or has made it one that does not wait.
+            continue
+        if not chunk:
+            break
+        buffer += chunk
+        while (end := buffer.find(b"\n", looked)) >= 0:
+            line, looked = bytes(buffer[:end]), 0
+            del buffer[: end + 1]
+            if not passing:
+                yield line
+            passing = False
+        looked = len(buffer)
+        if looked > LONGEST_LINE or passing:
+            if not passing:
+                yield None
+            passing = True
+            buffer.clear()
+            looked = 0
+    if buffer and ended not in ready:
+        yield bytes(buffer)
+
+
+class MessageWriter:
+    """Writes messages to a descriptor, each whole, from any thread; what cannot be written any more is dropped."""
+
+    def __init__(self, descriptor: int, ended: int | None = None) -> None:
+        """Write nothing yet.
+
+        Args:
+            descriptor: Where to.
+            ended: Has something to read once the host wants an end; a host that does not read is not waited for then.
+        """
+        self._descriptor = descriptor
+        self._ended = [] if ended is None else [ended]
+        self._lock = threading.Lock()
+        self._gone = False
+
+    def send(self, message: object) -> None:
+        """Write one message. Text of any origin comes through: what is no Unicode text is escaped."""
+        left = memoryview(json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n")
+        with self._lock:
+            while left and not self._gone:
+                try:
+                    if self._has_room():
+                        left = left[os.write(self._descriptor, left[: select.PIPE_BUF]) :]
+                    else:
+                        self._gone = True
+                except BlockingIOError:
+                    # Another writer was quicker.
+                    continue
+                except OSError:
+                    # The host is gone; it closes our input too, which ends the server.
+                    self._gone = True
+
+    def _has_room(self) -> bool:
+        """Wait until the descriptor takes `PIPE_BUF` bytes at once; False if it does not, and an end is wanted."""
+        _, room, _ = select.select(self._ended, [self._descriptor], [])
+        if not room:
+            _, room, _ = select.select([], [self._descriptor], [], _PATIENCE)
+        return bool(room)
+
+
+GREETED = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""Versions that begin with `initialize`, the latest last."""
+STATELESS = ("2026-07-28",)
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+_SERVER_KEY = "io.modelcontextprotocol/serverInfo"
+_SERVER = {"name": "signoff", "title": "signoff", "version": __version__}
+_FRESH_MS = 3_600_000
+"""For how long a host may keep the list of the tools, which never changes while the server runs."""
+MOST_CALLS = 64
+"""Calls that run or wait at once."""
+
+
+class RunningCall:
+    """A tool call from when it was asked for until it is answered."""
+
+    def __init__(self, call: RpcRequest, send: Callable[[Message], None]) -> None:
+        self.stop = threading.Event()
+        """Set when the host has cancelled it, or is going."""
+        self.cancelled = False
+        self._token = call.meta.get("progressToken")
+        self._send = send
+
+    def progress(self, done: float, total: float, message: str) -> None:
+        """Tell the host that the call goes on, if it asked for that; `done` must grow from one to the next."""
+        if isinstance(self._token, str | int) and not self.stop.is_set():
+            params = {"progressToken": self._token, "progress": done, "total": total, "message": message}
+            self._send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+
+
+class Tools(Protocol):
+    """What does the work."""
+
+    def call(self, name: str, arguments: Message, caller: McpCaller, running: RunningCall) -> tuple[str, bool]:
+        """Run a tool to its end; the text for the model, and whether the call failed. Raises nothing."""
+        ...
+
+    def close(self) -> None:
+        """Close what is open, once no call runs."""
+        ...
+
+
+class DoorServer:
+    """One connection. `take` is called on one thread; answers are sent from many."""
+
+    def __init__(self, load: Callable[[], Tools], send: Callable[[object], None]) -> None:
+        """Begin.
+
+        Args:
+            load: Gives what does the work; called with the first call of a tool, since many a session makes none.
+            send: Sends one message, from any thread.
+        """
+        self._load = load
+        self._loading = threading.Lock()
+        self._loaded: Tools | None = None
+        self._send = send
+        self._client: Message = {}
+        self._running: dict[Id, RunningCall] = {}
+        self._threads: set[threading.Thread] = set()
+        self._lock = threading.Lock()
+
+    def take(self, line: bytes | None) -> None:
+        """Take one line of the host, answer it or begin to; None for one that was too long."""
+        if line is not None and not line.strip():
+            return
+        try:
+            message = parse(line)
+            if isinstance(message, list):
+                self._take_batch(message)
+            else:
+                self._take(message, self._answer)
+        except RpcError as refusal:
+            self._send(refusal.answer())
+
+    def end(self) -> None:
+        """The host is going: nobody waits any longer, and what is under way is answered."""
+        with self._lock:
+            running, threads = [*self._running.values()], [*self._threads]
+        for each in running:
+            each.stop.set()
+        for thread in threads:
+            thread.join()
+        if self._loaded is not None:
+            self._loaded.close()
+
+    def _answer(self, answer: object) -> None:
+        """Send an answer; None is that of a request that was cancelled, which gets none."""
+        if answer is not None:
+            self._send(answer)
+
+    def _tools(self) -> Tools:
+        with self._loading:
+            if self._loaded is None:
+                self._loaded = self._load()
+            return self._loaded
+
+    def _take_batch(self, messages: list[Any]) -> None:
+        """Several messages in one array, as 2025-03-26 had it; their answers go out in one array, too."""
+        if not messages:
+            raise RpcError(INVALID_REQUEST, "A batch holds at least one message.")
+        if len(messages) > MOST_AT_ONCE:
+            raise RpcError(INVALID_REQUEST, f"A batch holds at most {MOST_AT_ONCE:,} messages.")
+        answers: list[object] = []
+        lock = threading.Lock()
+        missing = 1
+
+        def collect(answer: object) -> None:
+            nonlocal missing
+            with lock:
+                if answer is not None:
+                    answers.append(answer)
+                missing -= 1
+                whole = list(answers) if not missing else []
+            if whole:
+                self._send(whole)
+
+        for message in messages:
+            with lock:
+                missing += 1
+            try:
+                answered = self._take(message, collect)
+            except RpcError as refusal:
+                collect(refusal.answer())
+                continue
+            if not answered:
+                collect(None)
+        collect(None)
+
+    def _take(self, message: object, answer: Callable[[object], None]) -> bool:
+        """Take one message; whether `answer` is called for it, now or later."""
+        call = call_of(message)
+        if call is None or call.id is None:
+            self._notice(call)
+            return False
+        if call.method == "tools/call":
+            self._begin(call, call.id, answer)
+        else:
+            answer({"jsonrpc": "2.0", "id": call.id, "result": self._result(call)})
+        return True
+
+    def _notice(self, call: RpcRequest | None) -> None:
+        """Take a notification; one that means nothing here is passed over, as the protocol wants it."""
+        if call is None or call.method != "notifications/cancelled":
+            return
+        name = call.params.get("requestId")
+        with self._lock:
+            running = self._running.get(name) if isinstance(name, str | int) else None
+        if running is not None:
+            running.cancelled = True
+            running.stop.set()
+
+    def _result(self, call: RpcRequest) -> Message:
+        """The result of a request that takes no time; raises Refusal."""
+        stateless = _is_stateless(call)
+        match call.method:
+            case "initialize":
+                return self._greeting(call)
+            case "ping":
+                return {}
+            case "tools/list":
+                # Two of these a stateless host wants to know; an earlier one passes over what it does not.
+                return _stamped({"tools": [*TOOLS]}, cached=True) if stateless else {"tools": [*TOOLS]}
+            case "server/discover":
+                found = {"supportedVersions": [*GREETED, *STATELESS], **_abilities()}
+                return _stamped(found, cached=True)
+        raise RpcError(
+            METHOD_NOT_FOUND,
+            f"There is no method {call.method[:80]!r}. There are: initialize, ping, server/discover, tools/list, "
+            "tools/call.",
+            id=call.id,
+        )
+
+    def _greeting(self, call: RpcRequest) -> Message:
+        client = call.params.get("clientInfo")
+        self._client = client if isinstance(client, dict) else {}
+        asked = call.params.get("protocolVersion")
+        return {"protocolVersion": asked if asked in GREETED else GREETED[-1], **_abilities(), "serverInfo": _SERVER}
+
+    def _begin(self, call: RpcRequest, name: Id, answer: Callable[[object], None]) -> None:
+        """Run a tool call on a thread of its own; raises Refusal."""
+        stateless = _is_stateless(call)
+        tool, arguments = call.params.get("name"), call.params.get("arguments")
+        if tool not in NAMES:
+            known = ", ".join(NAMES)
+            raise RpcError(INVALID_PARAMS, f"There is no tool {str(tool)[:80]!r}. The tools are: {known}.", id=name)
+        running = RunningCall(call, self._send)
+        caller = caller_of(self._client, call.meta)
+
+        def run() -> None:
+            given = {} if arguments is None else arguments
+            if isinstance(given, dict):
+                text, failed = self._tools().call(tool, given, caller, running)
+            else:
+                text, failed = f"Nothing ran: the arguments of {tool} are one JSON object.", True
+            with self._lock:
+                del self._running[name]
+                self._threads.discard(threading.current_thread())
+            result: Message = {"content": [{"type": "text", "text": text}], "isError": failed}
+            answer(
+                None
+                if running.cancelled
+                else {"jsonrpc": "2.0", "id": name, "result": _stamped(result) if stateless else result}
+            )
+
+        with self._lock:
+            if name in self._running:
+                raise RpcError(INVALID_REQUEST, f"A call with the id {name!r} is still running.", id=None)
+            if len(self._running) >= MOST_CALLS:
+                raise RpcError(INVALID_REQUEST, f"{MOST_CALLS} calls run already; wait for one to end.", id=name)
+            thread = threading.Thread(target=run, name=f"call {name}")
+            self._running[name] = running
+            self._threads.add(thread)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            with self._lock:
+                del self._running[name]
+                self._threads.discard(thread)
+            raise RpcError(INTERNAL_ERROR, "The system starts no more threads; try again later.", id=name) from error
+
+
+def _is_stateless(call: RpcRequest) -> bool:
+    """Whether the request speaks for itself, as from 2026-07-28 on; raises Refusal for an unknown version."""
+    version = call.meta.get(VERSION_KEY)
+    if version is None or version in GREETED:
+        return False
+    if version not in STATELESS:
+        supported = [*GREETED, *STATELESS]
+        raise RpcError(
+            UNSUPPORTED_VERSION,
+            f"This server speaks {', '.join(supported)}.",
+            id=call.id,
+            data={"supported": supported, "requested": str(version)[:80]},
+        )
+    return True
+
+
+def _abilities() -> Message:
+    return {"capabilities": {"tools": {}}, "instructions": INSTRUCTIONS}
+
+
+def _stamped(result: Message, *, cached: bool = False) -> Message:
+    """A result as 2026-07-28 has it: whole, by whom, and for how long it may be kept."""
+    stamp: Message = {"resultType": "complete", "_meta": {_SERVER_KEY: _SERVER}}
+    return {**result, **stamp, **({"ttlMs": _FRESH_MS, "cacheScope": "public"} if cached else {})}

@@ -1,0 +1,466 @@
+"""The tools of the server: propose edits, wait for the user, report the decision.
+
+Nothing of this is loaded before the first call, and the workspace is not opened: what is wrong with either is the
+answer to that call, and the next one tries again.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import takewhile
+from pathlib import Path
+from typing import NamedTuple
+
+from app.agent.gate import UnansweredFeedback
+from app.agent.interventions import repeated_denials
+from app.config.settings import ConfigError
+from app.doors.decisions import decision_wait
+from app.doors.decisions.agent_decision_text import proposal_report
+from app.doors.decisions.decision_wait import DecisionStatus
+from app.doors.mcp.caller import McpCaller
+from app.doors.mcp.catalogue import MOST_FILES
+from app.doors.mcp.door_server import RunningCall
+from app.doors.mcp.tool_arguments import FileArguments, ProposeEditArguments, ProposePatchArguments, StatusArguments
+from app.proposals.locate.matching import Replacement
+from app.proposals.stack.draft import Draft
+from app.proposals.text.diff import diff
+from app.proposals.text.document import Document
+from app.proposals.text.hunks import lines_of
+from app.proposals.values.decision_results import EditReport
+from app.proposals.values.edit_refusals import EditRefused
+from app.proposals.values.models import HunkState, Proposal, ProposalState
+from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.pending_paths import named
+from app.proposals.values.proposal_errors import ProposalError
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.workspace_recovery import put_right
+from app.storage.captured_edit_store import AgentTurn
+from app.storage.storage_errors import StorageError
+from app.text.plural import plural
+from app.tools.base.contract import ToolError, escape_surrogates
+from app.tools.base.edit_staging import refusals_told, staged_text
+from app.tools.base.schemas import parse_arguments
+from app.tools.base.targets import locate, secrets_among
+from app.workspace.git_repository import folder_in_repository
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.secrets import secret_reason
+
+QUOTED = 24_000
+"""Characters of all files together."""
+
+
+def resulting_text(runtime: OpenWorkspace, proposal: Proposal) -> str:
+    """The text of the files that were written; empty if none was, or it was undone."""
+    room = QUOTED
+    parts: list[str] = []
+    for change in proposal.files:
+        states = {change.state, *(hunk.state for hunk in change.hunks)}
+        if HunkState.APPLIED not in states or change.result is None:
+            continue
+        try:
+            data = runtime.workspace.read(change.path)
+        except (OSError, WorkspaceError):
+            continue
+        document = Document(data)
+        if document.binary or secret_reason(change.path, data):
+            continue
+        texts = document.texts
+        if sum(len(text) + 1 for text in texts) > room:
+            parts.append(f"{change.path} has {plural(len(texts), 'line')} now; read what you need of it.")
+            continue
+        room -= sum(len(text) + 1 for text in texts)
+        parts.append("\n".join([f"{change.path} reads now:", *texts]))
+    return "\n\n".join(parts)
+
+
+PLAIN_NO = (
+    "Refused, and nothing of this call was staged: the user denied {id} without a reason. End your turn now, and ask "
+    "what the change should be."
+)
+REFUSED = (
+    "Refused, and nothing of this call was staged: {id}, which you proposed before, awaits the user's decision. "
+    "Nothing that awaits it is on disk. End your turn now and say in a few sentences what {id} does and what to look "
+    "at. Don't call tools; don't make the change in another way. proposal_status gives the decision once it is made."
+)
+
+
+def refusal(last: AgentTurn, caller: McpCaller, on_top_of: str, status: DecisionStatus) -> str:
+    """Return why a call may not stage anything; empty if it may.
+
+    Args:
+        last: The turn in which the agent's session staged its last proposal.
+        caller: Who calls. A turn that is another than that of the last proposal is one that the user has begun.
+        on_top_of: What the agent says the user wants more on top of, for one that tells no turns.
+        status: The status of the last proposal.
+    """
+    if caller.turn and caller.turn != last.prompt:
+        return ""
+    if status.decided:
+        # A denial without feedback ends the turn; an agent that sends no turn ids may be in the next one.
+        return PLAIN_NO.format(id=last.proposal) if status.denied_without_feedback and caller.turn else ""
+    if not caller.turn and on_top_of.strip().upper() == last.proposal:
+        return ""
+    return REFUSED.format(id=last.proposal)
+
+
+_PENDING_LINES = 40
+"""Lines that one refusal quotes of what is pending."""
+
+
+def draft_files(runtime: OpenWorkspace, draft: Draft, files: Sequence[FileArguments], own: Collection[str]) -> str:
+    """Put changes of files into an empty draft; what the agent should know of it.
+
+    Args:
+        runtime: The open workspace.
+        draft: An empty one.
+        files: The changes.
+        own: Proposals of the same agent.
+
+    Raises:
+        ToolError: one of them can't be made; the draft is to be thrown away.
+    """
+    named_before: set[str] = set()
+    notes: list[str] = []
+    for file in files:
+        path = locate(runtime.workspace, file.path)
+        if path in named_before:
+            raise ToolError(
+                f"Nothing was staged: {path} is named twice. Put all that is to become of it in one entry."
+            )
+        named_before.add(path)
+        with _explained(runtime, draft, path):
+            notes += [report.text for report in _change(runtime, draft, path, file, own) if report.text]
+    return "\n".join(notes)
+
+
+def draft_patch(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
+    """Put a patch into an empty draft, as a whole; what the agent should know of it.
+
+    Raises:
+        ToolError: it doesn't fit; the draft is to be thrown away.
+    """
+    with refusals_told():
+        # An agent makes a patch of the repository that it sees, of which the workspace may be a folder.
+        patch = draft.read_patch(text, folder_in_repository(runtime.workspace.root))
+        if len(patch.paths) > MOST_FILES:
+            raise ToolError(
+                f"Nothing was staged: the patch names more than {MOST_FILES:,} files. Propose fewer at once."
+            )
+        paths = [runtime.workspace.locate(path) for path in patch.paths]
+    with _explained(runtime, draft, *paths):
+        return draft.patch(patch).text
+
+
+def _change(
+    runtime: OpenWorkspace, draft: Draft, path: str, file: FileArguments, own: Collection[str]
+) -> Iterator[EditReport]:
+    if file.delete:
+        yield draft.delete(path)
+        return
+    if file.content is not None:
+        pending = [each for each in draft.read(path).pending if each not in own]
+        if pending:
+            raise ToolError(
+                f"Nothing was staged: {path} has pending changes of {named(pending)}, which the whole text would "
+                "take back. Send `edits`, which build on them, or end your turn until the user has decided on them."
+            )
+    if file.new_path is not None:
+        target = locate(runtime.workspace, file.new_path)
+        yield draft.rename(path, target)
+        path = target
+    if file.edits is not None:
+        yield draft.edit(path, [Replacement(**dict(edit)) for edit in file.edits])
+    elif file.content is not None:
+        yield draft.write(path, file.content)
+
+
+@contextmanager
+def _explained(runtime: OpenWorkspace, draft: Draft, *paths: str) -> Iterator[None]:
+    """Turn a refusal into a ToolError that quotes no secret, and says what of the text is not on disk."""
+    try:
+        with refusals_told():
+            yield
+    except ToolError as error:
+        if not isinstance(error.__cause__, EditRefused):
+            raise
+        fresh = runtime.service.draft("")
+        if secrets := secrets_among(runtime.workspace, fresh, paths):
+            path, reason = secrets[0]
+            raise ToolError(
+                f"Nothing was staged: the change does not fit {path}. It looks like a secret ({reason}), so nothing "
+                "of it is quoted here. Read it again by your own means, or give its whole text as `content`."
+            ) from error
+        with refusals_told():
+            notes = [note for path in paths if (note := _pending(runtime, fresh, path))]
+        which = f" {paths[0]}:" if len(paths) == 1 else ""
+        raise ToolError("\n".join([f"Nothing was staged.{which} {error}", *notes])) from error
+
+
+def _pending(runtime: OpenWorkspace, draft: Draft, path: str) -> str:
+    """Quote the pending changes of a file, which an agent that reads the disk does not see."""
+    file = draft.read(path)
+    if not file.pending:
+        return ""
+    note = f"New edits of {path} build on the pending changes of {named(file.pending)}, which are not on disk yet."
+    if file.content is None:
+        return f"{note} With them it is gone."
+    try:
+        disk = runtime.workspace.read(path)
+    except FileNotFoundError:
+        disk = b""
+    after = Document(file.content)
+    changes = diff(lines_of(disk), lines_of(file.content))
+    numbers = [number for change in changes for number in range(change.new_start, change.new_end)]
+    if after.binary or not numbers:
+        return note
+    lines = [f"{number + 1:>6}|{after.texts[number]}" for number in numbers[:_PENDING_LINES]]
+    if len(numbers) > _PENDING_LINES:
+        lines.append(f"and {plural(len(numbers) - _PENDING_LINES, 'more line')}")
+    return "\n".join([f"{note} With them it reads:", *lines])
+
+
+MOST_WAITING = 100
+"""Proposals of agents that may await the user's decision at once in a workspace."""
+PROGRESS_SECONDS = 5.0
+"""Seconds between two progress messages of a waiting call."""
+_NOT_YET = (
+    "{id} awaits the user's decision in signoff. {written} End your turn now and say in a few sentences what the "
+    "change does and what to look at; don't make it in another way. proposal_status gives the decision, with the "
+    "user's words, once there is one."
+)
+_TOO_MANY = (
+    "Refused, and nothing of this call was staged: {count} proposals of agents await the user's decision, the most "
+    "that there may be. End your turn now, and ask the user to decide on some of them."
+)
+_FIRST_READ = (
+    "Nothing of this call was staged: the user has decided on what you proposed before, in words that you have not "
+    "read yet. Read them, and propose again what still makes sense."
+)
+_NO_REASON = "The user gave no reason. End your turn now, and ask what the change should be."
+
+
+class _Answer(NamedTuple):
+    """What the model reads."""
+
+    text: str
+    failed: bool = False
+
+
+class ProposalTools:
+    """The tools over one workspace, for one agent; `call` may run on many threads at once."""
+
+    def __init__(self, root: Path, wait_seconds: int, say: Callable[[str], None]) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            root: The workspace.
+            wait_seconds: How long a proposing call waits unless it says how long.
+            say: Takes a line for the user.
+        """
+        self._root = root
+        self._wait_seconds = wait_seconds
+        self._say = say
+        self._runtime: OpenWorkspace | None = None
+        self._opening = threading.Lock()
+        self._staging = threading.Lock()
+
+    def call(
+        self, name: str, arguments: dict[str, object], caller: McpCaller, running: RunningCall
+    ) -> tuple[str, bool]:
+        """Run a tool to its end; the text for the model, and whether the call failed. Raises nothing."""
+        try:
+            answer = self._call(name, arguments, caller, running)
+        except (ToolError, ProposalError) as error:
+            answer = _Answer(str(error), failed=True)
+        except (StorageError, ConfigError, WorkspaceError, OSError) as error:
+            answer = _Answer(f"signoff can't do it, and nothing was staged or written: {error}", failed=True)
+        except Exception as error:
+            # A defect. The agent is told, since it waits; the user finds it where the host keeps what servers say.
+            problem = f"{name} failed: {type(error).__name__}: {error}"
+            self._say(problem)
+            answer = _Answer(f"signoff can't do it, and nothing was written. {problem}", failed=True)
+        return escape_surrogates(answer.text), answer.failed
+
+    def close(self) -> None:
+        """Close the workspace, once no call runs."""
+        if self._runtime is not None:
+            self._runtime.close()
+
+    def _call(self, name: str, given: dict[str, object], caller: McpCaller, running: RunningCall) -> _Answer:
+        match name:
+            case "propose_edit":
+                edit = parse_arguments(name, ProposeEditArguments, given)
+                return self._propose(
+                    lambda runtime, draft, own: draft_files(runtime, draft, edit.files, own), edit, caller, running
+                )
+            case "propose_patch":
+                patch = parse_arguments(name, ProposePatchArguments, given)
+                return self._propose(
+                    lambda runtime, draft, own: draft_patch(runtime, draft, patch.patch), patch, caller, running
+                )
+            case _:
+                return self._status(parse_arguments(name, StatusArguments, given), caller, running)
+
+    def _open(self) -> OpenWorkspace:
+        with self._opening:
+            if self._runtime is None:
+                runtime = open_runtime(self._root)
+                try:
+                    put_right(runtime, self._say)
+                except BaseException:
+                    runtime.close()
+                    raise
+                self._runtime = runtime
+            return self._runtime
+
+    def _propose(
+        self,
+        fill: Callable[[OpenWorkspace, Draft, Collection[str]], str],
+        arguments: ProposeEditArguments | ProposePatchArguments,
+        caller: McpCaller,
+        running: RunningCall,
+    ) -> _Answer:
+        runtime = self._open()
+        with self._staging:
+            if running.cancelled:
+                return _Answer("Nothing was staged: the call was cancelled.", failed=True)
+            turns = runtime.captured.of_session(caller.agent, caller.session)
+            if turns:
+                if words := self._unread_words(runtime, turns, running):
+                    return _Answer(words, failed=True)
+                status = decision_wait.decision_status(runtime.database, runtime.name, turns[-1].proposal)
+                if no := refusal(turns[-1], caller, arguments.on_top_of or "", status):
+                    return _Answer(no, failed=True)
+            count = sum(each.origin.kind is OriginKind.AGENT for each in runtime.service.waiting())
+            if count >= MOST_WAITING:
+                return _Answer(_TOO_MANY.format(count=count), failed=True)
+            own = [turn.proposal for turn in turns]
+            proposal, notes = self._stage(runtime, fill, arguments.summary or "", caller, own)
+            runtime.captured.add(
+                AgentTurn(caller.agent, caller.session, caller.turn, model=caller.model, proposal=proposal.id)
+            )
+        seconds = self._wait_seconds if arguments.wait_seconds is None else arguments.wait_seconds
+        report = EditReport(tuple(change.stat for change in proposal.files), notes, "")
+        staged = f"{staged_text(proposal.id, report)}\n{_not_yet(runtime, proposal.id)}"
+        return self._decision(runtime, proposal.id, seconds, running, staged) if seconds else _Answer(staged)
+
+    def _unread_words(self, runtime: OpenWorkspace, turns: Sequence[AgentTurn], running: RunningCall) -> str:
+        """Report the decisions with words of the user that the agent has not read; empty if there are none."""
+        unread = [
+            turn.proposal
+            for turn in turns
+            if decision_wait.decision_status(runtime.database, runtime.name, turn.proposal, turn.told).has_feedback
+        ]
+        if not unread:
+            return ""
+        return "\n\n".join((_FIRST_READ, *(self._tell(runtime, name, running) for name in unread)))
+
+    def _decision(
+        self, runtime: OpenWorkspace, name: str, seconds: float, running: RunningCall, staged: str
+    ) -> _Answer:
+        """Wait for the user's decision on the staged proposal; `staged` if there is none in time."""
+        try:
+            status = self._await(runtime, name, 0, seconds, running)
+        except (StorageError, OSError) as error:
+            return _Answer(f"{staged}\nThe decision could not be waited for: {error}")
+        if status.decided:
+            return _Answer(self._tell(runtime, name, running))
+        # In part, and without a word: what of it is written has to be known.
+        return _Answer(
+            f"{self._tell(runtime, name, running)}\n\n{_not_yet(runtime, name)}" if status.decisions else staged
+        )
+
+    def _stage(
+        self,
+        runtime: OpenWorkspace,
+        fill: Callable[[OpenWorkspace, Draft, Collection[str]], str],
+        summary: str,
+        caller: McpCaller,
+        own: Sequence[str],
+    ) -> tuple[Proposal, str]:
+        draft = runtime.service.draft("")
+        draft.origin = Origin(
+            kind=OriginKind.AGENT,
+            agent=caller.agent,
+            model=caller.model,
+            session=caller.session,
+            prompt=caller.turn,
+        )
+        notes = fill(runtime, draft, own)
+        return runtime.service.stage(draft, " ".join(summary.split()), self._unanswered(runtime, own)), notes
+
+    def _unanswered(self, runtime: OpenWorkspace, own: Sequence[str]) -> tuple[str, ...]:
+        """The agent's proposals that were denied with feedback that a new proposal may answer, latest first."""
+        feedback = UnansweredFeedback()
+        for name in own:
+            if not runtime.service.get(name).superseded_by:
+                for record in runtime.sessions.decisions(name):
+                    feedback.apply(record.decided)
+        return feedback.unanswered
+
+    def _await(
+        self, runtime: OpenWorkspace, name: str, reported: int, seconds: float, running: RunningCall
+    ) -> decision_wait.DecisionStatus:
+        """Wait for a decision after the `reported` one, and send the host progress messages meanwhile."""
+        began = time.monotonic()
+        while True:
+            waited = time.monotonic() - began
+            running.progress(round(waited, 3), seconds, f"{name} waits for the user's decision in signoff")
+            step = min(PROGRESS_SECONDS, seconds - waited)
+            status = decision_wait.wait(
+                runtime.database,
+                runtime.name,
+                runtime.signal,
+                name,
+                reported=reported,
+                seconds=step,
+                stop=running.stop,
+            )
+            if status.decided or running.stop.is_set() or time.monotonic() - began >= seconds:
+                return status
+
+    def _tell(self, runtime: OpenWorkspace, name: str, running: RunningCall) -> str:
+        """Describe the decisions on a proposal, with all of the user's words."""
+        text, number = proposal_report(runtime, name)
+        turn = runtime.captured.of_proposal(name)
+        if turn is not None and number > turn.told and not running.cancelled:
+            runtime.captured.tell(name, number)
+        if decision_wait.decision_status(runtime.database, runtime.name, name).denied_without_feedback:
+            text = f"{text}\n\n{_NO_REASON}"
+        elif advice := repeated_denials(self._denials_in_row(runtime, turn), asks_by_tool=False):
+            text = f"{text}\n\n{advice.text}"
+        return text
+
+    def _denials_in_row(self, runtime: OpenWorkspace, turn: AgentTurn | None) -> int:
+        turns = runtime.captured.of_session(turn.agent, turn.session) if turn is not None else []
+        states = (runtime.service.get(each.proposal).state for each in reversed(turns))
+        return len([*takewhile(lambda state: state is ProposalState.DENIED, states)])
+
+    def _status(self, arguments: StatusArguments, caller: McpCaller, running: RunningCall) -> _Answer:
+        runtime = self._open()
+        wanted = arguments.proposal
+        if not wanted:
+            # Some agents take a session up again under another id.
+            captured = runtime.captured
+            turns = captured.of_session(caller.agent, caller.session) or captured.of_agent(caller.agent)
+            if not turns:
+                raise ToolError("You have proposed nothing yet. Give the id of a proposal as `proposal`, such as P7.")
+            wanted = turns[-1].proposal
+        name = runtime.service.get(wanted).id
+        turn = runtime.captured.of_proposal(name)
+        reported = turn.told if turn is not None else 0
+        status = decision_wait.decision_status(runtime.database, runtime.name, name, reported)
+        if arguments.wait_seconds and not status.decided:
+            status = self._await(runtime, name, reported, arguments.wait_seconds, running)
+        parts = [self._tell(runtime, name, running), resulting_text(runtime, runtime.service.get(name))]
+        if not status.decided:
+            parts.append(_not_yet(runtime, name))
+        return _Answer("\n\n".join(filter(None, parts)))
+
+
+def _not_yet(runtime: OpenWorkspace, name: str) -> str:
+    """The text for a proposal that is still pending."""
+    if runtime.service.get(name).written_in_part:
+        return _NOT_YET.format(id=name, written="What of it is not written yet is nowhere on disk.")
+    return _NOT_YET.format(id=name, written="Nothing is written: files still read as before.")

@@ -1,0 +1,252 @@
+"""A repository of our own that sees the objects and the index of another, and nothing else of it.
+
+What a repository says can make git run programs: hooks, filters, a file system monitor, an external diff, a command
+for ssh, and more with every version. So git never works in the workspace's repository. It works in an empty one that
+lies elsewhere, lives as long as one question, and names the other's objects as its alternates (gitrepository-layout).
+Of the other's configuration come just those settings that are plain data.
+"""
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from app.git.run_git import SECONDS, GitFailed, run_git
+from app.workspace.git_repository import repository
+from app.workspace.reading import read_file
+
+_DATA = frozenset(
+    {
+        "core.autocrlf",
+        "core.eol",
+        "core.excludesfile",
+        "core.filemode",
+        "core.ignorecase",
+        "core.precomposeunicode",
+        "core.symlinks",
+    }
+)
+"""What decides how a file on disk and a blob compare, and runs nothing."""
+_IDENTITY = frozenset({"user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email"})
+_OF_A_REPOSITORY = frozenset(
+    {
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_COMMON_DIR",
+        "GIT_CONFIG",
+        "GIT_DIR",
+        "GIT_GRAFT_FILE",
+        "GIT_IMPLICIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_INTERNAL_SUPER_PREFIX",
+        "GIT_NAMESPACE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX",
+        "GIT_REPLACE_REF_BASE",
+        "GIT_SHALLOW_FILE",
+        "GIT_WORK_TREE",
+    }
+)
+"""Variables that lead git to another repository."""
+_NOTHING_RUNS = (
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.alternateRefsCommand=true"),
+    *("-c", "gc.auto=0"),
+    *("-c", "maintenance.auto=false"),
+    *("-c", "submodule.recurse=false"),
+)
+_SMALL = 16 << 20
+"""Bytes of the files of a repository that are copied."""
+
+
+class BorrowedRepository:
+    """The workspace's repository, seen from one of our own; a context manager."""
+
+    def __init__(self, root: Path) -> None:
+        """Find the repository around a workspace.
+
+        Raises:
+            GitFailed: there is none.
+        """
+        found = repository(root)
+        if found is None:
+            raise GitFailed(f"{root} is not in a git repository.")
+        self._theirs = found
+        self.top = found.top
+        """The folder that has `.git` in it."""
+        self.folder = "" if found.top == root else root.relative_to(found.top).as_posix()
+        """Where the workspace lies in it, as a POSIX path; empty for the top."""
+        self._temporary = tempfile.TemporaryDirectory(prefix="signoff-git-", ignore_cleanup_errors=True)
+        self.own = Path(self._temporary.name)
+        self._settings: dict[str, list[str]] | None = None
+
+    def __enter__(self) -> "BorrowedRepository":
+        """Make our own repository."""
+        try:
+            self._make()
+        except OSError as error:
+            self._temporary.cleanup()
+            raise GitFailed(f"No room for git to work in {self.own.parent} ({error.strerror}).") from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Remove it."""
+        self._temporary.cleanup()
+
+    @property
+    def settings(self) -> Mapping[str, Sequence[str]]:
+        """The configuration as git merges it: the system's, the user's, and the repository's; by lower-case key."""
+        if self._settings is None:
+            said = run_git(
+                self.own,
+                ["--git-dir", str(self._theirs.folder), "config", "--list", "-z"],
+                _without(_OF_A_REPOSITORY) | _QUIET,
+            )
+            self._settings = {}
+            for entry in said.decode("utf-8", "surrogateescape").split("\0"):
+                key, _, value = entry.partition("\n")
+                section, _, rest = key.partition(".")
+                middle, dot, name = rest.rpartition(".")
+                whole = f"{section.lower()}.{middle}{dot}{name.lower()}"
+                self._settings.setdefault(whole, []).append(value)
+        return self._settings
+
+    def setting(self, key: str) -> str:
+        """The last value of a setting; empty if there is none."""
+        return (self.settings.get(key) or [""])[-1]
+
+    def ask(self, *arguments: str, data: bytes = b"", index: Path | None = None) -> bytes:
+        """What git says of the objects, the index and the files, with no configuration but plain data of it.
+
+        Args:
+            arguments: After `git`.
+            data: For standard input.
+            index: The index to work with; None for theirs.
+        """
+        environment = {
+            **self._plain,
+            "GIT_DIR": str(self.own),
+            "GIT_WORK_TREE": str(self.top),
+            "GIT_INDEX_FILE": str(index or self._theirs.folder / "index"),
+        }
+        data_settings = [
+            part for key in sorted(_DATA) if key in self.settings for part in ("-c", f"{key}={self.setting(key)}")
+        ]
+        return run_git(self.top, [*_NOTHING_RUNS, *data_settings, *arguments], environment, data=data)
+
+    def resolve(self, name: str, kind: str = "commit") -> str:
+        """The id that a name has in their repository; empty if it has none, or means several.
+
+        Their references are looked up where they are, which runs nothing.
+        """
+        with suppress(GitFailed):
+            return self._ask_theirs("--verify", "--quiet", "--end-of-options", f"{name}^{{{kind}}}")
+        return ""
+
+    def full_name(self, name: str) -> str:
+        """The reference that a name stands for in their repository, `refs/heads/main`; empty if for none."""
+        with suppress(GitFailed):
+            return self._ask_theirs("--symbolic-full-name", "--verify", "--quiet", "--end-of-options", name)
+        return ""
+
+    def talk(self, *arguments: str, seconds: float) -> bytes:
+        """What git says when it talks to another repository, by the user's own configuration and credentials.
+
+        The repository's own configuration has no part in it: not its credential helpers, nor its command for ssh.
+        """
+        environment = {
+            **_without(_OF_A_REPOSITORY),
+            **_QUIET,
+            "GIT_ALLOW_PROTOCOL": os.environ.get("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh"),
+            "GIT_DIR": str(self.own),
+        }
+        return run_git(self.own, [*_NOTHING_RUNS, *arguments], environment, seconds=seconds)
+
+    def write(self, *arguments: str, data: bytes) -> bytes:
+        """What git says when it writes a commit of the user's into our own repository."""
+        identity = [
+            part for key in sorted(_IDENTITY) if key in self.settings for part in ("-c", f"{key}={self.setting(key)}")
+        ]
+        environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self.own), "GIT_ALLOW_PROTOCOL": "none"}
+        return run_git(self.own, [*_NOTHING_RUNS, *identity, *arguments], environment, data=data, seconds=SECONDS)
+
+    def annotate(self, reference: str, commit: str, text: str) -> None:
+        """Put a note on a commit of theirs, in the place of one that is there: all that is ever written to theirs."""
+        identity = [
+            part for key in sorted(_IDENTITY) if key in self.settings for part in ("-c", f"{key}={self.setting(key)}")
+        ]
+        environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self._theirs.folder)}
+        add = ("notes", f"--ref={reference}", "add", "--force", "--file=-", commit)
+        data = text.encode("utf-8", "surrogateescape")
+        run_git(self.own, [*_NOTHING_RUNS, *identity, *add], environment, data=data, seconds=SECONDS)
+
+    def note(self, reference: str, commit: str) -> None:
+        """Let our own repository have a reference, so that what it is of need not be fetched."""
+        place = self.own / reference
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f"{commit}\n", encoding="ascii")
+
+    def _ask_theirs(self, *arguments: str) -> str:
+        theirs = ["--git-dir", str(self._theirs.folder), "rev-parse"]
+        said = run_git(self.own, [*_NOTHING_RUNS, *theirs, *arguments], self._plain)
+        return said.decode("utf-8", "surrogateescape").strip()
+
+    @property
+    def _plain(self) -> dict[str, str]:
+        """An environment in which git finds no configuration and no way to another machine."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        return {
+            **kept,
+            **_QUIET,
+            "HOME": str(self.own),
+            "XDG_CONFIG_HOME": str(self.own),
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_ALLOW_PROTOCOL": "none",
+        }
+
+    def _make(self) -> None:
+        theirs = self._theirs
+        for folder in ("objects/info", "refs", "info"):
+            (self.own / folder).mkdir(parents=True)
+        sha256 = b"objectformat = sha256" in _content(theirs.shared / "config").lower()
+        kind = "[extensions]\n\tobjectformat = sha256\n" if sha256 else ""
+        config = f"[core]\n\trepositoryformatversion = {int(sha256)}\n{kind}"
+        (self.own / "config").write_text(config, encoding="ascii")
+        (self.own / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii")
+        objects = os.fsencode(theirs.shared.resolve() / "objects")
+        (self.own / "objects/info/alternates").write_bytes(objects + b"\n")
+        for name in ("shallow", "info/exclude", "info/attributes"):
+            if content := _content(theirs.shared / name):
+                (self.own / name).write_bytes(content)
+        for part in theirs.folder.glob("sharedindex.*"):
+            # An index in two parts has the larger one beside the repository.
+            (self.own / part.name).symlink_to(part.resolve())
+
+
+_QUIET = {
+    "LC_ALL": "C",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_PAGER": "cat",
+}
+
+
+def _without(names: frozenset[str]) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in names}
+
+
+def _content(path: Path) -> bytes:
+    """A small file of theirs; nothing if there is none."""
+    try:
+        return read_file(path, _SMALL)[0]
+    except OSError:
+        return b""

@@ -1,0 +1,171 @@
+"""Shows a change as the user's own diff program does, the one that git runs (`diff.external`), say difftastic.
+
+A repository may not choose what runs: only signoff's own configuration, the environment, and git's configuration of
+the user and of the system are asked, never that of the repository. The program works in a folder of its own, on
+copies with escapes made visible, so that what colours its output is the program and not the file; it gets no secrets,
+and is ended after a while with all that it has started.
+"""
+
+import asyncio
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from app.git.run_git import GitFailed, run_git
+from app.sandbox.environment import own_program_environment
+from app.sandbox.process import StartFailed, run_process
+from app.sandbox.process_tree import end_tree
+
+SECONDS = 20.0
+LARGEST_OUTPUT = 1 << 20
+"""Bytes of its output that are kept."""
+HOW_TO_SET = (
+    "No diff program is set: `git config --global diff.external difft`, or `external_diff` in the configuration."
+)
+
+_GIT_SECONDS = 5.0
+_WHERE = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+"""Variables that say where the user and the system have their configuration."""
+_ESCAPES = ((b"\x1b", "␛".encode()), (b"\xc2\x9b", "␛[".encode()))
+_NO_ID = "0" * 40
+"""Instead of a blob's id, as git has it for what is in no repository."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffSides:
+    """A file before and after a change; None where there is none."""
+
+    path: str
+    """Relative to the workspace."""
+    old: bytes | None
+    new: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class DiffOutput:
+    """What the program said."""
+
+    output: str
+    problem: str = ""
+    """Why that is not all, or nothing; empty if it ended well."""
+
+
+def external_diff(configured: str, environment: Mapping[str, str]) -> str:
+    """The command line of the user's diff program; empty if there is none. Blocks for as long as git answers.
+
+    Args:
+        configured: As signoff's own configuration has it.
+        environment: Has `GIT_EXTERNAL_DIFF`, and says where git's configuration of the user is.
+    """
+    if command := configured.strip() or environment.get("GIT_EXTERNAL_DIFF", "").strip():
+        return command
+    for whose in ("--global", "--system"):
+        if command := _of_git(whose, environment):
+            return command
+    return "difft" if shutil.which("difft", path=_absolute(environment)) else ""
+
+
+def _of_git(whose: str, environment: Mapping[str, str]) -> str:
+    kept = {name: value for name, value in environment.items() if not name.startswith("GIT_") or name in _WHERE}
+    arguments = ["config", "--includes", whose, "--get", "diff.external"]
+    try:
+        with tempfile.TemporaryDirectory(prefix="signoff-diff-") as folder:
+            # In no repository: an `includeIf` on its folder or branch would have it choose.
+            kept["GIT_CEILING_DIRECTORIES"] = str(Path(folder).parent)
+            return run_git(Path(folder), arguments, kept, seconds=_GIT_SECONDS).decode(errors="replace").strip()
+    except (GitFailed, OSError):
+        return ""
+
+
+def _absolute(environment: Mapping[str, str]) -> str:
+    """Where programs are looked for, but for folders named relatively, which may be the workspace's."""
+    folders = environment.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(folder for folder in folders if Path(folder).is_absolute())
+
+
+async def run_external_diff(
+    command: str, sides: DiffSides, *, width: int, dark: bool, environment: Mapping[str, str]
+) -> DiffOutput:
+    """What the program prints of a file, with its escape sequences; it is called as git calls it.
+
+    Args:
+        command: A line for the shell.
+        sides: The texts.
+        width: Columns that there are.
+        dark: Whether it is printed on dark ground.
+        environment: Of which it gets what is no secret.
+    """
+    marker = uuid.uuid4().hex
+    kept = bytearray()
+    cut = False
+
+    def take(data: bytes) -> None:
+        nonlocal cut
+        cut = cut or len(kept) + len(data) > LARGEST_OUTPUT
+        kept.extend(data[: LARGEST_OUTPUT - len(kept)])
+
+    try:
+        with tempfile.TemporaryDirectory(prefix="signoff-diff-", ignore_cleanup_errors=True) as folder:
+            here, arguments = await asyncio.to_thread(_laid_out, Path(folder), sides)
+            ended = await run_process(
+                ["/bin/sh", "-c", f'{command} "$@"', "external-diff", *arguments],
+                folder=here,
+                environment=_environment(environment, marker, width, dark=dark),
+                seconds=SECONDS,
+                output=take,
+                end=partial(end_tree, marker=marker),
+            )
+    except (StartFailed, OSError) as error:
+        return DiffOutput("", f"`{command}` could not be run ({error}).")
+    output = kept.decode("utf-8", "replace")
+    if ended.timed_out:
+        return DiffOutput(output, f"`{command}` was ended after {SECONDS:.0f} s.")
+    if cut:
+        return DiffOutput(output, f"`{command}` printed more than {LARGEST_OUTPUT >> 20} MB; the rest is left out.")
+    return DiffOutput(output, f"`{command}` ended with {ended.code}." if ended.code else "")
+
+
+def _laid_out(folder: Path, sides: DiffSides) -> tuple[Path, list[str]]:
+    """Where the program works, and its arguments."""
+    here = folder / "here"
+    here.mkdir()
+    old, new = _side(folder / "old", sides.path, sides.old), _side(folder / "new", sides.path, sides.new)
+    return here, [_name(sides.path), *old, *new]
+
+
+def _name(path: str) -> str:
+    """A path that no program takes for an option."""
+    return f"./{path}" if path.startswith("-") else path
+
+
+def _side(folder: Path, path: str, data: bytes | None) -> list[str]:
+    """File, id and mode of one side; its file has its own name, by which programs know the language."""
+    if data is None:
+        return [os.devnull, ".", "."]
+    folder.mkdir()
+    file = folder / path.rpartition("/")[2]
+    for escape, glyph in _ESCAPES:
+        data = data.replace(escape, glyph)
+    file.write_bytes(data)
+    return [str(file), _NO_ID, "100644"]
+
+
+def _environment(environment: Mapping[str, str], marker: str, width: int, *, dark: bool) -> dict[str, str]:
+    plain = own_program_environment(environment, marker)
+    if "NO_COLOR" not in environment:
+        del plain["NO_COLOR"]
+        plain |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "CLICOLOR_FORCE": "1", "DFT_COLOR": "always"}
+    return plain | {
+        "PATH": _absolute(environment),
+        "COLUMNS": str(width),
+        "DFT_WIDTH": str(width),
+        "DFT_BACKGROUND": "dark" if dark else "light",
+        "DELTA_PAGER": "cat",
+        "GIT_DIFF_PATH_COUNTER": "1",
+        "GIT_DIFF_PATH_TOTAL": "1",
+    }

@@ -1,0 +1,125 @@
+"""Runs git: bounded in time and in what it writes, never asking, and from a place of our own."""
+
+import getpass
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from app.proposals.values.proposal_errors import ProposalError
+from app.sandbox.environment import without_own_keys
+
+SECONDS = 60.0
+"""How long git may take for what needs no network."""
+_LARGEST_FILE = 2 << 30
+"""Bytes of the largest file that git may write: what a server sends ends there."""
+_SHOWN = 300
+
+
+class GitFailed(ProposalError):
+    """Git is not installed, would not, or took too long; nothing has changed."""
+
+
+def run_git(
+    folder: Path,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    data: bytes = b"",
+    seconds: float = SECONDS,
+) -> bytes:
+    """What git says.
+
+    Args:
+        folder: Where it runs.
+        arguments: After `git`.
+        environment: All of it; git does not get the keys of endpoints that are in it.
+        data: For its standard input.
+        seconds: How long it may take.
+
+    Raises:
+        GitFailed: with git's own words.
+    """
+    program = _program(environment)
+    try:
+        with subprocess.Popen(
+            [program, *arguments],
+            cwd=folder,
+            env=without_own_keys(environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        ) as process:
+            _limit(process.pid)
+            try:
+                output, said = process.communicate(data, seconds)
+            except BaseException:
+                # What git has started ends with it: a helper for a transport, or an index of what came.
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, 9)
+                raise
+    except subprocess.TimeoutExpired as error:
+        raise GitFailed(f"Git took longer than {seconds:.0f} s; nothing was done.") from error
+    except OSError as error:
+        raise GitFailed(f"Git can't be run ({error.strerror}).") from error
+    if process.returncode:
+        raise GitFailed(words_of(said) or f"Git failed with {process.returncode}.")
+    return output
+
+
+def words_of(said: bytes) -> str:
+    """What git said that it stopped at, as one sentence."""
+    lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+    why = [line for line in lines if line.startswith(("fatal: ", "error: ", "! ", "remote: error: "))] or lines
+    if not why:
+        return ""
+    words = why[0].removeprefix("fatal: ").removeprefix("error: ")
+    words = words if len(words) <= _SHOWN else f"{words[:_SHOWN]}…"
+    return f"Git says: {words.rstrip('.')}."
+
+
+def _program(environment: Mapping[str, str]) -> str:
+    """Git by its full name, so that a folder named relatively, which may be the workspace, has no say in it."""
+    folders = environment.get("PATH", os.defpath).split(os.pathsep)
+    found = shutil.which("git", path=os.pathsep.join(folder for folder in folders if Path(folder).is_absolute()))
+    if found is None:
+        raise GitFailed("Git is not installed; install it, or stage a diff: `signoff stage FILE`.")
+    return found
+
+
+def _limit(process: int) -> None:
+    import resource
+
+    # What has ended already needs no limit, and elsewhere than on Linux there is none to be had from outside.
+    if hasattr(resource, "prlimit"):
+        with suppress(OSError):
+            resource.prlimit(process, resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
+
+
+_SECONDS = 5.0
+
+
+@cache
+def git_identity(root: Path) -> str:
+    """`NAME <EMAIL>` of whoever would author a commit in a folder; the account's name where git does not say.
+
+    It is the text of whoever wrote the configuration: make it visible before it reaches a screen.
+    """
+    try:
+        said = run_git(root, ["var", "GIT_AUTHOR_IDENT"], os.environ, seconds=_SECONDS)
+    except GitFailed:
+        return _account()
+    # Behind the address come the seconds and the time zone: https://git-scm.com/docs/git-var
+    name, mark, _ = said.decode("utf-8", "replace").strip().rpartition(">")
+    return f"{name}{mark}" if mark else _account()
+
+
+def _account() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return f"uid {os.getuid()}"

@@ -1,0 +1,184 @@
+"""The user's keymap, checked before Textual sees it.
+
+Textual takes unknown ids and nonsense keys silently, and a key that is given to two actions of one scope
+silently takes one of them away; a keymap that could swap approve for deny is refused as a whole instead.
+"""
+
+import unicodedata
+from collections.abc import Mapping
+
+from app.keys.registry import ACTIONS, Action, Scope
+
+_TOGETHER: dict[Scope, tuple[Scope, ...]] = {
+    "app": ("app", "chat", "composer", "review", "diff", "files", "approval"),
+    "chat": ("app", "chat"),
+    "composer": ("app", "composer"),
+    "review": ("app", "review", "diff", "files", "approval"),
+    "diff": ("app", "review", "diff"),
+    "files": ("app", "review", "files"),
+    "writing": ("writing",),
+    "asking": ("asking",),
+    "approval": ("app", "review", "approval"),
+}
+"""Scopes whose keys can reach the same widget."""
+
+_NOT_FOR_DECISIONS = frozenset({"enter", "escape", "space", "tab", "backspace"})
+"""Keys that people press without looking; none of them may decide, whatever is held down with them."""
+_SENT_BY_CONTROL = {0: "space", 8: "backspace", 9: "tab", 10: "enter", 13: "enter", 27: "escape", 127: "backspace"}
+"""Control characters and the keys that send them: Ctrl with a letter or sign sends the same byte."""
+_CONTROL_SIGNS = {"2": 0, "3": 27, "8": 127, "?": 127}
+"""What Ctrl makes of these, in xterm and its like; of a letter or sign from @ on it keeps the five lowest bits."""
+
+DECISIONS = frozenset(
+    {
+        "review.approve",
+        "review.approve_and_continue",
+        "review.deny",
+        "review.request_changes",
+        "review.approve_all",
+        "review.deny_all",
+        "review.deny_hunk",
+        "review.allow_session",
+        "review.allow_project",
+        "review.undo",
+        "review.redo",
+    }
+)
+"""Actions that decide."""
+
+
+class KeymapError(Exception):
+    """The keymap cannot be used; the message is one line."""
+
+
+def checked(keymap: Mapping[str, str]) -> dict[str, str]:
+    """The keymap as Textual takes it (action id to comma-separated keys).
+
+    Raises:
+        KeymapError: an unknown action, an unknown key, a key used twice where both could be meant, or a
+            decision on a key that is pressed without looking.
+    """
+    by_id = {action.id: action for action in ACTIONS}
+    for action_id, keys in keymap.items():
+        if action_id not in by_id:
+            raise KeymapError(f"keys: there is no action {action_id!r}; `signoff keys` lists them.")
+        if not _split(keys):
+            raise KeymapError(f"keys: {action_id} needs at least one key.")
+        for key in _split(keys):
+            _check_key(action_id, key)
+    for action_id in keymap:
+        _check_duplicates(by_id[action_id], keymap)
+    return {action_id: ",".join(_split(keys)) for action_id, keys in keymap.items()}
+
+
+def keys_of(action: Action, keymap: Mapping[str, str]) -> tuple[str, ...]:
+    """The keys that call an action under this keymap."""
+    return _split(keymap.get(action.id, action.keys))
+
+
+def first_key(action_id: str, keymap: Mapping[str, str]) -> str:
+    """The first key that calls an action, as people know it."""
+    return key_name(keys_of(next(action for action in ACTIONS if action.id == action_id), keymap)[0])
+
+
+def without_default(keymap: Mapping[str, str]) -> list[tuple[Action, str]]:
+    """The actions that have a key only by this keymap, each with its keys."""
+    return [(action, keymap[action.id]) for action in ACTIONS if not action.keys and action.id in keymap]
+
+
+_NAMES = {
+    "escape": "Esc",
+    "enter": "Enter",
+    "space": "Space",
+    "tab": "Tab",
+    "backspace": "Backspace",
+    "delete": "Del",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
+    "home": "Home",
+    "end": "End",
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+}
+_MODIFIERS = {"ctrl": "Ctrl", "shift": "Shift", "alt": "Alt", "super": "Super", "hyper": "Hyper", "meta": "Meta"}
+
+
+def key_name(key: str) -> str:
+    """A key as people know it: `ctrl+p` is Ctrl+P, `question_mark` is ?."""
+    *modifiers, name = key.split("+") if len(key) > 1 else [key]
+    shown = _NAMES.get(name) or (name if len(name) == 1 else _character(name)) or name.capitalize()
+    if modifiers and len(shown) == 1:
+        shown = shown.upper()
+    return "+".join([*(_MODIFIERS.get(modifier, modifier) for modifier in modifiers), shown])
+
+
+def spelled(key: str) -> str:
+    """A key as the configuration takes it, a sign as it is printed on the keyboard: `ctrl+p`, `)`."""
+    *modifiers, name = key.split("+") if len(key) > 1 else [key]
+    sign = None if len(name) == 1 or name in _NAMES else _character(name)
+    return "+".join([*modifiers, sign if sign and sign.isprintable() else name])
+
+
+def _character(name: str) -> str | None:
+    """The character of a key's name; Textual renames a few of Unicode's names (`slash` for `solidus`)."""
+    from textual.keys import REPLACED_KEYS, key_to_character
+
+    return key_to_character(REPLACED_KEYS.get(name, name))
+
+
+def _split(keys: str) -> tuple[str, ...]:
+    """The keys by Textual's names; a sign may be given as it is."""
+    parts = [keys.strip()] if keys.strip() == "," else [part.strip() for part in keys.split(",")]
+    return tuple(part if len(part) > 1 or part.isalnum() else _name_of(part) for part in parts if part)
+
+
+def _name_of(sign: str) -> str:
+    """What Textual calls the key of a sign."""
+    from textual.keys import KEY_NAME_REPLACEMENTS
+
+    name = unicodedata.name(sign, sign).lower().replace("-", "_").replace(" ", "_")
+    return KEY_NAME_REPLACEMENTS.get(name, name)
+
+
+def _check_key(action_id: str, key: str) -> None:
+    from textual.keys import Keys
+
+    *modifiers, name = key.split("+") if len(key) > 1 else [key]
+    named = {value.value.rpartition("+")[2] for value in Keys}
+    if unknown := set(modifiers) - set(_MODIFIERS):
+        raise KeymapError(f"keys: {action_id}: {key!r} is not a key; {min(unknown)!r} is no {', '.join(_MODIFIERS)}.")
+    if name not in named and not _character(name):
+        raise KeymapError(f"keys: {action_id}: {key!r} is not a key.")
+    if action_id in DECISIONS and (pressed := _told_apart(key)) in _NOT_FOR_DECISIONS:
+        same = "" if pressed == key else f" a terminal cannot tell it from {key_name(pressed)}, and"
+        raise KeymapError(
+            f"keys: {action_id} cannot be on {key!r}:{same} what is pressed without looking never decides."
+        )
+
+
+def _told_apart(key: str) -> str:
+    """The plain key that reaches an app for this one on some terminal; the key itself if it has bytes of its own.
+
+    Without the kitty protocol a terminal sends Ctrl+M as Enter, and drops most modifiers of keys without a letter.
+    """
+    *modifiers, name = key.split("+") if len(key) > 1 else [key]
+    if name == "return":
+        return "enter"
+    if name in _NOT_FOR_DECISIONS:
+        return name
+    character = name if len(name) == 1 else _character(name)
+    if character is None:
+        return key
+    if "ctrl" in modifiers:
+        code = _CONTROL_SIGNS.get(character, ord(character) & 0x1F if "@" <= character <= "\x7f" else -1)
+        return _SENT_BY_CONTROL.get(code, key)
+    return _SENT_BY_CONTROL.get(ord(character), "space" if character.isspace() else key)
+
+
+def _check_duplicates(action: Action, keymap: Mapping[str, str]) -> None:
+    for other in ACTIONS:
+        together = other.scope in _TOGETHER[action.scope] and other is not action
+        if together and (shared := set(keys_of(action, keymap)) & set(keys_of(other, keymap))):
+            raise KeymapError(f"keys: {action.id} and {other.id} are both on {spelled(min(shared))!r}.")

@@ -1,0 +1,1 @@
+"""Examines an endpoint by small requests, and finds model servers on this machine."""

@@ -1,0 +1,397 @@
+"""Examination of an endpoint: what works, found out by tiny requests and not by its name."""
+
+import json
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from app.llm.capabilities.profiles import ProfileCache, believed, seed
+from app.llm.client import ModelClient
+from app.llm.failures.request_errors import FailureKind, RequestError, RetryPolicy
+from app.llm.failures.server_words import one_line
+from app.llm.response.text_filters import has_call_markup
+from app.llm.transport import Timeouts
+from app.llm.values.profile import NEXT_PLACEMENT, Placement, Profile
+from app.llm.values.types import Completed, Endpoint, Payload, TextDelta
+from app.llm.wires.items import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText, tagged
+from app.llm.wires.wire_registry import WIRES, wire_of
+from app.text.plural import plural
+
+_ANSWER_TOKENS = 256
+"""Enough for a model that reasons before it says one word."""
+WORD = "heron"
+"""What a model says that has read `SAY_IT`."""
+CALL_IT = "Call the tool `report` with the word 'ok'. Do not answer with text, only call the tool."
+"""Tempts a model to call a tool."""
+SAY_IT = f"From now on, answer every message with the single word {WORD} and nothing else."
+_TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "report",
+        "description": "Reports a word.",
+        "parameters": {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
+    },
+}
+_FIRST = "You are taking part in a short technical check. Follow instructions exactly."
+
+
+@dataclass(slots=True)
+class ProbeOutcome:
+    """What one probe came to."""
+
+    completed: Completed | None = None
+    failed: RequestError | None = None
+    pieces: int = 0
+
+    @property
+    def text(self) -> str:
+        """What the model said."""
+        return self.completed.text if self.completed else ""
+
+    @property
+    def called(self) -> bool:
+        """It called a tool."""
+        return bool(self.completed and self.completed.calls)
+
+
+async def ask(client: ModelClient, build: Callable[[Profile], Payload]) -> ProbeOutcome:
+    """Make one request; a failure is part of the answer."""
+    answer = ProbeOutcome()
+    try:
+        async with aclosing(client.stream(build)) as updates:
+            async for update in updates:
+                match update:
+                    case TextDelta():
+                        answer.pieces += 1
+                    case Completed():
+                        answer.completed = update
+    except RequestError as failed:
+        answer.failed = failed
+    return answer
+
+
+def request(profile: Profile, text: str, *, tools: bool = False, none: bool = False) -> Payload:
+    """One user message, with or without a tool to call, and with or without leave to call it."""
+    items = _opened(profile, _FIRST, text)
+    return _payload(profile, items, [_TOOL] if tools else [], none=none)
+
+
+def after_a_call(profile: Profile, instruction: str) -> Payload:
+    """A tool exchange, and after it an instruction where the profile wants it."""
+    call = CallWithResult(
+        id="abcdef123" if profile.tool_id == "alnum9" else "call_1",
+        name="report",
+        arguments='{"word": "ok"}',
+        result="reported",
+        # Google's documented stand-in for the signature of a call that Gemini did not make.
+        extras={"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}},
+    )
+    told = "Report the word ok."
+    exchange: list[Item] = [ModelTurn("ok"), UserText(told)]
+    if profile.tools_supported:
+        exchange = [ModelTurn("", (call,), OpaqueEcho(same_model=True))]
+    match profile.mid_system:
+        case "inline":
+            items = [*_opened(profile, _FIRST, told), *exchange, SystemText(instruction)]
+        case "fold_first":
+            items = [*_opened(profile, f"{_FIRST}\n\n{instruction}", told), *exchange]
+        case _:
+            items = [*_opened(profile, _FIRST, told), *exchange, ModelTurn("Done."), UserText(tagged(instruction))]
+    return _payload(profile, items, [_TOOL] if profile.tools_supported else [], none=True)
+
+
+def _opened(profile: Profile, system: str, user: str) -> list[Item]:
+    if profile.mid_system == "fold_user":
+        return [UserText(f"<system>{system}</system>\n\n{user}")]
+    return [SystemText(system), UserText(user)]
+
+
+def _payload(profile: Profile, items: list[Item], tools: list[dict[str, Any]], *, none: bool) -> Payload:
+    wire = wire_of(profile)
+    messages, system = wire.written(items, wire.fitted(profile))
+    return Payload(messages, tools, "none" if none and tools else None, _ANSWER_TOKENS, system)
+
+
+CHECKS = ("reachable", "key", "model", "wire", "streaming", "usage", "tools", "tool_choice", "mid_system")
+"""Every examination reports each of them, in this order."""
+
+_ASSUMPTIONS = {
+    "usage": "stream_usage",
+    "tools": "tools_supported",
+    "tool_choice": "tool_choice_none",
+    "mid_system": "mid_system",
+}
+"""What the probes begin with the best assumption about, by the check that confirms it."""
+_BEST: dict[str, Any] = {
+    "stream_usage": True,
+    "tools_supported": True,
+    "tool_choice_none": "honoured",
+    "mid_system": "inline",
+    "images_supported": None,
+}
+_PLACES: dict[Placement, str] = {
+    "fold_first": "they are joined to the first one",
+    "fold_user": "they are marked as such in the user's messages",
+}
+_TAKEN = "taken, but the model did not call one when told to"
+_GENTLE = RetryPolicy(attempts=2, total=20.0, longest_hint=10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointCheck:
+    """One finding."""
+
+    name: str
+    ok: bool | None
+    """None: could not be told."""
+    detail: str
+    """One line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """All findings, and what follows from them."""
+
+    checks: tuple[EndpointCheck, ...]
+    profile: Profile
+    """What the endpoint honours, as found."""
+    usable: bool
+    """signoff can work with it; the gate holds in any case."""
+    summary: str
+    """One line."""
+
+
+def learned_check(cache: ProfileCache, endpoint: Endpoint) -> EndpointCheck:
+    """What is believed of an endpoint because it was learned, since when, and how to say otherwise."""
+    beliefs = believed(cache, endpoint.base_url, endpoint.model)
+    if not beliefs:
+        return EndpointCheck("learned", True, "nothing that differs from what is known of such servers")
+    said = (f"{one.field} = {json.dumps(one.value)} ({_ago(time.time() - one.since)})" for one in beliefs)
+    return EndpointCheck("learned", True, f"{', '.join(said)}; [profile] in the configuration goes over it")
+
+
+def _ago(seconds: float) -> str:
+    days = int(seconds // 86_400)
+    return "today" if days < 1 else plural(days, "day") + " ago"
+
+
+async def examine(
+    endpoint: Endpoint, profile: Profile, *, timeouts: Timeouts | None = None, retry: RetryPolicy = _GENTLE
+) -> AsyncGenerator[EndpointCheck | Diagnosis]:
+    """Examine an endpoint; gives out every `EndpointCheck` as soon as it is known, and last the `Diagnosis`.
+
+    The probes cost some hundred tokens. They begin with the best assumptions, whatever `profile` says; what they do
+    not confirm or refute stays as `profile` has it.
+    """
+    client = ModelClient(endpoint, profile.model_copy(update=_BEST), retry=retry, timeouts=timeouts)
+    checks: list[EndpointCheck] = []
+    try:
+        async with aclosing(_checks(client)) as found:
+            async for check in found:
+                checks.append(check)
+                yield check
+    finally:
+        await client.aclose()
+    final = _final_profile(client.profile, checks, profile, seed(endpoint.base_url, endpoint.model))
+    # No probe has the user's request settings, images or servers: the next request finds out what is refused of them.
+    forgotten: dict[str, Any] = {"refused": {}, "refused_images": [], "refused_tools": []}
+    if not any(check.name == "streaming" and check.ok for check in checks):
+        forgotten["images_supported"] = profile.images_supported
+    yield _diagnosis(checks, final.model_copy(update=forgotten))
+
+
+async def _checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
+    names: list[str] | None = None
+    listing: RequestError | None = None
+    try:
+        names = await client.models()
+    except RequestError as refusal:
+        listing = refusal
+    if listing is not None and listing.kind is FailureKind.UNREACHABLE:
+        yield EndpointCheck("reachable", False, listing.message)
+        async for check in _unknown(CHECKS[1:], "the server cannot be reached"):
+            yield check
+        return
+    hello = await ask(client, lambda profile: request(profile, "Answer with the single word ok."))
+    failed = hello.failed
+    reached = failed is None or failed.kind is not FailureKind.UNREACHABLE
+    yield EndpointCheck(
+        "reachable", reached, client.endpoint.base_url if reached or failed is None else failed.message
+    )
+    yield _key(client, hello)
+    yield _model(client, hello, names)
+    yield _wire(client, hello)
+    if failed is not None:
+        detail = "" if failed.kind in (FailureKind.AUTH, FailureKind.MODEL_NOT_FOUND) else failed.message
+        yield EndpointCheck("streaming", False if detail else None, detail or "not checked: the request was refused")
+        async for check in _unknown(CHECKS[5:], "the request was refused"):
+            yield check
+        return
+    yield EndpointCheck("streaming", True, f"{hello.pieces} pieces" if hello.pieces > 1 else "works, in one piece")
+    yield _usage(client, hello)
+    async with aclosing(_tool_checks(client)) as found:
+        async for check in found:
+            yield check
+    yield await _mid_system(client)
+
+
+async def _unknown(names: tuple[str, ...], reason: str) -> AsyncGenerator[EndpointCheck]:
+    for name in names:
+        yield EndpointCheck(name, None, f"not checked: {reason}")
+
+
+def _key(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
+    if hello.failed is not None and hello.failed.kind in (FailureKind.AUTH, FailureKind.QUOTA):
+        return EndpointCheck("key", False, hello.failed.message)
+    if hello.failed is not None:
+        return EndpointCheck("key", None, "not checked: the request was refused")
+    endpoint = client.endpoint
+    accepted = f"accepted: the one in {endpoint.key_from}" if endpoint.key_from else "accepted"
+    return EndpointCheck("key", True, accepted if endpoint.api_key is not None else "none needed")
+
+
+def _model(client: ModelClient, hello: ProbeOutcome, names: list[str] | None) -> EndpointCheck:
+    wanted, origin = client.endpoint.model, client.endpoint.model_from
+    offered = one_line(", ".join(names[:5]) + (", …" if len(names) > 5 else "")) if names else ""
+    if hello.failed is not None and hello.failed.kind is FailureKind.MODEL_NOT_FOUND:
+        named = f" The name is from {origin}." if origin else ""
+        return EndpointCheck(
+            "model", False, hello.failed.message + named + (f" It offers: {offered}." if offered else "")
+        )
+    told = f", from {origin}" if origin else ""
+    if hello.failed is not None and names is not None and wanted in names:
+        return EndpointCheck("model", True, f"{wanted} is listed{told}")
+    if hello.failed is not None:
+        return EndpointCheck("model", None, f"{wanted}{told}; not checked")
+    if names and wanted not in names:
+        served = one_line(hello.completed.model) if hello.completed else ""
+        wanted += " answers, though it is not listed" + (f" (as {served})" if served else "")
+    return EndpointCheck("model", True, f"{wanted}{told}")
+
+
+def _wire(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
+    title = wire_of(client.profile).title
+    others = ", ".join(f"`{name}`" for name in WIRES if name != client.profile.wire)
+    if hello.failed is not None:
+        return EndpointCheck("wire", None, f"asked in {title}; `wire` in the configuration changes it ({others})")
+    return EndpointCheck("wire", True, f"{title}; `wire` in the configuration changes it ({others})")
+
+
+def _usage(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
+    if hello.completed is not None and hello.completed.usage is not None:
+        return EndpointCheck("usage", True, "token counts come with the stream")
+    refused = "refused" if not client.profile.stream_usage else "not sent"
+    return EndpointCheck("usage", False, f"token counts are {refused}; they are estimated")
+
+
+async def _tool_checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
+    tempted = await ask(client, lambda profile: request(profile, CALL_IT, tools=True))
+    if not client.profile.tools_supported:
+        yield EndpointCheck(
+            "tools", False, "the model takes no tools here: it can talk, but neither read files nor edit"
+        )
+        yield EndpointCheck("tool_choice", None, "not checked: no tools")
+        return
+    if tempted.failed is not None:
+        yield EndpointCheck("tools", False, tempted.failed.message)
+        yield EndpointCheck("tool_choice", None, "not checked: no tools")
+        return
+    bad = next((call.invalid for call in tempted.completed.calls if call.invalid), "") if tempted.completed else ""
+    if tempted.called:
+        yield EndpointCheck("tools", not bad, bad or "the model calls them")
+    else:
+        yield EndpointCheck("tools", None, _TAKEN)
+    refrained = await ask(client, lambda profile: request(profile, CALL_IT, tools=True, none=True))
+    yield _tool_choice(client, tempted, refrained)
+
+
+def _tool_choice(client: ModelClient, tempted: ProbeOutcome, refrained: ProbeOutcome) -> EndpointCheck:
+    held = "the gate holds by the instruction and the executor"
+    match client.profile.tool_choice_none:
+        case "rejected":
+            return EndpointCheck("tool_choice", False, f"“none” is rejected; {held}")
+        case "fails":
+            return EndpointCheck("tool_choice", False, f"“none” is an error if the model calls a tool; {held}")
+        case "ignored":
+            return EndpointCheck(
+                "tool_choice", False, f"“none” is ignored: the model calls a tool all the same; {held}"
+            )
+    if refrained.failed is not None:
+        return EndpointCheck("tool_choice", None, refrained.failed.message)
+    if has_call_markup(refrained.text):
+        return EndpointCheck(
+            "tool_choice", False, f"under “none” the call comes out as text, which is hidden; {held}"
+        )
+    if not tempted.called:
+        return EndpointCheck("tool_choice", None, "“none” is taken; whether it is honoured cannot be told")
+    return EndpointCheck("tool_choice", True, "“none” is honoured")
+
+
+async def _mid_system(client: ModelClient) -> EndpointCheck:
+    """Whether an instruction in mid-conversation reaches the model: told a word to say, it says it.
+
+    Taken without effect, it may have been dropped by the chat template: does the same work in another place?
+    """
+    told = await ask(client, lambda profile: after_a_call(profile, SAY_IT))
+    placement = client.profile.mid_system
+    if told.failed is not None:
+        return EndpointCheck("mid_system", None, told.failed.message)
+    refused = placement != "inline"
+    how = "refused" if refused else "taken, but lost"
+    tried: Placement | None = placement
+    while tried is not None and WORD not in told.text.lower():
+        tried = NEXT_PLACEMENT.get(tried)
+        if tried is not None:
+            told = await ask(client, partial(_after_a_call_in, tried))
+    if tried is None:
+        tried = placement if refused else None
+    if tried == "inline":
+        return EndpointCheck("mid_system", True, "taken and followed in mid-conversation")
+    if tried is None:
+        return EndpointCheck("mid_system", None, "taken; whether the model reads them cannot be told")
+    return EndpointCheck("mid_system", False, f"{how} in mid-conversation; {_PLACES[tried]}")
+
+
+def _after_a_call_in(placement: Placement, profile: Profile) -> Payload:
+    return after_a_call(profile.model_copy(update={"mid_system": placement}), SAY_IT)
+
+
+def _final_profile(found: Profile, checks: list[EndpointCheck], given: Profile, known: Profile) -> Profile:
+    """What was found. An assumption that no check has confirmed gives way to what was believed before, and a
+    placement that merely works to the one that is known to be best for such a server."""
+    results = {check.name: check for check in checks}
+    placement = results["mid_system"]
+    if placement.ok is False:
+        best = next((place for place, words in _PLACES.items() if placement.detail.endswith(words)), found.mid_system)
+        found = found.model_copy(update={"mid_system": best})
+    elif placement.ok and found.mid_system == "inline" and found.wire == "chat":
+        # On the other wires what is taken and followed is best: it leaves what comes before in the prompt cache.
+        found = found.model_copy(update={"mid_system": known.mid_system})
+    unconfirmed = {
+        assumption: getattr(given, assumption)
+        for name, assumption in _ASSUMPTIONS.items()
+        if results[name].ok is not True
+        and results[name].detail != _TAKEN
+        and getattr(found, assumption) == _BEST[assumption]
+    }
+    return found.model_copy(update=unconfirmed)
+
+
+def _diagnosis(checks: list[EndpointCheck], profile: Profile) -> Diagnosis:
+    found = {check.name: check for check in checks}
+    fatal = [name for name in ("reachable", "key", "model", "streaming") if found[name].ok is False]
+    if fatal:
+        return Diagnosis(tuple(checks), profile, False, found[fatal[0]].detail)
+    if found["tools"].ok is False:
+        return Diagnosis(
+            tuple(checks), profile, False, "Talks, but without tools it can neither read files nor edit."
+        )
+    limits = [check.name for check in checks if check.ok is not True]
+    if limits:
+        return Diagnosis(
+            tuple(checks), profile, True, f"Works; without certainty or with a fallback: {', '.join(limits)}."
+        )
+    return Diagnosis(tuple(checks), profile, True, "Works, and honours everything that was asked.")

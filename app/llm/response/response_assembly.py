@@ -1,0 +1,301 @@
+"""From the chunks of a stream to one response, whatever the server makes of the Chat Completions protocol."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from app.llm.response import response_limits
+from app.llm.response.call_assembly import CallAssembly
+from app.llm.response.response_limits import ResponseTooLarge
+from app.llm.response.text_filters import CallMarkupHider, SurrogateJoiner, ThinkSplitter
+from app.llm.values.types import CallProgress, Completed, ReasoningDelta, ReceivedCall, TextDelta, Usage
+from app.llm.wires.chunks import count
+from app.llm.wires.items import OPAQUE_BLOCKS
+
+Delta = TextDelta | ReasoningDelta | CallProgress
+
+
+class DeltaCollector:
+    """Collects what chunks add: neighbouring pieces of one text are one, and of a call only the latest counts."""
+
+    def __init__(self) -> None:
+        self._whole: list[Delta] = []
+        self._kind: type[TextDelta | ReasoningDelta] = TextDelta
+        self._pieces: list[str] = []
+        """Of the text that goes on, which is of that kind."""
+        self._calls: dict[int, CallProgress] = {}
+        """Of the calls that go on, by their index."""
+
+    def text(self, piece: str) -> None:
+        """More of the answer."""
+        self._more(TextDelta, piece)
+
+    def reasoning(self, piece: str) -> None:
+        """More of the reasoning."""
+        self._more(ReasoningDelta, piece)
+
+    def call(self, progress: CallProgress) -> None:
+        """More of a call."""
+        if self._pieces:
+            self._end()
+        self._calls[progress.index] = progress
+
+    def take(self) -> list[Delta]:
+        """All of it, in its order; it is empty then."""
+        self._end()
+        whole, self._whole = self._whole, []
+        return whole
+
+    def _more(self, kind: type[TextDelta | ReasoningDelta], piece: str) -> None:
+        if self._kind is not kind or self._calls:
+            self._end()
+            self._kind = kind
+        self._pieces.append(piece)
+
+    def _end(self) -> None:
+        if self._pieces:
+            self._whole.append(self._kind("".join(self._pieces)))
+            self._pieces = []
+        self._whole += self._calls.values()
+        self._calls = {}
+
+
+CUT_SHORT = frozenset(
+    {"length", "max_tokens", "content_filter", "error", "model_context_window_exceeded", "sensitive"}
+)
+"""Finish reasons that leave a response unfinished: its calls must not run."""
+
+_ECHOED_LISTS = ("reasoning_details", "thinking_blocks", OPAQUE_BLOCKS)
+_MERGED_TEXTS = ("text", "summary", "thinking")
+_LONGEST_REASON = 100
+"""Characters of a finish reason."""
+_MOST_DOLLARS = 1_000_000
+"""What is more is not what one response costs."""
+
+
+class ResponseAssembly:
+    """Collects one response; feed it every chunk (as parsed JSON), then ask for the whole."""
+
+    def __init__(self, tool_names: Iterable[str] = (), *, closing: bool = False) -> None:
+        """`tool_names` helps with names that come in pieces; `closing` hides calls that are leaked as text."""
+        self.finish_reason: str | None = None
+        self.usage: Usage | None = None
+        self.model = ""
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls = CallAssembly(tool_names)
+        self._extras: dict[str, Any] = {}
+        self._size = 0
+        """Characters that came, whether they were given out yet or not, but for those of calls."""
+        self._text_joiner = SurrogateJoiner()
+        self._reasoning_joiner = SurrogateJoiner()
+        self._splitter = ThinkSplitter()
+        self._hider = CallMarkupHider() if closing else None
+
+    @property
+    def text(self) -> str:
+        """The answer so far; exactly the concatenation of the `TextDelta`s given out."""
+        return "".join(self._text)
+
+    @property
+    def reasoning(self) -> str:
+        """The reasoning so far."""
+        return "".join(self._reasoning)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing has come: no text, no reasoning, no call."""
+        return not (self._text or self._reasoning or self._calls)
+
+    def feed(self, chunk: Mapping[str, Any], deltas: DeltaCollector) -> None:
+        """Take one chunk and put what it adds to the deltas; nothing in it is required, nothing unknown in it hurts.
+
+        Raises:
+            ResponseTooLarge: The response, or one of its calls, exceeds every plausible size.
+        """
+        if isinstance(name := chunk.get("model"), str) and name:
+            self.model = name
+        self._take_usage(chunk)
+        choices = chunk.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict) and not choice.get("index"):
+                self._choice(choice, whole=chunk.get("object") == "chat.completion", deltas=deltas)
+        if self._size + self._calls.characters > response_limits.RESPONSE:
+            raise ResponseTooLarge("a response", response_limits.RESPONSE, "characters")
+
+    def flush(self) -> list[Delta]:
+        """No more chunks will come: what was held back because it might have become a tag."""
+        text, reasoning = self._splitter.feed(self._text_joiner.finish())
+        late_text, late_reasoning = self._splitter.finish()
+        deltas = DeltaCollector()
+        self._emit_reasoning(reasoning + late_reasoning + self._reasoning_joiner.finish(), deltas)
+        self._emit_text(text + late_text, deltas)
+        if self._hider and (held := self._hider.finish()):
+            self._text.append(held)
+            deltas.text(held)
+        return deltas.take()
+
+    def complete(self, *, ended: bool) -> Completed:
+        """The response. `ended`: the stream came to an end that the server meant as one."""
+        return Completed(
+            text=self.text,
+            reasoning=self.reasoning,
+            calls=self.calls(),
+            finish_reason=self.finish_reason,
+            truncated=not ended or self.finish_reason in CUT_SHORT,
+            usage=self.usage,
+            model=self.model,
+            extras=dict(self._extras),
+        )
+
+    def calls(self) -> tuple[ReceivedCall, ...]:
+        """The calls as they stand."""
+        return self._calls.finished()
+
+    def _choice(self, choice: Mapping[str, Any], *, whole: bool, deltas: DeltaCollector) -> None:
+        delta, message = choice.get("delta"), choice.get("message")
+        if isinstance(delta, dict) and delta:
+            self._delta(delta, deltas)
+        elif isinstance(message, dict):
+            self._delta(self._remainder(message, whole=whole or bool(choice.get("finish_reason"))), deltas)
+        self._take_usage(choice)
+        reason = choice.get("finish_reason")
+        # The first one counts, unless a later one says that the response was cut short.
+        if isinstance(reason, str) and reason and (self.finish_reason is None or reason in CUT_SHORT):
+            self.finish_reason = reason[:_LONGEST_REASON]
+
+    def _remainder(self, message: Mapping[str, Any], *, whole: bool) -> Mapping[str, Any]:
+        """A `message` where a delta belongs: in the last chunk it may repeat everything that was streamed."""
+        if not whole or self.empty:
+            return message
+        rest = {key: value for key, value in message.items() if key not in ("content", "tool_calls")}
+        rest = {} if self._reasoning else rest
+        content = message.get("content")
+        if isinstance(content, str) and not content.startswith(self.text):
+            rest["content"] = content
+        elif isinstance(content, str):
+            rest["content"] = content[len(self.text) :]
+        if not self._calls:
+            rest["tool_calls"] = message.get("tool_calls")
+        return rest
+
+    def _delta(self, delta: Mapping[str, Any], deltas: DeltaCollector) -> None:
+        # `reasoning` and `reasoning_content` say the same where both are sent.
+        thought = delta.get("reasoning_content") or delta.get("reasoning")
+        self._thought(thought, deltas)
+        self._content(delta.get("content"), deltas)
+        if isinstance(refusal := delta.get("refusal"), str):
+            self._content(refusal, deltas)
+        calls = delta.get("tool_calls")
+        for call in calls if isinstance(calls, list) else ():
+            if isinstance(call, dict):
+                self._call(call, deltas)
+        if isinstance(legacy := delta.get("function_call"), dict):
+            self._call({"function": legacy}, deltas)
+        for key in _ECHOED_LISTS:
+            if isinstance(items := delta.get(key), list):
+                self._size += len(json.dumps(items))
+                _extend(self._extras.setdefault(key, []), items)
+        if isinstance(extra := delta.get("extra_content"), dict):
+            self._size += len(json.dumps(extra))
+            self._extras.setdefault("extra_content", {}).update(extra)
+
+    def _content(self, content: Any, deltas: DeltaCollector) -> None:
+        match content:
+            case str():
+                self._size += len(content)
+                text, reasoning = self._splitter.feed(self._text_joiner.feed(content))
+                self._emit_reasoning(reasoning, deltas)
+                self._emit_text(text, deltas)
+            case list():
+                for part in content:
+                    self._part(part, deltas)
+
+    def _part(self, part: Any, deltas: DeltaCollector) -> None:
+        """One element of a content list; Mistral's thinking is a list inside a list."""
+        if isinstance(part, str):
+            self._content(part, deltas)
+        elif isinstance(part, dict):
+            if "thinking" in part:
+                thoughts = part["thinking"]
+                for thought in thoughts if isinstance(thoughts, list) else [thoughts]:
+                    self._thought(thought.get("text") if isinstance(thought, dict) else thought, deltas)
+            elif isinstance(text := part.get("text") or part.get("refusal"), str):
+                self._content(text, deltas)
+
+    def _thought(self, text: Any, deltas: DeltaCollector) -> None:
+        if isinstance(text, str):
+            self._size += len(text)
+            self._emit_reasoning(self._reasoning_joiner.feed(text), deltas)
+
+    def _emit_text(self, text: str, deltas: DeltaCollector) -> None:
+        if self._hider:
+            text = self._hider.feed(text)
+        if text:
+            self._text.append(text)
+            deltas.text(text)
+
+    def _emit_reasoning(self, text: str, deltas: DeltaCollector) -> None:
+        if text:
+            self._reasoning.append(text)
+            deltas.reasoning(text)
+
+    def _call(self, delta: Mapping[str, Any], deltas: DeltaCollector) -> None:
+        if (progress := self._calls.feed(delta)) is not None:
+            deltas.call(progress)
+
+    def _take_usage(self, holder: Mapping[str, Any]) -> None:
+        if (holder.get("usage") or "x_groq" in holder) and (usage := read_usage(holder)) is not None:
+            self.usage = usage
+
+
+def _extend(items: list[Any], more: Iterable[Any]) -> None:
+    """Append opaque reasoning parts; those that continue the last one (same type and index) are joined to it."""
+    for part in more:
+        last = items[-1] if items else None
+        if isinstance(part, dict) and isinstance(last, dict) and _continues(last, part):
+            for key, value in part.items():
+                if key in _MERGED_TEXTS and isinstance(value, str) and isinstance(last.get(key), str):
+                    last[key] += value
+                elif value is not None:
+                    last[key] = value
+        else:
+            items.append(dict(part) if isinstance(part, dict) else json.loads(json.dumps(part)))
+
+
+def _continues(last: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
+    same = all(last.get(key) == part.get(key) for key in ("type", "index"))
+    return same and "data" not in part and "data" not in last and not last.get("signature")
+
+
+def read_usage(holder: Mapping[str, Any]) -> Usage | None:
+    """The usage in a chunk or a choice, or None if it has none that says anything.
+
+    Groq puts it under `x_groq`, Moonshot into the choice, DeepSeek names cached tokens its own way, and OpenRouter
+    adds the cost in US dollars.
+    """
+    usage = holder.get("usage")
+    if not isinstance(usage, dict) and isinstance(groq := holder.get("x_groq"), dict):
+        usage = groq.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    prompt = count(usage.get("prompt_tokens")) or count(usage.get("input_tokens"))
+    completion = count(usage.get("completion_tokens")) or count(usage.get("output_tokens"))
+    if not prompt and not completion:
+        return None
+    details = usage.get("prompt_tokens_details")
+    cached = count(details.get("cached_tokens")) if isinstance(details, dict) else 0
+    cached = cached or count(usage.get("prompt_cache_hit_tokens")) or count(usage.get("cached_tokens"))
+    written = count(details.get("cache_write_tokens")) if isinstance(details, dict) else 0
+    return Usage(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        cached_tokens=cached,
+        cache_write_tokens=written,
+        cost=_dollars(usage.get("cost")),
+    )
+
+
+def _dollars(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < _MOST_DOLLARS else None

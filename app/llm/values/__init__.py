@@ -1,0 +1,1 @@
+"""Values of the client: endpoint address, request, response updates, profile, prices."""

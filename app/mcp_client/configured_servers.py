@@ -1,0 +1,233 @@
+"""Which servers there are for a workspace: signoff's own configuration first, then what is written for others."""
+
+import json
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from app.config.config_tables import ServerTable
+from app.config.toml import parse_toml
+from app.mcp_client.server_definition import ServerDefinition
+from app.text.safe_text import visible
+from app.workspace import trust
+from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.reading import read_file
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes of such a file: Claude Code keeps much else in its own."""
+IN_WORKSPACE = (".mcp.json", ".gemini/settings.json", ".codex/config.toml")
+"""Files of a workspace, which count once the user has trusted them."""
+
+_HOMES = (
+    ("CLAUDE_CONFIG_DIR", "", ".claude.json"),
+    ("GEMINI_CLI_HOME", "", ".gemini/settings.json"),
+    ("CODEX_HOME", ".codex", "config.toml"),
+)
+"""The variable that moves a file of the user's, the folder in which it lies otherwise, and its name."""
+
+_LONGEST_NAME = 64
+
+Tables = Iterator[tuple[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedServers:
+    """What a file names."""
+
+    definitions: tuple[ServerDefinition, ...] = ()
+    problems: tuple[str, ...] = ()
+    """What cannot be used, each with the file and the reason."""
+
+
+def of_user(environment: Mapping[str, str], root: Path) -> ImportedServers:
+    """The servers in the user's own files; `root` is the workspace, for which Claude Code keeps some apart."""
+    found = []
+    for variable, folder, name in _HOMES:
+        if not (home := environment.get(variable) or environment.get("HOME")):
+            continue
+        path = Path(home) / name if environment.get(variable) else Path(home) / folder / name
+        read = _of_claude(str(root)) if name == ".claude.json" else _reader(name)
+        found.append(_read(path, f"~/{folder}/{name}" if folder else f"~/{name}", read))
+    return together(found)
+
+
+def of_workspace(name: str, content: bytes) -> ImportedServers:
+    """The servers in one of `IN_WORKSPACE`."""
+    found = _parsed(name, content, _reader(name))
+    return replace(found, definitions=tuple(replace(each, of_workspace=True) for each in found.definitions))
+
+
+def together(found: list[ImportedServers]) -> ImportedServers:
+    """All of several files."""
+    definitions = tuple(each for one in found for each in one.definitions)
+    return ImportedServers(definitions, tuple(line for one in found for line in one.problems))
+
+
+def _read(path: Path, source: str, tables: Callable[[bytes], Tables]) -> ImportedServers:
+    try:
+        content, _ = read_file(os.path.realpath(path), LARGEST)
+    except FileNotFoundError:
+        return ImportedServers()
+    except OSError as error:
+        return ImportedServers(problems=(f"{source} cannot be read: {error.strerror}.",))
+    return _parsed(source, content, tables)
+
+
+def _parsed(source: str, content: bytes, tables: Callable[[bytes], Tables]) -> ImportedServers:
+    definitions, problems = [], []
+    try:
+        for name, values in tables(content):
+            try:
+                definitions.append(_definition(str(name), values, source))
+            except (ValueError, AttributeError, TypeError) as error:
+                problems.append(f"{source}: {str(name)[:_LONGEST_NAME]}: {error}")
+    except (ValueError, RecursionError, AttributeError, TypeError) as error:
+        problems.append(f"{source} cannot be used: {error}")
+    return ImportedServers(tuple(definitions), tuple(problems))
+
+
+def _reader(name: str) -> Callable[[bytes], Tables]:
+    if name.endswith(".toml"):
+        return lambda content: iter(parse_toml(content).get("mcp_servers", {}).items())
+    return lambda content: iter((json.loads(content).get("mcpServers") or {}).items())
+
+
+def _of_claude(root: str) -> Callable[[bytes], Tables]:
+    """Those of this project first: of two of one name they are meant."""
+
+    def tables(content: bytes) -> Tables:
+        values = json.loads(content)
+        yield from (((values.get("projects") or {}).get(root) or {}).get("mcpServers") or {}).items()
+        yield from (values.get("mcpServers") or {}).items()
+
+    return tables
+
+
+def _definition(name: str, values: Any, source: str) -> ServerDefinition:
+    """What these agents say of a server, as signoff says it; raises ValueError."""
+    if not isinstance(values, dict):
+        raise ValueError("it is no table")
+    if not name or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise ValueError(f"a server's name has up to {_LONGEST_NAME} characters, all of which show")
+    if values.get("type") == "sse":
+        raise ValueError("the transport sse is not spoken any more; most servers offer http beside it")
+    url = values.get("httpUrl") or values.get("url") or ""
+    said: dict[str, Any] = {key: values[key] for key in ("command", "args", "env", "cwd") if values.get(key)}
+    said |= {"url": url} if url else {}
+    headers = dict(values.get("headers") or values.get("http_headers") or {})
+    headers |= {key: f"${{{variable}}}" for key, variable in (values.get("env_http_headers") or {}).items()}
+    if bearer := values.get("bearer_token_env_var"):
+        headers["Authorization"] = f"Bearer ${{{bearer}}}"
+    said |= {"headers": headers} if headers else {}
+    if values.get("enabled") is False or values.get("disabled") is True:
+        said["enabled"] = False
+    if isinstance(seconds := values.get("tool_timeout_sec"), int | float):
+        said["timeout"] = seconds
+    if isinstance(seconds := values.get("startup_timeout_sec"), int | float):
+        said["start_timeout"] = seconds
+    if isinstance(milliseconds := values.get("timeout"), int | float):
+        said["timeout"] = milliseconds / 1000
+    try:
+        table = ServerTable.model_validate(said)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    if not table.command and not table.url:
+        raise ValueError("it has neither a command nor a url")
+    return ServerDefinition(name, table, source)
+
+
+OWN = "signoff's configuration"
+_HARMLESS = frozenset({"enabled", "timeout", "start_timeout"})
+"""What a table of the user's changes of a server of a workspace's: nothing that it sends, nor how far it writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownServers:
+    """All servers by name, and what the user should know of the files."""
+
+    definitions: tuple[ServerDefinition, ...]
+    problems: tuple[str, ...] = ()
+    untrusted: tuple[str, ...] = ()
+    """Files of the workspace that name servers and wait for trust."""
+
+
+def known_servers(
+    own: Mapping[str, ServerTable],
+    workspace: Workspace,
+    store: trust.TrustStore,
+    environment: Mapping[str, str],
+    *,
+    of_workspace: Collection[str] = (),
+) -> KnownServers:
+    """Read all files; blocks.
+
+    Args:
+        own: The `[mcp.NAME]` tables.
+        workspace: Whose files count where they are trusted.
+        store: Keeps what is trusted.
+        environment: Says where the user's home is; empty to leave out what is written there for other agents.
+        of_workspace: Names of the tables that are the workspace's own.
+    """
+    whole = {name: table for name, table in own.items() if table.command or table.url}
+    first = [_own(name, table, theirs=name in of_workspace) for name, table in whole.items()]
+    found = [ImportedServers(tuple(first))]
+    files = server_files(workspace, store)
+    found += [each.found for each in files if each.trusted]
+    untrusted = [each.name for each in files if not each.trusted]
+    found.append(of_user(environment, workspace.root))
+    definitions: dict[str, ServerDefinition] = {}
+    problems = [visible(line, keep="") for one in found for line in one.problems]
+    for each in (definition for one in found for definition in one.definitions):
+        definitions.setdefault(each.name, each)
+    for name in [each for each in own if each not in whole]:
+        if name in of_workspace:
+            problems.append(f"{trust.FILE_NAME}: [mcp.{name}] has neither a command nor a url.")
+        elif name in definitions:
+            definitions[name], problem = _adjusted(definitions[name], own[name])
+            problems += [problem] if problem else []
+        else:
+            problems.append(f"[mcp.{name}] has neither a command nor a url, and no other file names that server.")
+    return KnownServers(tuple(definitions.values()), tuple(problems), tuple(untrusted))
+
+
+def _own(name: str, table: ServerTable, *, theirs: bool) -> ServerDefinition:
+    return ServerDefinition(name, table, trust.FILE_NAME if theirs else OWN, of_workspace=theirs)
+
+
+def _adjusted(definition: ServerDefinition, table: ServerTable) -> tuple[ServerDefinition, str]:
+    """A server with what a table of the user's says besides, and a line where not all of that counts."""
+    kept = table.model_fields_set & _HARMLESS if definition.of_workspace else table.model_fields_set
+    left = ", ".join(sorted(table.model_fields_set - kept))
+    adjusted = definition.adjusted(ServerTable.model_validate(table.model_dump(include=set(kept))))
+    if not left:
+        return adjusted, ""
+    name, source = definition.name, definition.source
+    return adjusted, f"[mcp.{name}] can't change {left} of the server {name} of {source}: write it down whole there."
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFile:
+    """A file of the workspace, for another agent, that names servers."""
+
+    name: str
+    content: bytes
+    trusted: bool
+    found: ImportedServers
+
+
+def server_files(workspace: Workspace, store: trust.TrustStore) -> list[ServerFile]:
+    """Those that there are; blocks. One that can't be read is none that counts."""
+    files = []
+    for name in IN_WORKSPACE:
+        with suppress(OSError, WorkspaceError):
+            content = trust.configuration(workspace, name)
+            found = of_workspace(name, content) if content else ImportedServers()
+            if found.definitions or (content and trust.is_trusted(content, store, name)):
+                files.append(ServerFile(name, content, trust.is_trusted(content, store, name), found))
+    return files

@@ -1,0 +1,96 @@
+"""JSON-RPC 2.0 messages, bounded, whatever comes: those that signoff's MCP server and its MCP client share.
+
+https://www.jsonrpc.org/specification
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+LONGEST_LINE = 64 * 1024 * 1024
+"""Bytes of one message: three of the largest file that signoff takes."""
+MOST_AT_ONCE = 1_000
+"""Messages in one array, as 2025-03-26 had it."""
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
+INTERNAL_ERROR = -32603
+UNSUPPORTED_VERSION = -32022
+
+Id = str | int
+Message = dict[str, Any]
+
+
+class RpcError(Exception):
+    """A message that gets an error for an answer; the text says what would be right."""
+
+    def __init__(self, code: int, text: str, *, id: Id | None = None, data: object = None) -> None:  # noqa: A002
+        super().__init__(text)
+        self.code = code
+        self.id = id
+        self.data = data
+
+    def answer(self) -> Message:
+        """The message to send."""
+        error: Message = {"code": self.code, "message": str(self)}
+        if self.data is not None:
+            error["data"] = self.data
+        return {"jsonrpc": "2.0", "id": self.id, "error": error}
+
+
+@dataclass(frozen=True, slots=True)
+class RpcRequest:
+    """A request, or a notification if it has no id."""
+
+    method: str
+    params: Message
+    id: Id | None = None
+
+    @property
+    def meta(self) -> Message:
+        """What stands beside the parameters: the client, its turn, a token for progress."""
+        meta = self.params.get("_meta")
+        return meta if isinstance(meta, dict) else {}
+
+
+def parse(line: bytes | None) -> Any:
+    """What a line holds: an object, or a list of them; raises Refusal."""
+    if line is None:
+        raise RpcError(
+            INVALID_REQUEST, f"The message is longer than {LONGEST_LINE // 1024**2} MB; send less at once."
+        )
+    try:
+        return json.loads(line.decode("utf-8"), parse_constant=_no_number)
+    except RecursionError as error:
+        raise RpcError(PARSE_ERROR, "The message is nested too deeply.") from error
+    except ValueError as error:
+        raise RpcError(PARSE_ERROR, f"The line is not one JSON text in UTF-8: {error}.") from error
+
+
+def call_of(message: object) -> RpcRequest | None:
+    """The request or notification that an object is; None for an answer, of which none is awaited.
+
+    Raises:
+        Refusal: it is none of these.
+    """
+    if not isinstance(message, dict):
+        raise RpcError(INVALID_REQUEST, "A message is a JSON object.")
+    found = message.get("id")
+    name = found if isinstance(found, str) or (isinstance(found, int) and not isinstance(found, bool)) else None
+    method, params = message.get("method"), message.get("params", {})
+    if "method" not in message and ("result" in message or "error" in message):
+        return None
+    if "id" in message and name is None:
+        raise RpcError(INVALID_REQUEST, "The id of a request is a string or a whole number.")
+    if not isinstance(method, str):
+        raise RpcError(INVALID_REQUEST, "A request names its method, as text.", id=name)
+    if params is None:
+        params = {}
+    if not isinstance(params, dict):
+        if name is None:
+            return None
+        raise RpcError(INVALID_PARAMS, "The params of a request are an object.", id=name)
+    return RpcRequest(method, params, name)
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")

@@ -1,0 +1,213 @@
+"""What two ends of MCP say to each other, whatever carries it: requests with answers, and what comes unasked.
+
+The `mcp` package would do this too. It is not depended on: what a hostile server can do (a line or an answer without
+end, a flood of messages) has to be bounded where bytes are read, which is beneath it; programs are to run on a layer
+over the workspace, and it would start them itself; and it brings 27 packages and over a second of import, while what
+this needs beyond the standard library, an HTTP client, is here already. In the tests it plays the other end.
+"""
+
+import asyncio
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from app.mcp_client.json_rpc import METHOD_NOT_FOUND, MOST_AT_ONCE, Message, RpcError, RpcRequest, call_of, parse
+
+LONGEST_MESSAGE = 16 * 1024 * 1024
+"""Bytes of one message."""
+MOST_UNASKED = 4 * 1024 * 1024
+"""Bytes of messages that nobody asked for, until something is answered."""
+_SHORTEST = 64
+"""Bytes that a message counts for at least: what takes time is to look at it, however short it is."""
+_LONG = 256 * 1024
+"""Bytes from which on a message is parsed on a thread."""
+
+Notified = Callable[[str, Message], None]
+"""Takes the method and the parameters of a notification."""
+
+
+_SIGN_IN = "you have to sign in: /mcp"
+
+
+class ServerError(Exception):
+    """The server answered with an error; the message is its own, of any origin."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class ConnectionLost(Exception):
+    """There is no server at the other end any more, or none to be talked to; the message says why."""
+
+
+class SessionEnded(ConnectionLost):
+    """The server knows nothing of us any more; it did not do what it was asked."""
+
+
+class SignInNeeded(ConnectionLost):
+    """The user has to sign in."""
+
+    def __init__(self, challenge: str, *, wider: bool = False) -> None:
+        """Say so.
+
+        Args:
+            challenge: The header that says where, and for what.
+            wider: The user is signed in, for less than this.
+        """
+        super().__init__("you have to sign in again, for more than before: /mcp" if wider else _SIGN_IN)
+        self.challenge = challenge
+        self.wider = wider
+
+
+class ServerTimeout(Exception):
+    """It did not answer within its time."""
+
+
+class Connection(ABC):
+    """One server, as long as it can be talked to."""
+
+    def __init__(self, root: Path, notified: Notified) -> None:
+        """Begin to count.
+
+        Args:
+            root: The workspace, which the server may ask for.
+            notified: Takes what the server tells unasked.
+        """
+        self._root = root
+        self._notified = notified
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._unasked = 0
+        self.meta: Message = {}
+        """Goes with each request where there was no greeting."""
+
+    async def request(self, method: str, params: Message, seconds: float) -> Message:
+        """Ask for something.
+
+        Raises:
+            ServerError: It said no.
+            ServerTimeout: It said nothing; it was told that nobody waits any more.
+            ConnectionLost: It is gone.
+        """
+        number = next(self._ids)
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        if self.meta:
+            params = {**params, "_meta": self.meta}
+        try:
+            async with asyncio.timeout(seconds):
+                await self._ask({"jsonrpc": "2.0", "id": number, "method": method, "params": params}, answer)
+                return _result(await answer)
+        except TimeoutError as error:
+            await self._give_up(number, "it took too long")
+            raise ServerTimeout(f"no answer within {seconds:g} s") from error
+        except asyncio.CancelledError:
+            await self._give_up(number, "the user stopped it")
+            raise
+        finally:
+            self._waiting.pop(number, None)
+
+    async def notify(self, method: str, params: Message | None = None) -> None:
+        """Tell something. Raises ConnectionLost."""
+        await self._send({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})})
+
+    async def _give_up(self, number: int, reason: str) -> None:
+        told = self.notify("notifications/cancelled", {"requestId": number, "reason": reason})
+        task = asyncio.ensure_future(told)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            # Whoever does not read is not waited for.
+            await asyncio.wait({task}, timeout=1.0)
+        finally:
+            task.cancel()
+
+    def _take(self, message: object, size: int) -> list[Message]:
+        """Take what has come; returns what is to be sent for it. Raises ConnectionLost for a flood."""
+        messages = message if isinstance(message, list) else [message]
+        if len(messages) > MOST_AT_ONCE:
+            raise ConnectionLost(f"it sent more than {MOST_AT_ONCE:,} messages at once")
+        unasked = [each for each in messages if not self._is_awaited(each)]
+        if unasked or not messages:
+            self._unasked += max(size, _SHORTEST)
+            if self._unasked > MOST_UNASKED:
+                raise ConnectionLost(f"it sent more than {MOST_UNASKED // 1024**2} MB that nobody asked for")
+        return [answer for each in unasked for answer in self._hear(each)]
+
+    def _is_awaited(self, message: object) -> bool:
+        """Whether it is an answer that somebody waits for, who has it then."""
+        if not isinstance(message, dict) or "method" in message:
+            return False
+        number = message.get("id")
+        waiting = self._waiting.get(number) if isinstance(number, int) else None
+        if waiting is None or waiting.done():
+            return False
+        waiting.set_result(message)
+        self._unasked = 0
+        return True
+
+    def _hear(self, message: object) -> list[Message]:
+        """Take a message that nobody waits for; returns what is to be sent for it."""
+        try:
+            call = call_of(message)
+        except RpcError as refusal:
+            return [refusal.answer()] if refusal.id is not None else []
+        if call is None:
+            return []
+        if call.id is None:
+            self._notified(call.method, call.params)
+            return []
+        return [self._answer(call)]
+
+    def _answer(self, call: RpcRequest) -> Message:
+        """What a server gets that asks something of signoff: little, and nothing that a user has to say."""
+        answer: Message = {"jsonrpc": "2.0", "id": call.id}
+        match call.method:
+            case "ping":
+                return {**answer, "result": {}}
+            case "roots/list":
+                return {**answer, "result": {"roots": [{"uri": self._root.as_uri(), "name": self._root.name}]}}
+            case _:
+                text = f"signoff does not offer {call.method[:80]}; go on without."
+                return {**answer, "error": {"code": METHOD_NOT_FOUND, "message": text}}
+
+    def _lost(self, why: str) -> None:
+        """Nobody will be answered any more."""
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(ConnectionLost(why))
+
+    def greeted(self, version: str) -> None:  # noqa: B027
+        """The server speaks this version."""
+
+    @abstractmethod
+    async def _ask(self, message: Message, answer: "asyncio.Future[Message]") -> None:
+        """Send a request; what comes back is given to `_take`, by then or later. Raises ConnectionLost."""
+
+    @abstractmethod
+    async def _send(self, message: Message) -> None:
+        """Send what is not answered. Raises ConnectionLost."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End it; whoever waits gets ConnectionLost."""
+
+
+async def parsed(data: bytes) -> Any:
+    """What a message says; raises Refusal."""
+    return parse(data) if len(data) < _LONG else await asyncio.to_thread(parse, data)
+
+
+def _result(message: Message) -> Message:
+    error: Any = message.get("error")
+    if isinstance(error, dict):
+        code = error.get("code")
+        said = error.get("message")
+        words = said if isinstance(said, str) and said else "an error without words"
+        raise ServerError(code if isinstance(code, int) else 0, words)
+    result = message.get("result")
+    if not isinstance(result, dict):
+        raise ServerError(0, "its answer has no result")
+    return result

@@ -1,0 +1,473 @@
+"""One server: started, asked and ended, and what is known of it meanwhile."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app import __version__
+from app.config.config_tables import ServerTable
+from app.mcp_client.json_rpc import METHOD_NOT_FOUND, UNSUPPORTED_VERSION, Message
+from app.mcp_client.mcp_connection import (
+    Connection,
+    ConnectionLost,
+    ServerError,
+    ServerTimeout,
+    SessionEnded,
+    SignInNeeded,
+)
+from app.mcp_client.server_definition import InvalidServer, ServerDefinition, WriteAccess, reach_of
+from app.mcp_client.server_program import RunningProgram, start_program
+from app.mcp_client.token_store import TokenStore
+from app.mcp_client.tool_definitions import ToolDefinition
+from app.mcp_client.tool_listing import ServerLog, ToolListing
+from app.sandbox.captured_changes import Pending
+from app.sandbox.overlay_layer import PersistentOverlay
+from app.sandbox.sandbox import Sandbox
+from app.text.safe_text import visible
+from app.tools.tool_registry import Unavailable
+
+if TYPE_CHECKING:
+    from app.mcp_client.oauth import Confirm, OAuthSession, Show
+
+VERSION, STATELESS = "2025-11-25", "2026-07-28"
+"""The version that is asked for with a greeting, and the one for servers that know none any more."""
+_VERSION = re.compile(r"[\w.-]{1,40}", re.ASCII)
+_META = "io.modelcontextprotocol/"
+_CLIENT = {"name": "signoff", "title": "signoff", "version": __version__}
+_ROUSED = 2.0
+"""Seconds in which a server answers that is not at work."""
+_LONGEST_REASON = 400
+"""Characters of a reason in a line for the user."""
+_OFF = "it is switched off, or another one has taken its place: what there is comes with the next turn"
+_TOLD = (ConnectionLost, ServerError, InvalidServer, OSError)
+"""Errors whose words are for the user."""
+
+
+def shown_name(name: str) -> str:
+    """The name of a server in a line for the user or the model."""
+    return visible(name, keep="")[:80]
+
+
+class ServerState(StrEnum):
+    """What a server is doing."""
+
+    OFF = "off"
+    STARTING = "starting"
+    READY = "ready"
+    FAILED = "failed"
+    SIGN_IN = "sign in"
+    """The user has to sign in."""
+
+
+class McpServer:
+    """Of one workspace; to be used on one event loop."""
+
+    def __init__(
+        self,
+        definition: ServerDefinition,
+        sandbox: Callable[[], Sandbox],
+        root: Path,
+        environment: Mapping[str, str],
+        tokens: TokenStore,
+        changed: Callable[[], None],
+        remembered: tuple[ToolDefinition, ...] = (),
+    ) -> None:
+        """Nothing is started.
+
+        Args:
+            definition: What it is.
+            sandbox: Gives where its program runs.
+            root: The workspace.
+            environment: signoff's own.
+            tokens: Where it is kept who the user is to servers.
+            changed: Called when its state or its tools are others.
+            remembered: The tools that it offered when it ran last.
+        """
+        self.definition = definition
+        self.state = ServerState.OFF
+        self.problem = ""
+        """Why it cannot be used."""
+        self.cause = ""
+        """The same without words that are the server's own."""
+        self.started_at = 0.0
+        """When its start began, by the loop's clock."""
+        self.log = ServerLog()
+        self.listing = ToolListing(definition.name, definition.table.start_timeout, self.log, changed, remembered)
+        """What it offers."""
+        self.asking = asyncio.Lock()
+        """Held while it is asked for something: on its layer there is one call at a time."""
+        self._sandbox = sandbox
+        self._root = root
+        self._environment = environment
+        self._changed = changed
+        self._program: RunningProgram | None = None
+        self._connection: Connection | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._tokens = tokens
+        self._signed_in: OAuthSession | None = None
+        self._challenge = ""
+        self._given_up = False
+        """The user has stopped a call, and the server may still be at it."""
+        self._start_timed_out = False
+        """The last start took all of its time; no call tries that again in the same turn."""
+        self._wanted = False
+        """Whether it is to run: it is not switched off, and no other one has taken its place."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def name(self) -> str:
+        """As the user calls it."""
+        return self.definition.name
+
+    @property
+    def offers(self) -> tuple[ToolDefinition, ...]:
+        """Its tools, as it has told them last."""
+        return self.listing.offers
+
+    @property
+    def awaited(self) -> str:
+        """What is waited for while it starts, and how long at most: `docs (up to 60 s)`."""
+        return f"{shown_name(self.name)} (up to {self.definition.table.start_timeout:g} s)"
+
+    @property
+    def unavailable(self) -> Unavailable | None:
+        """Why its tools can't be used now; None where they can, or it is switched off."""
+        subject, state = f"The MCP server {shown_name(self.name)}", self.state
+        why = visible(self.problem, keep="")[:_LONGEST_REASON]
+        if state is ServerState.STARTING and not self.offers:
+            limit = f"{self.definition.table.start_timeout:g} s"
+            return Unavailable(
+                self.name,
+                state,
+                "it is still starting",
+                f"{subject} is still starting, which may take up to {limit}: its tools are not there yet.",
+                f"{subject} is still starting. Its tools are not available in this turn; if the task needs them, say "
+                "so.",
+            )
+        if state is ServerState.SIGN_IN:
+            return Unavailable(
+                self.name,
+                state,
+                why,
+                f"{subject} can't be used: {why}.",
+                f"{subject} can't be used before the user has signed in to it. If the task needs it, say so.",
+            )
+        if state is ServerState.FAILED and not self.offers:
+            return Unavailable(
+                self.name,
+                state,
+                why,
+                f"{subject} can't be used: {why}. Its tools are not there; see its log and start it again with /mcp "
+                "in the app.",
+                f"{subject} can't be used: {self.cause}. Its tools are not available. If the task needs them, tell "
+                "the user, who can look at its log and start it again.",
+            )
+        if state is ServerState.FAILED:
+            notice = f"{subject} has ended: {why}. The next call of one of its tools starts it again."
+            return Unavailable(self.name, state, why, notice)
+        return None
+
+    async def reach(self) -> WriteAccess:
+        """How far its writes go."""
+        return await reach_of(self.definition, self._sandbox())
+
+    def begin(self) -> None:
+        """Begin to start it, unless it runs."""
+        self._wanted = True
+        if self.state is not ServerState.READY and (self._starting is None or self._starting.done()):
+            self._start_timed_out = False
+            self.started_at = asyncio.get_running_loop().time()
+            self._become(ServerState.STARTING)
+            self._starting = asyncio.create_task(self._start())
+            # Whoever waits for it hears of it; so does the user, by its state.
+            self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def start(self) -> None:
+        """Have it ready. Raises ConnectionLost, also where it is not to run."""
+        if not self._wanted:
+            raise ConnectionLost(_OFF)
+        if self._start_timed_out:
+            raise ConnectionLost(self.problem)
+        self.begin()
+        if self.state is ServerState.READY or (starting := self._starting) is None:
+            return
+        # Not awaited itself: whoever switches it off ends its start, and not those who wait for it.
+        await asyncio.wait({starting})
+        if starting.cancelled():
+            raise ConnectionLost(_OFF)
+        starting.result()
+
+    def allow_restart(self) -> None:
+        """Let calls start it again, also if the last start took all of its time."""
+        self._start_timed_out = False
+
+    async def settled(self) -> None:
+        """Return once it is ready or has failed."""
+        if self._starting is not None:
+            await asyncio.wait({self._starting})
+
+    async def lay(self, pending: Pending) -> list[str]:
+        """Have it ready, with these changes over the workspace.
+
+        Returns:
+            The paths that it has written while it was not called, which are thrown away.
+
+        Raises:
+            ConnectionLost: It can't be.
+        """
+        for _ in range(2):
+            await self.start()
+            if self._given_up:
+                await self._rouse()
+            if self._program is None:
+                return []
+            try:
+                return await self._program.lay(pending)
+            except ProcessLookupError:
+                # It has died just now: once more, with another one.
+                await self._fail("it has ended")
+            except OSError as error:
+                # Nobody knows what it would see.
+                why = f"its layer could not be laid: {error.strerror or error}"
+                await self._fail(why)
+                raise ConnectionLost(why) from error
+        raise ConnectionLost("it ends as soon as it has started")
+
+    @asynccontextmanager
+    async def written(self) -> AsyncIterator[PersistentOverlay | None]:
+        """What it has written, which stays as it is meanwhile; None where it runs on no layer. Raises OSError."""
+        if self._program is None or self._program.layer is None:
+            yield None
+            return
+        async with self._program.read() as layer:
+            yield layer
+
+    async def _rouse(self) -> None:
+        """See that it listens again; another one takes its place if it doesn't. Raises ConnectionLost."""
+        self._given_up = False
+        try:
+            if self._connection is not None:
+                await self._connection.request("ping", {}, _ROUSED)
+        except ServerError:
+            return
+        except (ServerTimeout, ConnectionLost):
+            await self._fail("it still does what the user has stopped")
+            await self.start()
+
+    async def call(self, offer: ToolDefinition, arguments: Mapping[str, object]) -> Message:
+        """Call a tool.
+
+        Raises:
+            ServerError: It said no.
+            ConnectionLost: It is gone, or does not answer and was ended.
+            Withdrawn: It does not offer that any more; it was not called.
+        """
+        self.listing.check(offer)
+        params: Message = {"name": offer.tool, "arguments": dict(arguments)}
+        try:
+            result = await self._request("tools/call", params)
+        except (SessionEnded, SignInNeeded) as error:
+            # Nothing was done; it has to be greeted anew.
+            if isinstance(error, SignInNeeded) and (error.wider or not await self._who().renew()):
+                await self._fail_for(error)
+                raise
+            await self._fail(str(error))
+            await self.start()
+            self.listing.check(offer)
+            try:
+                result = await self._request("tools/call", params)
+            except (SessionEnded, SignInNeeded) as again:
+                await self._fail_for(again)
+                raise
+        if result.get("resultType", "complete") != "complete":
+            raise ServerError(0, "it asks for input of the user, which signoff does not offer")
+        return result
+
+    async def _request(self, method: str, params: Message) -> Message:
+        if self._connection is None:
+            raise ConnectionLost(self.problem or "it is not running")
+        try:
+            return await self._connection.request(method, params, self.definition.table.timeout)
+        except asyncio.CancelledError:
+            self._given_up = True
+            raise
+        except ServerTimeout as slow:
+            # It may go on for ever; the next call gets a new one.
+            await self._fail(str(slow))
+            raise ConnectionLost(f"{slow}, its time limit; it was ended") from slow
+        except (SessionEnded, SignInNeeded):
+            raise
+        except ConnectionLost as error:
+            await self._fail(str(error))
+            raise
+
+    async def stop(self) -> None:
+        """End it; only `begin` starts it again."""
+        self._wanted = False
+        if self._starting is not None and not self._starting.done():
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
+        await self._close()
+        self._become(ServerState.OFF)
+
+    async def _start(self) -> None:
+        try:
+            async with asyncio.timeout(self.definition.table.start_timeout):
+                try:
+                    await self._connect()
+                except SignInNeeded as error:
+                    if error.wider or not await self._who().renew():
+                        raise
+                    await self._connect()
+        except SignInNeeded as error:
+            await self._fail_for(error)
+            raise
+        except Exception as error:
+            # A defect of ours, too, must not leave it starting for ever; its words could hold a secret.
+            why = str(error) if isinstance(error, _TOLD) else f"it can't be used ({type(error).__name__})"
+            cause = why
+            timed_out = isinstance(error, TimeoutError | ServerTimeout)
+            if timed_out:
+                why = cause = f"it did not start within {self.definition.table.start_timeout:g} s"
+            elif isinstance(error, ServerError):
+                cause = "it answers with an error"
+            elif self.definition.is_remote:
+                cause = "it cannot be used at its address"
+            await self._fail(why, cause=cause)
+            self._start_timed_out = timed_out
+            raise ConnectionLost(why) from error
+        self._become(ServerState.READY)
+        if self._connection is not None:
+            self.listing.follow(self._connection)
+
+    async def _connect(self) -> None:
+        await self._close()
+        table = self.definition.expanded(self._environment)
+        reach = await self.reach()
+        self.log.note(f"starting {self.definition.origin}")
+        if self.definition.is_remote:
+            self._connection = await asyncio.to_thread(self._address, table)
+        else:
+            self._program = program = await start_program(
+                self.name,
+                table,
+                reach,
+                self._sandbox(),
+                self._root,
+                self._environment,
+                notified=self._notified,
+                log=self.log.feed,
+            )
+            self._connection = program.connection
+            self._spawn(self._mourn(program))
+        await self._greet(self._connection)
+        await self.listing.ask(self._connection)
+
+    def _address(self, table: ServerTable) -> Connection:
+        # It brings an HTTP client along, which takes a moment to be imported and made.
+        from app.mcp_client.http_connection import HttpConnection
+
+        return HttpConnection(table.url, table.headers, self._root, self._notified, self._authorise)
+
+    async def _authorise(self) -> Mapping[str, str]:
+        return await self._who().headers()
+
+    def _who(self) -> "OAuthSession":
+        if self._signed_in is None:
+            from app.mcp_client.oauth import OAuthSession
+
+            table = self.definition.expanded(self._environment)
+            self._signed_in = OAuthSession(table.url, self._tokens, table.client_id)
+        return self._signed_in
+
+    async def sign_in(self, show: "Show", confirm: "Confirm | None" = None) -> None:
+        """Have the user sign in, and start it then.
+
+        Args:
+            show: Invites the user.
+            confirm: Asks the user about addresses of different origins; without it they are refused.
+
+        Raises:
+            ConnectionLost: It came to nothing.
+        """
+        from app.mcp_client.oauth import SignInFailed
+
+        try:
+            await self._who().sign_in(self._challenge, show, confirm)
+        except (SignInFailed, InvalidServer) as error:
+            raise ConnectionLost(str(error)) from error
+        if self._wanted:
+            self.allow_restart()
+            await self.start()
+
+    async def _greet(self, connection: Connection) -> None:
+        params: Message = {"protocolVersion": VERSION, "capabilities": {"roots": {}}, "clientInfo": _CLIENT}
+        seconds = self.definition.table.start_timeout
+        try:
+            greeting = await connection.request("initialize", params, seconds)
+        except ServerError as error:
+            if error.code not in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION):
+                raise
+            connection.meta = {
+                f"{_META}protocolVersion": STATELESS,
+                f"{_META}clientInfo": _CLIENT,
+                f"{_META}clientCapabilities": {},
+            }
+            connection.greeted(STATELESS)
+            return
+        spoken = greeting.get("protocolVersion")
+        connection.greeted(spoken if isinstance(spoken, str) and _VERSION.fullmatch(spoken) else VERSION)
+        await connection.notify("notifications/initialized")
+
+    def _notified(self, method: str, params: Message) -> None:
+        match method:
+            case "notifications/tools/list_changed":
+                self.listing.outdate()
+            case "notifications/message":
+                self.log.feed(
+                    f"{params.get('level', '')}: {params.get('data', '')}\n"[:2000].encode("utf-8", "replace")
+                )
+
+    async def _mourn(self, program: RunningProgram) -> None:
+        """Say so when it ends by itself."""
+        await program.connection.gone.wait()
+        if self._program is program and self.state is ServerState.READY:
+            await self._fail(program.connection.why)
+
+    async def _fail(self, why: str, state: ServerState = ServerState.FAILED, *, cause: str = "") -> None:
+        try:
+            await self._close()
+        finally:
+            self.log.note(why)
+            self.listing.forget_remembered()
+            self._become(state, why, cause or why)
+
+    async def _fail_for(self, refusal: SessionEnded | SignInNeeded) -> None:
+        """Do without it until it is asked again, or the user has signed in for what it says."""
+        if isinstance(refusal, SignInNeeded):
+            self._challenge = refusal.challenge
+            await self._fail(str(refusal), ServerState.SIGN_IN)
+        else:
+            await self._fail(str(refusal))
+
+    async def _close(self) -> None:
+        self.listing.leave()
+        program, self._program = self._program, None
+        connection, self._connection = self._connection, None
+        if program is not None:
+            await program.close()
+        elif connection is not None:
+            await connection.close()
+
+    def _become(self, state: ServerState, problem: str = "", cause: str = "") -> None:
+        self.state, self.problem, self.cause = state, problem, cause
+        self._changed()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,386 @@
+"""All servers of a workspace: started beside everything else, switched on and off, ended together."""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import Field
+
+from app.mcp_client.mcp_server import McpServer, ServerState
+from app.mcp_client.server_definition import ServerDefinition
+from app.mcp_client.server_tool import ServerTool, cannot_be_used, waiting_words
+from app.mcp_client.token_store import TokenStore
+from app.mcp_client.tool_definitions import ToolDefinition, has_server_prefix, read_offers, written_offers
+from app.sandbox.sandbox import Sandbox
+from app.storage.storage_errors import StorageError
+from app.tools.base.contract import GivenArguments, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
+from app.tools.tool_registry import ExtraTools, ToolSource, Unavailable, schema_of
+
+CHARACTERS_PER_TOKEN = 4
+UNKNOWN_WINDOW = 32_000
+"""Tokens that a model is taken to have room for where nothing says so."""
+SHARE = 10
+"""Definitions may take one part of so many of the context."""
+_MOST = 8
+"""Tools that one search gives."""
+_WORD = re.compile(r"[^\W_]+")
+
+
+def fits(tools: Sequence[Tool], window: int | None) -> bool:
+    """Whether a model with this context should be told of all of these tools at once."""
+    room = (window or UNKNOWN_WINDOW) * CHARACTERS_PER_TOKEN // SHARE
+    for tool in tools:
+        room -= len(json.dumps(schema_of(tool)))
+        if room < 0:
+            return False
+    return True
+
+
+class FindToolArguments(ToolArguments):
+    """Arguments of `find_tool`."""
+
+    words: str = Field(min_length=1, description="What the tool is to do, in a few words.")
+
+
+class FindTool(Tool):
+    """Searches the tools by words."""
+
+    name = "find_tool"
+    kind = "read"
+    Arguments = FindToolArguments
+
+    def __init__(self, tools: Sequence[ServerTool]) -> None:
+        """`tools` are those to be searched."""
+        self._tools = tuple(tools)
+        counts: dict[str, int] = {}
+        for tool in tools:
+            counts[tool.server.name] = counts.get(tool.server.name, 0) + 1
+        servers = ", ".join(f"{name} ({count})" for name, count in counts.items())
+        self.description = (
+            f"Search {len(tools)} more tools that can be called, of these servers (tools): {servers}. Gives the "
+            "names, descriptions and arguments of those that fit best; call them by call_tool."
+        )
+
+    async def run(self, arguments: FindToolArguments, context: ToolContext) -> ToolOutput:
+        """Search."""
+        found = (await asyncio.to_thread(ranked, self._tools, arguments.words))[:_MOST]
+        if not found:
+            names = ", ".join(tool.name for tool in self._tools[:200])
+            return ToolOutput(f"No tool has these words. There are: {names}.", "no tool found")
+        entries = [schema_of(tool)["function"] for tool in found]
+        text = "\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
+        return ToolOutput(f"Call one of these by call_tool:\n{text}", ", ".join(tool.name for tool in found))
+
+
+class CallTool(Tool):
+    """Calls a tool that was found."""
+
+    name = "call_tool"
+    kind = "command"
+    description = "Call a tool that find_tool has found."
+    Arguments = GivenArguments
+    parameters = {  # noqa: RUF012
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "The name of the tool."},
+            "arguments": {"type": "object", "description": "Its arguments, as find_tool describes them."},
+        },
+        "required": ["name"],
+    }
+
+    def __init__(
+        self, tools: Sequence[ServerTool], find: Callable[[str, Callable[[str], None]], Awaitable[Tool | None]]
+    ) -> None:
+        """Ready to call.
+
+        Args:
+            tools: Those that can be called.
+            find: Finds those that servers have told since, as `ToolSource.find`.
+        """
+        self._tools: dict[str, Tool] = {tool.name: tool for tool in tools}
+        self._find = find
+
+    async def run(self, arguments: GivenArguments, context: ToolContext) -> ToolOutput:
+        """Call it."""
+        name, given = arguments.values.get("name"), arguments.values.get("arguments") or {}
+        name = name if isinstance(name, str) else ""
+        tool = self._tools.get(name) or await self._find(name, context.waits)
+        if tool is None:
+            raise ToolError(f"There is no tool {name[:80]!r}; find_tool searches those that there are.")
+        return await tool.run(GivenArguments(values=_object(given)), context)
+
+
+def _object(given: Any) -> dict[str, Any]:
+    """The arguments as an object; some models write one out as text. Raises ToolError."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            given = None
+    if not isinstance(given, dict):
+        raise ToolError("The arguments of a tool are an object.")
+    return given
+
+
+def ranked(tools: Sequence[ServerTool], words: str) -> list[ServerTool]:
+    """The tools in which any of the words stands, those with the most of them first, in names before descriptions."""
+    wanted = {_stem(word) for word in _WORD.findall(words.lower())}
+
+    def score(tool: ServerTool) -> float:
+        named = _stems(f"{tool.name} {tool.offer.title}")
+        described = _stems(f"{tool.description} {' '.join(tool.offer.parameters['properties'])}")
+        return 3 * len(wanted & named) + len(wanted & described)
+
+    scores = {tool: score(tool) for tool in tools}
+    found = [tool for tool in tools if scores[tool]]
+    return sorted(found, key=lambda tool: -scores[tool])
+
+
+def _stems(text: str) -> set[str]:
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
+    return {_stem(word) for word in _WORD.findall(apart.lower())}
+
+
+def _stem(word: str) -> str:
+    """A word without its commonest endings, so that `issues` finds `issue`."""
+    for ending in ("ing", "es", "ed", "s"):
+        if word.endswith(ending) and len(word) - len(ending) > 2:
+            return word[: -len(ending)].rstrip("e")
+    return word.rstrip("e") if len(word) > 3 else word
+
+
+SWITCHED = "server:"
+"""Key under which the store keeps that a server was switched on or off."""
+REMEMBERED = "server tools:"
+"""Key under which the store keeps which tools a server offered when it ran last."""
+_MOST_REMEMBERED = 512 * 1024
+"""Characters of that; of a server that offers more, nothing is kept."""
+
+
+class SwitchStore(Protocol):
+    """Where it is kept which servers are switched on and off, and what they offered; blocks."""
+
+    def settings(self, prefix: str) -> Mapping[str, str]:
+        """The values whose keys begin with `prefix`."""
+        ...
+
+    def set_setting(self, key: str, value: str | None) -> None:
+        """Keep a value."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEnvironment:
+    """What servers run in."""
+
+    sandbox: Callable[[], Sandbox]
+    root: Path
+    environment: Mapping[str, str]
+    store: SwitchStore
+    tokens: TokenStore
+
+
+class McpServers(ToolSource):
+    """Those of one workspace; to be used on one event loop."""
+
+    def __init__(self, around: ServerEnvironment, patience: float | None = None) -> None:
+        """There are none yet.
+
+        Args:
+            around: What they run in.
+            patience: Seconds from the start of a server that a turn waits for its tools; None for as long as it may
+                take to start.
+        """
+        self._around = around
+        self._patience = patience
+        self._servers: dict[str, McpServer] = {}
+        self._switched: dict[str, bool] = {}
+        self._kept: dict[str, Sequence[ToolDefinition]] = {}
+        """What was kept of each server's tools."""
+        self._tools: dict[str, tuple[object, tuple[ServerTool, ...]]] = {}
+        self._changed = asyncio.Event()
+        self._switching = asyncio.Lock()
+        """Held while servers are started and ended: of two wishes the later one counts."""
+        self._keeping: set[asyncio.Task[None]] = set()
+
+    @property
+    def all(self) -> list[McpServer]:
+        """Every server, in the order in which they are known."""
+        return list(self._servers.values())
+
+    async def changed(self) -> None:
+        """Return once a server's state or tools are others."""
+        self._changed.clear()
+        await self._changed.wait()
+
+    async def know(self, definitions: Sequence[ServerDefinition]) -> None:
+        """Have exactly these servers: those that are new or others are started, those that are gone are ended."""
+        async with self._switching:
+            await self._know(definitions)
+
+    async def _know(self, definitions: Sequence[ServerDefinition]) -> None:
+        around = self._around
+        kept = await asyncio.to_thread(around.store.settings, SWITCHED)
+        self._switched = {key.removeprefix(SWITCHED): value == "on" for key, value in kept.items()}
+        wanted = {each.name: each for each in definitions}
+        gone = [each for each in self.all if wanted.get(each.name) != each.definition]
+        await asyncio.gather(*(each.stop() for each in gone))
+        before = {each.name: each for each in self.all if each not in gone}
+        new = [each for each in definitions if each.name not in before]
+        remembered = await asyncio.to_thread(self._remembered, new)
+        self._kept.update(remembered)
+        self._servers = {
+            name: before.get(name)
+            or McpServer(
+                each,
+                around.sandbox,
+                around.root,
+                around.environment,
+                around.tokens,
+                partial(self._tell_change, name),
+                remembered.get(name, ()),
+            )
+            for name, each in wanted.items()
+        }
+        for server in self.all:
+            if self.is_on(server) and server.state is ServerState.OFF:
+                server.begin()
+        self._changed.set()
+
+    def _remembered(self, definitions: Sequence[ServerDefinition]) -> dict[str, tuple[ToolDefinition, ...]]:
+        """The tools that servers offered when they ran last, by server; blocks. Of what can't be read, none."""
+        kept = self._around.store.settings(REMEMBERED)
+        found = {}
+        for each in definitions:
+            with suppress(ValueError, LookupError, TypeError, RecursionError):
+                entry = json.loads(kept[f"{REMEMBERED}{each.name}"])
+                if entry["server"] == each.fingerprint:
+                    found[each.name] = tuple(read_offers(each.name, entry["tools"])[0])
+        return found
+
+    def _tell_change(self, name: str) -> None:
+        self._changed.set()
+        server = self._servers.get(name)
+        if server is None or not server.listing.is_current or server.offers is self._kept.get(name):
+            return
+        self._kept[name] = server.offers
+        task = asyncio.create_task(asyncio.to_thread(self._remember, server.definition, server.offers))
+        self._keeping.add(task)
+        task.add_done_callback(self._keeping.discard)
+
+    def _remember(self, definition: ServerDefinition, offers: Sequence[ToolDefinition]) -> None:
+        """Keep what a server offers for its next start; blocks."""
+        entry = json.dumps({"server": definition.fingerprint, "tools": written_offers(offers)})
+        with suppress(StorageError):
+            # Without it the next start is waited for, which is no reason to fail.
+            self._around.store.set_setting(
+                f"{REMEMBERED}{definition.name}", entry if len(entry) <= _MOST_REMEMBERED else None
+            )
+
+    def is_on(self, server: McpServer) -> bool:
+        """Whether it is to run."""
+        return self._switched.get(server.name, server.definition.table.enabled)
+
+    async def switch(self, server: McpServer, *, on: bool) -> None:
+        """Start or end a server, and remember that; raises StorageError."""
+        async with self._switching:
+            kept = "on" if on else "off"
+            await asyncio.to_thread(self._around.store.set_setting, f"{SWITCHED}{server.name}", kept)
+            self._switched[server.name] = on
+            if on:
+                server.begin()
+            else:
+                await server.stop()
+
+    async def restart(self, server: McpServer) -> None:
+        """End it and start it again, unless it is switched off."""
+        async with self._switching:
+            await server.stop()
+            if self.is_on(server):
+                server.begin()
+
+    async def more(self, window: int | None) -> ExtraTools:
+        """The tools of all servers, behind a search where they would take too much of the context.
+
+        One that is starting is waited for where it is not known what it offers. One of which that is known, or that
+        has ended, is waited for when it is called.
+        """
+        await asyncio.gather(*map(self._wait_for, self._awaited))
+        for server in self.all:
+            server.allow_restart()
+        tools = [tool for server in self.all if self.is_on(server) for tool in self._tools_of(server)]
+        if not tools or fits(tools, window):
+            return ExtraTools(tools)
+        return ExtraTools((FindTool(tools), CallTool(tools, self.find)), tools)
+
+    async def _wait_for(self, server: McpServer) -> None:
+        """Wait until a server has started or failed, or it has had its time."""
+        if self._patience is None:
+            await server.settled()
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(server.started_at + self._patience):
+                await server.settled()
+
+    @property
+    def _awaited(self) -> list[McpServer]:
+        return [
+            each for each in self.all if self.is_on(each) and each.state is ServerState.STARTING and not each.offers
+        ]
+
+    @property
+    def awaited(self) -> str:
+        """What `more` waits for now, in a few words."""
+        return waiting_words(self._awaited)
+
+    @property
+    def unavailable(self) -> list[Unavailable]:
+        """Those that are switched on and can't be used now."""
+        return [found for each in self.all if self.is_on(each) and (found := each.unavailable) is not None]
+
+    async def find(self, name: str, waits: Callable[[str], None]) -> Tool | None:
+        """A tool of a server that had not started when the turn began; the server is waited for.
+
+        Args:
+            name: Its name to the model.
+            waits: Takes in a few words what is waited for; empty words end the wait.
+
+        Raises:
+            ToolError: Its server can't be used; the text says why.
+        """
+        found = [each for each in self.all if self.is_on(each) and has_server_prefix(name, each.name)]
+        for server in found:
+            if server.state is ServerState.STARTING:
+                waits(waiting_words([server]))
+                try:
+                    await server.settled()
+                finally:
+                    waits("")
+        tools = [tool for server in found for tool in self._tools_of(server) if tool.name == name]
+        if tools:
+            return tools[0]
+        for server in found:
+            if server.unavailable is not None:
+                raise ToolError(cannot_be_used(server.name, server.problem))
+        return None
+
+    def _tools_of(self, server: McpServer) -> tuple[ServerTool, ...]:
+        """Its tools, the same objects as long as it offers the same."""
+        known = self._tools.get(server.name)
+        if known is None or known[0] is not server.offers:
+            known = (server.offers, tuple(ServerTool(server, offer) for offer in server.offers))
+            self._tools[server.name] = known
+        return known[1]
+
+    async def close(self) -> None:
+        """End all of them."""
+        async with self._switching:
+            await asyncio.gather(*(each.stop() for each in self.all))
+        if self._keeping:
+            await asyncio.wait(self._keeping)

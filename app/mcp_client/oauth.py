@@ -1,0 +1,481 @@
+"""Signing in to a server in the user's browser: OAuth 2.1 with PKCE, as MCP's specification asks for it.
+
+Where to sign in is found by RFC 9728 (of the resource) and RFC 8414 (of the authorization server); who asks is
+registered there by RFC 7591 where the user has given no client id; the browser comes back to a port of this machine.
+
+A server may name the sign-in page of an honest authorization server and a token endpoint of its own, and so collect
+codes that are meant for the other (mix-up attack, RFC 9700 section 4.4). Therefore metadata counts only if it names
+the issuer that it was asked for (RFC 8414 section 3.3), the answer in the browser must come from that issuer where it
+says from whom it comes (RFC 9207), and addresses at more than one origin are named to the user, who has to agree.
+"""
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import json
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx2
+
+from app.mcp_client.http_connection import certificates
+from app.mcp_client.mcp_connection import ConnectionLost
+from app.mcp_client.token_store import OAuthToken, TokenStore
+
+"""In which a browser says what it wants."""
+_LONGEST = 16_384
+_PATH = "/callback"
+_PAGE = b"<!doctype html><meta charset=utf-8><title>signoff</title><p>%s You can close this page."
+
+
+@dataclass(frozen=True, slots=True)
+class SignInRequest:
+    """What the user needs to sign in."""
+
+    address: str
+    """To be opened in the browser."""
+    port: int
+    """Of this machine, at which the browser comes back."""
+    take: Callable[[str], bool]
+    """Takes the address at which the browser ended up, as the user pastes it; says whether it is the right one."""
+
+
+class OAuthCallback:
+    """Open as long as its context; nobody is heard who does not know the state."""
+
+    def __init__(self) -> None:
+        """With a new state; to be used on one event loop."""
+        self.state = secrets.token_urlsafe(32)
+        self.port = 0
+        """At which it listens."""
+        self._arrived: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
+        self._answering: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> "OAuthCallback":
+        """Listen. Raises OSError."""
+        self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0, limit=_LONGEST)
+        self.port = int(self._server.sockets[0].getsockname()[1])
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Listen no more."""
+        # Browsers hold connections open that they never use: those are not waited for.
+        self._server.close()
+        for task in self._answering:
+            task.cancel()
+
+    @property
+    def address(self) -> str:
+        """To which the browser is to come back."""
+        return f"http://127.0.0.1:{self.port}{_PATH}"
+
+    def take(self, address: str) -> bool:
+        """Take what an address says, if it is the one to come back to and has the state; whether it was."""
+        try:
+            parts = urlsplit(address.strip())
+            every = parse_qs(parts.query, keep_blank_values=True)
+            given = {key: values[0] for key, values in every.items()}
+            # RFC 6749 section 3.1: none comes twice. Of two issuers nobody knows which is meant.
+            once = all(len(values) == 1 for values in every.values())
+            known = once and parts.path == _PATH and secrets.compare_digest(given.get("state", ""), self.state)
+        except (ValueError, TypeError):
+            return False
+        if known and not self._arrived.done():
+            self._arrived.set_result(given)
+        return known
+
+    async def answer(self, seconds: float) -> Mapping[str, str]:
+        """What the browser brings back. Raises TimeoutError."""
+        return await asyncio.wait_for(self._arrived, seconds)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._answering.add(task)
+        try:
+            async with asyncio.timeout(_SECONDS):
+                line = (await reader.readuntil(b"\r\n")).decode("ascii", "replace")
+            _, target, _ = line.split(" ", 2)
+            known = self.take(target)
+            page = _PAGE % (b"signoff has your answer." if known else b"This is nothing that signoff asked for.")
+            head = f"HTTP/1.1 {200 if known else 404} X\r\nContent-Type: text/html\r\nContent-Length: {len(page)}\r\n"
+            writer.write(f"{head}Connection: close\r\n\r\n".encode() + page)
+            # It goes out by itself: to wait for it would be to wait for a browser that is not waited for.
+        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            return
+        finally:
+            self._answering.discard(task)
+            writer.close()
+
+
+Show = Callable[[SignInRequest], Awaitable[None]]
+"""Invites the user to sign in, and returns at once."""
+Roles = Mapping[str, str]
+"""The origin of each address that takes part in a sign-in, by what it is for."""
+Confirm = Callable[[Roles], Awaitable[bool]]
+"""Asks the user whether to sign in though the addresses have different origins."""
+LARGEST = 256 * 1024
+"""Bytes of what is read here, each time."""
+PATIENCE = 300.0
+"""Seconds that the user has for it."""
+_SECONDS = 20.0
+_LONGEST_WORDS = 500
+"""Characters of what an authorization server says of a refusal."""
+_CHALLENGE = re.compile(r'resource_metadata="([^"]{1,2000})"')
+_ADDRESS = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?([/?][!-\"$-\[\]-~]*)?", re.IGNORECASE)
+"""An address that a browser and this program read alike: ASCII, without user name, backslash and fragment."""
+_SCOPE = re.compile(r'(?:^|[\s,])scope="([^"]{1,2000})"')
+
+
+class SignInFailed(Exception):
+    """The user is not signed in; the message is one line that says why."""
+
+
+class SignInRefused(SignInFailed):
+    """An authorization server said no; what it was shown is of no use any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where to sign in."""
+
+    issuer: str
+    authorization: str
+    token: str
+    registration: str
+    scope: str
+    resource: str
+    names_itself: bool
+    """Its answers say whose they are, by RFC 9207."""
+
+    def roles(self, server: str, *, registers: bool) -> Roles:
+        """What each origin is for.
+
+        Args:
+            server: The address of the MCP server, which gets the tokens.
+            registers: Whether the registration endpoint is used.
+        """
+        addresses = {
+            "server": server,
+            "issuer": self.issuer,
+            "sign-in page": self.authorization,
+            "code and refresh token go to": self.token,
+            **({"registration": self.registration} if registers else {}),
+        }
+        return {purpose: _origin(address) for purpose, address in addresses.items()}
+
+
+class OAuthSignIn:
+    """To one server."""
+
+    def __init__(self, url: str, client: httpx2.AsyncClient, *, client_id: str = "") -> None:
+        """`client` makes the requests; without a client id signoff registers itself."""
+        self._url = url
+        self._client = client
+        self._client_id = client_id
+
+    async def begin(self, challenge: str, show: Show, confirm: Confirm | None) -> OAuthToken:
+        """Have the user sign in.
+
+        Args:
+            challenge: The header with which the server has asked for it.
+            show: Invites the user.
+            confirm: Asks the user about addresses of different origins; None refuses them.
+
+        Raises:
+            SignInFailed: It came to nothing.
+        """
+        place = await self._place(challenge)
+        await self._agreed(place, confirm)
+        verifier = secrets.token_urlsafe(64)
+        async with _way_back() as way:
+            client_id, secret = await self._registered(place, way.address)
+            asked = {
+                "response_type": "code",
+                "client_id": client_id,
+                "redirect_uri": way.address,
+                "state": way.state,
+                "code_challenge": _challenge_of(verifier),
+                "code_challenge_method": "S256",
+                "resource": place.resource,
+                **({"scope": place.scope} if place.scope else {}),
+            }
+            joint = "&" if urlsplit(place.authorization).query else "?"
+            await show(SignInRequest(f"{place.authorization}{joint}{urlencode(asked)}", way.port, way.take))
+            try:
+                answer = await way.answer(PATIENCE)
+            except TimeoutError as error:
+                raise SignInFailed("nobody signed in within five minutes") from error
+        answering = answer.get("iss", "" if place.names_itself else place.issuer)
+        if answering != place.issuer:
+            named = answering[:200] or "an authorization server that does not name itself"
+            raise SignInFailed(f"the answer is from {named}, not from {place.issuer[:200]}")
+        if not answer.get("code"):
+            raise SignInFailed(
+                f"it was refused: {answer.get('error_description') or answer.get('error') or 'no code'}"
+            )
+        grant = {"grant_type": "authorization_code", "code": answer["code"], "redirect_uri": way.address}
+        given = OAuthToken(
+            access_token="",
+            token_endpoint=place.token,
+            client_id=client_id,
+            client_secret=secret,
+            resource=place.resource,
+        )
+        return await self._granted(given, {**grant, "code_verifier": verifier})
+
+    async def renew(self, token: OAuthToken) -> OAuthToken:
+        """Another token for one that has ended; raises SignInFailed, SignInRefused where there will be none."""
+        if not token.refresh_token:
+            raise SignInRefused("the sign-in has ended")
+        return await self._granted(token, {"grant_type": "refresh_token", "refresh_token": token.refresh_token})
+
+    async def _granted(self, token: OAuthToken, grant: Mapping[str, str]) -> OAuthToken:
+        form = {**grant, "client_id": token.client_id, "resource": token.resource}
+        if token.client_secret:
+            form["client_secret"] = token.client_secret
+        answer = await self._json("POST", token.token_endpoint, data=form)
+        access, refresh, lasts = (answer.get(key) for key in ("access_token", "refresh_token", "expires_in"))
+        if not isinstance(access, str) or not access or not access.isascii() or not access.isprintable():
+            raise SignInFailed("the authorization server gave no token")
+        return token.model_copy(
+            update={
+                "access_token": access,
+                "refresh_token": refresh if isinstance(refresh, str) else token.refresh_token,
+                "expires": time.time() + lasts if isinstance(lasts, int | float) else 0,
+            }
+        )
+
+    async def _place(self, challenge: str) -> _Place:
+        resource = await self._resource(challenge)
+        issuers = resource.get("authorization_servers")
+        issuer = self._safe(str(issuers[0]) if isinstance(issuers, list) and issuers else _origin(self._url))
+        found = await self._metadata(issuer)
+        methods = found.get("code_challenge_methods_supported")
+        if isinstance(methods, list) and "S256" not in methods:
+            raise SignInFailed("the authorization server does not know PKCE")
+        base = issuer.rstrip("/")
+        scopes = resource.get("scopes_supported") or []
+        # What this request wants, rather than all that there is.
+        wanted = [scope[1]] if (scope := _SCOPE.search(challenge)) else scopes
+        return _Place(
+            str(found.get("issuer") or issuer),
+            self._safe(str(found.get("authorization_endpoint") or f"{base}/authorize")),
+            self._safe(str(found.get("token_endpoint") or f"{base}/token")),
+            self._safe(str(found.get("registration_endpoint") or f"{base}/register")),
+            " ".join(map(str, wanted)) if isinstance(wanted, list) else "",
+            str(resource.get("resource") or self._url),
+            found.get("authorization_response_iss_parameter_supported") is True,
+        )
+
+    async def _resource(self, challenge: str) -> dict[str, Any]:
+        """What the server says of itself; what is for another one is left alone."""
+        origin, path = _origin(self._url), urlsplit(self._url).path.rstrip("/")
+        named = _CHALLENGE.search(challenge)
+        where = f"{origin}/.well-known/oauth-protected-resource"
+        for address in ([named[1]] if named else []) + [f"{where}{path}", where]:
+            found = await self._found(address)
+            if found is not None and _covers(str(found.get("resource") or self._url), self._url):
+                return found
+        return {}
+
+    async def _agreed(self, place: _Place, confirm: Confirm | None) -> None:
+        """Return if all addresses are of one origin or the user agrees to them; raises SignInFailed."""
+        roles = place.roles(self._url, registers=not self._client_id)
+        if len(set(roles.values())) == 1:
+            return
+        if confirm is None:
+            named = ", ".join(f"{purpose} {origin}" for purpose, origin in roles.items())
+            raise SignInFailed(f"its sign-in uses several addresses ({named}): sign in from the app, which asks you")
+        if not await confirm(roles):
+            raise SignInFailed("you did not agree to the addresses of its sign-in")
+
+    async def _metadata(self, issuer: str) -> dict[str, Any]:
+        """The metadata of an issuer; empty if it has none. Raises SignInFailed if it is of another issuer only."""
+        origin, path = _origin(issuer), urlsplit(issuer).path.rstrip("/")
+        known = f"{origin}/.well-known"
+        ends = (f"oauth-authorization-server{path}", f"openid-configuration{path}")
+        others: list[str] = []
+        for address in (*(f"{known}/{end}" for end in ends), f"{origin}{path}/.well-known/openid-configuration"):
+            found = await self._found(address)
+            if found is None:
+                continue
+            named = str(found.get("issuer", ""))
+            # The only difference that is none: the slash after a host alone.
+            if named == issuer or (not path and named.rstrip("/") == issuer.rstrip("/")):
+                return found
+            others.append(named[:200] or "no issuer")
+        if others:
+            raise SignInFailed(f"the metadata of {issuer[:200]} names {others[0]} as its issuer")
+        return {}
+
+    async def _found(self, address: str) -> dict[str, Any] | None:
+        try:
+            return await self._json("GET", self._safe(address))
+        except SignInFailed:
+            return None
+
+    async def _registered(self, place: _Place, back: str) -> tuple[str, str]:
+        if self._client_id:
+            return self._client_id, ""
+        wanted = {
+            "client_name": "signoff",
+            "redirect_uris": [back],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": "none",
+        }
+        try:
+            answer = await self._json("POST", place.registration, json=wanted)
+        except SignInFailed as error:
+            raise SignInFailed(f"signoff could not register ({error}); give a client_id in [mcp.NAME]") from error
+        client_id, secret = answer.get("client_id"), answer.get("client_secret")
+        if not isinstance(client_id, str):
+            raise SignInFailed("signoff could not register; give a client_id in [mcp.NAME]")
+        return client_id, secret if isinstance(secret, str) else ""
+
+    async def _json(self, method: str, address: str, **what: Any) -> dict[str, Any]:
+        """An answer; raises SignInFailed."""
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        host = urlsplit(address).netloc
+        body = bytearray()
+        try:
+            async with (
+                asyncio.timeout(_SECONDS),
+                self._client.stream(method, address, headers=headers, **what) as response,
+            ):
+                async for piece in response.aiter_raw():
+                    body += piece
+                    if len(body) > LARGEST:
+                        raise SignInFailed(f"{host} answers without end")
+                status = response.status_code
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+            raise SignInFailed(f"{host} cannot be reached: {error or type(error).__name__}") from error
+        try:
+            found = json.loads(body)
+        except (ValueError, RecursionError):
+            found = None
+        if status >= 300 or not isinstance(found, dict):
+            why = found.get("error_description") or found.get("error") if isinstance(found, dict) else ""
+            refusal = SignInRefused if status in (400, 401) else SignInFailed
+            raise refusal(f"{host} answers with {str(why or '')[:_LONGEST_WORDS] or f'HTTP status {status}'}")
+        return found
+
+    def _safe(self, address: str) -> str:
+        """The address, if it is encrypted, or on this machine as the server is; raises SignInFailed."""
+        local = {"127.0.0.1", "localhost", "::1"}
+        try:
+            # Both raise ValueError for what is no address, such as a port beyond 65,535.
+            parts, own, _ = urlsplit(address), urlsplit(self._url), _origin(address)
+        except ValueError as error:
+            raise SignInFailed(f"{address[:200]} is no address") from error
+        if not _ADDRESS.fullmatch(address):
+            raise SignInFailed(f"{address[:200]} is no address without user name, fragment and special characters")
+        if parts.scheme == "https" or {parts.hostname, own.hostname} <= local:
+            return address
+        raise SignInFailed(f"{address[:200]} is not encrypted")
+
+
+@contextlib.asynccontextmanager
+async def _way_back() -> AsyncIterator[OAuthCallback]:
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            way = await stack.enter_async_context(OAuthCallback())
+        except OSError as error:
+            raise SignInFailed(f"no port of this machine could be opened: {error.strerror or error}") from error
+        yield way
+
+
+def _covers(resource: str, url: str) -> bool:
+    """Whether what a token is for is at the origin of an address, and at its path or above it."""
+    try:
+        wide, narrow = urlsplit(resource), urlsplit(url)
+    except ValueError:
+        return False
+    below = f"{narrow.path}/".startswith(f"{wide.path.rstrip('/')}/")
+    return below and _origin(resource) == _origin(url)
+
+
+def _challenge_of(verifier: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+def _origin(url: str) -> str:
+    """Scheme, host and port, the default port left out; raises ValueError."""
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+    port = "" if parts.port in (None, {"https": 443, "http": 80}.get(parts.scheme)) else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}"
+
+
+class OAuthSession:
+    """At one address."""
+
+    def __init__(self, url: str, tokens: TokenStore, client_id: str) -> None:
+        """`tokens` is where they are kept."""
+        self._url = url
+        self._tokens = tokens
+        self._client_id = client_id
+        self._renewing = asyncio.Lock()
+        self._sent = ""
+        """The token that went with the last request."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """What goes with a request; empty where the user has not signed in. Raises ConnectionLost."""
+        async with self._renewing:
+            token = await self._kept()
+            if token is not None and token.has_ended:
+                token = await self._renewed(token)
+            self._sent = token.access_token if token else ""
+        return {"Authorization": f"Bearer {token.access_token}"} if token else {}
+
+    async def renew(self) -> bool:
+        """Get another token, since the server does not take the last; whether there is one. Raises ConnectionLost."""
+        async with self._renewing:
+            token = await self._kept()
+            if token is not None and token.access_token != self._sent:
+                # Another window has renewed it meanwhile.
+                return True
+            return token is not None and await self._renewed(token) is not None
+
+    async def sign_in(self, challenge: str, show: Show, confirm: Confirm | None) -> None:
+        """Have the user sign in, as `OAuthSignIn.begin`; raises SignInFailed."""
+        async with httpx2.AsyncClient(verify=certificates()) as client:
+            token = await OAuthSignIn(self._url, client, client_id=self._client_id).begin(challenge, show, confirm)
+        await self._keep(token)
+
+    async def _renewed(self, token: OAuthToken) -> OAuthToken | None:
+        """Another token; None where the user has to sign in. Raises ConnectionLost where that is not known."""
+        try:
+            return await self._asked_anew(token)
+        except SignInFailed as error:
+            # Whoever is offline for a moment is not signed out.
+            raise ConnectionLost(f"the sign-in could not be renewed: {error}") from error
+
+    async def _asked_anew(self, token: OAuthToken) -> OAuthToken | None:
+        try:
+            async with httpx2.AsyncClient(verify=certificates()) as client:
+                renewed: OAuthToken | None = await OAuthSignIn(self._url, client).renew(token)
+        except SignInRefused:
+            # One that can be used once may have been used by another window.
+            other = await self._kept()
+            if other is not None and other.access_token != token.access_token:
+                return other
+            renewed = None
+        await self._keep(renewed)
+        return renewed
+
+    async def _kept(self) -> OAuthToken | None:
+        return await asyncio.to_thread(self._tokens.get, self._url)
+
+    async def _keep(self, token: OAuthToken | None) -> None:
+        try:
+            await asyncio.to_thread(self._tokens.keep, self._url, token)
+        except OSError as error:
+            raise SignInFailed(f"the token cannot be kept: {error.strerror}") from error

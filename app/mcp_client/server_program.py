@@ -1,0 +1,243 @@
+"""Starts a server's program where it belongs: on a layer, kept from writing, or as it is."""
+
+import asyncio
+import json
+import os
+import shutil
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.config.config_tables import ServerTable
+from app.mcp_client.json_rpc import Message, RpcError
+from app.mcp_client.mcp_connection import LONGEST_MESSAGE, Connection, ConnectionLost, Notified, parsed
+from app.mcp_client.server_definition import WriteAccess
+from app.sandbox.captured_changes import Pending
+from app.sandbox.environment import MARKER, command_environment, with_git_settings
+from app.sandbox.outside_access import named_files
+from app.sandbox.overlay_layer import PersistentOverlay
+from app.sandbox.own_process import hide_memory
+from app.sandbox.persistent_process import StandingProcess, start_standing
+from app.sandbox.process import StartFailed, to_its_end
+from app.sandbox.sandbox import Sandbox
+
+_CHUNK = 64 * 1024
+MOST_UNREAD = 32 * 1024 * 1024
+"""Bytes that it has not read yet."""
+_ENDING = 5.0
+"""Seconds in which a program ends that has closed its output."""
+_PAUSE = 0.005
+"""Seconds between two pieces of a log that comes as fast as it can, so that it costs next to nothing."""
+
+
+class StdioConnection(Connection):
+    """To a program that runs."""
+
+    def __init__(
+        self, process: StandingProcess, root: Path, notified: Notified, log: Callable[[bytes], None]
+    ) -> None:
+        """Listen to it; `log` takes what it prints that is no message."""
+        super().__init__(root, notified)
+        self._process = process
+        self._log = log
+        self.why = ""
+        """Why it can be talked to no more."""
+        self._listening = [asyncio.ensure_future(work) for work in (self._listen(), self._listen_to_log())]
+        self.gone = asyncio.Event()
+        """Set once it can be talked to no more."""
+
+    async def _ask(self, message: Message, answer: "asyncio.Future[Message]") -> None:
+        await self._send(message)
+
+    async def _send(self, message: Message) -> None:
+        self._write(message)
+        try:
+            await self._process.stdin.drain()
+        except OSError as error:
+            raise ConnectionLost(self.why or "it does not listen any more") from error
+
+    def _write(self, message: Message) -> None:
+        if self.gone.is_set():
+            # It may still run, and would be waited for.
+            raise ConnectionLost(self.why)
+        pipe = self._process.stdin
+        if pipe.transport.get_write_buffer_size() > MOST_UNREAD:
+            raise ConnectionLost("it reads nothing of what it is told")
+        pipe.write(json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n")
+
+    async def close(self) -> None:
+        """End the program with all that it has started."""
+        self._end("it was stopped")
+        await self._process.end()
+        for task in self._listening:
+            task.cancel()
+        await asyncio.wait(self._listening)
+        await self._process.drain()
+
+    async def _listen(self) -> None:
+        why = ""
+        try:
+            async for line in self._lines():
+                await self._take_line(line)
+        except (ConnectionLost, OSError) as error:
+            why = str(error)
+        except Exception as error:
+            # A defect of ours must not leave anyone waiting.
+            why = f"{type(error).__name__}: {error}"
+        if not why:
+            with suppress(TimeoutError):
+                why = f"it ended: {await asyncio.wait_for(self._process.ended(), _ENDING)}"
+        self._end(why or "it closed its output")
+        await self._process.end()
+
+    async def _lines(self) -> AsyncIterator[bytes]:
+        """Its lines, each bounded. Raises ConnectionLost for one that is too long."""
+        buffer = bytearray()
+        while chunk := await self._process.stdout.read(_CHUNK):
+            looked = len(buffer)
+            buffer += chunk
+            while (end := buffer.find(b"\n", looked)) >= 0:
+                line = bytes(buffer[:end])
+                del buffer[: end + 1]
+                looked = 0
+                yield line
+            if len(buffer) > LONGEST_MESSAGE:
+                raise ConnectionLost(f"it sent a line of more than {LONGEST_MESSAGE // 1024**2} MB")
+            # However fast it writes, others have their turn.
+            await asyncio.sleep(0)
+
+    async def _take_line(self, line: bytes) -> None:
+        try:
+            message = await parsed(line)
+        except RpcError:
+            # Programs print banners there, too.
+            self._log(line[:2000] + b"\n")
+            message = None
+        for answer in self._take(message, len(line)):
+            # Not waited for: one that asks and asks and never reads would have to be waited for without end.
+            self._write(answer)
+
+    async def _listen_to_log(self) -> None:
+        while chunk := await self._process.stderr.read(_CHUNK):
+            self._log(chunk)
+            if len(chunk) > _CHUNK // 4:
+                await asyncio.sleep(_PAUSE)
+
+    def _end(self, why: str) -> None:
+        self.why = self.why or why
+        self._lost(self.why)
+        self.gone.set()
+
+
+@dataclass(frozen=True, slots=True)
+class RunningProgram:
+    """A program that runs, and what is to be undone when it is ended."""
+
+    connection: StdioConnection
+    process: StandingProcess
+    layer: PersistentOverlay | None
+    _stack: AsyncExitStack
+
+    async def lay(self, pending: Pending) -> list[str]:
+        """Have it see the workspace as it is now with these changes over it.
+
+        Returns:
+            The paths that it has written since anyone has looked, which are thrown away.
+
+        Raises:
+            OSError: That can't be done.
+        """
+        if self.layer is None:
+            return []
+        async with self.process.still():
+            unseen = await asyncio.to_thread(self.layer.unseen)
+            await to_its_end(asyncio.to_thread(self.layer.lay, pending))
+            await self.process.look_anew()
+        return unseen
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[PersistentOverlay]:
+        """What it has written, which stays as it is meanwhile. Raises OSError."""
+        assert self.layer is not None
+        async with self.process.still():
+            yield self.layer
+            await asyncio.to_thread(self.layer.note_seen)
+
+    async def close(self) -> None:
+        """End it, and throw its layer away."""
+        await self._stack.aclose()
+
+
+async def start_program(
+    name: str,
+    table: ServerTable,
+    reach: WriteAccess,
+    sandbox: Sandbox,
+    root: Path,
+    environment: Mapping[str, str],
+    *,
+    notified: Notified,
+    log: Callable[[bytes], None],
+) -> RunningProgram:
+    """Start a server.
+
+    Args:
+        name: Of the server.
+        table: What to start, with all variables replaced.
+        reach: How far its writes may go.
+        sandbox: Where layers come from.
+        root: The workspace.
+        environment: signoff's own, of which it gets what is no secret.
+        notified: Takes what it tells unasked.
+        log: Takes what it prints.
+
+    Raises:
+        ConnectionLost: It could not be started; the message says why.
+    """
+    folder = _folder(root, table.cwd)
+    path = table.env.get("PATH") or environment.get("PATH") or os.defpath
+    program = [_found(table.command, folder, path), *table.args]
+    hide_memory()
+    async with AsyncExitStack() as stack:
+        layer: PersistentOverlay | None = None
+        steps: list[str] = []
+        try:
+            if reach is WriteAccess.LAYER:
+                files = await asyncio.to_thread(lambda: list(named_files(program, folder)))
+                layer = await stack.enter_async_context(sandbox.stand(name, table.writable, environment, files))
+                steps, variables = layer.steps(), layer.variables
+            elif reach is WriteAccess.READ_ONLY:
+                steps, variables = await stack.enter_async_context(sandbox.confine(name, table.writable, environment))
+            else:
+                variables = with_git_settings(command_environment(environment, "", sandbox.permissions.variables))
+            variables = {**variables, **table.env, MARKER: uuid.uuid4().hex}
+            process = await start_standing(
+                steps, program, folder=folder, environment=variables, limits=sandbox.limits
+            )
+        except (OSError, StartFailed, ValueError) as error:
+            raise ConnectionLost(f"it could not be started: {error}") from error
+        connection = StdioConnection(process, root, notified, log)
+        stack.push_async_callback(connection.close)
+        return RunningProgram(connection, process, layer, stack.pop_all())
+
+
+def _folder(root: Path, wanted: str) -> Path:
+    """Where it runs. Raises ConnectionLost."""
+    try:
+        return root / Path(wanted).expanduser()
+    except RuntimeError as error:
+        raise ConnectionLost(f"there is no folder {wanted!r}") from error
+
+
+def _found(command: str, folder: Path, path: str) -> str:
+    """The absolute path of a program. Raises ConnectionLost."""
+    found = None
+    # What holds a NUL, or begins with the home of nobody, is the name of nothing.
+    with suppress(ValueError, RuntimeError):
+        wanted = Path(command).expanduser()
+        found = shutil.which(folder / wanted) if "/" in command else shutil.which(command, path=path)
+    if found is None:
+        raise ConnectionLost(f"there is no program {command!r}")
+    return str(Path(found).absolute())

@@ -1,0 +1,281 @@
+"""A tool of a server, as the model calls it: asks the user, calls, and stages what the server has written."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from app.images.image import LARGEST, MOST_IN_MESSAGE, Image, NotAnImage, names_of
+from app.mcp_client.json_rpc import Message
+from app.mcp_client.mcp_connection import ConnectionLost, ServerError
+from app.mcp_client.mcp_server import McpServer, ServerState
+from app.mcp_client.server_definition import REACH_WORDS, WriteAccess
+from app.mcp_client.tool_definitions import ToolDefinition
+from app.mcp_client.tool_listing import ToolWithdrawn
+from app.proposals.text.file_warnings import size_words
+from app.sandbox.captured_changes import PathChange
+from app.text.deceiving_text import inspect
+from app.text.plural import plural
+from app.text.safe_text import strip_unsafe
+from app.tools.base.contract import (
+    Confirmation,
+    GivenArguments,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    escape_surrogates,
+)
+from app.tools.base.tool_form import ToolForm
+from app.tools.command.command_outcome import named, settle, staged
+from app.tools.command.command_text import HeadAndTail, PlainText
+
+_MOST_PARTS = 2_000
+"""Parts of one answer that are looked at."""
+_DEEPEST = 100
+"""How often structured content may be nested: over lines, each of them is indented by as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultText:
+    """An answer."""
+
+    text: str
+    summary: str
+    failed: bool
+    """The tool says that it failed."""
+    images: tuple[tuple[Image, bytes], ...] = ()
+
+
+def told(result: Message, tool: str = "") -> ResultText:
+    """What an answer says, its middle left out where it is long.
+
+    Args:
+        result: The answer.
+        tool: What its images are named for.
+    """
+    kept = HeadAndTail()
+    content = result.get("content")
+    parts = content if isinstance(content, list) else []
+    images = _Images(tool)
+    said = list(_parts(parts[:_MOST_PARTS], images))
+    if not any(said) and "structuredContent" in result:
+        said = [plain(_written(result["structuredContent"]))]
+    if len(parts) > _MOST_PARTS:
+        said.append(f"[{len(parts) - _MOST_PARTS:,} more parts left out]")
+    for number, text in enumerate(said):
+        kept.feed(("\n" if number else "") + text)
+    text = kept.text().strip("\n")
+    failed = result.get("isError") is True
+    lines = kept.lines + bool(text)
+    summary = plural(lines, "line") if text else "no text"
+    if images.taken:
+        summary = f"{summary}, {plural(len(images.taken), 'image')}"
+    summary = f"failed, {summary}" if failed else summary
+    return ResultText(text or "[no content]", summary, failed, tuple(images.taken))
+
+
+class _Images:
+    """Takes the images of one answer, as many as a message may have."""
+
+    def __init__(self, tool: str) -> None:
+        self._tool = tool
+        self.taken: list[tuple[Image, bytes]] = []
+
+    def told(self, data: str) -> str:
+        """Take one, in Base64; what stands for it in the text."""
+        try:
+            if len(data) > LARGEST * 4 // 3 + 4:
+                raise NotAnImage("is too large")
+            if len(self.taken) == MOST_IN_MESSAGE:
+                raise NotAnImage(f"is one of more than {MOST_IN_MESSAGE}")
+            content = base64.b64decode(data, validate=True)
+            image = Image.of(f"{self._tool} {len(self.taken) + 1}".strip(), content)
+        except (NotAnImage, ValueError) as error:
+            why = str(error) if isinstance(error, NotAnImage) else "is no Base64"
+            return f"[an image of {_size(data)}, which can't be shown to you: it {why}]"
+        self.taken.append((image, content))
+        return f"[image {names_of([image])}: {image.facts}]"
+
+
+def _written(value: Any) -> str:
+    """A value as JSON, over lines where it is not nested too deep for that."""
+    if _deeper_than(_DEEPEST, value):
+        return "[structured content, nested too deep to be shown]"
+    return json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def _deeper_than(most: int, value: Any) -> bool:
+    """Whether lists and objects are nested more than so often."""
+    level: list[Any] = [[value]]
+    for _ in range(most + 1):
+        inner = chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for each in inner if isinstance(each, (dict, list))]
+    return bool(level)
+
+
+def plain(text: str) -> str:
+    """A text from a server without sequences for a terminal and what else does not show."""
+    return strip_unsafe(PlainText().feed(text.encode("utf-8", "surrogatepass"), final=True).replace("\r\n", "\n"))
+
+
+def _parts(parts: list[Any], images: _Images) -> Iterator[str]:
+    for part in parts:
+        if not isinstance(part, dict):
+            continue
+        match part.get("type"):
+            case "text":
+                yield _text(part.get("text"))
+            case "image":
+                yield images.told(data if isinstance(data := part.get("data"), str) else "")
+            case "audio":
+                yield f"[an audio of {_size(part.get('data'))}, which can't be played to you]"
+            case "resource_link":
+                name = _text(part.get("title") or part.get("name"))
+                yield f"[a resource: {name} {_text(part.get('uri'))}]"
+            case "resource":
+                yield _resource(part.get("resource"))
+            case other:
+                yield f"[a part of kind {_text(other)[:40]!r}, which signoff doesn't know]"
+
+
+def _text(value: Any) -> str:
+    """What is there as text, if it is one."""
+    return plain(value) if isinstance(value, str) else ""
+
+
+def _resource(resource: Any) -> str:
+    if not isinstance(resource, dict):
+        return ""
+    where = _text(resource.get("uri"))
+    if isinstance(text := resource.get("text"), str):
+        return f"[{where}]\n{plain(text)}"
+    return f"[{where}: {_size(resource.get('blob'))}]"
+
+
+def _size(data: Any) -> str:
+    """The bytes that base64 stands for."""
+    count = len(data) if isinstance(data, str) else 0
+    return size_words(count * 3 // 4 - (data[-2:].count("=") if count else 0))
+
+
+class ServerTool(Tool):
+    """One tool of one server."""
+
+    kind = "command"
+    Arguments = GivenArguments
+
+    def __init__(self, server: McpServer, offer: ToolDefinition) -> None:
+        """`offer` is one of the server's."""
+        self.name = offer.name
+        self.description = offer.description or offer.title or f"The tool {offer.tool} of the server {server.name}."
+        self.parameters = offer.parameters
+        self.server = server
+        self.offer = offer
+
+    async def run(self, arguments: GivenArguments, context: ToolContext) -> ToolOutput:
+        """Ask, call, and stage what was written to the workspace."""
+        server = self.server
+        reach = await server.reach()
+        if context.planning and reach is WriteAccess.DIRECT:
+            raise ToolError(f"Plan mode: {server.name} could write to the user's files.")
+        # On a thread: the arguments may be long, and all of them are looked through.
+        question = await asyncio.to_thread(self._question, arguments.values, reach, planning=context.planning)
+        answer = await context.confirm(question)
+        if not answer.allowed:
+            raise answer.rejection("The user did not allow this call. It did not run.", "The call did not run")
+        async with server.asking:
+            output = await self._call(arguments.values, context)
+        if answer.unasked:
+            output = replace(output, summary=f"{output.summary}, allowed: {answer.unasked}")
+        return output
+
+    async def _call(self, values: Mapping[str, object], context: ToolContext) -> ToolOutput:
+        server = self.server
+        try:
+            lost = await self._lay(context)
+            output = await self._answer(values, context)
+        except ToolWithdrawn as error:
+            raise ToolError(f"Not called: the server {server.name} {error}.") from error
+        except ConnectionLost as error:
+            raise ToolError(cannot_be_used(server.name, str(error))) from error
+        if lost:
+            # It may have been meant, and nobody is there any more who could be asked.
+            note = named(f"thrown away, as {server.name} wrote it outside of a finished call", lost)
+            output = replace(output, text=f"{output.text}\n{note}")
+        try:
+            async with server.written() as layer:
+                changes: list[PathChange] = []
+                if layer is not None:
+                    output, changes = await settle(layer, context, output, self.name)
+        except OSError as error:
+            raise ToolError(f"What it has written can't be read: {error.strerror or error}.") from error
+        if changes:
+            output = await staged(context, output, changes, self.name, put_back=False)
+        return output
+
+    async def _lay(self, context: ToolContext) -> list[str]:
+        """As `McpServer.lay`; says that the server is waited for where it is not ready."""
+        pending = await asyncio.to_thread(context.draft.laid_over)
+        if self.server.state is ServerState.READY:
+            return await self.server.lay(pending)
+        context.waits(waiting_words([self.server]))
+        try:
+            return await self.server.lay(pending)
+        finally:
+            context.waits("")
+
+    async def _answer(self, values: Mapping[str, object], context: ToolContext) -> ToolOutput:
+        """What it answers; where that is an error, what it has written counts all the same."""
+        try:
+            said = await asyncio.to_thread(told, await self.server.call(self.offer, values), self.name)
+        except ServerError as error:
+            text = f"{self.server.name} answers with an error: {plain(str(error))[:4000]}"
+            return ToolOutput(text, "failed, an error", failed=True)
+        await asyncio.to_thread(context.keep, [content for _, content in said.images])
+        images = tuple(image for image, _ in said.images)
+        return ToolOutput(said.text, said.summary, failed=said.failed, images=images)
+
+    def _question(self, values: Mapping[str, object], reach: WriteAccess, *, planning: bool) -> Confirmation:
+        server, offer = self.server, self.offer
+        notes = [REACH_WORDS[reach]]
+        if reach is WriteAccess.LAYER and planning:
+            notes = ["Plan mode: what it changes in the workspace is thrown away."]
+        if offer.says_read_only:
+            notes.append("The server says that it only reads.")
+        notes.append(f"{server.name}: {server.definition.origin} ({server.definition.source})")
+        if odd := inspect(detail := shown_call(offer.tool, values)):
+            # Nothing comes before the word that there is no review.
+            notes.insert(1 if reach is WriteAccess.DIRECT else 0, f"Careful: the arguments hold {odd}.")
+        title, direct = f"Call a tool of {server.name}?", reach is WriteAccess.DIRECT
+        # What was allowed while there was a layer is not allowed where there is none any more.
+        covered = f"{server.definition.fingerprint} {offer.fingerprint}{' direct' if direct else ''}"
+        form = ToolForm(server.name, offer.tool, covered)
+        return Confirmation("server", title, detail, ".", tuple(notes), form, direct)
+
+
+def waiting_words(servers: Sequence[McpServer]) -> str:
+    """What is waited for while these servers start, in a few words; empty if there are none."""
+    names = ", ".join(each.awaited for each in servers)
+    return f"the MCP server{'s' if len(servers) > 1 else ''} {names}" if names else ""
+
+
+def cannot_be_used(server: str, why: str) -> str:
+    """What the model reads of a call of a server that failed."""
+    return (
+        f"The server {server} can't be used: {plain(why)[:4000]}. Go on without it, or tell the user, who can look "
+        "at its log and start it again (/mcp in the app)."
+    )
+
+
+def shown_call(tool: str, values: Mapping[str, object]) -> str:
+    """A call as the user reads it: the tool, and each argument whole; no line of one passes for another one."""
+    lines = [tool]
+    for name, value in values.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+        first, *rest = escape_surrogates(text).split("\n")
+        lines += [f"{name}: {first}", *(f"│ {line}" for line in rest)]
+    return "\n".join(lines)

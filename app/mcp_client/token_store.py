@@ -1,0 +1,99 @@
+"""Tokens of servers that the user has signed in to: a file of signoff's own that nobody else can read.
+
+It lies in the state folder, which no command and no server on a layer sees. Tokens are in no log, session or export.
+"""
+
+import fcntl
+import json
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+_EARLY = 60.0
+"""Seconds before its end from which on a token is taken to have ended."""
+
+
+class OAuthToken(BaseModel):
+    """What stands for the user at one address."""
+
+    model_config = ConfigDict(frozen=True)
+
+    access_token: str
+    refresh_token: str = ""
+    expires: float = 0
+    """As Unix time; 0 if it doesn't."""
+    token_endpoint: str
+    """Where it is renewed."""
+    client_id: str
+    client_secret: str = ""
+    resource: str = ""
+    """What it is for."""
+
+    def __repr__(self) -> str:
+        """Without what is secret."""
+        return "Token(…)"
+
+    __str__ = __repr__
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is of no use any more."""
+        return bool(self.expires) and time.time() > self.expires - _EARLY
+
+
+class TokenStore:
+    """All of them, by the address of the server; blocks."""
+
+    def __init__(self, path: Path) -> None:
+        """`path` is the file."""
+        self._path = path
+        self._lock = threading.Lock()
+
+    def get(self, url: str) -> OAuthToken | None:
+        """The token for an address; None if there is none, or none that can be read."""
+        try:
+            return OAuthToken.model_validate(self._read()[url])
+        except (KeyError, ValidationError):
+            return None
+
+    def keep(self, url: str, token: OAuthToken | None) -> None:
+        """Keep a token, or forget it with None. Raises OSError."""
+        with self._lock, self._alone():
+            every = self._read()
+            every.pop(url, None)
+            if token is not None:
+                every[url] = token.model_dump()
+            # Made with 0600, whatever the umask.
+            descriptor, partial = tempfile.mkstemp(prefix=".tokens-", dir=self._path.parent)
+            try:
+                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                    json.dump(every, file)
+                Path(partial).replace(self._path)
+            except BaseException:
+                Path(partial).unlink(missing_ok=True)
+                raise
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other windows from writing: each writes all that it has read."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}

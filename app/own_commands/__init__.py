@@ -1,1 +1,0 @@
-"""Commands of the user's own: Markdown files that become messages."""

@@ -1,0 +1,1 @@
+"""Custom commands and skills: Markdown files that become messages or instructions for the model."""

@@ -1,0 +1,311 @@
+"""One command: what its file says of it, and the message that it makes of what was typed behind its name."""
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import get_args
+
+from app.config.config_tables import Effort
+from app.prompts.front_matter import parse_front_matter
+from app.text.safe_text import visible
+from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.reading import read_file
+
+LONGEST_MESSAGE = 500_000
+"""Characters of a message: a placeholder can stand in a file many times."""
+_LONGEST_LINE = 200
+"""Characters of a description or a hint."""
+
+_NAME = re.compile(r"[^\W\d_][\w-]*(?::[\w-]+)*")
+_SHELL = re.compile(r"(?:^|(?<=\s))!`([^`\n]+)`|^```!", re.MULTILINE)
+_PLACE = re.compile(r"\$(?:ARGUMENTS\b|([1-9])(?!\d))")
+
+
+class CommandUnusable(Exception):
+    """The command cannot be called, or not so; the message is one line that says why."""
+
+    def __init__(self, message: str, *, untrusted: bool = False) -> None:
+        """`untrusted`: for want of the user's trust."""
+        super().__init__(message)
+        self.untrusted = untrusted
+
+
+@dataclass(frozen=True, slots=True)
+class CustomCommand:
+    """A command as its file has it."""
+
+    name: str
+    """`review`, or `git:review` for one in a folder; in lower case."""
+    path: str
+    """Its file, as the user knows it."""
+    description: str = ""
+    argument: str = ""
+    """What it takes, for the user's eyes: `[file] [what to look for]`."""
+    body: str = ""
+    model: str = ""
+    """The model for its message; empty for the one in use."""
+    effort: str = ""
+    """The reasoning effort for its message; empty for the one in use."""
+    shell: int = 0
+    """How many commands of a shell it wants to run; none of them is."""
+    problem: str = ""
+    """Why it cannot be called; empty if it can."""
+
+    @property
+    def told(self) -> str:
+        """Its line in a list."""
+        return " · ".join(part for part in (self.argument, self.description) if part)
+
+    def message(self, argument: str) -> str:
+        """What the model gets for what was typed behind the name; raises CommandUnusable."""
+        if self.problem:
+            raise CommandUnusable(f"/{self.name} cannot be used: {self.path}: {self.problem}.")
+        text = expand(self.body, argument)
+        if not text.strip():
+            raise CommandUnusable(f"/{self.name} says nothing: {self.path} is empty.")
+        return text
+
+
+def name_of(path: str) -> str:
+    """The name that a file below a folder of commands has; raises CommandUnusable if it can have none."""
+    name = ":".join(PurePosixPath(path).with_suffix("").parts).lower()
+    if not _NAME.fullmatch(name):
+        raise CommandUnusable("a command's name is made of letters, digits, - and _, and begins with a letter")
+    return name
+
+
+def read_command(name: str, path: str, content: bytes, *, takes_model: bool = True) -> CustomCommand:
+    """A command from its file.
+
+    Args:
+        name: what it is called by.
+        path: its file, for the user's eyes.
+        content: of the file.
+        takes_model: whether a `model` in it is one of ours: other programs name models of their own endpoint.
+    """
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return CustomCommand(name, path, problem="it is not UTF-8 text")
+    if "\0" in text:
+        return CustomCommand(name, path, problem="it is not text")
+    markdown = parse_front_matter(text)
+    values, body = markdown.values, markdown.body.strip()
+    first = next((line.strip("# \t") for line in body.splitlines() if line.strip("# \t")), "")
+    effort = values.get("effort", "").lower()
+    problem = markdown.problem
+    if effort and effort not in get_args(Effort):
+        problem = problem or f"effort is one of {', '.join(get_args(Effort))}"
+    return CustomCommand(
+        name,
+        path,
+        _line(values.get("description", "") or first),
+        _line(values.get("argument-hint", "")),
+        body,
+        _model(values) if takes_model else "",
+        effort,
+        len(_SHELL.findall(body)),
+        problem,
+    )
+
+
+def expand(body: str, argument: str) -> str:
+    """The body with `$ARGUMENTS` and `$1` to `$9` filled in; what has no place in it goes below it.
+
+    What is filled in is not looked through again. Words are parted as a shell does, by quotes and spaces; where the
+    quotes do not match, as in "don't", by spaces alone. Raises CommandUnusable if it becomes too long.
+    """
+    argument = argument.strip()
+    words = _words(argument)
+    parts: list[str] = []
+    length = position = 0
+    for place in _PLACE.finditer(body):
+        if place[1]:
+            number = int(place[1])
+            filled = words[number - 1] if number <= len(words) else ""
+        else:
+            filled = argument
+        parts += body[position : place.start()], filled
+        position = place.end()
+        length += len(filled)
+        if length > LONGEST_MESSAGE:
+            raise CommandUnusable(f"That makes a message of more than {LONGEST_MESSAGE:,} characters.")
+    text = "".join([*parts, body[position:]])
+    if argument and not parts:
+        text = f"{text}\n\n{argument}"
+    return text.strip()
+
+
+def _words(argument: str) -> list[str]:
+    try:
+        return shlex.split(argument)
+    except ValueError:
+        return argument.split()
+
+
+def _model(values: Mapping[str, str]) -> str:
+    named = " ".join(values.get("model", "").split())
+    return "" if named.lower() in ("inherit", "default") else named
+
+
+def _line(text: str) -> str:
+    line = visible(" ".join(text.split()), keep="")
+    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1].rstrip() + "…"
+
+
+LARGEST = 64 * 1024
+"""Bytes of one file."""
+MOST = 300
+"""Files in one folder, those of its own folders among them."""
+LARGEST_ALL = 512 * 1024
+"""Bytes of all files that the user is asked to trust."""
+_LOOKED_AT = 5_000
+"""Entries of a folder that are looked at for such files."""
+
+OF_WORKSPACE = (".signoff/commands", ".claude/commands")
+"""Folders of a workspace, the first one before the second where both have a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCommands:
+    """The commands of some folders."""
+
+    commands: tuple[CustomCommand, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Files that are no commands, and why: a line each."""
+    content: bytes = b""
+    """All that the files say: what trust is given to."""
+    texts: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Path and text of each file, for the user to read before."""
+
+
+def in_workspace(workspace: Workspace) -> FoundCommands:
+    """Those that the workspace brings along; nothing of them counts before the user trusts `content`."""
+    files: list[tuple[str, str, Callable[[], bytes]]] = []
+    for folder in OF_WORKSPACE:
+        try:
+            under = workspace.resolve(folder)
+            if workspace.kind(under) != "folder":
+                continue
+            walked = (path for path in islice(workspace.files(under), _LOOKED_AT) if path.endswith(".md"))
+            for path in islice(walked, MOST):
+                below = path.removeprefix(f"{under}/")
+                files.append((f"{folder}/{below}", below, partial(workspace.read, path, LARGEST)))
+        except (OSError, WorkspaceError):
+            continue
+    return _read(files, LARGEST_ALL)
+
+
+def of_user(folders: Iterable[tuple[str, Path]]) -> FoundCommands:
+    """The user's own, wherever links lead to.
+
+    Args:
+        folders: each with its name for the user's eyes.
+    """
+    files = [
+        (f"{named}/{below}", below, partial(_read_of_user, path))
+        for named, folder in folders
+        for below, path in islice(_markdown_files(folder), MOST)
+    ]
+    return _read(files)
+
+
+def _read_of_user(path: Path) -> bytes:
+    return read_file(path.resolve(), LARGEST)[0]
+
+
+def _markdown_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    seen = 0
+    for at, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            seen += 1
+            if seen > _LOOKED_AT:
+                return
+            if name.endswith(".md"):
+                path = Path(at, name)
+                yield path.relative_to(folder).as_posix(), path
+
+
+def _read(files: Iterable[tuple[str, str, Callable[[], bytes]]], most: int = 2**30) -> FoundCommands:
+    commands: list[CustomCommand] = []
+    problems: list[str] = []
+    texts: list[tuple[str, str]] = []
+    left = most
+    for shown, below, read in files:
+        try:
+            content = read()
+            left -= len(content)
+            if left < 0:
+                problems.append(visible(f"{shown}: left out, since the files before it are many already", keep=""))
+                continue
+            texts.append((shown, content.decode(errors="replace")))
+            command = read_command(name_of(below), shown, content, takes_model=".claude/" not in shown)
+        except CommandUnusable as unusable:
+            problems.append(visible(f"{shown}: {unusable}", keep=""))
+        except WorkspaceError as error:
+            problems.append(visible(f"{shown}: {error}", keep=""))
+        except (OSError, RuntimeError) as error:
+            # A loop of links is a RuntimeError.
+            problems.append(visible(f"{shown} cannot be read: {getattr(error, 'strerror', None) or error}", keep=""))
+        else:
+            commands.append(command)
+    return FoundCommands(tuple(commands), tuple(problems), json.dumps(texts).encode() if texts else b"", tuple(texts))
+
+
+@dataclass(frozen=True, slots=True)
+class CommandCatalogue:
+    """What can be called, and what cannot."""
+
+    commands: Mapping[str, CustomCommand] = field(default_factory=dict)
+    """By name, in order; those that have a problem say so when they are called."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with files, and names that are taken: a line each."""
+    held: tuple[str, ...] = ()
+    """Names of those that the workspace brings along and the user has not trusted."""
+
+    def get(self, name: str) -> CustomCommand:
+        """The command of a name; raises CommandUnusable."""
+        if command := self.commands.get(name.lower()):
+            return command
+        if name.lower() in self.held:
+            raise CommandUnusable(
+                f"/{name} comes with this workspace, whose commands you have not trusted as they are now: "
+                "/trust in the app shows them.",
+                untrusted=True,
+            )
+        raise CommandUnusable(f"There is no command /{name}; /help in the app lists them.")
+
+    def clashes(self) -> tuple[str, ...]:
+        """All that the user should know of the files: problems, and commands that cannot be called."""
+        return (*self.problems, *(f"{one.path}: {one.problem}" for one in self.commands.values() if one.problem))
+
+
+def catalogue(
+    user: FoundCommands, workspace: FoundCommands, built_in: Collection[str], *, trusted: bool
+) -> CommandCatalogue:
+    """Put commands together: signoff's own names first, then the user's, then the workspace's.
+
+    Args:
+        user: the user's.
+        workspace: those that the workspace brings along.
+        built_in: the names of signoff's own.
+        trusted: whether the user trusts the workspace's as they are.
+    """
+    problems = [*user.problems, *(workspace.problems if trusted else ())]
+    found: dict[str, CustomCommand] = {}
+    for command in (*user.commands, *(workspace.commands if trusted else ())):
+        if command.name in built_in:
+            problems.append(f"{command.path}: /{command.name} is signoff's own command")
+        elif (first := found.get(command.name)) is None:
+            found[command.name] = command
+        elif first.body != command.body:
+            problems.append(f"{command.path}: /{command.name} is {first.path} already")
+    held = () if trusted else (one.name for one in workspace.commands if one.name not in built_in)
+    return CommandCatalogue(dict(sorted(found.items())), tuple(problems), tuple(sorted(set(held) - found.keys())))

@@ -1,0 +1,77 @@
+"""Front matter: the block of settings between two lines of `---` at the top of a Markdown file.
+
+What people write there is seldom strict YAML (`description: Use it when: …` is none), so each line is read as it is
+meant: a key and its text, a quoted text, a block behind `|` or `>`, or what goes on indented below. What a text means
+is up to whoever asks for the key; keys that nobody asks for do no harm.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+_FENCE = "---"
+_ENDS = frozenset({_FENCE, "..."})
+_KEY = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*))?$")
+_BLOCK = re.compile(r"([|>])[+-]?\d?[+-]?$")
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatterFile:
+    """A Markdown file in two."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    """What the front matter says, by key."""
+    body: str = ""
+    """What stands below it."""
+    problem: str = ""
+    """Why the front matter cannot be read, in one line; empty if it can."""
+
+
+def parse_front_matter(text: str) -> FrontMatterFile:
+    """Take a Markdown text apart; what has no front matter is all body."""
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    if lines[0].rstrip() != _FENCE:
+        return FrontMatterFile(body="\n".join(lines))
+    end = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip() in _ENDS), None)
+    if end is None:
+        return FrontMatterFile(problem="its front matter has no end: a second line of ---")
+    values: dict[str, str] = {}
+    at = 1
+    while at < end:
+        line = lines[at]
+        at += 1
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        found = _KEY.match(line.rstrip())
+        if found is None:
+            return FrontMatterFile(problem=f"line {at} of its front matter is no `key: value`")
+        start = at
+        while at < end and _goes_on(lines[at]):
+            at += 1
+        values[found[1].lower()] = _value(found[2] or "", lines[start:at])
+    return FrontMatterFile(values, "\n".join(lines[end + 1 :]).strip("\n"))
+
+
+def _goes_on(line: str) -> bool:
+    """Whether a line belongs to the key above it."""
+    return not line.strip() or line[0] in " \t-"
+
+
+def _value(first: str, more: Sequence[str]) -> str:
+    """The text of a key, from what stands behind it and below it."""
+    first, below = first.strip(), [line.strip() for line in more]
+    if block := _BLOCK.match(first):
+        return ("\n" if block[1] == "|" else " ").join(below).strip()
+    return _unquoted(" ".join(part for part in (first, *below) if part))
+
+
+def _unquoted(text: str) -> str:
+    if len(text) < 2 or text[0] != text[-1] or text[0] not in "\"'":
+        return text
+    if text[0] == "'":
+        return text[1:-1].replace("''", "'")
+    try:
+        return str(json.loads(text, strict=False))
+    except ValueError:
+        return text[1:-1]

@@ -1,0 +1,218 @@
+"""Which skills there are: of the workspace and of the user, by name."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+from app.prompts.front_matter import parse_front_matter
+from app.text.safe_text import strip_unsafe, visible
+from app.workspace.path_rules import UnsafePath, WorkspaceError
+from app.workspace.paths import Workspace
+from app.workspace.reading import read_file
+from app.workspace.secrets import secret_reason
+
+LARGEST = 256 * 1024
+"""Bytes of one file."""
+MOST_FILES = 100
+"""Files of a skill that are listed."""
+_MOST_LISTED = 2_000
+
+
+class SkillFolder(Protocol):
+    """The folder of one skill."""
+
+    @property
+    def path(self) -> str:
+        """As commands can name it: from the workspace's root, or absolute."""
+        ...
+
+    def read(self, file: str) -> bytes:
+        """A file in it, of at most `LARGEST` bytes.
+
+        Raises:
+            OSError: It can't be read.
+            WorkspaceError: It is not in it, or looks like a secret, by its name or by where it leads.
+        """
+        ...
+
+    def files(self) -> list[str]:
+        """What is in it, sorted; not more than `MOST_FILES`."""
+        ...
+
+
+class WorkspaceFolder:
+    """One in the workspace."""
+
+    def __init__(self, workspace: Workspace, path: str) -> None:
+        """`path` leads to it from the root."""
+        self._workspace = workspace
+        self.path = path
+
+    def read(self, file: str) -> bytes:
+        """A file in it."""
+        real = self._workspace.resolve(self._workspace.locate(f"{self.path}/{file}"))
+        if not real.startswith(f"{self._workspace.resolve(self.path)}/"):
+            raise UnsafePath(f"{file} is not in the folder of the skill")
+        return _no_secret(file, real, self._workspace.read(real, LARGEST))
+
+    def files(self) -> list[str]:
+        """What is in it."""
+        under = self._workspace.resolve(self.path)
+        return [path.removeprefix(f"{under}/") for path in islice(self._workspace.files(under), MOST_FILES)]
+
+
+class UserFolder:
+    """One of the user's, which may be a link itself."""
+
+    def __init__(self, root: Path) -> None:
+        """`root` is the folder."""
+        self._root = root
+
+    @property
+    def path(self) -> str:
+        """Absolute."""
+        return str(self._root)
+
+    def read(self, file: str) -> bytes:
+        """A file in it."""
+        root = self._root.resolve()
+        # A loop of links it leaves as it is, which then can't be read.
+        real = Path(os.path.realpath(root / file))
+        if not real.is_relative_to(root):
+            raise UnsafePath(f"{file} is not in the folder of the skill")
+        return _no_secret(file, real.name, read_file(real, LARGEST)[0])
+
+    def files(self) -> list[str]:
+        """What is in it."""
+        found: list[str] = []
+        root = self._root.resolve()
+        for seen, (at, folders, names) in enumerate(os.walk(root)):
+            folders[:] = sorted(name for name in folders if name not in (".git", "__pycache__", "node_modules"))
+            found += [Path(at, name).relative_to(root).as_posix() for name in sorted(names)]
+            if len(found) >= MOST_FILES or seen > _MOST_LISTED:
+                break
+        return sorted(found[:MOST_FILES])
+
+
+def _no_secret(file: str, real: str, content: bytes) -> bytes:
+    if reason := secret_reason(file, content) or secret_reason(real, content):
+        raise UnsafePath(f"{file} looks like a secret ({reason}), which is kept from the model")
+    return content
+
+
+FILE_NAME = "SKILL.md"
+OF_WORKSPACE = (".agents/skills", ".claude/skills")
+"""Folders of a workspace in which there are skills, each in a folder of its own."""
+MOST = 60
+"""Skills that the model is told of."""
+LONGEST_DESCRIPTION = 400
+"""Characters of a description that the model is told."""
+_MOST_SEARCHED = 500
+"""Entries of a folder that are looked at for skills."""
+_NAME = re.compile(r"[^\W_][\w.-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One skill, without its text."""
+
+    name: str
+    description: str
+    where: str
+    """Its file, as the user knows it."""
+    folder: SkillFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Skills:
+    """All that there are."""
+
+    by_name: Mapping[str, Skill] = field(default_factory=dict)
+    """In order of their names."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with files, and names that are taken: a line each."""
+
+    def told(self) -> str:
+        """What the model is told of them: the same text as long as they are the same; empty if there are none."""
+        return "\n".join(f"- {one.name}: {one.description}" for one in self.by_name.values())
+
+
+def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> Skills:
+    """Look for skills; blocks.
+
+    The workspace's need no trust: like `AGENTS.md` they are text, and what they want to run asks as ever. But they do
+    not take the name of one of the user's.
+
+    Args:
+        workspace: whose folders are looked at after the user's.
+        user: folders of the user's, each with its name for the user's eyes.
+    """
+    found: dict[str, Skill] = {}
+    problems: list[str] = []
+    for where, named, folder in (*_of_user(user), *_of_workspace(workspace)):
+        try:
+            skill = _read(where, named, folder)
+        except FileNotFoundError:
+            continue
+        except (WorkspaceError, ValueError) as error:
+            problems.append(visible(f"{where}: {error}", keep=""))
+            continue
+        except OSError as error:
+            problems.append(visible(f"{where} cannot be read: {error.strerror or error}", keep=""))
+            continue
+        if skill is None:
+            continue
+        if (first := found.get(skill.name)) is not None:
+            problems.append(visible(f"{where}: {skill.name} is {first.where} already", keep=""))
+        elif len(found) == MOST:
+            problems.append(visible(f"{where}: left out, since there are {MOST} already", keep=""))
+        else:
+            found[skill.name] = skill
+    return Skills(dict(sorted(found.items())), tuple(problems))
+
+
+def _of_user(folders: Iterable[tuple[str, Path]]) -> Iterator[tuple[str, str, SkillFolder]]:
+    for shown, folder in folders:
+        try:
+            names = sorted(path.name for path in islice(folder.iterdir(), _MOST_SEARCHED))
+        except OSError:
+            continue
+        for name in names:
+            yield f"{shown}/{name}/{FILE_NAME}", name, UserFolder(folder / name)
+
+
+def _of_workspace(workspace: Workspace) -> Iterator[tuple[str, str, SkillFolder]]:
+    for folder in OF_WORKSPACE:
+        try:
+            under = workspace.resolve(folder)
+            below = {path.removeprefix(f"{under}/") for path in islice(workspace.files(under), 10 * _MOST_SEARCHED)}
+        except (OSError, WorkspaceError):
+            continue
+        for name in sorted(path.split("/")[0] for path in below if path.endswith(f"/{FILE_NAME}")):
+            if f"{name}/{FILE_NAME}" in below:
+                below.discard(f"{name}/{FILE_NAME}")
+                yield f"{folder}/{name}/{FILE_NAME}", name, WorkspaceFolder(workspace, f"{folder}/{name}")
+
+
+def _read(where: str, named: str, folder: SkillFolder) -> Skill | None:
+    """A skill; None for one that is not for the model to choose. Raises ValueError, which says what is wrong."""
+    content = folder.read(FILE_NAME)
+    markdown = parse_front_matter(content.decode(errors="replace"))
+    if markdown.problem:
+        raise ValueError(markdown.problem)
+    values = markdown.values
+    name = values.get("name", "") or named
+    if not _NAME.fullmatch(name):
+        raise ValueError("a skill's name is made of letters, digits, - . and _")
+    if values.get("disable-model-invocation", "").lower() == "true":
+        return None
+    description = strip_unsafe(" ".join(values.get("description", "").split()), keep="")
+    if not description:
+        raise ValueError("it has no description, by which the model could choose it")
+    if len(description) > LONGEST_DESCRIPTION:
+        description = description[: LONGEST_DESCRIPTION - 1].rstrip() + "…"
+    return Skill(name, description, where, folder)

@@ -1,0 +1,149 @@
+"""What became of the lines that the user commented on, in the version that answers: whether they changed."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from app.proposals.decide.patch_export import file_diff
+from app.proposals.overlay.file_changes import make_change, next_number
+from app.proposals.overlay.overlay import Contents
+from app.proposals.text.diff import diff
+from app.proposals.text.document import Document
+from app.proposals.values.decision_facts import LineComment
+from app.proposals.values.models import FileChange, FileDiff, FileVersion, Hunk, Proposal
+from app.proposals.values.proposal_errors import UnknownProposal
+from app.proposals.values.proposal_store import ProposalStore
+
+
+def version_diffs(store: ProposalStore, proposal_id: str) -> list[FileDiff]:
+    """The files in which a proposal and the one that it supersedes differ, each with what either would write.
+
+    A file that only one of the two touches is compared with what the workspace held for the other.
+
+    Raises:
+        UnknownProposal: one of the two does not exist; or the proposal supersedes none.
+    """
+    new = store.proposal(proposal_id)
+    old = store.proposal(new.supersedes) if new is not None and new.supersedes else None
+    if new is None or old is None:
+        raise UnknownProposal(f"There is no earlier version of {proposal_id} to compare with.")
+    contents = Contents(store)
+    changes: list[FileChange] = []
+    number = 1
+    for path in dict.fromkeys((*_paths(old), *_paths(new))):
+        before, after = _result(old, path, new), _result(new, path, old)
+        if before == after:
+            continue
+        change = make_change(contents, path, before, after, next_number=number)
+        changes.append(change)
+        number = max(number, next_number([change]))
+    return [file_diff(contents, change) for change in changes]
+
+
+def _paths(proposal: Proposal) -> list[str]:
+    """The files that exist before or after it."""
+    return [path for change in proposal.files for path in (change.old_path, change.path) if path]
+
+
+def _result(proposal: Proposal, path: str, other: Proposal) -> FileVersion | None:
+    """What is at the path once the proposal is written."""
+    for change in proposal.files:
+        if change.path == path:
+            return change.result
+        if change.old_path == path:
+            return None
+    for change in other.files:
+        if path in (change.old_path, change.path):
+            # Untouched here, so it stays what the other found: a rename's base is at its old name.
+            return change.base if path == (change.old_path or change.path) else None
+    return None
+
+
+class CommentFollowUp(StrEnum):
+    """What a new version does at a comment on the one before."""
+
+    CHANGED = "changed"
+    BESIDE = "beside"
+    """The line is as it was, but what stands right above or below it is not."""
+    SAME = "same"
+    GONE = "gone"
+    """The file is not in the new version, which so changes nothing of it."""
+    UNKNOWN = "unknown"
+    """The line is not where the comment says, since a part was decided or re-based meanwhile."""
+
+
+def answers_to(
+    store: ProposalStore, proposal_id: str, comments: Sequence[LineComment]
+) -> tuple[CommentFollowUp, ...]:
+    """What a proposal does at each of the comments on the version that it supersedes.
+
+    Raises:
+        MissingContent: what one of the two would write is not stored any more.
+    """
+    new = store.proposal(proposal_id)
+    old = store.proposal(new.supersedes) if new is not None and new.supersedes else None
+    if new is None or old is None:
+        return (CommentFollowUp.UNKNOWN,) * len(comments)
+    contents = Contents(store)
+    return tuple(_answer(contents, old, new, comment) for comment in comments)
+
+
+def _answer(contents: Contents, old: Proposal, new: Proposal, comment: LineComment) -> CommentFollowUp:
+    before = _change(old, comment.path)
+    after = _change(new, comment.path)
+    if before is None:
+        return CommentFollowUp.UNKNOWN
+    if after is None:
+        return CommentFollowUp.GONE
+    line = comment.line - 1
+    if comment.side == "old":
+        return _of_removed(contents, before, after, line)
+    for version in (before.result, *(part.before for part in reversed(before.denied))):
+        texts = _texts(contents, version)
+        if line < len(texts) and _is_quoted(texts[line], comment):
+            return _of_text(texts, _texts(contents, after.result), line)
+    return CommentFollowUp.UNKNOWN
+
+
+def _change(proposal: Proposal, path: str) -> FileChange | None:
+    return next((change for change in proposal.files if path in (change.path, change.old_path)), None)
+
+
+def _texts(contents: Contents, version: FileVersion | None) -> Sequence[str]:
+    document = Document(contents.get(version))
+    return () if document.binary else document.texts
+
+
+def _is_quoted(text: str, comment: LineComment) -> bool:
+    """Whether a line is the one that was commented on, as far as the quote tells."""
+    return not comment.quote or any(quoted[1:] == text for quoted in comment.quote.split("\n"))
+
+
+def _of_text(before: Sequence[str], after: Sequence[str], line: int) -> CommentFollowUp:
+    """What became of a line from one text to the next."""
+    beside = False
+    for change in diff(before, after):
+        if change.old_start <= line < change.old_end:
+            return CommentFollowUp.CHANGED
+        beside = beside or change.old_end == line or change.old_start == line + 1
+    return CommentFollowUp.BESIDE if beside else CommentFollowUp.SAME
+
+
+def _of_removed(contents: Contents, before: FileChange, after: FileChange, line: int) -> CommentFollowUp:
+    """What became of a line that the version before takes away: it stays, or something else takes its place."""
+    if before.base != after.base:
+        return CommentFollowUp.UNKNOWN
+    first, second = _hunk_at(before, line), _hunk_at(after, line)
+    if first is None:
+        return CommentFollowUp.UNKNOWN
+    if second is None or (first.old_start, first.old_count) != (second.old_start, second.old_count):
+        return CommentFollowUp.CHANGED
+    same = _put_in(contents, before, first) == _put_in(contents, after, second)
+    return CommentFollowUp.SAME if same else CommentFollowUp.CHANGED
+
+
+def _hunk_at(change: FileChange, line: int) -> Hunk | None:
+    return next((hunk for hunk in change.hunks if hunk.old_start <= line < hunk.old_start + hunk.old_count), None)
+
+
+def _put_in(contents: Contents, change: FileChange, hunk: Hunk) -> Sequence[str]:
+    return _texts(contents, change.result)[hunk.new_start : hunk.new_start + hunk.new_count]

@@ -1,0 +1,196 @@
+"""What of a commit was reviewed here: the decisions that led to its contents, and the lines that they brought."""
+
+import os
+import subprocess
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from app.proposals.text.diff import diff
+from app.proposals.values.models import HunkState, Proposal
+from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.proposal_errors import CommitFailed
+from app.proposals.values.record_entries import RecordedFile, RecordEntry
+from app.sandbox.environment import holds_secret
+
+_SECONDS = 60.0
+"""How long git and the hooks of the repository may take."""
+
+
+def written_paths(proposal: Proposal) -> list[str]:
+    """The paths that a proposal has written or removed."""
+    return sorted(
+        {
+            path
+            for change in proposal.files
+            if change.state is HunkState.APPLIED or any(hunk.state is HunkState.APPLIED for hunk in change.hunks)
+            for path in (change.path, change.old_path)
+            if path
+        }
+    )
+
+
+def commit_proposal(
+    root: Path, proposal: Proposal, paths: Collection[str] | None = None, trailers: Sequence[str] = ()
+) -> str:
+    """Commit files as they are on disk; whatever else is staged stays staged and out of the commit.
+
+    Args:
+        root: The workspace, in a git work tree.
+        proposal: Its summary is the message.
+        paths: What to commit; None for all that the proposal wrote.
+        trailers: Lines that say who assisted and what was reviewed.
+
+    Returns:
+        The commit's id.
+
+    Raises:
+        CommitFailed: git refused; the files stay as they are.
+    """
+    names = sorted(written_paths(proposal) if paths is None else paths)
+    if not names:
+        raise CommitFailed(f"{proposal.id} wrote no files, so there is nothing to commit.")
+    message = "\n".join((proposal.summary, "", *trailers, ""))
+    git = partial(_git, root)
+    present = [name for name in names if os.path.lexists(root / name)]
+    if present:
+        git("add", "--intent-to-add", "--", *present)
+    known = set(git("ls-files", "-z", "--", *names).split("\0"))
+    tracked = [name for name in names if name in known]
+    if not tracked:
+        raise CommitFailed(f"Git does not track any file of {proposal.id}, so there is nothing to commit.")
+    git("commit", "--quiet", "--only", "--message", message, "--", *tracked)
+    return git("rev-parse", "HEAD").strip()
+
+
+def _git(root: Path, *arguments: str) -> str:
+    """Git's output; paths are taken as they are, not as patterns."""
+    # The repository's hooks run, as the user wants it, but learn no key that was meant for signoff.
+    environment = {name: value for name, value in os.environ.items() if not holds_secret(name, value)}
+    settings = {"GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            # What the repository would have run to look for changes is nobody's wish.
+            ["git", "-C", str(root), "-c", "core.fsmonitor=false", *arguments],
+            env={**environment, **settings},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise CommitFailed("Git is not installed, so nothing was committed; the files are written.") from error
+    except OSError as error:
+        # Too many names for one command line, say.
+        raise CommitFailed(
+            f"Git can't be run ({error.strerror}), so nothing was committed; the files are written."
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise CommitFailed(
+            f"Git took longer than {_SECONDS:.0f} s; the files are written, commit them yourself."
+        ) from error
+    output = done.stdout.decode("utf-8", "surrogateescape")
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip() or output.strip()
+        first = said.splitlines()[0] if said else f"exit code {done.returncode}"
+        raise CommitFailed(f"Git would not commit ({first}); the files are written, commit them yourself.")
+    return output
+
+
+_AGENTS = {
+    "claude": "claude-code",
+    "copilot": "copilot-cli",
+    "gemini": "gemini-cli",
+    "kimi": "kimi-code",
+    "qwen": "qwen-code",
+}
+
+
+def trailers_of(entry: RecordEntry) -> list[str]:
+    """The lines for the last decision on a proposal of which something was written, `Assisted-by` first."""
+    hunks, assisted = entry.hunks, assistant(entry.origin)
+    facts = [f"{len(hunks.approved)}/{hunks.of} hunks"] if hunks.of else []
+    facts += [f"{len(entry.edited)} edited"] if entry.edited else []
+    what = f" ({', '.join(facts)})" if facts else ""
+    said = [f"Assisted-by: {':'.join(filter(None, assisted))}"] if assisted else []
+    return [*said, f"Reviewed-in: signoff {entry.proposal}{what}"]
+
+
+def assistant(origin: Origin) -> tuple[str, str] | None:
+    """Whose work it is, agent and model; None where it was a person's."""
+    match origin.kind:
+        case OriginKind.MODEL | OriginKind.COMMAND:
+            agent = "signoff"
+        case OriginKind.AGENT:
+            agent = _AGENTS.get(origin.agent, origin.agent) or "agent"
+        case _:
+            return None
+    return _word(agent), _word(origin.model)
+
+
+def _word(text: str) -> str:
+    """One word: a name that a server gives must not add a line, or a trailer of its own."""
+    return "-".join("".join(character if character.isprintable() else " " for character in text).split())
+
+
+@dataclass(frozen=True, slots=True)
+class FileDecision:
+    """A decision that wrote a file."""
+
+    entry: RecordEntry
+    file: RecordedFile
+
+
+def steps_to(entries: Sequence[RecordEntry], path: str, blob: str) -> list[FileDecision]:
+    """The decisions that led to a content of a file, oldest first, as far as each wrote on what the one before left.
+
+    Args:
+        entries: The record, oldest first.
+        path: Of the file.
+        blob: The git blob that it is now.
+    """
+    steps: list[FileDecision] = []
+    wanted = blob
+    for entry in reversed(entries):
+        found = next((file for file in entry.files if file.path == path), None)
+        if entry.writes and found is not None and found.result == wanted != found.base:
+            steps.insert(0, FileDecision(entry, found))
+            wanted = found.base
+    return steps
+
+
+def lines_brought(steps: Sequence[FileDecision], contents: Callable[[str], bytes]) -> list[RecordEntry | None]:
+    """For each line of the last content the decision that brought it; None for a line that was there before.
+
+    Args:
+        steps: As of `steps_to`, at least one.
+        contents: Gives a content by its SHA-256; raises KeyError for one that is gone.
+    """
+    lines = _lines(steps[0].file.base_sha256, contents)
+    brought: list[RecordEntry | None] = [None] * len(lines)
+    for step in steps:
+        new = _lines(step.file.result_sha256, contents)
+        after: list[RecordEntry | None] = []
+        at = 0
+        for change in diff(lines, new):
+            after += brought[at : change.old_start]
+            after += [step.entry] * (change.new_end - change.new_start)
+            at = change.old_end
+        lines, brought = new, after + brought[at:]
+    return brought
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Numbers in order as text: `1-3,7`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def _lines(sha256: str, contents: Callable[[str], bytes]) -> list[bytes]:
+    return contents(sha256).splitlines(keepends=True) if sha256 else []

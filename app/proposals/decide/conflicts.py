@@ -1,0 +1,492 @@
+"""Conflicts of a stale proposal: its files with their conflict regions, and the user's answer put in their place.
+
+A conflict is shown as `git merge-file --diff3` writes it, over the texts of the lines: what only differs in line
+endings or in a byte order mark is no conflict here. The answer is a whole text, or one side for a file that can't be
+merged as text. Nothing on disk changes by it.
+
+Kept whole: what meets in a file is worked out once, for whoever opens a conflict, answers it or tells of it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from app.proposals.journal.journal import folded
+from app.proposals.locate.carry_over import rewrite
+from app.proposals.overlay.file_changes import next_number, op_of, recompared
+from app.proposals.overlay.overlay import Contents, Overlay, same, undecided
+from app.proposals.risk.risk_reasons import looked_through
+from app.proposals.stack.rebase import RebaseConflict, merged_mode, misfits, paths_leaving
+from app.proposals.text.diff import diff
+from app.proposals.text.document import BOM, Document, decode, split_text
+from app.proposals.text.file_warnings import size_words
+from app.proposals.text.merge import merge
+from app.proposals.values.edit_refusals import EditRefused
+from app.proposals.values.models import FileChange, FileOperation, FileVersion, Proposal
+from app.proposals.values.proposal_errors import ChangedSinceSeen, EditRejected
+from app.workspace.secrets import secret_reason
+
+
+def with_text(contents: Contents, proposal: Proposal, path: str, text: str) -> Proposal:
+    """The proposal with another result for one file; lines that stay keep their bytes and hunks that stay their ids.
+
+    Raises:
+        EditRejected: the file is not text, is not in the proposal, or nothing is left of the change.
+    """
+    change = next((each for each in proposal.files if each.path == path and undecided(each)), None)
+    if change is None or change.result is None or change.binary or change.links:
+        raise EditRejected(f"{proposal.id} has no text to edit at {path}.")
+    if change.on_disk:
+        raise EditRejected(f"{path} is on disk as {proposal.id} has it; edit the file itself, {proposal.id} follows.")
+    try:
+        data = rewrite(Document(contents.get(change.result)), text)
+    except EditRefused as error:
+        raise EditRejected(f"{path} was not changed: {error.fact}") from error
+    result = contents.add(data, change.result.mode)
+    if same(result, change.result):
+        return proposal
+    if same(result, change.base) and not change.old_path:
+        raise EditRejected(f"That leaves {path} as it is on disk; deny the change instead.")
+    edited = change.model_copy(
+        update={"result": result, "origin_base": change.base, "origin_result": result, "edited": True}
+    )
+    edited = recompared(contents, edited, next_number=next_number(proposal.files))
+    files = tuple(edited if each is change else each for each in proposal.files)
+    after = proposal.model_copy(update={"files": files, "revision": proposal.revision + 1})
+    return looked_through(contents, after) if proposal.order else after
+
+
+_MARKER = 7
+"""Characters of a marker, as in git; more where a line of the file is like one."""
+_FACT_FILES = 5
+_FACT_REGIONS = 5
+_FACT_LINES = 12
+"""What a denial tells the model of conflicts: so many files, regions of each, and lines of each region."""
+_FACT_CONTEXT = 2
+
+
+class ConflictSide(StrEnum):
+    """What is taken for a conflict region, or for a whole file."""
+
+    DISK = "disk"
+    PROPOSED = "proposed"
+    BOTH = "both"
+    """First the lines on disk, then the proposed ones; not for a whole file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictRegion:
+    """Lines that both sides changed, without endings."""
+
+    line: int
+    """The first of them in the file as it is there now, from 1."""
+    base: tuple[str, ...]
+    disk: tuple[str, ...]
+    proposed: tuple[str, ...]
+
+    def lines(self, side: ConflictSide) -> tuple[str, ...]:
+        """The lines that a choice takes."""
+        return (self.disk if side is not ConflictSide.PROPOSED else ()) + (
+            self.proposed if side is not ConflictSide.DISK else ()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SideLabels:
+    """What the sides are called in the markers."""
+
+    disk: str
+    base: str
+    proposed: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnsavedText:
+    """The user's text for a file that has changed since they began it."""
+
+    text: str
+    over: str
+    """The text of the file when they began."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileConflict:
+    """One file of a stale proposal: what is there now, and where the proposal does not fit it."""
+
+    proposal: str
+    path: str
+    reason: str
+    disk: FileVersion | None
+    """What is there now: on disk, with the older proposals that wait; None for no file."""
+    disk_text: str
+    """Its text; empty where it has none."""
+    parts: tuple[tuple[str, ...] | ConflictRegion, ...]
+    """The merged lines and the regions between them, in order."""
+    final_newline: bool
+    whole: bool
+    """Whether one side has to be taken as a whole; the regions are only to look at then."""
+    labels: SideLabels
+    others: int
+    """How many other files of the proposal do not fit."""
+
+    @property
+    def regions(self) -> tuple[ConflictRegion, ...]:
+        """The conflicts, in order."""
+        return tuple(part for part in self.parts if isinstance(part, ConflictRegion))
+
+    def text(self, choices: Sequence[ConflictSide | None] = ()) -> str:
+        """The text with a choice for each region; one without is left between markers."""
+        markers = self._markers()
+        lines: list[str] = []
+        rest = iter(choices)
+        for part in self.parts:
+            if not isinstance(part, ConflictRegion):
+                lines += part
+            elif (side := next(rest, None)) is not None:
+                lines += part.lines(side)
+            else:
+                lines += [markers[0], *part.disk, markers[1], *part.base, markers[2], *part.proposed, markers[3]]
+        # Without a newline an empty last line would be none.
+        ends = bool(lines) and (self.final_newline or not lines[-1])
+        return "\n".join(lines) + ("\n" if ends else "")
+
+    def open_blocks(self, text: str) -> "list[MarkedBlock]":
+        """The conflicts that are still between markers in a text, in order."""
+        first, second, third, last = self._markers()
+        found: list[MarkedBlock] = []
+        start = base = proposed = -1
+        lines = text.split("\n")
+        for at, line in enumerate(lines):
+            if line == first:
+                start, base, proposed = at, -1, -1
+            elif line == second and start >= 0 and base < 0:
+                base = at
+            elif line == third and base >= 0 and proposed < 0:
+                proposed = at
+            elif line == last and proposed >= 0:
+                region = ConflictRegion(
+                    start + 1,
+                    tuple(lines[base + 1 : proposed]),
+                    tuple(lines[start + 1 : base]),
+                    tuple(lines[proposed + 1 : at]),
+                )
+                found.append(MarkedBlock(start, base, proposed, at, region))
+                start = base = proposed = -1
+        return found
+
+    def stray_marker(self, text: str) -> int:
+        """The first line, from 0, that is a marker; -1 if there is none. The one in the middle counts with others."""
+        first, second, _, last = self._markers()
+        return next((at for at, line in enumerate(text.split("\n")) if line in (first, second, last)), -1)
+
+    def _markers(self) -> tuple[str, str, str, str]:
+        size, known = _MARKER, {line for part in self.parts for line in _lines_in(part)}
+        while True:
+            found = (
+                f"{'<' * size} {self.labels.disk}",
+                f"{'|' * size} {self.labels.base}",
+                "=" * size,
+                f"{'>' * size} {self.labels.proposed}",
+            )
+            if known.isdisjoint(found):
+                return found
+            size += 1
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedBlock:
+    """A conflict between markers in a text; the numbers are lines from 0."""
+
+    start: int
+    base: int
+    proposed: int
+    end: int
+    """The line of the last marker."""
+    region: ConflictRegion
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """A change and the versions that meet in it."""
+
+    change: FileChange
+    base: FileVersion | None
+    current: FileVersion | None
+    proposed: FileVersion | None
+    moves: bool
+    """Whether the file is moved from `old_path`; else the result is written where `current` is."""
+
+    @property
+    def source(self) -> str:
+        return self.change.old_path if self.moves else self.change.path
+
+
+def open_conflict(
+    overlay: Overlay, proposal: Proposal, path: str = "", unsaved: UnsavedText | None = None
+) -> FileConflict:
+    """A file of the proposal that does not fit what is there now.
+
+    Args:
+        overlay: The disk with all older waiting proposals.
+        proposal: A waiting one.
+        path: The file to prefer.
+        unsaved: The user's text for that file, to be merged with what is there now.
+
+    Raises:
+        ChangedSinceSeen: all of the proposal fits.
+        EditRejected: it is nothing that can be resolved by hand; the message says why.
+    """
+    found = misfits(overlay, proposal)
+    if not found and unsaved is None:
+        raise ChangedSinceSeen(f"{proposal.id} fits again: nothing of it is in conflict any more.")
+    paths = sorted(found, key=lambda each: each != path)
+    if unsaved is not None:
+        paths = [path]
+    refused: EditRejected | None = None
+    for each in paths:
+        stuck = found.get(each) or RebaseConflict(f"{each} changed while you were editing it")
+        try:
+            sides = _sides(overlay, proposal, each)
+            return _conflict(overlay, proposal, sides, stuck.reason, unsaved, len(set(found) - {each}))
+        except EditRejected as error:
+            refused = refused or error
+    assert refused is not None
+    raise refused
+
+
+def resolved(
+    overlay: Overlay, proposal: Proposal, path: str, answer: str | ConflictSide, seen: FileVersion | None
+) -> Proposal:
+    """The proposal with the user's answer for one file, based on what is there now.
+
+    Args:
+        overlay: The disk with all older waiting proposals.
+        proposal: A waiting one.
+        path: The file in it.
+        answer: Its whole text, or the side that is taken as a whole: `disk` leaves it as it is.
+        seen: What was there when the user was shown the conflict.
+
+    Raises:
+        ChangedSinceSeen: something else is there now.
+        EditRejected: the text can't be written in the file's encoding, or nothing is left of the proposal.
+    """
+    sides = _sides(overlay, proposal, path)
+    change, current = sides.change, sides.current
+    if not same(current, seen):
+        raise ChangedSinceSeen(f"{path} has changed again since you began; nothing was saved.")
+    if answer is ConflictSide.BOTH:
+        raise EditRejected(f"{path} is taken as a whole: from the disk or from the proposal.")
+    if isinstance(answer, ConflictSide):
+        result = sides.proposed if answer is ConflictSide.PROPOSED else current
+        versions = sides.base, current, sides.proposed
+        if answer is ConflictSide.PROPOSED and all(each is not None and not each.is_link for each in versions):
+            assert sides.base and current and result
+            result = result.model_copy(update={"mode": merged_mode(sides.base, current, result)})
+    else:
+        result = _written(overlay, sides, answer)
+    left_as_it_is = same(result, current) and not sides.moves
+    others = [each for each in proposal.files if undecided(each) and each is not change]
+    if left_as_it_is and all(each.already_applied for each in others):
+        raise EditRejected(f"That leaves {path} as it is, and nothing of {proposal.id} is left; deny it instead.")
+    overlay.keep(sides.source)
+    old_path = change.old_path if sides.moves else ""
+    facts = {
+        "old_path": old_path,
+        "op": FileOperation.EDIT if left_as_it_is else op_of(old_path, current, result),
+        "base": current,
+        "result": result,
+        "origin_base": current,
+        "origin_result": result,
+        "edited": True,
+        "rebased": False,
+        "conflicts": (),
+        "already_applied": left_as_it_is,
+        "stacked_on": overlay.by(sides.source),
+    }
+    after = recompared(overlay.contents, change.model_copy(update=facts), next_number=next_number(proposal.files))
+    if after == change:
+        return proposal
+    files = tuple(after if each is change else each for each in proposal.files)
+    proposal = proposal.model_copy(update={"files": files, "revision": proposal.revision + 1})
+    return looked_through(overlay.contents, proposal) if proposal.order else proposal
+
+
+def stale_words(overlay: Overlay, proposal: Proposal) -> str:
+    """Why a stale proposal could not be approved, and what its files hold there now, for the model.
+
+    Empty if all of it fits. Files that look like secrets are not quoted.
+    """
+    found = misfits(overlay, proposal)
+    lines = []
+    for path, stuck in list(found.items())[:_FACT_FILES]:
+        lines.append(f"{proposal.id} was stale and could not be approved: {stuck.reason}.")
+        lines += _quoted(overlay, proposal, path, stuck)
+    if len(found) > _FACT_FILES:
+        lines.append(f"So were {len(found) - _FACT_FILES} more of its files.")
+    return "\n".join(lines)
+
+
+def _quoted(overlay: Overlay, proposal: Proposal, path: str, stuck: RebaseConflict) -> Iterator[str]:
+    try:
+        sides = _sides(overlay, proposal, path)
+        conflict = _conflict(overlay, proposal, sides, stuck.reason, None, 0)
+    except EditRejected:
+        return
+    data = overlay.content(sides.source) or b""
+    if sides.current is None or any(secret_reason(name, data) for name in {path, sides.source}):
+        return
+    lines = split_text(conflict.disk_text)
+    regions = conflict.regions if lines else ()
+    for region in regions[:_FACT_REGIONS]:
+        first = max(region.line - 1 - _FACT_CONTEXT, 0)
+        end = region.line - 1 + len(region.disk) + _FACT_CONTEXT
+        shown = range(first, min(end, len(lines), first + _FACT_LINES))
+        yield f"  {sides.source} reads there now:"
+        yield from (f"    {number + 1}\t{lines[number]}" for number in shown)
+    if len(regions) > _FACT_REGIONS:
+        yield f"  The same holds for {len(regions) - _FACT_REGIONS} more places in it."
+
+
+def _sides(overlay: Overlay, proposal: Proposal, path: str) -> _Sides:
+    """What meets in a file; raises EditRejected where that can't be resolved by hand."""
+    change = next((each for each in proposal.files if each.path == path and undecided(each)), None)
+    if change is None:
+        raise EditRejected(f"{proposal.id} has nothing that waits at {path}.")
+    if change.on_disk:
+        raise EditRejected(f"{path} is on disk as {proposal.id} has it; edit the file itself, {proposal.id} follows.")
+    source = change.old_path or path
+    try:
+        current = overlay.version(source)
+        target = overlay.version(path)
+    except OSError as error:
+        raise EditRejected(f"{source} can't be read: {error.strerror or error}.") from error
+    moves = bool(change.old_path)
+    if moves and current is None:
+        # Somebody has moved it, or it is gone: the proposal is about its new place alone.
+        moves, current = False, target
+    elif moves and folded(change.old_path) != folded(path) and target is not None:
+        raise EditRejected(f"{path} exists now, so {source} can't be moved there; move one away, or deny this.")
+    if current is None and (obstacle := overlay.obstacle(path, paths_leaving(proposal))):
+        raise EditRejected(f"{path} can't be made: {obstacle}; move that away, or deny this.")
+    return _Sides(change, change.origin_base, current, change.origin_result, moves)
+
+
+def _conflict(
+    overlay: Overlay, proposal: Proposal, sides: _Sides, reason: str, unsaved: UnsavedText | None, others: int
+) -> FileConflict:
+    contents, current = overlay.contents, sides.current
+    disk = Document(overlay.content(sides.source) or b"")
+    base, proposed = Document(contents.get(sides.base)), Document(contents.get(sides.proposed))
+    texts = _as_text(sides.base, base), _as_text(current, disk), _as_text(sides.proposed, proposed)
+    mergeable = None not in texts[1:] and (sides.base is None or texts[0] is not None)
+    below = overlay.by(sides.source)
+    where = f"with {', '.join(below)}, still pending" if below else "on disk now"
+    labels = SideLabels(where, "before", f"proposed in {proposal.id}")
+    if unsaved is not None:
+        labels = replace(labels, base="when you began", proposed="your text")
+        texts = (_lines_of(unsaved.over), texts[1], _lines_of(unsaved.text))
+        mergeable = texts[1] is not None
+    text = disk.text if texts[1] is not None else ""
+    if not mergeable:
+        labels = SideLabels(
+            f"{labels.disk}: {_kind_words(current, disk)}",
+            labels.base,
+            labels.proposed if unsaved else f"{labels.proposed}: {_kind_words(sides.proposed, proposed)}",
+        )
+        region = ConflictRegion(1, *(each or () for each in texts))
+        parts: tuple[tuple[str, ...] | ConflictRegion, ...] = (region,)
+        ends = unsaved.text.endswith("\n") if unsaved else proposed.final_newline
+        return FileConflict(proposal.id, sides.change.path, reason, current, text, parts, ends, True, labels, others)
+    old, ours, theirs = (each or () for each in texts)
+    known = sides.base is not None or unsaved is not None
+    parts = tuple(_merged_parts(old, ours, theirs) if known else _differing_parts(ours, theirs))
+    was = (unsaved.over.endswith("\n") or not unsaved.over) if unsaved else base.final_newline
+    wanted = (unsaved.text.endswith("\n") or not unsaved.text) if unsaved else proposed.final_newline
+    ends = wanted if known and was == disk.final_newline else disk.final_newline
+    return FileConflict(proposal.id, sides.change.path, reason, current, text, parts, ends, False, labels, others)
+
+
+def _as_text(version: FileVersion | None, document: Document) -> tuple[str, ...] | None:
+    """The lines of a version; None if there is none, or it is no text."""
+    return None if version is None or version.is_link or document.binary else document.texts
+
+
+def _lines_of(text: str) -> tuple[str, ...]:
+    """The lines of a text from the screen, which may show a byte order mark and carriage returns."""
+    return tuple(split_text(text.removeprefix(BOM)))
+
+
+def _kind_words(version: FileVersion | None, document: Document) -> str:
+    """What a side is, where it is taken as a whole."""
+    if version is None:
+        return "no file"
+    if version.is_link:
+        return f"a symbolic link to {' '.join(decode(document.data).split())}"
+    kind = "binary" if document.binary else document.encoding if document.wide else "text"
+    return f"{kind}, {size_words(version.size)}"
+
+
+def _merged_parts(
+    base: Sequence[str], disk: Sequence[str], proposed: Sequence[str]
+) -> Iterator[tuple[str, ...] | ConflictRegion]:
+    merged = merge(base, disk, proposed)
+    at = 0
+    for each in merged.conflicts:
+        if each.merged_start > at:
+            yield merged.lines[at : each.merged_start]
+        yield ConflictRegion(each.ours_start + 1, each.base, each.ours, each.theirs)
+        at = each.merged_start + len(each.ours)
+    if at < len(merged.lines):
+        yield merged.lines[at:]
+
+
+def _differing_parts(disk: Sequence[str], proposed: Sequence[str]) -> Iterator[tuple[str, ...] | ConflictRegion]:
+    """Where two files differ of which nothing is known before them: each difference is a conflict."""
+    at = 0
+    for change in diff(disk, proposed):
+        if change.old_start > at:
+            yield tuple(disk[at : change.old_start])
+        ours, theirs = disk[change.old_start : change.old_end], proposed[change.new_start : change.new_end]
+        yield ConflictRegion(change.old_start + 1, (), tuple(ours), tuple(theirs))
+        at = change.old_end
+    if at < len(disk):
+        yield tuple(disk[at:])
+
+
+def _written(overlay: Overlay, sides: _Sides, text: str) -> FileVersion:
+    """The user's text as bytes: as the file is written now, or as the proposal writes it where only that changed."""
+    contents = overlay.contents
+    proposed = Document(contents.get(sides.proposed))
+    base, current = sides.base, sides.current
+    if current is None or current.is_link:
+        written, mode = proposed, sides.proposed.mode if sides.proposed else 0o644
+    else:
+        written = Document(overlay.content(sides.source) or b"")
+        if base is not None and sides.proposed is not None:
+            written = _restyled(Document(contents.get(base)), written, proposed)
+            mode = merged_mode(base, current, sides.proposed)
+        else:
+            mode = current.mode | (sides.proposed.mode & 0o111 if sides.proposed else 0)
+    try:
+        return contents.add(rewrite(written, text), mode)
+    except EditRefused as error:
+        raise EditRejected(f"{sides.change.path} was not changed: {error.fact}") from error
+
+
+def _restyled(base: Document, disk: Document, proposed: Document) -> Document:
+    """The file on disk with the line endings and the byte order mark of the proposal, if only that changed them."""
+    if disk.wide or proposed.wide or disk.binary or proposed.binary or not disk.data:
+        return disk
+    mark = proposed.mark if base.mark == disk.mark else disk.mark
+    bodies = disk.bodies
+    if base.eol == disk.eol != proposed.eol and proposed.data:
+        endings = disk.endings
+        bodies = tuple(
+            body[: len(body) - len(ending)] + (proposed.eol.encode() if ending else b"")
+            for body, ending in zip(bodies, endings, strict=True)
+        )
+    return Document(mark + b"".join(bodies))
+
+
+def _lines_in(part: tuple[str, ...] | ConflictRegion) -> tuple[str, ...]:
+    return (*part.base, *part.disk, *part.proposed) if isinstance(part, ConflictRegion) else part

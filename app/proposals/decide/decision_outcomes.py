@@ -1,0 +1,377 @@
+"""What a decision on a proposal or a part of it comes to: what an approval writes, and what is left afterwards."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from app.proposals.files.filesystem import Filesystem
+from app.proposals.journal.journal import Transition
+from app.proposals.overlay.file_changes import decided_in_part, next_number, op_of, recompared
+from app.proposals.overlay.overlay import Contents, same, undecided
+from app.proposals.stack.rebase import merged_bytes, merged_mode
+from app.proposals.text.diff import diff
+from app.proposals.text.document import Document
+from app.proposals.text.hunks import Lines, compose, header, in_force, lines_of, with_state
+from app.proposals.values.decision_facts import FileStat, HunkFact
+from app.proposals.values.models import DeniedPart, FileChange, FileVersion, Hunk, HunkState, Proposal
+from app.proposals.values.pending_paths import named
+from app.proposals.values.proposal_errors import StackedProposal, UnknownHunk
+from app.workspace.secrets import secret_reason
+
+_CONTEXT = 3
+"""Lines around a hunk that must be as they were shown."""
+_EXCERPT_LINES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenFiles:
+    """The part of a proposal that a decision is about."""
+
+    hunks: frozenset[str]
+    """Ids of pending hunks."""
+    paths: frozenset[str]
+    """Changes without hunks."""
+    whole: bool
+    """Whether it is everything that the proposal ever had."""
+    rest: bool
+    """Whether nothing is left pending after it."""
+
+    @property
+    def part(self) -> frozenset[str]:
+        """Its hunks, where it is not everything."""
+        return frozenset() if self.whole else self.hunks
+
+    def covers(self, change: FileChange) -> bool:
+        """Whether nothing of the change is left pending after it."""
+        pending = [hunk.id for hunk in change.hunks if hunk.state is HunkState.PENDING]
+        return self.hunks.issuperset(pending) if pending else change.path in self.paths
+
+    def touches(self, change: FileChange) -> bool:
+        """Whether any of the change is meant."""
+        return change.path in self.paths or any(hunk.id in self.hunks for hunk in change.hunks)
+
+
+NOTHING = ChosenFiles(frozenset(), frozenset(), whole=False, rest=False)
+"""No part of a proposal."""
+
+
+@dataclass(slots=True)
+class DecisionOutcome:
+    """What a decision comes to."""
+
+    proposal: Proposal
+    transitions: list[Transition] = field(default_factory=list)
+    files: list[FileStat] = field(default_factory=list)
+
+
+def choose(proposal: Proposal, wanted: Collection[str] | None) -> ChosenFiles:
+    """The pending hunks and files that were named.
+
+    Args:
+        proposal: A waiting one.
+        wanted: Hunk ids or numbers, or paths of changes without hunks; None for all that is pending.
+
+    Raises:
+        UnknownHunk: one of them is not there, or was decided.
+    """
+    pending = {hunk.id: hunk for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
+    bare = {change.path for change in proposal.files if undecided(change) and not pending_hunks(change)}
+    if wanted is None:
+        hunks, paths = set(pending), set(bare)
+    else:
+        hunks, paths = set(), set()
+        by_number = {str(hunk.number): hunk.id for hunk in proposal.hunks}
+        files = {change.path: change for change in proposal.files}
+        for name in wanted:
+            if name in pending:
+                hunks.add(name)
+            elif by_number.get(name) in pending:
+                hunks.add(by_number[name])
+            elif name in files and undecided(files[name]):
+                hunks |= {hunk.id for hunk in pending_hunks(files[name])}
+                paths |= {name} & bare
+            else:
+                raise UnknownHunk(f"{proposal.id} has no hunk {name} that waits; {_offer(pending.values(), bare)}.")
+        if not hunks and not paths:
+            raise UnknownHunk(f"No hunk of {proposal.id} was chosen; {_offer(pending.values(), bare)}.")
+    everything = len(hunks) == len(proposal.hunks) and all(undecided(change) for change in proposal.files)
+    rest = len(hunks) == len(pending) and paths == bare
+    return ChosenFiles(frozenset(hunks), frozenset(paths), everything and rest, rest)
+
+
+def each_file(
+    proposal: Proposal, choice: ChosenFiles, decide: Callable[[FileChange, DecisionOutcome, int], FileChange]
+) -> DecisionOutcome:
+    """What comes of a decision, file by file; a file that it is not about stays as it is.
+
+    Args:
+        proposal: As it was shown.
+        choice: The part that is decided on.
+        decide: Gives a file as the decision leaves it, and adds to the outcome what has to be written and said; it
+            also takes the number of the next new hunk.
+    """
+    outcome = DecisionOutcome(proposal)
+    number = next_number(proposal.files)
+    changes: list[FileChange] = []
+    for change in proposal.files:
+        if undecided(change) and choice.touches(change):
+            change = decide(change, outcome, number)
+            number = max(number, next_number([change]))
+        changes.append(change)
+    outcome.proposal = decided(proposal, changes)
+    return outcome
+
+
+def approve(
+    contents: Contents,
+    filesystem: Filesystem,
+    proposal: Proposal,
+    choice: ChosenFiles,
+    starts: Mapping[str, FileVersion | None],
+) -> DecisionOutcome:
+    """What is to be written for the chosen part, and the proposal as it stands once it is.
+
+    Args:
+        contents: Where the bytes are; new ones are added.
+        filesystem: Asked for files on which older proposals still have pending edits.
+        proposal: Re-based onto the present, not stale.
+        choice: The part to write.
+        starts: What each file held before the first of this proposal's edits in it was written, where known.
+
+    Raises:
+        StackedProposal: an older proposal has to be decided first.
+    """
+
+    def land(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
+        chosen = written(contents, change, choice)
+        base, result = change.base, chosen
+        if change.stacked_on:
+            base, result = _on_disk(contents, filesystem, proposal, change, chosen)
+        outcome.transitions += _transitions(change, base, result)
+        outcome.files.append(_stat(contents, change, base, result, number))
+        hunks = with_state(change.hunks, HunkState.APPLIED, choice.hunks)
+        if choice.covers(change):
+            start = starts.get(change.path, base) if not change.old_path else base
+            landed = change.model_copy(
+                update={"base": start, "result": result, "state": HunkState.APPLIED, "hunks": hunks}
+            )
+            as_shown = same(start, change.base) and same(result, change.result)
+            return landed if as_shown else settled(contents, landed, hunks, number)
+        left = change.model_copy(
+            update={
+                "base": chosen,
+                "origin_base": chosen,
+                "origin_result": change.result,
+                "old_path": "",
+                "op": op_of("", chosen, change.result),
+                "rebased": False,
+            }
+        )
+        return decided_in_part(contents, left, choice.hunks, HunkState.APPLIED, next_number=number)
+
+    return each_file(proposal, choice, land)
+
+
+def deny(
+    contents: Contents, proposal: Proposal, choice: ChosenFiles, starts: Mapping[str, FileVersion | None]
+) -> DecisionOutcome:
+    """The proposal without the chosen part; nothing is written."""
+
+    def drop(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
+        denied = [hunk for hunk in change.hunks if hunk.id in choice.hunks]
+        outcome.files.append(
+            FileStat(
+                path=change.path,
+                op=change.op,
+                added=sum(hunk.new_count for hunk in denied),
+                removed=sum(hunk.old_count for hunk in denied),
+            )
+        )
+        hunks = with_state(change.hunks, HunkState.DENIED, choice.hunks)
+        if not choice.covers(change):
+            kept = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
+            result = composed(contents, change, kept)
+            left = change.model_copy(
+                update={
+                    "op": op_of(change.old_path, change.base, result),
+                    "result": result,
+                    "origin_base": change.base,
+                    "origin_result": result,
+                    "denied": (*change.denied, _denied_part(proposal, change, result, choice)),
+                }
+            )
+            return decided_in_part(contents, left, choice.hunks, HunkState.DENIED, next_number=number)
+        if any(hunk.state is HunkState.APPLIED for hunk in hunks):
+            landed = change.model_copy(
+                update={
+                    "base": starts.get(change.path, change.base),
+                    "result": change.base,
+                    "state": HunkState.APPLIED,
+                    "conflicts": (),
+                }
+            )
+            return settled(contents, landed, hunks, number)
+        part = _denied_part(proposal, change, change.result, choice)
+        update = {"hunks": hunks, "state": HunkState.DENIED, "denied": (*change.denied, part)}
+        return change.model_copy(update=update)
+
+    return each_file(proposal, choice, drop)
+
+
+def hunk_facts(
+    contents: Contents, filesystem: Filesystem, before: Proposal, choice: ChosenFiles, landed: Collection[str]
+) -> tuple[HunkFact, ...]:
+    """What became of each hunk that was pending, for the model; nothing if the decision was on the whole proposal.
+
+    Args:
+        contents: Where the bytes are.
+        filesystem: Asked for what the files hold now.
+        before: The proposal as it was shown.
+        choice: What was decided.
+        landed: Ids of the hunks that were written.
+    """
+    if choice.whole:
+        return ()
+    facts: list[HunkFact] = []
+    for change in filter(undecided, before.files):
+        now = _quotable(filesystem, change)
+        shift = 0
+        for hunk in pending_hunks(change):
+            is_landed = hunk.id in landed
+            is_there = is_landed or (change.on_disk and hunk.id not in choice.hunks)
+            count = hunk.new_count if is_there else hunk.old_count
+            reason = "" if is_landed else "denied" if hunk.id in choice.hunks else "still awaits a decision"
+            facts.append(
+                HunkFact(
+                    path=change.path,
+                    hunk=hunk.id,
+                    header=header(hunk),
+                    landed=is_landed,
+                    reason=reason,
+                    excerpt="" if now is None else _excerpt(now, hunk.old_start + shift, count),
+                )
+            )
+            if is_there:
+                shift += hunk.new_count - hunk.old_count
+    return tuple(facts)
+
+
+def decided(proposal: Proposal, changes: Iterable[FileChange]) -> Proposal:
+    """The proposal with its changes as a decision leaves them."""
+    revision = proposal.revision + 1
+    return proposal.model_copy(update={"files": tuple(changes), "revision": revision, "reopened": False})
+
+
+def pending_hunks(change: FileChange) -> list[Hunk]:
+    """The hunks of a change that await a decision."""
+    return [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING]
+
+
+def _offer(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
+    """What can be chosen: hunks by number, changes without hunks by path; there is some of a proposal that waits."""
+    names = [*map(str, sorted(hunk.number for hunk in hunks)), *sorted(paths)]
+    return f"those that wait are {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
+
+
+def written(contents: Contents, change: FileChange, choice: ChosenFiles) -> FileVersion | None:
+    """What the file holds with the chosen part, whatever is pending below it."""
+    return change.result if choice.covers(change) else composed(contents, change, choice.hunks)
+
+
+def _denied_part(
+    proposal: Proposal, change: FileChange, result: FileVersion | None, choice: ChosenFiles
+) -> DeniedPart:
+    """What it takes to have the chosen hunks wait again, once `result` is what the rest comes to."""
+    decision = proposal.last.number + 1 if proposal.last else 1
+    hunks = tuple(hunk.id for hunk in pending_hunks(change) if hunk.id in choice.hunks)
+    return DeniedPart(decision=decision, hunks=hunks, before=change.result, after=result)
+
+
+def composed(contents: Contents, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
+    """The base with some of the hunks."""
+    pending = [hunk for hunk in pending_hunks(change) if in_force(hunk)]
+    base, result = lines_of(contents.get(change.base)), lines_of(contents.get(change.result))
+    mode = (change.result or change.base or FileVersion(sha256="", size=0)).mode
+    return contents.add(b"".join(compose(base, result, pending, chosen)), mode)
+
+
+def _on_disk(
+    contents: Contents, filesystem: Filesystem, proposal: Proposal, change: FileChange, written: FileVersion | None
+) -> tuple[FileVersion | None, FileVersion | None]:
+    """The chosen part without the pending edits below it, if it is independent of them.
+
+    It is when its hunks, with their context as it was shown, fit the file on disk.
+    """
+    first = StackedProposal(
+        f"{proposal.id} builds on {named(change.stacked_on)} in {change.old_path or change.path}; "
+        f"decide {change.stacked_on[0]} first."
+    )
+    disk = filesystem.read(change.path)
+    current = disk.version if disk else None
+    if same(current, change.base):
+        return current, written
+    if disk is None or change.base is None or written is None or change.old_path or change.binary:
+        raise first
+    base, wanted = contents.get(change.base), contents.get(written)
+    merged, how = merged_bytes(base, disk.data, wanted)
+    if how.conflicts or _in_context(base, wanted) != _in_context(disk.data, merged):
+        raise first
+    contents.add(disk.data, disk.version.mode)
+    return disk.version, contents.add(merged, merged_mode(change.base, disk.version, written))
+
+
+def _in_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Lines, Lines]]:
+    before, after = lines_of(old), lines_of(new)
+    return [
+        (
+            before[max(change.old_start - _CONTEXT, 0) : change.old_start],
+            before[change.old_start : change.old_end],
+            after[change.new_start : change.new_end],
+            before[change.old_end : change.old_end + _CONTEXT],
+        )
+        for change in diff(before, after)
+    ]
+
+
+def _transitions(change: FileChange, base: FileVersion | None, result: FileVersion | None) -> list[Transition]:
+    if change.already_applied:
+        return []
+    if change.old_path:
+        return [Transition(change.old_path, base, None, change.path), Transition(change.path, None, result)]
+    return [] if same(base, result) else [Transition(change.path, base, result)]
+
+
+def _stat(
+    contents: Contents, change: FileChange, base: FileVersion | None, result: FileVersion | None, number: int
+) -> FileStat:
+    if same(base, change.base) and same(result, change.result):
+        return change.stat
+    counted = recompared(
+        contents, change.model_copy(update={"base": base, "result": result}), next_number=number, previous=()
+    )
+    return counted.stat
+
+
+def settled(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:
+    """A change with nothing pending, from what the file held at first to what it holds now."""
+    return recompared(contents, change, next_number=number, previous=hunks, state=HunkState.APPLIED)
+
+
+def _quotable(filesystem: Filesystem, change: FileChange) -> Document | None:
+    """What a file holds now, to be quoted to a model; None where there is none, or it looks like a secret."""
+    with suppress(OSError):
+        file = filesystem.read(change.path)
+        if file and not any(secret_reason(name, file.data) for name in (change.path, change.old_path)):
+            return Document(file.data)
+    return None
+
+
+def _excerpt(document: Document, start: int, count: int) -> str:
+    """The file around a place, numbered; undecodable bytes written out (`\\udce9`), since no record takes them."""
+    if document.binary:
+        return ""
+    texts = document.texts
+    first = max(start - _CONTEXT, 0)
+    last = min(start + count + _CONTEXT, len(texts), first + _EXCERPT_LINES)
+    excerpt = "\n".join(f"{index + 1}\t{texts[index]}" for index in range(first, last))
+    return excerpt.encode(errors="backslashreplace").decode()

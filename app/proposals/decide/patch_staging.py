@@ -1,0 +1,170 @@
+"""A patch that a person stages: drafted, or refused in words for a person."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from app.proposals.journal.apply import reason_of
+from app.proposals.locate.carry_over import LineOperation, ScriptLine
+from app.proposals.overlay.overlay import Contents
+from app.proposals.patch.parts import FilePatch, PatchHunk, ReadPatch, is_blob
+from app.proposals.stack.draft import Draft
+from app.proposals.stack.draft_files import DraftFile
+from app.proposals.stack.proposal_staging import compile_changes, outcome_of
+from app.proposals.stack.stacking import related
+from app.proposals.values.decision_results import EditReport
+from app.proposals.values.edit_refusals import EditRefused
+from app.proposals.values.models import FileOperation, MatchLevel
+from app.proposals.values.proposal_errors import PatchRefused, ProposalError
+from app.proposals.values.proposal_store import ProposalStore
+from app.sandbox.captured_changes import Leaf, PathChange
+from app.workspace.path_rules import WorkspaceError
+
+_OTHER_STEP = {
+    LineOperation.KEEP: LineOperation.KEEP,
+    LineOperation.INSERT: LineOperation.REMOVE,
+    LineOperation.REMOVE: LineOperation.INSERT,
+}
+_OTHER_OP = {FileOperation.CREATE: FileOperation.DELETE, FileOperation.DELETE: FileOperation.CREATE}
+
+
+def made_of_disk(draft: Draft, patch: ReadPatch) -> bool:
+    """Whether the disk holds all that the patch makes, going by the ids that git gives the contents."""
+    parts = [part for part in patch.parts if not part.left_out]
+    with suppress(EditRefused, WorkspaceError, OSError):
+        return bool(parts) and all(_holds(draft, part) for part in parts)
+    return False
+
+
+def on_disk_already(draft: Draft, patch: ReadPatch) -> list[PathChange]:
+    """What a patch changed, if it fits the disk exactly the other way round; nothing if it does not.
+
+    Args:
+        draft: An empty one over the disk alone.
+        patch: As it was given.
+    """
+    parts = [part for part in reversed(patch.parts) if not part.left_out]
+    try:
+        draft.patch(ReadPatch(tuple(map(reversed_part, parts))))
+    except (EditRefused, WorkspaceError, ProposalError, OSError):
+        return []
+    held = {path: each for path, each in draft.held.items() if each.changed}
+    if any(match.rung is not MatchLevel.EXACT for each in held.values() for match in each.matches):
+        return []
+    return [PathChange(path, _leaf(each), _found(each)) for path, each in sorted(held.items())]
+
+
+def reversed_part(part: FilePatch) -> FilePatch:
+    """The part that takes this one back, without the id of what it makes: a diff made with `-w` does not reach it."""
+    return replace(
+        part,
+        path=part.old_path or part.path,
+        old_path=part.path if part.old_path else "",
+        op=_OTHER_OP.get(part.op, part.op),
+        hunks=tuple(map(_reversed_hunk, part.hunks)),
+        old_mode=part.new_mode,
+        new_mode=part.old_mode,
+        old_blob=part.new_blob,
+        new_blob="",
+        spelled_out=True,
+    )
+
+
+def _reversed_hunk(hunk: PatchHunk) -> PatchHunk:
+    return replace(
+        hunk, lines=tuple(_in_order(hunk.lines)), old_start=hunk.new_start, new_start=hunk.old_start, unended=False
+    )
+
+
+def _in_order(lines: Sequence[ScriptLine]) -> list[ScriptLine]:
+    """The lines the other way round, in each run of changes the removed ones first, as patches have them."""
+    found: list[ScriptLine] = []
+    run: list[ScriptLine] = []
+    for line in lines:
+        if line.step is LineOperation.KEEP:
+            found += [*sorted(run, key=lambda each: each.step is LineOperation.INSERT), line]
+            run = []
+        else:
+            run.append(replace(line, step=_OTHER_STEP[line.step]))
+    return found + sorted(run, key=lambda each: each.step is LineOperation.INSERT)
+
+
+def _holds(draft: Draft, part: FilePatch) -> bool:
+    found = draft.look(part.path)
+    return found is not None and is_blob(found[0], part.new_blob)
+
+
+def _leaf(held: DraftFile) -> Leaf | None:
+    return None if held.data is None else Leaf(held.data, held.mode)
+
+
+def _found(held: DraftFile) -> Leaf | None:
+    return None if held.base_data is None or held.base is None else Leaf(held.base_data, held.base.mode)
+
+
+class PatchOnDisk(Exception):
+    """A patch was made of what is on disk."""
+
+    def __init__(self, changes: Sequence[PathChange], patch: ReadPatch) -> None:
+        """`changes` are from what it was made of to what is on disk."""
+        super().__init__()
+        self.changes = changes
+        self.left_out = [part.path for part in patch.parts if part.left_out]
+
+
+def taken(draft: Draft, text: str, folder: str, disk_draft: Callable[[], Draft], store: ProposalStore) -> EditReport:
+    """Make a patch in a draft.
+
+    Args:
+        draft: An empty one.
+        text: The patch.
+        folder: Where the workspace lies in its repository.
+        disk_draft: Makes an empty one over the disk alone.
+        store: Has what waits.
+
+    Raises:
+        PatchOnDisk: what it changes is on disk as it changes it.
+        PatchRefused: it is no patch, one for another tree, or one that was staged before.
+    """
+    try:
+        patch = draft.read_patch(text, folder, whole=False)
+    except (EditRefused, WorkspaceError) as error:
+        raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
+    # Lines that a patch without context adds could be added twice; git's ids of both contents tell.
+    if made_of_disk(disk_draft(), patch) and (changes := on_disk_already(disk_draft(), patch)):
+        raise PatchOnDisk(changes, patch)
+    try:
+        return draft.patch(patch)
+    except (EditRefused, WorkspaceError) as error:
+        if name := waiting_with(store, disk_draft(), patch):
+            raise PatchRefused(
+                f"{name} already waits with this very change; `signoff show {name}` shows it."
+            ) from error
+        if changes := on_disk_already(disk_draft(), patch):
+            raise PatchOnDisk(changes, patch) from error
+        raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
+    except OSError as error:
+        raise PatchRefused(f"The patch was not taken: {reason_of(error)}.") from error
+
+
+def waiting_with(store: ProposalStore, draft: Draft, patch: ReadPatch) -> str:
+    """The waiting proposal that makes of the disk what a patch would make of it; empty if there is none.
+
+    Args:
+        store: Has what waits.
+        draft: An empty one over the disk alone.
+        patch: What was staged.
+    """
+    with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
+        draft.patch(patch)
+        wanted = outcome_of(compile_changes(Contents(store), draft.held))
+        for proposal in related(store, draft.held.keys()):
+            if outcome_of(proposal.files) == wanted:
+                return proposal.id
+    return ""
+
+
+def _first_sentence(error: Exception) -> str:
+    """Why a patch was refused, without what is for a model that tries again; a sentence also where it leads on."""
+    first = (error.fact if isinstance(error, EditRefused) else str(error)).splitlines()[0].removesuffix(":")
+    return first if first.endswith((".", "?")) else f"{first}."

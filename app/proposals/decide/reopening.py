@@ -1,0 +1,217 @@
+"""What the journal says about a proposal's files: where they started, and what they are once it is taken back."""
+
+from collections.abc import Mapping, Sequence
+
+from app.proposals.files.filesystem import version_of
+from app.proposals.journal.journal import Transition
+from app.proposals.overlay.file_changes import line_counts, make_change, next_number, op_of, recompared
+from app.proposals.overlay.overlay import Contents, same
+from app.proposals.stack.rebase import merged_bytes
+from app.proposals.text.hunks import in_force
+from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.models import FileChange, FileOperation, FileVersion, HunkState, Proposal, ProposalState
+from app.proposals.values.proposal_errors import NothingToUndo
+from app.proposals.values.proposal_states import advance
+from app.proposals.values.proposal_store import JournalEntry, JournalRecord
+
+Versions = Mapping[str, FileVersion | None]
+
+
+def starts(contents: Contents, proposal: Proposal, records: Sequence[JournalRecord]) -> Versions:
+    """What each file would hold without what was written of this proposal, as far back as that can be told.
+
+    That is what it held before where nothing came between; else it is merged out of what the file holds now, which of
+    a proposal on top of others is the disk with their edits.
+
+    Args:
+        contents: Where the bytes are.
+        proposal: A waiting one.
+        records: Those in effect, newest first.
+    """
+    found: dict[str, FileVersion | None] = {}
+    for change in proposal.files:
+        version = change.base
+        for record in records:
+            for entry in record.entries:
+                if entry.path == change.path and version is not None:
+                    version = _without(contents, version, entry)
+        found[change.path] = version
+    return found
+
+
+def _without(contents: Contents, version: FileVersion, entry: JournalEntry) -> FileVersion:
+    """A version without what was written; as it is where that has changed since, or the file was not there."""
+    if entry.before is None or entry.after is None:
+        return version
+    mode = version.mode if entry.before_mode is None else entry.before_mode
+    before = contents.get(FileVersion(sha256=entry.before, size=0, mode=mode))
+    if entry.after == version.sha256:
+        return version_of(before, mode)
+    after = contents.get(FileVersion(sha256=entry.after, size=0))
+    merged, how = merged_bytes(after, contents.get(version), before)
+    return version if how.conflicts else contents.add(merged, version.mode)
+
+
+def reopened(
+    contents: Contents, proposal: Proposal, records: Sequence[JournalRecord], before: Versions, after: Versions
+) -> Proposal:
+    """A partly approved proposal with its approved part pending again.
+
+    Args:
+        contents: Where the bytes are.
+        proposal: As it is.
+        records: Those that are taken back, newest first.
+        before: What the files hold now.
+        after: What they hold once the records are taken back.
+    """
+    moved_from = {entry.new_path: entry.path for record in records for entry in record.entries if entry.new_path}
+    number = next_number(proposal.files)
+    files: list[FileChange] = []
+    for change in proposal.files:
+        if not _landed(change) or change.path not in after:
+            files.append(change)
+            continue
+        old_path = moved_from.get(change.path, "")
+        base = measured(contents, after[old_path or change.path])
+        result = before[change.path] if change.state is HunkState.APPLIED else change.result
+        hunks = tuple(
+            hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.state is HunkState.APPLIED else hunk
+            for hunk in change.hunks
+        )
+        op = (
+            FileOperation.RENAME
+            if old_path
+            else FileOperation.CREATE
+            if base is None
+            else FileOperation.DELETE
+            if result is None
+            else change.op
+        )
+        again = change.model_copy(
+            update={
+                "base": base,
+                "result": result,
+                "origin_base": base,
+                "origin_result": result,
+                "old_path": old_path,
+                "op": op,
+                "state": HunkState.PENDING,
+            }
+        )
+        files.append(recompared(contents, again, next_number=number, previous=hunks))
+        number = max(number, next_number(files[-1:]))
+    return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
+
+
+def undenied(proposal: Proposal) -> Proposal:
+    """A denied proposal with what was denied last pending again; its user's words stay where they were said.
+
+    Hunks that were denied one by one before are in no result any more and stay as marks of their place.
+    """
+    files = tuple(
+        change.model_copy(
+            update={
+                "state": HunkState.PENDING,
+                "hunks": tuple(
+                    hunk.model_copy(update={"state": HunkState.PENDING})
+                    if hunk.state is HunkState.DENIED and in_force(hunk)
+                    else hunk
+                    for hunk in change.hunks
+                ),
+                "denied": tuple(part for part in change.denied if not same(part.before, part.after)),
+            }
+        )
+        for change in proposal.files
+    )
+    again = {"files": files, "revision": proposal.revision + 1, "feedback": "", "reopened": True}
+    return advance(proposal.model_copy(update=again), ProposalState.PENDING)
+
+
+def undenied_part(contents: Contents, proposal: Proposal) -> Proposal:
+    """A waiting proposal with those hunks pending again that were denied last, each where it would stand now.
+
+    Args:
+        contents: Where the bytes are; new ones are added.
+        proposal: One with a denied part.
+
+    Raises:
+        NothingToUndo: the proposed text has changed in the same places since.
+    """
+    latest = max(part.decision for change in proposal.files for part in change.denied)
+    number = next_number(proposal.files)
+    files = []
+    for change in proposal.files:
+        part = change.denied[-1] if change.denied else None
+        if part is None or part.decision != latest:
+            files.append(change)
+            continue
+        hunks = tuple(
+            hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.id in part.hunks else hunk
+            for hunk in change.hunks
+        )
+        update: dict[str, object] = {"state": HunkState.PENDING, "denied": change.denied[:-1]}
+        if same(change.result, part.after) and not same(part.before, part.after):
+            result = part.before
+            update |= {"result": result, "origin_base": change.base, "origin_result": result}
+            update["op"] = op_of(change.old_path, change.base, result)
+        elif change.result is not None and not same(part.before, part.after):
+            merged, how = merged_bytes(*map(contents.get, (part.after, change.result, part.before)))
+            if how.conflicts:
+                raise NothingToUndo(f"The proposed text of {change.path} has changed where the denied hunks were.")
+            result = contents.add(merged, change.result.mode)
+            update |= {"result": result, "origin_base": change.base, "origin_result": result}
+        files.append(recompared(contents, change.model_copy(update=update), next_number=number, previous=hunks))
+        number = max(number, next_number(files[-1:]))
+    return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
+
+
+def transition_stats(
+    contents: Contents, proposal: Proposal, transitions: Sequence[Transition], *, backwards: bool
+) -> tuple[FileStat, ...]:
+    """What an undo or redo wrote, in numbers.
+
+    Args:
+        contents: Where the bytes are.
+        proposal: Whose lines are counted already; files that have changed since are compared anew.
+        transitions: What was written.
+        backwards: For an undo.
+    """
+    known = {}
+    for change in proposal.files:
+        ends = (change.result, change.base) if backwards else (change.base, change.result)
+        counts = (change.removed, change.added) if backwards else (change.added, change.removed)
+        known[change.path] = (*ends, *counts)
+    stats, steps = _moves(contents, proposal, transitions)
+    for step in steps:
+        before, after, added, removed = known.get(step.path, (None, None, 0, 0))
+        if before and after and same(before, step.before) and same(after, step.after):
+            stats.append(FileStat(path=step.path, op=FileOperation.EDIT, added=added, removed=removed))
+            continue
+        stats.append(make_change(contents, step.path, step.before, step.after).stat)
+    return tuple(stats)
+
+
+def _moves(
+    contents: Contents, proposal: Proposal, transitions: Sequence[Transition]
+) -> tuple[list[FileStat], list[Transition]]:
+    """Each rename as the one file that it was when it was approved; and the transitions that are left."""
+    stats, rest = [], list(transitions)
+    for change in proposal.files:
+        pair = [step for step in rest if change.old_path and step.path in (change.path, change.old_path)]
+        gone = next((step for step in pair if step.after is None), None)
+        came = next((step for step in pair if step.before is None), None)
+        if gone is None or came is None:
+            continue
+        rest = [step for step in rest if step is not gone and step is not came]
+        added, removed = line_counts(contents, gone.before, came.after)
+        stats.append(FileStat(path=change.path, op=FileOperation.RENAME, added=added, removed=removed))
+    return stats, rest
+
+
+def measured(contents: Contents, version: FileVersion | None) -> FileVersion | None:
+    """The version with its size, which the journal does not keep."""
+    return None if version is None else version_of(contents.get(version), version.mode)
+
+
+def _landed(change: FileChange) -> bool:
+    return change.state is HunkState.APPLIED or any(hunk.state is HunkState.APPLIED for hunk in change.hunks)

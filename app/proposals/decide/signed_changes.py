@@ -1,0 +1,441 @@
+"""What of a change was signed before: the content that the record has approvals for, between git and the disk.
+
+The approvals of a file that stand are made again, oldest first, on what git has of it. Where the user changed lines
+between two approvals, only the approved ones are carried over, so that what comes of it holds no unsigned line.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from app.proposals.overlay.overlay import Contents, Overlay, undecided
+from app.proposals.stack.proposal_staging import is_covered
+from app.proposals.text.diff import LineChange, diff
+from app.proposals.text.document import Document
+from app.proposals.values.decision_facts import ExcludedHunks
+from app.proposals.values.models import FileVersion, Proposal
+from app.proposals.values.origin import OriginKind
+from app.proposals.values.proposal_errors import MissingContent
+from app.proposals.values.record_entries import RecordedFile, RecordEntry, RecordingStore
+from app.sandbox.captured_changes import Leaf, PathChange
+
+Lines = Sequence[bytes]
+LineChanges = Sequence[LineChange]
+
+
+def carried(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[bytes]:
+    """The lines of `onto` with what an approval has made of `base`, which differs from them by unsigned changes.
+
+    Args:
+        base: What the approval was about.
+        signed: What it has left.
+        onto: What was signed before it.
+        git: What git has. A line of it that an unsigned change has removed is not signed away by an approval of what
+            stands in its place.
+    """
+    own = [False] * len(onto)
+    for change in diff(git, onto):
+        own[change.new_start : change.new_end] = [True] * change.added
+
+    def is_overwritten(change: LineChange, theirs: LineChanges) -> bool:
+        """Whether what unsigned changes have made of signed lines is all replaced, and no line of git's was there."""
+        within = any(each.old_start <= change.old_start and change.old_end <= each.old_end for each in theirs)
+        return within and all(own[change.new_start : change.new_end])
+
+    def resolved(region: _Region) -> Lines:
+        if not region.our_part or region.ours == region.theirs:
+            return region.theirs
+        if not region.their_part:
+            return region.ours
+        if not region.base:
+            # Each has only put lines in.
+            return [*region.ours, *region.theirs]
+        if not all(is_overwritten(change, region.their_part) for change in region.our_part if change.added):
+            return region.ours
+        unsigned = {at for change in region.our_part for at in range(change.old_start, change.old_end)}
+        found: list[bytes] = []
+        at = region.start
+        for change in region.their_part:
+            found += [base[line] for line in range(at, change.old_start) if line not in unsigned]
+            found += signed[change.new_start : change.new_end]
+            at = change.old_end
+        end = region.start + len(region.base)
+        return [*found, *(base[line] for line in range(at, end) if line not in unsigned)]
+
+    return _combined(base, onto, signed, resolved)
+
+
+def still_there(git: Lines, signed: Lines, there: Lines, *, connected: bool) -> list[bytes]:
+    """The signed lines without what the user has put back since to what git has.
+
+    Args:
+        git: What git has.
+        signed: The same with all that was signed.
+        there: What there is.
+        connected: Whether an approval began or ended with what git has. If none did, the older ones may have been
+            committed and changed since: then signed lines that neither has are none.
+    """
+
+    def resolved(region: _Region) -> Lines:
+        if not region.our_part or not region.their_part:
+            return region.base
+        if region.ours == region.theirs:
+            return region.theirs
+        if connected:
+            return region.base
+        added = {at for theirs in region.their_part for at in range(theirs.old_start, theirs.old_end)}
+        gone = {at for ours in region.our_part for at in range(ours.old_start, ours.old_end)}
+        return [line for at, line in enumerate(region.base, region.start) if at not in added & gone]
+
+    return _combined(signed, there, git, resolved)
+
+
+def made(old: Lines, new: Lines) -> set[tuple[int, int, tuple[bytes, ...]]]:
+    """What each hunk replaces, and by which lines."""
+    return {(each.old_start, each.old_end, tuple(new[each.new_start : each.new_end])) for each in diff(old, new)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """Lines that either side has changed, with no line between that both have kept."""
+
+    start: int
+    """The first line of it in the base."""
+    base: Lines
+    ours: Lines
+    theirs: Lines
+    our_part: LineChanges
+    their_part: LineChanges
+
+
+def _combined(base: Lines, ours: Lines, theirs: Lines, resolve: Callable[[_Region], Lines]) -> list[bytes]:
+    """The lines of `base` that both sides have kept, with what `resolve` makes of each region that one changed."""
+    found: list[bytes] = []
+    at = our_shift = their_shift = 0
+    for our_part, their_part in _grouped(diff(base, ours), diff(base, theirs)):
+        parts = (*our_part, *their_part)
+        start, end = min(part.old_start for part in parts), max(part.old_end for part in parts)
+        found += base[at:start]
+        at = end
+        our_start, their_start = start + our_shift, start + their_shift
+        our_shift += sum(part.added - part.removed for part in our_part)
+        their_shift += sum(part.added - part.removed for part in their_part)
+        region = _Region(
+            start,
+            base[start:end],
+            ours[our_start : end + our_shift],
+            theirs[their_start : end + their_shift],
+            our_part,
+            their_part,
+        )
+        found += resolve(region)
+    return [*found, *base[at:]]
+
+
+def _grouped(ours: LineChanges, theirs: LineChanges) -> Iterator[tuple[list[LineChange], list[LineChange]]]:
+    """The changes of both sides in order, those together that overlap or put lines in at one place."""
+    waiting = sorted(
+        [*((change, 0) for change in ours), *((change, 1) for change in theirs)],
+        key=lambda each: (each[0].old_start, each[0].old_end, each[1]),
+    )
+    group: tuple[list[LineChange], list[LineChange]] = ([], [])
+    start = end = -1
+    for change, side in waiting:
+        overlaps = change.old_start < end or (change.old_start, change.old_end) == (start, end)
+        if not overlaps and end >= 0:
+            yield group
+            group = ([], [])
+        if not overlaps:
+            start = change.old_start
+        end = max(end, change.old_end) if overlaps else change.old_end
+        group[side].append(change)
+    if end >= 0:
+        yield group
+
+
+_MODE = 0o644
+"""Of a file whose mode an entry of an earlier version does not name."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedFile:
+    """A file before and after a decision."""
+
+    proposal: str
+    base: Leaf | None
+    result: Leaf | None
+    signed: bool = True
+    """Whether it is an approval that stands; any other only tells which contents the file had."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnsignedChanges:
+    """What is left of changes, and what was left out of them."""
+
+    changes: tuple[PathChange, ...]
+    """From what was signed to what there is."""
+    left_out: tuple[ExcludedHunks, ...] = ()
+
+
+def left_to_stage(
+    store: RecordingStore, contents: Contents, changes: Sequence[PathChange], over: Overlay | None = None
+) -> UnsignedChanges:
+    """The changes without the hunks that nobody has to be asked for.
+
+    Args:
+        store: Has the record, and what waits.
+        contents: Where the bytes are.
+        changes: From what git has to what is on disk; or, with `over`, to what is in a commit.
+        over: The workspace into which changes of a commit are merged: it may have some of them already.
+    """
+    paths = {change.path for change in changes}
+    steps = _steps(store, contents, store.entries_on(paths), paths)
+    left = _without("signed", changes, steps, over)
+    if over is not None:
+        return UnsignedChanges(left.changes, (*left.left_out, *_there(changes, over)))
+    paths = {change.path for change in left.changes}
+    others = [each for each in store.waiting_on(paths) if each.on_disk and not is_covered(each, paths)]
+    waiting = _without("waiting", left.changes, _pending_steps(contents, others))
+    return UnsignedChanges(waiting.changes, (*left.left_out, *waiting.left_out))
+
+
+def nothing_to_stage(left_out: Iterable[ExcludedHunks]) -> str:
+    """That all was left out, and why."""
+    found = list(left_out)
+    lead = "all " if len(found) == 1 and found[0].hunks > 1 else ""
+    ways = [
+        *(["--all stages them"] if any(one.why == "signed" for one in found) else []),
+        *(f"`signoff show {name}` shows it" for one in found if one.why == "waiting" for name in one.proposals[:1]),
+    ]
+    return f"Nothing to stage: {lead}{', '.join(one.sentence for one in found)}{''.join(f'; {way}' for way in ways)}."
+
+
+def standing(entries: Iterable[RecordEntry]) -> set[int]:
+    """The numbers of the entries that approve something, and that no later decision has taken back."""
+    decided: dict[str, list[RecordEntry]] = {}
+    for entry in entries:
+        stack = decided.setdefault(entry.proposal, [])
+        if entry.decision == "undone":
+            stack.clear()
+        elif entry.decision == "reopened":
+            # An undo of what was written is `undone`; this takes back a denial, or that something on disk was kept.
+            if stack and (not stack[-1].writes or entry.origin.kind is OriginKind.DISK):
+                stack.pop()
+        else:
+            stack.append(entry)
+    return {entry.number for stack in decided.values() for entry in stack if entry.writes}
+
+
+def hunk_count(before: Leaf | None, after: Leaf | None) -> int:
+    """How many hunks lie between two versions of a file; what is decided as a whole is one."""
+    if before == after:
+        return 0
+    if before is None or after is None or not _is_text(before, after):
+        return 1
+    return len(diff(_lines(before), _lines(after))) or 1
+
+
+def hunks_there(change: PathChange, there: Leaf | None) -> int:
+    """How many hunks of a change another version of the file has, too."""
+    if change.after == there:
+        return hunk_count(change.before, change.after)
+    if change.before is None or change.after is None or there is None:
+        return 0
+    if not _is_text(change.before, change.after, there):
+        return 0
+    base, one, other = _lines(change.before), _lines(change.after), _lines(there)
+    return len(made(base, one) & made(base, other))
+
+
+def _without(
+    why: Literal["signed", "waiting"],
+    changes: Sequence[PathChange],
+    steps: Mapping[str, Sequence[DecidedFile]],
+    over: Overlay | None = None,
+) -> UnsignedChanges:
+    """The changes without what the steps have made; what `over` has of that anyway is not counted."""
+    left: list[PathChange] = []
+    names: set[str] = set()
+    count = 0
+    for change in changes:
+        before, used = _signed_leaf(change.before, change.after, steps.get(change.path, ()))
+        hunks = hunk_count(change.before, before)
+        if hunks and over is not None:
+            hunks -= hunks_there(PathChange(change.path, change.before, before), _leaf(over, change.path))
+        if hunks:
+            names |= used
+            count += hunks
+        if before != change.after:
+            left.append(PathChange(change.path, before, change.after))
+    by_number = sorted(names, key=lambda name: int(name[1:]))
+    return UnsignedChanges(
+        tuple(left), (ExcludedHunks(hunks=count, why=why, proposals=tuple(by_number)),) if count else ()
+    )
+
+
+def _there(changes: Sequence[PathChange], over: Overlay) -> list[ExcludedHunks]:
+    """The hunks that the disk has already, and those that wait to be written."""
+    disk = waiting = 0
+    names: dict[str, None] = {}
+    for change in changes:
+        on_disk = hunks_there(change, _leaf(over.bare(), change.path))
+        disk += on_disk
+        if by := over.by(change.path):
+            pending = hunks_there(change, _leaf(over, change.path)) - on_disk
+            waiting += max(pending, 0)
+            names |= dict.fromkeys(by if pending > 0 else ())
+    found = [ExcludedHunks(hunks=disk, why="there")] if disk else []
+    return found + ([ExcludedHunks(hunks=waiting, why="waiting", proposals=tuple(names))] if waiting else [])
+
+
+def _leaf(over: Overlay, path: str) -> Leaf | None:
+    """A file with all that waits; None also for one that can't be read."""
+    with suppress(OSError):
+        version, data = over.version(path), over.content(path)
+        return Leaf(data, version.mode) if version is not None and data is not None else None
+    return None
+
+
+def _signed_leaf(git: Leaf | None, there: Leaf | None, steps: Sequence[DecidedFile]) -> tuple[Leaf | None, set[str]]:
+    """What git has of a file with all that was signed of what is there, and the proposals that it was signed in."""
+    start = _start(git, steps)
+    at, names = git, set[str]()
+    for step in steps[start or 0 :]:
+        if step.signed and (after := _made_again(step, at, git)) != at:
+            at, names = after, names | {step.proposal}
+    at = _as_there(git, at, there, connected=start is not None)
+    return (at, names) if at != git else (git, set())
+
+
+def _start(git: Leaf | None, steps: Sequence[DecidedFile]) -> int | None:
+    """The first step after what git has; None if no step began or ended with that."""
+    for at, step in enumerate(steps):
+        if _same_bytes(step.base, git):
+            return at
+        if _same_bytes(step.result, git):
+            return at + 1
+    return None
+
+
+def _made_again(step: DecidedFile, now: Leaf | None, git: Leaf | None) -> Leaf | None:
+    """What a step makes of a file that is not what it was then; the file as it is if it can't be told."""
+    base, result = step.base, step.result
+    if base is None or now is None:
+        return result if base is now else now
+    if _same_bytes(base, now) and base.is_link == now.is_link:
+        if result is None or result.is_link or now.is_link:
+            return result
+        return Leaf(result.data, _merged_mode(base, now, result))
+    if not _is_text(base, now, *([result] if result else [])):
+        return now
+    lines = carried(_lines(base), _lines(result) if result else [], _lines(now), _lines(git) if git else [])
+    if result is None:
+        return now if lines else None
+    return Leaf(b"".join(lines), _merged_mode(base, now, result))
+
+
+def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, connected: bool) -> Leaf | None:
+    """What was signed, without what the user has put back since to what git has.
+
+    Args:
+        git: What git has.
+        signed: The same with all that was signed.
+        there: What there is.
+        connected: Whether an approval began or ended with what git has.
+    """
+    if there == git:
+        return git
+    if signed is None or there is None or git is None:
+        if signed is None or there is None:
+            return signed
+        return Leaf(signed.data, _mode_like(there, signed))
+    if not _is_text(git, signed, there):
+        return Leaf(signed.data, _mode_like(there, signed)) if not signed.is_link else signed
+
+    lines = still_there(_lines(git), _lines(signed), _lines(there), connected=connected)
+    return Leaf(b"".join(lines), _mode_like(there, signed))
+
+
+def _steps(
+    store: RecordingStore, contents: Contents, entries: Sequence[RecordEntry], paths: Collection[str]
+) -> dict[str, list[DecidedFile]]:
+    """By path what the record tells of each file, oldest first, as far as the contents are still kept."""
+    stand = standing(entries)
+    found: dict[str, list[DecidedFile]] = {}
+    for entry in entries:
+        for file in entry.files:
+            if file.path in paths and (step := _step(store, contents, entry, file, signed=entry.number in stand)):
+                found.setdefault(file.path, []).append(step)
+    return found
+
+
+def _step(
+    store: RecordingStore, contents: Contents, entry: RecordEntry, file: RecordedFile, *, signed: bool
+) -> DecidedFile | None:
+    base, result = (file.base_sha256, file.base_mode), (file.result_sha256, file.result_mode)
+    if (file.base and not base[0]) or (file.result and not result[0]):
+        # Earlier versions recorded of what was kept in part all that was on disk.
+        proposal = store.proposal(entry.proposal)
+        kept = [
+            part
+            for change in (proposal.files if proposal else ())
+            for part in change.decisions
+            if change.path == file.path and part.decision == entry.count and not part.old_path
+        ]
+        if not kept:
+            return None
+        base, result = _named(kept[0].base), _named(kept[0].left)
+    if not base[0] and not result[0]:
+        return None
+    try:
+        mode = int(base[1] or result[1] or f"{_MODE:o}", 8)
+        versions = [
+            Leaf(contents.get(FileVersion(sha256=name, size=0)), int(octal, 8) if octal else mode) if name else None
+            for name, octal in (base, result)
+        ]
+    except MissingContent:
+        return None
+    return DecidedFile(entry.proposal, versions[0], versions[1], signed)
+
+
+def _pending_steps(contents: Contents, proposals: Iterable[Proposal]) -> dict[str, list[DecidedFile]]:
+    """By path what still waits of proposals of what is on disk."""
+    found: dict[str, list[DecidedFile]] = {}
+    for proposal in proposals:
+        for change in filter(undecided, proposal.files):
+            base, result = (
+                Leaf(contents.get(version), version.mode) if version else None
+                for version in (change.base, change.result)
+            )
+            if change.old_path:
+                found.setdefault(change.old_path, []).append(DecidedFile(proposal.id, base, None))
+                base = None
+            found.setdefault(change.path, []).append(DecidedFile(proposal.id, base, result))
+    return found
+
+
+def _named(version: FileVersion | None) -> tuple[str, str]:
+    return (version.sha256, f"{version.mode:o}") if version else ("", "")
+
+
+def _same_bytes(one: Leaf | None, other: Leaf | None) -> bool:
+    return one is other if one is None or other is None else one.data == other.data
+
+
+def _merged_mode(base: Leaf, now: Leaf, result: Leaf) -> int:
+    return now.mode if base.mode == result.mode else result.mode
+
+
+def _mode_like(there: Leaf, signed: Leaf) -> int:
+    """The mode of what there is, if git takes both for the same."""
+    same = not (there.is_link or signed.is_link) and bool(there.mode & 0o100) == bool(signed.mode & 0o100)
+    return there.mode if same else signed.mode
+
+
+def _is_text(*leaves: Leaf) -> bool:
+    return not any(leaf.is_link or Document(leaf.data).binary for leaf in leaves)
+
+
+def _lines(leaf: Leaf) -> Lines:
+    return Document(leaf.data).lines

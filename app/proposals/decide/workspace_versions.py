@@ -1,0 +1,130 @@
+"""The two workspaces that a check of a proposal compares: as an approval would leave it, and as it is without."""
+
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from app.proposals.decide import decision_outcomes
+from app.proposals.files.filesystem import Filesystem
+from app.proposals.overlay.overlay import Contents, leaves
+from app.proposals.stack.draft import Draft
+from app.proposals.stack.stacking import paths_of
+from app.proposals.values.models import FileChange, FileVersion, Proposal
+from app.proposals.values.pending_paths import PendingPaths, parents, undecided
+from app.proposals.values.proposal_errors import StackedProposal
+from app.proposals.values.proposal_store import ProposalStore
+from app.sandbox.captured_changes import Leaf, Pending
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceVersions:
+    """What lies over the disk with a proposal, or a part of it, and what without."""
+
+    after: Pending
+    before: Pending
+    files: tuple[str, ...]
+    """Of what the proposal changes, the files that there are after it."""
+    old_files: tuple[str, ...]
+    """And those that there are before it."""
+
+
+def trees_of(
+    store: ProposalStore,
+    contents: Contents,
+    filesystem: Filesystem,
+    proposal: Proposal,
+    hunks: Collection[str] | None = None,
+) -> WorkspaceVersions:
+    """What an approval of a waiting proposal would leave; of one that builds on others that wait, on top of those.
+
+    Args:
+        store: Where the proposals are.
+        contents: Where the bytes are; those of a partly chosen file are added.
+        filesystem: Asked for files on which older proposals still have pending edits.
+        proposal: A waiting one.
+        hunks: Ids or numbers of hunks, or paths of files, to which the approval is limited; None for all that waits.
+
+    Raises:
+        MissingContent: the store has lost the bytes of a file.
+        UnknownHunk: one of the hunks is not there, or was decided.
+    """
+    choice = decision_outcomes.choose(proposal, hunks)
+    changes = [change for change in proposal.files if undecided(change) and choice.touches(change)]
+    if proposal.on_disk:
+        return _trees_of_disk(contents, changes)
+    try:
+        written = decision_outcomes.approve(contents, filesystem, proposal, choice, {}).transitions
+        before: Pending = {}
+        after = {one.path: None if one.after is None else _leaf(contents, one.after) for one in written}
+    except StackedProposal:
+        below = stacked_below(store, paths_of(proposal), int(proposal.id[1:]))
+        files = tuple(
+            change.model_copy(update={"result": decision_outcomes.written(contents, change, choice)})
+            for change in changes
+        )
+        before = _leaves(contents, below)
+        after = _leaves(contents, [*below, proposal.model_copy(update={"files": files})])
+    return WorkspaceVersions(
+        after=after,
+        before=before,
+        files=tuple(change.path for change in changes if after.get(change.path, change.result) is not None),
+        old_files=tuple(change.old_path or change.path for change in changes if change.base is not None),
+    )
+
+
+def _trees_of_disk(contents: Contents, changes: Collection[FileChange]) -> WorkspaceVersions:
+    """Of what is on disk already: nothing has to lie over it with the proposal, and the bases without."""
+    before: dict[str, Leaf | None] = {change.path: None for change in changes}
+    for change in changes:
+        if change.base is not None:
+            before[change.old_path or change.path] = _leaf(contents, change.base)
+    return WorkspaceVersions(
+        after={},
+        before=before,
+        files=tuple(change.path for change in changes if change.result is not None),
+        old_files=tuple(change.old_path or change.path for change in changes if change.base is not None),
+    )
+
+
+def trees_of_draft(store: ProposalStore, contents: Contents, draft: Draft) -> WorkspaceVersions:
+    """Of a draft that is not a proposal yet. Raises MissingContent."""
+    held = {path: one for path, one in draft.held.items() if one.changed}
+    before = _leaves(contents, stacked_below(store, held.keys(), sys.maxsize))
+    edits = {path: None if one.data is None else Leaf(one.data, one.mode) for path, one in held.items()}
+    return WorkspaceVersions(
+        after={**before, **edits},
+        before=before,
+        files=tuple(path for path, one in held.items() if one.data is not None),
+        old_files=tuple(path for path, one in held.items() if one.base is not None),
+    )
+
+
+def stacked_below(store: ProposalStore, paths: Collection[str], number: int) -> list[Proposal]:
+    """The waiting proposals that an edit of these paths stacks on, oldest first: and those that they stack on.
+
+    Args:
+        store: Where they are.
+        paths: What the edit changes.
+        number: Of the proposal with the edit; younger ones are not below it.
+    """
+    found: dict[int, Proposal] = {}
+    frontier = [(set(paths), number)]
+    while frontier:
+        asked, above_it = frontier.pop()
+        for each in store.waiting_on(asked, {folder for path in asked for folder in parents(path)}):
+            its_number = int(each.id[1:])
+            if its_number < above_it and its_number not in found:
+                found[its_number] = each
+                frontier.append((paths_of(each), its_number))
+    return [found[its_number] for its_number in sorted(found)]
+
+
+def _leaf(contents: Contents, version: FileVersion) -> Leaf:
+    return Leaf(contents.get(version), version.mode)
+
+
+def _leaves(contents: Contents, proposals: Collection[Proposal]) -> dict[str, Leaf | None]:
+    pending = PendingPaths()
+    for proposal in proposals:
+        pending.put(proposal)
+    return leaves(contents, pending.known())

@@ -1,1 +1,0 @@
-"""From a decision to bytes on disk, and back."""

@@ -1,0 +1,1 @@
+"""Reads and writes the files of a workspace, and watches those of pending proposals."""

@@ -1,0 +1,482 @@
+"""The port through which proposals touch the disk, and its implementation on POSIX.
+
+Paths are workspace-relative with no link on the way: every folder is opened with `O_NOFOLLOW` from the one above,
+so a link that somebody plants between two operations is an error and not a way out.
+"""
+
+import errno
+import hashlib
+import os
+import stat
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from app.proposals.values.models import FileIdentity, FileVersion
+from app.sandbox.captured_changes import link_mode
+from app.workspace.path_rules import DEEPEST
+from app.workspace.reading import read_file
+
+# From linux/fs.h.
+_RENAME_NOREPLACE = 1
+_RENAME_EXCHANGE = 2
+_NO_SECOND_NAME = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
+"""What linking says of a folder, and of anything on exFAT, FAT and much that is mounted from elsewhere."""
+
+
+def exchange(first_folder: int, first: str, second_folder: int, second: str) -> bool:
+    """Exchange two names, each in an open folder, of whatever kind they are.
+
+    Returns:
+        False if this system or file system cannot do it; nothing has changed then.
+
+    Raises:
+        OSError: it can, but not with these.
+    """
+    return _rename(first_folder, first, second_folder, second, _RENAME_EXCHANGE)
+
+
+def move(folder: int, name: str, new_folder: int, new_name: str) -> None:
+    """Give a file, or whatever it is, another name that is free.
+
+    Raises:
+        OSError: it can't be done with these; FileExistsError if the new name is taken.
+    """
+    if _rename(folder, name, new_folder, new_name, _RENAME_NOREPLACE):
+        return
+    try:
+        os.link(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_SECOND_NAME:
+            raise
+    else:
+        os.unlink(name, dir_fd=folder)
+        return
+    with suppress(FileNotFoundError):
+        os.stat(new_name, dir_fd=new_folder, follow_symlinks=False)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new_name)
+    # All that is left; it replaces what comes there in the instant after this look.
+    os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
+
+
+def _rename(folder: int, name: str, new_folder: int, new_name: str, how: int) -> bool:
+    function = _renameat2()
+    if function is None:
+        return False
+    if not function(folder, os.fsencode(name), new_folder, os.fsencode(new_name), how):
+        return True
+    from ctypes import get_errno
+
+    code = get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
+        return False
+    raise OSError(code, os.strerror(code), name)
+
+
+@cache
+def _renameat2() -> Any:
+    """The C library's function, or None where it has none, or where Python was built without a way to call it."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        from ctypes import CDLL, c_char_p, c_int, c_uint
+    except ImportError:
+        return None
+    function = getattr(CDLL(None, use_errno=True), "renameat2", None)
+    if function is not None:
+        function.argtypes = [c_int, c_char_p, c_int, c_char_p, c_uint]
+        function.restype = c_int
+    return function
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
+"""What flushing a folder says where that is unknown: what virtual machines share with their host, for instance."""
+LARGEST = 100_000_000
+"""Bytes of the largest file that is kept for a decision; hosts of git take no larger one either."""
+_KEPT = 20 * 1024 * 1024
+"""Bytes of a file, at most, that is kept to compare the next one with."""
+OPEN_FOLDERS = 128
+"""Folders kept open at once while applying; the usual limit of a process is 1,024 descriptors, on macOS 256."""
+
+Kind = Literal["file", "link", "folder", "other", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFile:
+    """A regular file, or a symbolic link, as it was read."""
+
+    data: bytes
+    version: FileVersion
+    identity: FileIdentity
+    links: int = 1
+    """Names that the file has (hard links)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileNode:
+    """What has a name, as far as that is known without opening it."""
+
+    kind: Literal["file", "link", "folder", "other"]
+    identity: FileIdentity
+    size: int
+    written: int
+    """When its content was last written, in nanoseconds."""
+    mode: int = field(compare=False)
+    """Permission bits."""
+
+
+def version_of(data: bytes, mode: int) -> FileVersion:
+    """The version that these bytes and permission bits are."""
+    return FileVersion(sha256=hashlib.sha256(data).hexdigest(), size=len(data), mode=mode)
+
+
+def default_mode() -> int:
+    """Permission bits of a new file, as the user's umask has them."""
+    # There is no way to read the mask without setting it; nothing that runs at the same time makes files by it.
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def spare(temp: str) -> str:
+    """The second name that goes with a name of our own, for where an exchange takes more than one step."""
+    return f"{temp}~"
+
+
+def files_below(filesystem: "ReadableDisk", folder: str) -> list[str]:
+    """Every file, and everything else that is no folder, below a folder; of folders too deep to look into, those."""
+    found: list[str] = []
+    for name in sorted(filesystem.names(folder)):
+        path = f"{folder}/{name}"
+        if filesystem.kind(path) == "folder" and path.count("/") < DEEPEST:
+            found += files_below(filesystem, path)
+        else:
+            found.append(path)
+    return found
+
+
+class ReadableDisk(Protocol):
+    """What laying proposals over the disk needs of it; every method raises OSError as the system does."""
+
+    def kind(self, path: str) -> Kind:
+        """What the path is; `other` for devices and pipes."""
+        ...
+
+    def read(self, path: str, limit: int | None = None) -> DiskFile | None:
+        """The file or link; None if there is none, or if a folder has its name.
+
+        A file of more than `limit` bytes, if that is given, is refused (EFBIG) before it is read.
+        """
+        ...
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder; empty if there is no such folder."""
+        ...
+
+
+class Filesystem(ReadableDisk, Protocol):
+    """What proposals need of the disk."""
+
+    def node(self, path: str) -> FileNode | None:
+        """What has the name, whatever it is; None if nothing has, or a folder on the way is none."""
+        ...
+
+    def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> FileIdentity:
+        """Make a file that does not exist and have its bytes on disk; attributes and owner are those of `like`.
+
+        The mode of a link makes it one.
+        """
+        ...
+
+    def exchange(self, path: str, temp: str) -> None:
+        """Let a path and a name of our own change what they stand for, whatever that is.
+
+        It is one step where the system can. Elsewhere the path is missing for an instant, and what somebody puts
+        there in that instant stays: FileExistsError, with what had the path under `spare(temp)`.
+        """
+        ...
+
+    def set_aside(self, path: str, temp: str) -> None:
+        """Move whatever has the path, of whatever kind, to a name of our own that is free."""
+        ...
+
+    def put(self, temp: str, path: str) -> None:
+        """Move what has a name of our own to a path; raises FileExistsError if anything is there."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file's name."""
+        ...
+
+    def make_folder(self, path: str, mode: int | None = None) -> None:
+        """Make a folder with these permission bits, None for those of any new one; its parent exists."""
+        ...
+
+    def remove_folder(self, path: str) -> None:
+        """Remove an empty folder."""
+        ...
+
+    def sync_folder(self, path: str) -> None:
+        """Have a folder's names on disk."""
+        ...
+
+    def free_bytes(self) -> int:
+        """Bytes that may still be written."""
+        ...
+
+    def writable(self, folder: str) -> bool:
+        """Whether names in the folder may be changed."""
+        ...
+
+    def close(self) -> None:
+        """Let go of open folders."""
+        ...
+
+
+class PosixFilesystem:
+    """The disk, under one root; methods may be called from any thread, except `close` and `remove_folder`."""
+
+    def __init__(self, root: Path, read_limit: int, keep_open: int = 0) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            root: The workspace, resolved.
+            read_limit: Bytes of the largest file that is read.
+            keep_open: How many folders may stay open between calls, until `close`.
+        """
+        self._root = root
+        self._read_limit = read_limit
+        self._lock = threading.Lock()
+        self._keep_open = keep_open
+        self._open: dict[str, int] = {}
+        self._latest: tuple[bytes, str] | None = None
+        """What was read last, and its SHA-256."""
+
+    def kind(self, path: str) -> Kind:
+        """What the path is."""
+        node = self.node(path)
+        return node.kind if node else "missing"
+
+    def node(self, path: str) -> FileNode | None:
+        """What has the name."""
+        try:
+            with _At(self, path) as at:
+                facts = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # a folder on the way is a link
+                return None
+            raise
+        mode = stat.S_IMODE(facts.st_mode)
+        return FileNode(_kind(facts.st_mode), _identity(facts), facts.st_size, facts.st_mtime_ns, mode)
+
+    def read(self, path: str, limit: int | None = None) -> DiskFile | None:
+        """The file or link; None if there is none. Raises OSError (EFBIG) for one over a limit, before it is read."""
+        try:
+            with _At(self, path) as at:
+                if link := _read_link(at.name, at.folder):
+                    return link
+                limit = self._read_limit if limit is None else min(limit, self._read_limit)
+                data, facts = read_file(at.name, limit, folder=at.folder)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        data, sha256 = self._hashed(data)
+        version = FileVersion(sha256=sha256, size=len(data), mode=stat.S_IMODE(facts.st_mode))
+        return DiskFile(data, version, _identity(facts), facts.st_nlink)
+
+    def _hashed(self, data: bytes) -> tuple[bytes, str]:
+        """The bytes and their SHA-256, which is known if the file that was read before held the same."""
+        latest = self._latest
+        if latest is None or latest[0] != data:
+            latest = data, hashlib.sha256(data).hexdigest()
+            self._latest = latest if len(data) <= _KEPT else None
+        return latest
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder."""
+        try:
+            with _At(self, f"{folder}/." if folder else ".") as at:
+                return os.listdir(at.folder)  # noqa: PTH208 (a Path can't be made of a descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> FileIdentity:
+        """Make a file and have its bytes on disk."""
+        with _At(self, path) as at:
+            if stat.S_ISLNK(mode):
+                os.symlink(os.fsdecode(data), at.name, dir_fd=at.folder)
+                return _identity(os.stat(at.name, dir_fd=at.folder, follow_symlinks=False))
+            descriptor = os.open(at.name, _CREATE, 0o600, dir_fd=at.folder)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            if like:
+                self._copy_attributes(descriptor, like)
+            os.fchmod(descriptor, mode)
+            os.fsync(descriptor)
+            return _identity(os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
+
+    def exchange(self, path: str, temp: str) -> None:
+        """Let a path and a name of our own change what they stand for."""
+        from app.proposals.files import filesystem as renames
+
+        with _At(self, path) as one, _At(self, temp) as other:
+            if renames.exchange(one.folder, one.name, other.folder, other.name):
+                return
+        self.set_aside(path, spare(temp))
+        self.put(temp, path)
+        self.set_aside(spare(temp), temp)
+
+    def set_aside(self, path: str, temp: str) -> None:
+        """Move whatever has the path to a name of our own."""
+        with _At(self, path) as source, _At(self, temp) as target:
+            os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
+
+    def put(self, temp: str, path: str) -> None:
+        """Move what has a name of our own to a path."""
+        from app.proposals.files import filesystem as renames
+
+        with _At(self, temp) as source, _At(self, path) as target:
+            renames.move(source.folder, source.name, target.folder, target.name)
+
+    def remove(self, path: str) -> None:
+        """Remove a file's name."""
+        with _At(self, path) as at:
+            os.unlink(at.name, dir_fd=at.folder)
+
+    def make_folder(self, path: str, mode: int | None = None) -> None:
+        """Make a folder."""
+        with _At(self, path) as at:
+            os.mkdir(at.name, 0o777 if mode is None else mode, dir_fd=at.folder)
+        if mode is not None:
+            # The umask has taken from it, and special bits are not given by making.
+            with _At(self, f"{path}/.") as made:
+                os.fchmod(made.folder, mode)
+
+    def remove_folder(self, path: str) -> None:
+        """Remove an empty folder."""
+        self.close()
+        with _At(self, path) as at:
+            os.rmdir(at.name, dir_fd=at.folder)
+
+    def sync_folder(self, path: str) -> None:
+        """Have a folder's names on disk."""
+        with _At(self, f"{path}/." if path else ".") as at:
+            try:
+                os.fsync(at.folder)
+            except OSError as error:
+                if error.errno not in _NO_FLUSH:
+                    raise
+
+    def free_bytes(self) -> int:
+        """Bytes that this user may still write; no end of them where the file system says nothing: then all is 0."""
+        facts = os.statvfs(self._root)
+        return facts.f_bavail * facts.f_frsize if facts.f_blocks else sys.maxsize
+
+    def writable(self, folder: str) -> bool:
+        """Whether names in the folder may be changed."""
+        with _At(self, f"{folder}/." if folder else ".") as at:
+            return os.access(".", os.W_OK | os.X_OK, dir_fd=at.folder)
+
+    def close(self) -> None:
+        """Let go of open folders; no operation may be under way."""
+        with self._lock:
+            for descriptor in self._open.values():
+                os.close(descriptor)
+            self._open.clear()
+
+    def folder(self, path: str) -> tuple[int, bool]:
+        """A descriptor of the folder (`""` is the root), and whether it is kept open for later calls."""
+        with self._lock:
+            if path in self._open:
+                return self._open[path], True
+        if path:
+            parent, _, name = path.rpartition("/")
+            above, kept = self.folder(parent)
+            try:
+                descriptor = os.open(name, _FOLDER, dir_fd=above)
+            finally:
+                if not kept:
+                    os.close(above)
+        else:
+            descriptor = os.open(self._root, _FOLDER)
+        with self._lock:
+            if path in self._open or len(self._open) >= self._keep_open:
+                return descriptor, False
+            self._open[path] = descriptor
+            return descriptor, True
+
+    def _copy_attributes(self, descriptor: int, like: str) -> None:
+        """Owner, group and extended attributes, as far as this user may set them."""
+        try:
+            with _At(self, like) as at:
+                source = os.open(at.name, _READ, dir_fd=at.folder)
+        except OSError:
+            return
+        try:
+            facts = os.fstat(source)
+            # Each by itself, the owner last: who may give the file to a group may not give it to another user.
+            for owner, group in ((-1, facts.st_gid), (facts.st_uid, -1)):
+                with suppress(OSError):
+                    os.fchown(descriptor, owner, group)
+            if hasattr(os, "listxattr"):
+                with suppress(OSError):
+                    for name in os.listxattr(source):
+                        with suppress(OSError):
+                            os.setxattr(descriptor, name, os.getxattr(source, name))
+        finally:
+            os.close(source)
+
+
+def _kind(mode: int) -> Literal["file", "link", "folder", "other"]:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISLNK(mode):
+        return "link"
+    return "folder" if stat.S_ISDIR(mode) else "other"
+
+
+def _read_link(name: str, folder: int) -> DiskFile | None:
+    """The link of this name in a folder; None if it is none."""
+    try:
+        data = os.fsencode(os.readlink(name, dir_fd=folder))
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return None
+        raise
+    facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return DiskFile(data, version_of(data, link_mode()), _identity(facts), facts.st_nlink)
+
+
+def _identity(facts: os.stat_result) -> FileIdentity:
+    return FileIdentity(device=facts.st_dev, inode=facts.st_ino)
+
+
+class _At:
+    """The open parent folder of a path and the last name in it, for the *at() family of calls."""
+
+    __slots__ = ("_filesystem", "_kept", "_path", "folder", "name")
+
+    def __init__(self, filesystem: PosixFilesystem, path: str) -> None:
+        self._filesystem = filesystem
+        self._path = path
+
+    def __enter__(self) -> "_At":
+        parent, _, self.name = self._path.rpartition("/")
+        self.folder, self._kept = self._filesystem.folder(parent)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._kept:
+            os.close(self.folder)

@@ -1,0 +1,169 @@
+"""Carrying out a journal record: all of it or nothing, whatever happens in between.
+
+The order is that of a write-ahead log (C. Mohan et al., "ARIES", 1992, reduced to files): the intent with the names
+of all temporary files is on disk before the first of them exists; new content is on disk before a name points to it;
+the old file keeps a name until the record is closed. So at any instant each path holds either what it held before or
+what it shall hold, and the record tells which is which. What was swapped out of a path is looked at before anything
+else is done: if it is not the very file that the plan was made on, all of it goes back to where it was.
+"""
+
+import signal
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+
+from app.proposals.files.filesystem import FileNode, Filesystem
+from app.proposals.journal.journal import put_paths
+from app.proposals.journal.rollback import Rollback, for_each, is_found
+from app.proposals.overlay.overlay import Contents, parents
+from app.proposals.values.models import FileIdentity, FileVersion, Proposal
+from app.proposals.values.proposal_errors import ApplyFailed, ProposalError, RecoveryNeeded
+from app.proposals.values.proposal_store import JournalEntry, JournalRecord, ProposalStore
+
+
+class PathMismatch(Exception):
+    """A path does not hold what the plan says."""
+
+
+class Applier:
+    """Carries out records under the workspace lock, and takes them back."""
+
+    def __init__(self, filesystem: Filesystem, store: ProposalStore, contents: Contents) -> None:
+        self._filesystem = filesystem
+        self._store = store
+        self._contents = contents
+        self.rollback = Rollback(filesystem, contents)
+
+    def run(self, record: JournalRecord, proposal: Proposal, before: Proposal) -> list[str]:
+        """Carry out a record that passed the preflight.
+
+        Args:
+            record: From `journal.plan`; all contents of it are in the blob store.
+            proposal: As it stands afterwards; saved in one transaction with the end of the record.
+            before: As it stands now, and again if the record is taken back.
+
+        Returns:
+            A sentence for each thing of somebody else's that is kept under another name.
+
+        Raises:
+            ApplyFailed: every file is as it was before.
+            RecoveryNeeded: that could not be had either; `recover` will finish it.
+        """
+        with _uninterrupted():
+            return self._run(record, proposal, before)
+
+    def _run(self, record: JournalRecord, proposal: Proposal, before: Proposal) -> list[str]:
+        try:
+            record = self._store.journal_open(record)
+        except Exception as error:
+            raise ApplyFailed(
+                f"{record.proposal} was not applied, nothing has changed: {reason_of(error)}."
+            ) from error
+        touched: set[str] = set()
+        swapped_out: dict[str, FileNode] = {}
+        try:
+            record = self._prepared(record)
+            self._store.journal_prepared(record)
+            self._carry_out(record, touched, swapped_out)
+            self.rollback.sync(record)
+            done = record.model_copy(update={"state": "done"})
+            self._store.journal_close(done, proposal)
+        except Exception as error:
+            raise self._given_up(record, before, touched, error) from error
+        with suppress(OSError):
+            return self.rollback.tidy(done, swapped_out)
+        return []
+
+    def _prepared(self, record: JournalRecord) -> JournalRecord:
+        """Write the new contents beside their targets; returns the record with what was made."""
+        made: dict[str, FileIdentity] = {}
+
+        def write(entry: JournalEntry) -> None:
+            if entry.after is not None:
+                made[entry.path] = self._write_temp(entry, entry.after)
+
+        for_each(record.entries, write)
+        entries = tuple(entry.model_copy(update={"made": made.get(entry.path)}) for entry in record.entries)
+        return record.model_copy(update={"entries": entries, "prepared": True})
+
+    def _write_temp(self, entry: JournalEntry, after: str) -> FileIdentity:
+        data = self._contents.get(FileVersion(sha256=after, size=0))
+        like = entry.path if entry.before is not None else ""
+        mode = 0o644 if entry.after_mode is None else entry.after_mode
+        return self._filesystem.write_new(entry.temp, data, mode, like)
+
+    def _carry_out(self, record: JournalRecord, touched: set[str], swapped_out: dict[str, FileNode]) -> None:
+        """Let the names point to the new contents. Folders come after the early removals.
+
+        Args:
+            record: A prepared one.
+            touched: Gets every path that was changed.
+            swapped_out: Gets what was swapped out, by its temporary name.
+        """
+        puts = put_paths(record)
+        folders_made = False
+        for entry in record.entries:
+            if entry.after is not None and not folders_made:
+                self._make_way(record, puts)
+                folders_made = True
+            try:
+                self._change(entry)
+            except FileNotFoundError as error:
+                raise PathMismatch(f"{entry.path} was removed by someone else at this very moment") from error
+            except FileExistsError as error:
+                raise PathMismatch(f"{entry.path} was made by someone else at this very moment") from error
+            touched.add(entry.path)
+            if entry.before is not None:
+                node = self._filesystem.node(entry.temp)
+                if node is None or not is_found(self._filesystem, entry, entry.temp):
+                    raise PathMismatch(f"{entry.path} changed at this very moment")
+                swapped_out[entry.temp] = node
+
+    def _make_way(self, record: JournalRecord, puts: set[str]) -> None:
+        for folder in record.dropped_folders:
+            if folder in puts or any(above in puts for above in parents(folder)):
+                self._filesystem.remove_folder(folder)
+        for folder in record.made_folders:
+            self._filesystem.make_folder(folder, record.folder_modes.get(folder))
+
+    def _change(self, entry: JournalEntry) -> None:
+        if entry.after is None:
+            self._filesystem.set_aside(entry.path, entry.temp)
+        elif entry.before is None:
+            self._filesystem.put(entry.temp, entry.path)
+        else:
+            self._filesystem.exchange(entry.path, entry.temp)
+
+    def _given_up(
+        self, record: JournalRecord, before: Proposal, touched: Collection[str], error: Exception
+    ) -> ProposalError:
+        """Take everything back; returns what to tell the user."""
+        why = reason_of(error)
+        try:
+            kept = self.rollback.run(record, touched)
+        except Exception as second:
+            return RecoveryNeeded(
+                f"{record.proposal} broke off ({why}) and could not be taken back at once ({reason_of(second)}): "
+                "put that right and start signoff again, it finishes this first."
+            )
+        # If even this can't be written, the next start finds every file as before and closes the record.
+        with suppress(Exception):
+            self._store.journal_close(record.model_copy(update={"state": "rolled_back"}), before)
+        return ApplyFailed(" ".join((f"{record.proposal} was not applied, every file is as it was: {why}.", *kept)))
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Have Ctrl-C, and a terminal that closes, wait: what is half done would stay so until the next start."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def reason_of(error: BaseException) -> str:
+    """What went wrong, for a line that the user reads."""
+    if isinstance(error, OSError) and error.strerror:
+        name = f" ({error.filename})" if isinstance(error.filename, str) else ""
+        return f"{error.strerror.lower()}{name}"
+    return str(error).rstrip(".") or type(error).__name__

@@ -1,0 +1,172 @@
+"""The plan of an apply: which path goes from which content to which, in an order that always works.
+
+Renames are a file that appears and one that goes, so that chains, cycles and changes of case need no special
+treatment. Whatever stands in the way of a new file (a file where a folder must be, files below a name that becomes
+a file, a name that differs by case only) goes first; every other removal comes last.
+"""
+
+import secrets
+import time
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Literal
+
+from app.proposals.files.filesystem import Filesystem, Kind
+from app.proposals.overlay.overlay import parents, same
+from app.proposals.values.models import FileOperation, FileVersion, Proposal
+from app.proposals.values.proposal_store import JournalEntry, JournalRecord
+
+Action = Literal["apply", "undo", "redo"]
+
+_TEMP = ".signoff-"
+_LONGEST_NAME = 240
+"""Bytes; file systems take 255, and there may be a count behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One path, before and after; None for no file."""
+
+    path: str
+    before: FileVersion | None
+    after: FileVersion | None
+    moved_to: str = ""
+    """Where the file went, for a path that a rename leaves."""
+
+
+def folded(path: str) -> str:
+    """A form that is equal for names that some file systems can't tell apart."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
+
+
+def plan(
+    filesystem: Filesystem,
+    action: Action,
+    proposal: Proposal,
+    transitions: Sequence[Transition],
+    dropped_folders: Iterable[str] | None = None,
+    folder_modes: Mapping[str, int] = MappingProxyType({}),
+) -> JournalRecord:
+    """The journal record of a change set, not yet stored.
+
+    Args:
+        filesystem: Asked which folders exist; nothing is written.
+        action: What the user did.
+        proposal: As it stands once the record is done.
+        transitions: One for each path at most; those without effect are left out.
+        dropped_folders: Folders to remove if they end up empty; None for all those that lose a file, as git does.
+        folder_modes: Permission bits that folders had when they were removed, in case they come back.
+    """
+    steps = [step for step in transitions if not same(step.before, step.after)]
+    puts = {step.path for step in steps if step.after}
+    above_puts = {folder for path in puts for folder in parents(path)}
+    folded_puts = {folded(path) for path in puts}
+    early: list[Transition] = []
+    late: list[Transition] = []
+    for step in steps:
+        if step.after is None:
+            in_the_way = (
+                step.path in above_puts
+                or folded(step.path) in folded_puts
+                or any(folder in puts for folder in parents(step.path))
+            )
+            (early if in_the_way else late).append(step)
+    ordered = [
+        *early,
+        *(step for step in steps if step.before and step.after),
+        *(step for step in steps if not step.before),
+        *late,
+    ]
+    if dropped_folders is None:
+        dropped_folders = {folder for step in steps if not step.after for folder in parents(step.path)}
+    # Many files lie in few folders.
+    kind = cache(filesystem.kind)
+    made = {folder for folder in above_puts if kind(folder) != "folder"}
+    dropped = {folder: filesystem.node(folder) for folder in dropped_folders}
+    mark = secrets.token_hex(6)
+    return JournalRecord(
+        proposal=proposal.id,
+        action=action,
+        time=time.time(),
+        entries=tuple(_entry(kind, step, puts, f"{mark}-{n}") for n, step in enumerate(ordered)),
+        made_folders=tuple(sorted(made, key=lambda folder: folder.count("/"))),
+        dropped_folders=tuple(sorted(dropped, key=lambda folder: -folder.count("/"))),
+        folder_modes={**folder_modes, **{folder: node.mode for folder, node in dropped.items() if node}},
+        prepared=False,
+        after_proposal=proposal.model_dump_json(),
+    )
+
+
+def kept_name(record: JournalRecord, entry: JournalEntry) -> str:
+    """The name under which something that is not ours stays beside the path, if it can't have its own again."""
+    mark, _, number = entry.temp.rpartition("/")[2].removeprefix(_TEMP).removesuffix(".tmp").partition("-")
+    suffix = f".kept-{record.proposal}-{mark[:4]}{number}"
+    name = entry.path.rpartition("/")[2].encode("utf-8", "surrogateescape")[: _LONGEST_NAME - len(suffix)]
+    return name.decode("utf-8", "ignore") + suffix
+
+
+def put_paths(record: JournalRecord) -> set[str]:
+    """Paths that hold a file once the record is done."""
+    return {entry.path for entry in record.entries if entry.after is not None}
+
+
+def effective(records: Sequence[JournalRecord]) -> list[JournalRecord]:
+    """Of a proposal's records, newest first, those whose effect is on disk now, newest first.
+
+    An undo takes back everything before it; a redo, which follows one, puts all of that forth in one record.
+    """
+    found: list[JournalRecord] = []
+    for record in records:
+        if record.state != "done":
+            continue
+        if record.action == "undo":
+            break
+        found.append(record)
+    return found
+
+
+def undone(records: Sequence[JournalRecord]) -> list[JournalRecord]:
+    """Of a proposal's records, newest first, those that the last undo took back, newest first."""
+    done = [record for record in records if record.state == "done"]
+    return effective(done[1:]) if done and done[0].action == "undo" else []
+
+
+def last_modes(records: Sequence[JournalRecord]) -> dict[str, int]:
+    """The permission bits that folders had last, as far as these records, newest first, have made or removed them."""
+    done = [record.folder_modes for record in records if record.state == "done"]
+    return {folder: mode for modes in reversed(done) for folder, mode in modes.items()}
+
+
+def _entry(kind: Callable[[str], Kind], step: Transition, puts: set[str], mark: str) -> JournalEntry:
+    folder = _temp_folder(kind, step, puts)
+    return JournalEntry(
+        path=step.path,
+        op=_op(step),
+        new_path=step.moved_to,
+        before=step.before.sha256 if step.before else None,
+        after=step.after.sha256 if step.after else None,
+        before_mode=step.before.mode if step.before else None,
+        after_mode=step.after.mode if step.after else None,
+        temp=f"{folder}/{_TEMP}{mark}.tmp" if folder else f"{_TEMP}{mark}.tmp",
+    )
+
+
+def _temp_folder(kind: Callable[[str], Kind], step: Transition, puts: set[str]) -> str:
+    """Where the prepared file, or the one that was moved away, lies: beside the path, or further up if that folder
+    does not exist yet or is about to become a file."""
+    above = parents(step.path)
+    for index, folder in enumerate(above):
+        if folder in puts or kind(folder) != "folder":
+            return above[index - 1] if index else ""
+    return above[-1] if above else ""
+
+
+def _op(step: Transition) -> FileOperation:
+    if step.before is None:
+        return FileOperation.CREATE
+    if step.after is None:
+        return FileOperation.RENAME if step.moved_to else FileOperation.DELETE
+    return FileOperation.MODE if step.before.sha256 == step.after.sha256 else FileOperation.EDIT

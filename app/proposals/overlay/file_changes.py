@@ -1,0 +1,164 @@
+"""File changes: what a base and a result amount to, and the facts about a file that a review should name."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from app.proposals.overlay.overlay import Contents
+from app.proposals.text.document import MAX_BYTES, Document, decode
+from app.proposals.text.file_warnings import deceptions
+from app.proposals.text.hunks import FileComparison, after_decision, compare, compose, lines_of, with_state
+from app.proposals.values.models import EditMatch, FileChange, FileOperation, FileVersion, Hunk, HunkState
+
+
+def make_change(
+    contents: Contents,
+    path: str,
+    base: FileVersion | None,
+    result: FileVersion | None,
+    *,
+    old_path: str = "",
+    next_number: int = 1,
+    matches: Sequence[EditMatch] = (),
+    notes: Iterable[str] = (),
+) -> FileChange:
+    """A change that nobody has decided on yet, with all its hunks; both contents can be had from `contents`."""
+    change = FileChange(
+        path=path,
+        old_path=old_path,
+        op=op_of(old_path, base, result),
+        base=base,
+        result=result,
+        origin_base=base,
+        origin_result=result,
+        matches=tuple(matches),
+        notes=tuple(notes),
+    )
+    return recompared(contents, change, next_number=next_number)
+
+
+def recompared(
+    contents: Contents,
+    change: FileChange,
+    *,
+    next_number: int,
+    previous: Sequence[Hunk] | None = None,
+    state: HunkState = HunkState.PENDING,
+) -> FileChange:
+    """The change with the hunks that its base and result amount to now; decided ones stay as marks.
+
+    Args:
+        contents: Where the bytes are.
+        change: With a new base or result.
+        next_number: For hunks that it did not have.
+        previous: Its hunks so far, if not those in `change`.
+        state: Of the hunks that make the difference.
+    """
+    base, result = contents.get(change.base), contents.get(change.result)
+    previous = change.hunks if previous is None else previous
+    binary = Document(base).binary or Document(result).binary
+    if binary or change.links:
+        compared = FileComparison((), 0, 0)
+    else:
+        compared = compare(
+            change.path,
+            base,
+            result,
+            previous=previous,
+            next_number=next_number,
+            state=state,
+            changes=contents.line_changes(change.base, change.result),
+        )
+    counts = {"added": compared.added, "removed": compared.removed, "binary": binary}
+    return _with_hunks(contents, change.model_copy(update=counts), compared.hunks, state)
+
+
+def decided_in_part(
+    contents: Contents, change: FileChange, chosen: Collection[str], state: HunkState, *, next_number: int
+) -> FileChange:
+    """The change once some of its pending hunks are decided; the others stay those that the user saw.
+
+    Compared anew, lines that are like their neighbours could come out as other hunks.
+
+    Args:
+        contents: Where the bytes are.
+        change: With the base or the result that the decision left, and the hunks from before it.
+        chosen: The hunks that were decided.
+        state: What they are now.
+        next_number: For hunks that it did not have.
+    """
+    hunks = after_decision(change.hunks, chosen, state)
+    pending = [hunk for hunk in hunks if hunk.state is HunkState.PENDING]
+    base, result = lines_of(contents.get(change.base)), lines_of(contents.get(change.result))
+    if compose(base, result, pending, {hunk.id for hunk in pending}) != list(result):
+        # A part of a hunk got a newline, as other lines came to stand behind its last one.
+        previous = with_state(change.hunks, state, chosen)
+        return recompared(contents, change, next_number=next_number, previous=previous)
+    counts = {
+        "added": sum(hunk.new_count for hunk in pending),
+        "removed": sum(hunk.old_count for hunk in pending),
+    }
+    return _with_hunks(contents, change.model_copy(update=counts), hunks, HunkState.PENDING)
+
+
+def _with_hunks(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], state: HunkState) -> FileChange:
+    """The change with these hunks, and with what in those of a state could deceive a reader."""
+    found = [hunk for hunk in hunks if hunk.state is state]
+    warnings, mentions = deceptions(change.path, Document(contents.get(change.result)), found)
+    return change.model_copy(update={"hunks": hunks, "warnings": warnings, "mentions": mentions})
+
+
+def next_number(changes: Iterable[FileChange]) -> int:
+    """The first hunk number that is free."""
+    return max((hunk.number for change in changes for hunk in change.hunks), default=0) + 1
+
+
+def line_counts(contents: Contents, base: FileVersion | None, result: FileVersion | None) -> tuple[int, int]:
+    """How many lines a change adds and removes; none in a binary file."""
+    versions = [version for version in (base, result) if version is not None]
+    if any(version.size > MAX_BYTES or Document(contents.get(version)).binary for version in versions):
+        return 0, 0
+    changes = contents.line_changes(base, result)
+    return sum(change.added for change in changes), sum(change.removed for change in changes)
+
+
+def facts(base: bytes, result: bytes, mode: int | None, links: int) -> list[str]:
+    """Facts about a file that a review should name: endings, encoding, permissions, hard links."""
+    old, new = Document(base), Document(result)
+    notes: list[str] = []
+    if base and result and not old.binary and not new.binary:
+        if old.mixed_eol:
+            notes.append("mixed line endings, kept line by line")
+        elif old.eol_counts["\r\n"] and new.eol == "\r\n":
+            notes.append("CRLF line endings kept")
+        if old.encoding == "bytes":
+            notes.append("not valid UTF-8; other bytes are kept as they are")
+        elif old.encoding != "utf-8":
+            notes.append(f"{'UTF-8 with a byte order mark' if old.encoding == 'utf-8-sig' else old.encoding.upper()}")
+        if old.final_newline and not new.final_newline:
+            notes.append("the newline at the end goes")
+    if mode is not None and not mode & 0o200:
+        notes.append("read-only; it stays so")
+    if links > 1:
+        notes.append(f"has {links} names (hard links); the others keep the old text")
+    return notes
+
+
+def link_notes(contents: Contents, base: FileVersion | None, result: FileVersion | None) -> list[str]:
+    """Where a symbolic link led, and where it leads."""
+    return [
+        f"{verb} {decode(contents.get(version))}"
+        for verb, version in (("led to", base), ("leads to", result))
+        if version is not None and version.is_link
+    ]
+
+
+def op_of(old_path: str, base: FileVersion | None, result: FileVersion | None) -> FileOperation:
+    """What happens to a file that goes from one version to another."""
+    if base is None:
+        return FileOperation.CREATE
+    if result is None:
+        return FileOperation.DELETE
+    if old_path:
+        return FileOperation.RENAME
+    if base.sha256 != result.sha256 or base.is_link != result.is_link:
+        return FileOperation.EDIT
+    return FileOperation.MODE if base.mode != result.mode else FileOperation.EDIT

@@ -1,0 +1,275 @@
+"""The workspace as it would be with the pending proposals applied, oldest first."""
+
+import errno
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk, files_below, version_of
+from app.proposals.text.diff import LineChange, diff
+from app.proposals.text.document import Document
+from app.proposals.values.models import FileVersion
+from app.proposals.values.pending_paths import PendingPath, PendingPaths, parents, undecided
+from app.proposals.values.proposal_errors import MissingContent
+from app.proposals.values.proposal_store import ProposalStore
+from app.sandbox.captured_changes import Leaf
+
+__all__ = ["Contents", "Overlay", "OverlayFile", "parents", "same", "undecided"]
+
+CACHE_BYTES = 64 * 1024 * 1024
+"""How much file content is kept in memory."""
+_LEAST_DIGITS = 8
+"""Of a SHA-256, to go by: with fewer, some other file's content may begin alike."""
+_CACHED_CHANGES = 100_000
+"""How many line changes are."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayFile:
+    """A file as the model sees it."""
+
+    content: bytes | None
+    """None if there is no such file."""
+    version: str
+    """SHA-256 hex of the content; empty if there is none."""
+    pending: tuple[str, ...] = ()
+    """Ids of the proposals whose waiting edits it shows."""
+    strange_names: tuple[str, ...] = ()
+    """The paths that the pending content has been at, if anyone but the model that asks had a hand in it."""
+
+
+class Contents:
+    """File contents by SHA-256: the store's blobs, and what was read lately, kept in memory."""
+
+    def __init__(self, store: ProposalStore) -> None:
+        self._store = store
+        self._lock = Lock()
+        self._recent: OrderedDict[str, bytes] = OrderedDict()
+        self._size = 0
+        self._unsaved: dict[str, bytes] = {}
+        self._compared: dict[tuple[str, str], Sequence[LineChange]] = {}
+        self._changes = 0
+
+    def remember(self, sha256: str, data: bytes) -> None:
+        """Keep content that may be asked for soon; the oldest goes when there is too much."""
+        with self._lock:
+            if sha256 in self._recent:
+                self._recent.move_to_end(sha256)
+                return
+            self._recent[sha256] = data
+            self._size += len(data)
+            while self._size > CACHE_BYTES and len(self._recent) > 1:
+                _, gone = self._recent.popitem(last=False)
+                self._size -= len(gone)
+
+    def add(self, data: bytes, mode: int) -> FileVersion:
+        """Name content that the store shall have after the next `save`."""
+        version = version_of(data, mode)
+        self.keep(version, data)
+        return version
+
+    def keep(self, version: FileVersion, data: bytes) -> None:
+        """`add` for content whose version is known."""
+        with self._lock:
+            self._unsaved[version.sha256] = data
+
+    def save(self) -> None:
+        """Write all added content to the store, in one transaction."""
+        with self._lock:
+            unsaved, self._unsaved = self._unsaved, {}
+        if unsaved:
+            self._store.put_blobs(unsaved.values())
+            for sha256, data in unsaved.items():
+                self.remember(sha256, data)
+
+    def get(self, version: FileVersion | None) -> bytes:
+        """The bytes of a version; nothing for None.
+
+        Raises:
+            MissingContent: neither in memory nor in the store, or damaged there.
+        """
+        if version is None:
+            return b""
+        with self._lock:
+            data = self._unsaved.get(version.sha256)
+            if data is None:
+                data = self._recent.get(version.sha256)
+        if data is None:
+            try:
+                data = self._store.blob(version.sha256)
+            except KeyError as error:
+                name = version.sha256[:12]
+                raise MissingContent(
+                    f"The stored content {name} is missing or damaged. A proposal that waits can be denied and asked "
+                    "for anew; one that is applied can only be undone by hand."
+                ) from error
+            self.remember(version.sha256, data)
+        return data
+
+    def line_changes(self, base: FileVersion | None, result: FileVersion | None) -> Sequence[LineChange]:
+        """The line changes from one version to another, worked out once for all that ask for them."""
+        pair = (base.sha256 if base else "", result.sha256 if result else "")
+        with self._lock:
+            found = self._compared.get(pair)
+        if found is None:
+            found = diff(Document(self.get(base)).lines, Document(self.get(result)).lines)
+            with self._lock:
+                if self._changes > _CACHED_CHANGES:
+                    self._compared.clear()
+                    self._changes = 0
+                self._compared[pair] = found
+                self._changes += len(found) + 1
+        return found
+
+    def find(self, prefix: str) -> bytes | None:
+        """Content by the first digits of its SHA-256, if they are enough to tell it from any other.
+
+        Only whole ones are looked up in the store.
+        """
+        prefix = prefix.strip().lower()
+        if len(prefix) < _LEAST_DIGITS:
+            return None
+        with self._lock:
+            found = [data for sha256, data in self._recent.items() if sha256.startswith(prefix)]
+        if found:
+            return found[0] if len(found) == 1 else None
+        try:
+            return self._store.blob(prefix)
+        except KeyError:
+            return None
+
+
+@dataclass(slots=True)
+class Overlay:
+    """Reads fall through to the disk where no proposal has put anything; disk files are read once."""
+
+    filesystem: ReadableDisk
+    contents: Contents
+    pending: PendingPaths = field(default_factory=PendingPaths)
+    listings: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    """The names in folders on disk by their folded form, as far as they were asked for."""
+    _disk: dict[str, DiskFile | None] = field(default_factory=dict)
+
+    def bare(self) -> "Overlay":
+        """The disk with nothing laid over it; what was read of it is shared."""
+        return Overlay(self.filesystem, self.contents, _disk=self._disk)
+
+    def version(self, path: str) -> FileVersion | None:
+        """The version of a file; None if there is none.
+
+        Raises:
+            OSError: the disk would not give it.
+        """
+        if entry := self.pending.get(path):
+            return entry.version
+        file = self.disk(path)
+        return file.version if file else None
+
+    def touched(self) -> set[str]:
+        """Files that hold pending changes."""
+        return {path for path, entry in self.pending.all().items() if entry.version is not None}
+
+    def content(self, path: str, limit: int | None = None) -> bytes | None:
+        """The bytes of a file; None if there is none.
+
+        Raises:
+            OSError: the disk would not give it; EFBIG, before anything is read, if it has more than `limit` bytes.
+        """
+        if entry := self.pending.get(path):
+            if entry.version is not None and limit is not None and entry.version.size > limit:
+                raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", path)
+            return None if entry.version is None else self.contents.get(entry.version)
+        file = self.disk(path, limit)
+        return file.data if file else None
+
+    def disk(self, path: str, limit: int | None = None) -> DiskFile | None:
+        """The file on disk, whatever is pending; raises as `content` does."""
+        if path not in self._disk:
+            file = self._disk[path] = self.filesystem.read(path, limit)
+            if file:
+                self.contents.remember(file.version.sha256, file.data)
+        return self._disk[path]
+
+    def keep(self, path: str) -> None:
+        """Have what was read from disk go to the store with the next `save`: a proposal is based on it."""
+        if self.pending.get(path) is None and (file := self.disk(path)):
+            self.contents.keep(file.version, file.data)
+
+    def by(self, path: str) -> tuple[str, ...]:
+        """Ids of the proposals whose waiting edits the path shows."""
+        entry = self.pending.get(path)
+        return entry.by if entry else ()
+
+    def strange_names(self, path: str, session: str) -> tuple[str, ...]:
+        """The paths that the pending content has been at, unless the model of this session alone made it so."""
+        entry = self.pending.get(path)
+        return entry.names if entry and entry.version and entry.authors - {session} else ()
+
+    def kind(self, path: str) -> Kind:
+        """What the path is, with the pending changes in place."""
+        if entry := self.pending.get(path):
+            if entry.version is not None:
+                return "file"
+            return "folder" if self.pending.puts_below(path) else "missing"
+        if self.pending.puts_below(path):
+            return "folder"
+        above = parents(path)
+        return "missing" if any(self.pending.puts(folder) for folder in above) else self.filesystem.kind(path)
+
+    def obstacle(self, path: str, leaving: Collection[str] = ()) -> str:
+        """Why no file can be made at a path where there is none; empty if one can.
+
+        Args:
+            path: Where.
+            leaving: Files that go away by the same change set.
+        """
+        for folder in parents(path):
+            if folder not in leaving and self.kind(folder) in ("file", "link", "other"):
+                return f"{folder} is a file, not a folder"
+        match self.kind(path):
+            case "folder":
+                left = [name for name in self.files_below(path) if name not in leaving]
+                return f"{path} is a folder" if left or not leaving else ""
+            case "other":
+                return f"{path} is not a regular file"
+            case "file" | "link" if path not in leaving:
+                return f"{path} exists already"
+            case _:
+                return ""
+
+    def files_below(self, folder: str) -> list[str]:
+        """Every file below a folder, with the pending changes in place."""
+        below = f"{folder}/"
+        self.pending.know((folder,))
+        here = {path: entry for path, entry in self.pending.known().items() if path.startswith(below)}
+        gone = {path for path, entry in here.items() if entry.version is None}
+        put = here.keys() - gone
+        return sorted(({*files_below(self.filesystem, folder)} - gone) | put)
+
+    def paths(self) -> tuple[set[str], set[str]]:
+        """Paths that the pending changes add to the disk, and those that they take away."""
+        added, removed = set(), set()
+        for path, entry in self.pending.all().items():
+            on_disk = self.filesystem.kind(path) in ("file", "link")
+            if entry.version is not None and not on_disk:
+                added.add(path)
+            elif entry.version is None and on_disk:
+                removed.add(path)
+        return added, removed
+
+
+def same(one: FileVersion | None, other: FileVersion | None) -> bool:
+    """Whether two versions are the same bytes with the same permission bits."""
+    if one is None or other is None:
+        return one is other
+    return (one.sha256, one.mode) == (other.sha256, other.mode)
+
+
+def leaves(contents: Contents, pending: Mapping[str, PendingPath]) -> dict[str, Leaf | None]:
+    """The files of pending changes with their bytes, None for what is gone. Raises MissingContent."""
+    found: dict[str, Leaf | None] = {}
+    for path, entry in pending.items():
+        version = entry.version
+        found[path] = None if version is None else Leaf(contents.get(version), version.mode, entry.since)
+    return found

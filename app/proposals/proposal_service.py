@@ -1,0 +1,535 @@
+"""The proposal service: where proposals are staged, decided, undone and kept in step with the disk.
+
+What drafts, decides and undoes is imported where it is used: a session opens without it.
+
+Kept whole: every way in which a proposal comes to be another one.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.concurrency import giving_way
+from app.proposals.files.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
+from app.proposals.journal.journal import effective
+from app.proposals.overlay.overlay import Contents, Overlay, undecided
+from app.proposals.stack.locked_proposals import LockedProposals
+from app.proposals.stack.stack_cache import StackCache
+from app.proposals.stack.stacking import paths_of
+from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, HunkFact, LineComment
+from app.proposals.values.models import FileDiff, FileVersion, Proposal, ProposalState
+from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.proposal_errors import ChangedSinceSeen, NothingStaged, ProposalError
+from app.proposals.values.proposal_states import advance, state_of
+from app.workspace.git_repository import folder_in_repository
+from app.workspace.paths import Workspace
+
+if TYPE_CHECKING:
+    from app.images.image import Image
+    from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedText
+    from app.proposals.decide.workspace_versions import WorkspaceVersions
+    from app.proposals.stack.draft import Draft
+    from app.proposals.stack.hunk_splitting import HunkPart, LineNumbers
+    from app.proposals.values.decision_results import DecisionResult
+    from app.proposals.values.record_entries import RecordingStore
+    from app.sandbox.captured_changes import PathChange
+
+
+class ProposalService:
+    """All proposals of one workspace. Synchronous; methods may be called from any thread.
+
+    Every change of state happens under a lock that other processes respect. Errors are `ProposalError`s with one
+    line for the user; after an error everything is as it was before.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        store: "RecordingStore",
+        lock_path: Path,
+        filesystem: Filesystem | None = None,
+        *,
+        in_use: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Open the proposal service; nothing is read or written yet.
+
+        Args:
+            workspace: Whose proposals.
+            store: Where they are kept.
+            lock_path: A file outside the workspace, the same for every process that works on it.
+            filesystem: The disk, if not the real one.
+            in_use: Whether a command runs directly on the files, so that they are not what they will be after it.
+        """
+        self.tell: Callable[[str], None] = lambda line: None
+        """Called, on whatever thread, with a line for the user that no result or error carries."""
+        # More than what tools may read: what a command makes of a large file is kept as a whole.
+        limit = max(workspace.read_limit, LARGEST)
+        disk = filesystem or PosixFilesystem(workspace.root, limit, OPEN_FOLDERS)
+        self._workspace = workspace
+        self._store = store
+        self._proposals = LockedProposals(workspace, store, disk, lock_path, lambda line: self.tell(line), in_use)
+        self._contents = self._proposals.contents
+        self._reader = PosixFilesystem(workspace.root, limit)
+        self._stacks = StackCache(store, disk, self._contents, self._proposals.save)
+
+    # Reading
+
+    def get(self, proposal_id: str) -> Proposal:
+        """One proposal; raises UnknownProposal."""
+        return self._proposals.get(proposal_id)
+
+    def waiting(self) -> list[Proposal]:
+        """Those that await a decision, oldest first; stale ones too."""
+        return list(self._store.proposals(waiting_only=True))
+
+    def all(self) -> list[Proposal]:
+        """Every proposal, oldest first."""
+        return list(self._store.proposals())
+
+    def diffs(self, proposal_id: str) -> list[FileDiff]:
+        """Both texts of each file, by path: what a decision is about, or, once decided, what it was about."""
+        from app.proposals.decide.patch_export import file_diff
+
+        proposal = self.get(proposal_id)
+        return [file_diff(self._contents, change, proposal.reasons) for change in giving_way(proposal.files)]
+
+    def as_unified_diff(self, proposal_id: str) -> str:
+        """What is pending (or, once decided, what was decided on) as a patch that git, patch and unidiff take."""
+        from app.proposals.decide.patch_export import as_patch
+
+        return as_patch(self._contents, self.get(proposal_id))
+
+    def as_changes(self, proposal_id: str) -> "list[PathChange]":
+        """The same as `as_unified_diff`, path by path with all bytes; a file that moved is in two places."""
+        from app.proposals.decide.patch_export import as_changes
+
+        return as_changes(self._contents, self.get(proposal_id))
+
+    def trees(self, proposal_id: str, hunks: Collection[str] | None = None) -> "WorkspaceVersions":
+        """What checks of a waiting proposal are run on: what an approval would leave, and what is there without.
+
+        Args:
+            proposal_id: A waiting one.
+            hunks: Those that the approval would name; None for all that is pending.
+        """
+        from app.proposals.decide.workspace_versions import trees_of
+
+        # What is composed of chosen hunks for a check alone is not to be stored.
+        contents, disk = Contents(self._store), self._reader
+        return trees_of(self._store, contents, disk, self._proposals.waiting(proposal_id), hunks)
+
+    def trees_of_draft(self, draft: "Draft") -> "WorkspaceVersions":
+        """The same of what a draft would be as a proposal."""
+        from app.proposals.decide.workspace_versions import trees_of_draft
+
+        return trees_of_draft(self._store, self._contents, draft)
+
+    # Staging
+
+    def draft(self, session_id: str, proposal_id: str = "") -> "Draft":
+        """An empty draft for the edits of one step; with the id of its proposal, if that was told already."""
+        from app.proposals.stack.draft import Draft
+
+        reserve = self._store.next_proposal_id
+        return Draft(session_id, self._workspace, self._contents, self._view, reserve, proposal_id)
+
+    def stage(self, draft: "Draft", summary: str, answers: Sequence[str] = ()) -> Proposal:
+        """Make a draft a pending proposal, stacked on those that wait.
+
+        If there is a proposal of the draft's id, the draft holds all of it and more: it takes its place.
+
+        Args:
+            draft: With edits, and their origin.
+            summary: One line; empty for the model's own words.
+            answers: Proposals, denied or still waiting, whose feedback this one may answer, the likeliest first: it
+                stands in for the first of them whose files it touches.
+
+        Raises:
+            NothingStaged: the edits cancel out.
+        """
+        from app.proposals.stack.proposal_staging import stage
+
+        with self._proposals.writing():
+            return stage(self._proposals, self._stacks, draft, summary=summary, answers=answers)
+
+    def stage_patch(self, text: str, *, everything: bool = False) -> Proposal:
+        """Make a patch from elsewhere a proposal; one that was made of what is on disk is one in reverse.
+
+        Args:
+            text: The patch.
+            everything: Of what is on disk, also what was approved before.
+
+        Raises:
+            PatchRefused: it is no patch, or one for another tree.
+        """
+        from app.proposals.decide.patch_staging import PatchOnDisk, taken
+        from app.proposals.stack.proposal_staging import stage
+
+        self._proposals.check_free()
+        draft = self.draft("")
+        folder = folder_in_repository(self._workspace.root)
+        try:
+            report = taken(draft, text, folder, self._disk_draft, self._store)
+        except PatchOnDisk as found:
+            origin = Origin(kind=OriginKind.DISK, ref="a patch")
+            return self.stage_changes(
+                found.changes, origin, "", on_disk=True, without=found.left_out, everything=everything
+            )
+        with self._proposals.writing():
+            return stage(self._proposals, self._stacks, draft, without=report.left_out)
+
+    def stage_changes(
+        self,
+        changes: "Sequence[PathChange]",
+        origin: Origin,
+        summary: str,
+        *,
+        on_disk: bool = False,
+        without: Sequence[str] = (),
+        everything: bool = False,
+    ) -> Proposal:
+        """Make changes that were found in git a proposal, without the hunks that were approved before.
+
+        Args:
+            changes: Each path as it was and as it is to be; what is there now may be another, and is merged with it.
+            origin: Where they come from.
+            summary: One line.
+            on_disk: What the paths are to be is on disk already, and what they were is what a denial writes.
+            without: Files that were left out of a patch.
+            everything: Also what was approved before.
+
+        Raises:
+            NothingStaged: they cancel out, or all of it was approved before or waits.
+            UnsafePath: no tool may touch one of the paths.
+        """
+        from app.proposals.decide.signed_changes import UnsignedChanges, left_to_stage, nothing_to_stage
+        from app.proposals.stack.proposal_staging import stage
+
+        self._proposals.check_free()
+        for change in changes:
+            self._workspace.check_entry(change.path)
+        left = UnsignedChanges(tuple(changes))
+        if not everything:
+            left = left_to_stage(self._store, self._contents, changes, None if on_disk else self._view())
+            if changes and not left.changes:
+                raise NothingStaged(nothing_to_stage(left.left_out))
+        draft = self.draft("")
+        draft.origin = origin
+        draft.take(left.changes)
+        with self._proposals.writing():
+            return stage(
+                self._proposals,
+                self._stacks,
+                draft,
+                summary=summary,
+                without=without,
+                left_out=left.left_out,
+                on_disk=on_disk,
+            )
+
+    def replace_result(self, proposal_id: str, path: str, text: str, revision: int | None = None) -> Proposal:
+        """Put the user's text in the place of what a waiting proposal would write to a file.
+
+        Args:
+            proposal_id: A waiting one.
+            path: The file in it.
+            text: All of it.
+            revision: The one that the text was made of; None for the one that is stored.
+
+        Raises:
+            StaleProposal: the files have moved on in a way that can't be merged.
+            ChangedSinceSeen: it was re-based since; the text would take back what is new in the file.
+            EditRejected: the file is not text, is not in the proposal, or nothing is left of the change.
+        """
+        from app.proposals.decide.conflicts import with_text
+
+        with self._proposals.writing():
+            proposal = self._as_seen(proposal_id, revision, "edit")
+            proposal = with_text(self._contents, proposal, path, text)
+            self._proposals.save(proposal)
+            self._proposals.restack(paths_of(proposal))
+            return self.get(proposal.id)
+
+    def conflict(self, proposal_id: str, path: str = "", unsaved: "UnsavedText | None" = None) -> "FileConflict":
+        """A file of a stale proposal that does not fit what is there now.
+
+        Args:
+            proposal_id: A waiting one.
+            path: The file to prefer, if it is among them.
+            unsaved: The user's text for that file, to be merged with what is there now, whether it fits or not.
+
+        Raises:
+            ChangedSinceSeen: all of it fits.
+            EditRejected: it is nothing that can be resolved by hand; the message says why.
+        """
+        from app.proposals.decide.conflicts import open_conflict
+
+        with self._proposals.writing():
+            overlay = self._proposals.below(self._proposals.waiting(proposal_id))
+            return open_conflict(overlay, self._proposals.waiting(proposal_id), path, unsaved)
+
+    def resolve(
+        self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
+    ) -> Proposal:
+        """Put the user's answer to a conflict in the place of what a waiting proposal would make of a file.
+
+        The file is based on what is there now from then on; the others are re-based as ever.
+
+        Args:
+            proposal_id: A waiting one.
+            path: The file in it.
+            answer: Its whole text, or the side that is taken as a whole.
+            seen: What was there when the user was shown the conflict (`FileConflict.disk`).
+
+        Returns:
+            The proposal: pending again, or stale if other files of it are in conflict.
+
+        Raises:
+            ChangedSinceSeen: something else is there now.
+            EditRejected: the text can't be written as that file is, or nothing is left of the proposal.
+        """
+        from app.proposals.decide.conflicts import resolved
+
+        with self._proposals.writing():
+            overlay = self._proposals.below(self._proposals.waiting(proposal_id))
+            proposal = resolved(overlay, self._proposals.waiting(proposal_id), path, answer, seen)
+            self._proposals.save(proposal)
+            self._proposals.restack(paths_of(proposal))
+            return self.get(proposal.id)
+
+    def split(self, proposal_id: str, lines: "LineNumbers", revision: int) -> "tuple[HunkPart, ...]":
+        """Cut the hunks of a waiting proposal so that some lines can be decided on by themselves.
+
+        Args:
+            proposal_id: A waiting one.
+            lines: Those lines.
+            revision: The one that was shown.
+
+        Raises:
+            ChangedSinceSeen: the numbers of the lines are those of another revision.
+            UnknownHunk: nothing of that file waits.
+        """
+        from app.proposals.stack import hunk_splitting
+
+        with self._proposals.writing():
+            proposal = self._proposals.waiting(proposal_id)
+            if proposal.revision != revision:
+                raise ChangedSinceSeen(f"{proposal.id} has changed since it was shown; look at it again.")
+            cut, parts = hunk_splitting.split(self._contents, proposal, lines)
+            if cut is not proposal:
+                self._proposals.save(cut)
+            return parts
+
+    # Deciding
+
+    def approve(
+        self,
+        proposal_id: str,
+        hunks: Collection[str] | None = None,
+        revision: int | None = None,
+        feedback: str = "",
+        comments: Sequence[LineComment] = (),
+        circumstances: DecisionContext = UNKNOWN,
+        images: "Sequence[Image]" = (),
+    ) -> "DecisionResult":
+        """Write a proposal, or a part of it, to disk: exactly what was shown, or nothing.
+
+        A proposal that stacks on another that still waits can be approved first if it is independent of it: if its
+        hunks fit the disk with their context as shown. The other one is then re-based.
+
+        Args:
+            proposal_id: A waiting one.
+            hunks: Ids or numbers of hunks, or paths of files; None for all that is pending.
+            revision: The one that was shown; None for the one that is stored.
+            feedback: The user's words, kept in one piece with the decision.
+            comments: The user's words on single lines.
+            circumstances: What the user had before them, for the record.
+            images: What the user attached to the words; their bytes are stored.
+
+        Raises:
+            StaleProposal: the files have moved on in a way that can't be merged.
+            ChangedSinceSeen: it was re-based since; what it would write now has to be looked at first.
+            StackedProposal: it depends on one that still waits.
+            ApplyFailed: the disk would not take it; every file is as before.
+        """
+        from app.proposals.decide import decision_outcomes
+        from app.proposals.decide import written_changes as on_disk
+        from app.proposals.decide.reopening import starts
+        from app.proposals.values.decision_results import DecisionResult
+
+        with self._proposals.writing():
+            proposal = self._as_seen(proposal_id, revision, "approve")
+            choice = decision_outcomes.choose(proposal, hunks)
+            if proposal.on_disk:
+                outcome = on_disk.keep(self._contents, proposal, choice)
+            else:
+                started = starts(self._contents, proposal, effective(self._proposals.records(proposal)))
+                outcome = decision_outcomes.approve(
+                    self._contents, self._proposals.filesystem, proposal, choice, started
+                )
+            after = advance(outcome.proposal, state_of(outcome.proposal))
+            word = "partly_approved" if after.state.waiting else "approved"
+            after = after.decided(word, outcome.files, choice.part, feedback, comments, circumstances, images)
+            self._proposals.carry_out("apply", proposal, after, outcome.transitions)
+            changed = self._proposals.settle(proposal)
+            facts: tuple[HunkFact, ...] = ()
+            with suppress(Exception):
+                facts = decision_outcomes.hunk_facts(
+                    self._contents, self._proposals.filesystem, proposal, choice, choice.hunks
+                )
+            return DecisionResult(after, tuple(outcome.files), facts, changed)
+
+    def deny(
+        self,
+        proposal_id: str,
+        hunks: Collection[str] | None = None,
+        feedback: str = "",
+        comments: Sequence[LineComment] = (),
+        circumstances: DecisionContext = UNKNOWN,
+        revision: int | None = None,
+        images: "Sequence[Image]" = (),
+    ) -> "DecisionResult":
+        """Discard a proposal, or a part of it; those stacked on it are re-based.
+
+        Nothing on disk changes, unless the proposal is of what is on disk: then it is taken back off the disk,
+        exactly as was shown, or nothing is. The arguments, and what is raised then, are those of `approve`.
+        """
+        with self._proposals.writing():
+            proposal = self._proposals.waiting(proposal_id)
+            if proposal.on_disk:
+                proposal = self._as_seen(proposal_id, revision, "deny")
+            return self._deny(proposal, hunks, feedback, comments, circumstances, images)
+
+    def undo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> "DecisionResult":
+        """Take back what a proposal has written, byte for byte, or merged where the files changed elsewhere.
+
+        What was partly approved becomes pending again as a whole, and so does what was denied. Hunks that were denied
+        last, while others wait, become pending again first.
+
+        Raises:
+            NothingToUndo: it has written nothing, or was undone; or another waits in its stead.
+            UndoConflict: a file has changed in the same places.
+        """
+        from app.proposals.decide.undo import undo
+
+        with self._proposals.writing():
+            return undo(self._proposals, proposal_id, circumstances)
+
+    def redo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> "DecisionResult":
+        """Write an undone proposal again; or deny again one whose denial was undone.
+
+        Raises:
+            NothingToUndo: it is not undone.
+            UndoConflict: a file has changed in the same places.
+        """
+        from app.proposals.decide.undo import redo
+
+        with self._proposals.writing():
+            proposal = self.get(proposal_id)
+            if proposal.reopened and proposal.state.waiting:
+                if proposal.on_disk:
+                    proposal = self._proposals.fresh(proposal)
+                return replace(self._deny(proposal, None, circumstances=circumstances), denial=True)
+            return redo(self._proposals, proposal, circumstances)
+
+    # The world
+
+    def refresh(self, paths: Collection[str] | None = None) -> list[Proposal]:
+        """Re-base what waits onto the disk as it is now.
+
+        Args:
+            paths: What changed; None for anything.
+
+        Returns:
+            The proposals that are different now.
+        """
+        with self._proposals.writing():
+            return self._proposals.restack(paths)
+
+    def watched(self) -> set[str]:
+        """Paths whose change on disk matters to a waiting proposal."""
+        return {
+            path
+            for proposal in self.waiting()
+            for change in proposal.files
+            for path in (change.path, change.old_path)
+            if path and undecided(change)
+        }
+
+    def recover(self) -> list[str]:
+        """Finish what a crash broke off; one line for each apply that was rolled back or forward."""
+        return self._proposals.recover()
+
+    def wait_until_written(self) -> None:
+        """Return once nothing is being decided or staged here; in any case after as long as others wait for that."""
+        self._proposals.wait_until_written()
+
+    # Inside
+
+    def _view(self) -> Overlay:
+        """The overlay for drafts, over the disk as it is now."""
+        return Overlay(self._reader, self._contents, self._stacks.pending())
+
+    def _disk_draft(self) -> "Draft":
+        """A draft over the disk alone, which becomes no proposal."""
+        from app.proposals.stack.draft import Draft
+
+        overlay = Overlay(self._reader, self._contents)
+        return Draft("", self._workspace, self._contents, lambda: overlay, str)
+
+    def _as_seen(self, proposal_id: str, revision: int | None, verb: str) -> Proposal:
+        """One that waits, re-based onto the present; raises ChangedSinceSeen if that makes it another one."""
+        stored = self._proposals.waiting(proposal_id)
+        proposal = self._proposals.fresh(stored)
+        if proposal.revision != (stored.revision if revision is None else revision):
+            raise ChangedSinceSeen(f"{proposal.id} has changed since it was shown; look at it again, then {verb}.")
+        return proposal
+
+    def _stale_words(self, proposal: Proposal) -> str:
+        """Why a stale proposal could not be approved, for the model; what can't be read is left out."""
+        if proposal.state is not ProposalState.STALE or proposal.on_disk:
+            return ""
+        from app.proposals.decide.conflicts import stale_words
+
+        try:
+            return stale_words(self._proposals.below(proposal), proposal)
+        except (OSError, ProposalError):
+            return f"{proposal.id} was stale and could not be approved: {proposal.reason}."
+
+    def _deny(
+        self,
+        proposal: Proposal,
+        hunks: Collection[str] | None,
+        feedback: str = "",
+        comments: Sequence[LineComment] = (),
+        circumstances: DecisionContext = UNKNOWN,
+        images: "Sequence[Image]" = (),
+    ) -> "DecisionResult":
+        from app.proposals.decide import decision_outcomes
+        from app.proposals.decide import written_changes as on_disk
+        from app.proposals.decide.reopening import starts
+        from app.proposals.values.decision_results import DecisionResult
+
+        choice = decision_outcomes.choose(proposal, hunks)
+        if proposal.on_disk:
+            outcome = on_disk.take_back(self._contents, proposal, choice)
+        else:
+            started = starts(self._contents, proposal, effective(self._proposals.records(proposal)))
+            outcome = decision_outcomes.deny(self._contents, proposal, choice, started)
+        state = state_of(outcome.proposal)
+        if state.waiting and proposal.state is ProposalState.STALE:
+            state = ProposalState.STALE
+        after = advance(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
+        said = "\n".join(filter(None, (proposal.feedback, feedback)))
+        after = after.model_copy(update={"feedback": said})
+        stale = self._stale_words(proposal)
+        after = after.decided("denied", outcome.files, choice.part, feedback, comments, circumstances, images, stale)
+        if outcome.transitions:
+            self._proposals.carry_out("apply", proposal, after, outcome.transitions)
+        else:
+            self._proposals.save(after)
+        changed = self._proposals.settle(proposal)
+        facts = decision_outcomes.hunk_facts(self._contents, self._proposals.filesystem, proposal, choice, ())
+        return DecisionResult(self.get(proposal.id), tuple(outcome.files), facts, changed)

@@ -1,0 +1,99 @@
+"""What a proposal comes to in one line that is computed, apart from what its author says of it."""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+from app.proposals.values.attention_reason import Reason, ReasonKind, clause
+from app.proposals.values.models import FileChange, Proposal
+from app.proposals.values.origin import OriginKind
+from app.text.plural import plural
+
+_SPEAKERS = {
+    OriginKind.MODEL: "The model",
+    OriginKind.COMMAND: "The model",
+    OriginKind.AGENT: "The agent",
+    OriginKind.REF: "The commit",
+}
+_COMMAND = "Command: "
+_OF_COMMANDS = (_COMMAND, "Result of: ")
+"""What the summary of a command's result begins with; the second is of earlier versions."""
+_LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_LINE_END = " ⏎ "
+"""Stands for the end of a line of a command, where all of it has to be on one line."""
+_IN_LINES = 4
+"""Lines that a reason names."""
+
+
+def described(changes: Sequence[FileChange]) -> str:
+    """The summary of a proposal whose author says nothing."""
+    first = changes[0]
+    more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
+    return f"{first.op.value.capitalize()} {first.path}{more}"
+
+
+def result_of(command: str) -> str:
+    """The summary of what a command has changed, where the model says nothing of it; its white space is kept."""
+    return f"{_COMMAND}{_LINE_ENDS.sub(_LINE_END, command.strip())}"
+
+
+def is_of_command(summary: str) -> bool:
+    """Whether a summary is a command as it was run, in which white space counts."""
+    return summary.startswith(_OF_COMMANDS) and not _LINE_ENDS.search(summary)
+
+
+def said(proposal: Proposal) -> str:
+    """What the author of a proposal says of it, and who that is; empty if the summary is no one's words."""
+    if proposal.origin.kind is OriginKind.COMMAND and is_of_command(proposal.summary):
+        return proposal.summary
+    if proposal.origin.kind not in _SPEAKERS or proposal.summary in ("", described(proposal.files)):
+        return ""
+    return f"{_SPEAKERS[proposal.origin.kind]} says: {proposal.summary}"
+
+
+def computed(proposal: Proposal) -> str:
+    """`+3 -41 in 2 files, removes 2 tests, touches .github/`: of those files that its numbers are about.
+
+    It is empty where it would only say again what stands at the head of the one file.
+    """
+    shown, reasons = proposal.in_question, clauses(proposal)
+    if len(shown) == 1 and not reasons:
+        return ""
+    counts = [f"{sign}{count:,}" for sign, count in (("+", proposal.added), ("-", proposal.removed)) if count]
+    counted = f"{' '.join(counts)} in {plural(len(shown), 'file')}" if counts else plural(len(shown), "file")
+    return ", ".join((counted, *reasons))
+
+
+def clauses(proposal: Proposal) -> list[str]:
+    """What of the files that its numbers are about deserves eyes: `removes 2 tests`, `touches .github/`."""
+    return [*_clauses(proposal.reasons, {change.path for change in proposal.in_question})]
+
+
+def _clauses(reasons: Iterable[Reason], paths: Collection[str]) -> Iterable[str]:
+    """Reasons of the same kind together, the gravest first."""
+    for kind in ReasonKind:
+        found = [reason for reason in reasons if reason.kind is kind and kind.marks and reason.path in paths]
+        if found:
+            names = tuple(dict.fromkeys(name for reason in found for name in reason.names))
+            count = sum(reason.count for reason in found)
+            yield clause(kind, () if kind is ReasonKind.TESTS else names, count, len(found))
+
+
+def reason_line(reason: Reason, change: FileChange) -> str:
+    """A reason at the head of its file, with the lines where it is seen: `Removes 2 asserts (old line 12).`"""
+    words = reason.words
+    lines = [_line_of(place.hunk, place.offset, place.side, change) for place in reason.places]
+    known = list(dict.fromkeys(line for line in lines if line))
+    if known:
+        more = f" and {len(known) - _IN_LINES} more" if len(known) > _IN_LINES else ""
+        old = "old " if reason.places[0].side == "old" else ""
+        words += f" ({old}{'line' if len(known) == 1 else 'lines'} {', '.join(map(str, known[:_IN_LINES]))}{more})"
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _line_of(hunk_id: str, offset: int, side: str, change: FileChange) -> int:
+    """The number, from 1, that a line has now; 0 if its hunk is gone."""
+    for hunk in change.hunks:
+        start, count = (hunk.old_start, hunk.old_count) if side == "old" else (hunk.new_start, hunk.new_count)
+        if hunk_id == hunk.id and offset < count:
+            return start + offset + 1
+    return 0

@@ -1,0 +1,677 @@
+"""A proposal is looked through when it is staged: the reasons are found, and the order is fixed."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from app.concurrency import giving_way
+from app.proposals.overlay.overlay import Contents
+from app.proposals.risk.edited_file import (
+    ChangedLine,
+    EditedFile,
+    LexingBudget,
+    is_generated,
+    is_prose,
+    is_test,
+    lock_of,
+    runs_by_itself,
+    subject,
+)
+from app.proposals.risk.literal_search import LiteralPattern
+from app.proposals.risk.reading_order import by_need
+from app.proposals.text.document import Document
+from app.proposals.text.line_comparison import equal_ends
+from app.proposals.values.attention_reason import Reason, ReasonKind
+from app.proposals.values.models import FileChange, FileOperation, Proposal
+from app.text.deceiving_text import inspect
+from app.workspace.secrets import certain_reason
+
+_TEST = LiteralPattern(
+    r"\b(?:async )?def (?P<py>test\w*)|\bfunc (?P<go>(?:Test|Fuzz|Benchmark)\w+)\("
+    r"|(?<![\w.])(?:it|test)(?:\.each\(.{0,80}\))?\(\s{0,4}[\"'`](?P<js>[^\"'`]{1,120})"
+    r"|\b(?:void|fun) (?P<jvm>test\w+|should\w+)\(|^\s*it [\"'](?P<rb>[^\"']{1,120})|\bfn (?P<rs>test_\w+)\(",
+    (
+        *("def test", "async def test", "func Test", "func Fuzz", "func Benchmark", "it(", "it.each(", "test("),
+        *("test.each(", "void test", "void should", "fun test", "fun should", "fn test_"),
+    ),
+    ("it '", 'it "'),
+)
+_ASSERT = LiteralPattern(
+    r"\bassert\b|\bassert\w+!?\(|\bself\.(?:assert|fail)\w*\(|\bexpect\(|\bpytest\.raises\(|\brequire\.[A-Z]\w+\("
+    r"|\bt\.(?:Error|Fatal)f?\(",
+    ("assert", "self.assert", "self.fail", "expect(", "pytest.raises(", "require.", "t.Error", "t.Fatal"),
+)
+_GUARD = LiteralPattern(
+    r"^[^\S\n]*raise\b|\bthrow\b|\bpanic!?\(|\bbail!\("
+    r"|\breturn (?:\w+, )?(?:fmt\.Errorf|errors\.New|err\b)|\breturn Err\(",
+    ("throw", "panic(", "panic!(", "bail!(", "return "),
+    ("raise",),
+)
+_PASSED_ON = LiteralPattern(r"\breturn (?:.{1,80}, )?err\b|\bpanic\(err\)", ("return ", "panic(err)"))
+"""Guards that hand on what a call said."""
+_CALL = LiteralPattern(r"\berr\s*:?=\s*(?:[\w.]*\.)?(\w+)\(", ("err",))
+_CALLED = re.compile(r"(\w+)\(")
+_LINES_TO_CALL = 3
+"""Between a call and what hands on its error, at most."""
+_SKIP = LiteralPattern(
+    r"\bpytest\.(?:mark\.)?(?:skip|xfail)|\bunittest\.(?:skip|expectedFailure)"
+    r"|(?<![\w.])(?:it|test|describe)\.(?:skip|only|todo)\("
+    r"|(?<![\w.])x(?:it|describe)\(|\bt\.Skip(?:f|Now)?\(|^[^\S\n]*#\[ignore|@(?:Disabled|Ignore)\b",
+    (
+        *("pytest.skip", "pytest.xfail", "pytest.mark.skip", "pytest.mark.xfail", "unittest.skip"),
+        *("unittest.expectedFailure", "it.skip(", "it.only(", "it.todo(", "test.skip(", "test.only(", "test.todo("),
+        *(
+            "describe.skip(",
+            "describe.only(",
+            "describe.todo(",
+            "xit(",
+            "xdescribe(",
+            "t.Skip",
+            "@Disabled",
+            "@Ignore",
+        ),
+    ),
+    ("#[ignore",),
+)
+
+Added = Mapping[str, int]
+"""How often each line, stripped, was added in all files of a proposal."""
+
+
+def added_lines(files: Sequence[EditedFile]) -> Counter[str]:
+    """What is not gone where a file loses it: it has moved, if that is to another file."""
+    return Counter(text for file in files for line in file.added if len(text := line.text.strip()) > 2)
+
+
+def removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[Reason]:
+    """What the file has less of than before.
+
+    Args:
+        file: The one looked at.
+        added: What was added in the whole proposal.
+        tests: Names of the tests that were added in it.
+    """
+    if is_prose(file.path):
+        return
+    gone = []
+    if is_test(file.path):
+        gone = [(line, name) for line, name in named_tests(file.removed, file.removed_text) if name not in tests]
+        if gone and len(gone) > (new := sum(1 for _ in named_tests(file.added, file.added_text))):
+            # A test that got another name is still there: as many as are new are taken for those.
+            gone = gone[: len(gone) - new] if new else gone
+            yield file.reason(ReasonKind.TESTS, (line for line, _ in gone), (name for _, name in gone))
+        else:
+            gone = []
+        yield from _skipped(file)
+    if file.change.op is FileOperation.DELETE:
+        # Of a file that is gone nobody has to be told that its checks are.
+        return
+    if not is_test(file.path) and _GUARD.search(file.removed_text):
+        yield from _fewer(file, ReasonKind.GUARDS, _GUARD, added, _gone_with_their_call(file))
+    if not gone and _ASSERT.search(file.removed_text):
+        yield from _fewer(file, ReasonKind.ASSERTS, _ASSERT, added)
+
+
+def named_tests(lines: Sequence[ChangedLine], text: str) -> Iterator[tuple[ChangedLine, str]]:
+    """The tests that begin on these lines, by name; `text` is all of the lines."""
+    for line in lines if _TEST.search(text) else ():
+        if found := _TEST.search(line.text):
+            yield line, next(name for name in found.groups() if name)
+
+
+def _skipped(file: EditedFile) -> Iterator[Reason]:
+    if not _SKIP.search(file.added_text):
+        return
+    before = sum(1 for line in file.removed if _SKIP.search(line.text))
+    after = [line for line in file.added_code if _SKIP.search(line.text)]
+    if len(after) > before:
+        yield file.reason(ReasonKind.SKIPPED, after[before:])
+
+
+def _gone_with_their_call(file: EditedFile) -> set[int]:
+    """The numbers of the removed lines that handed on the error of a call that is removed, too."""
+    calls = {line.number: found[1] for line in file.removed_code if (found := _CALL.search(line.text))}
+    if not calls:
+        return set()
+    near: dict[str, set[str]] = {}
+    for line in file.added_code:
+        near.setdefault(line.hunk, set()).update(_CALLED.findall(line.text))
+    return {
+        line.number
+        for line in file.removed_code
+        if _PASSED_ON.search(line.text)
+        for number in range(line.number - _LINES_TO_CALL, line.number + 1)
+        if number in calls and calls[number] not in near.get(line.hunk, ())
+    }
+
+
+def _fewer(
+    file: EditedFile,
+    kind: ReasonKind,
+    pattern: LiteralPattern,
+    added: Added,
+    but: Collection[int] = (),
+) -> Iterator[Reason]:
+    """The lines of a kind that were removed where fewer came in their stead, and that did not move elsewhere.
+
+    Those with the numbers of `but` had to go.
+    """
+    removed = [line for line in file.removed_code if pattern.search(line.text) and line.number not in but]
+    kept = {line.number for line in file.removed if added.get(line.text.strip())}
+    new = file.added_code if pattern.search(file.added_text) else ()
+    in_stead = Counter(line.hunk for line in new if pattern.search(line.text))
+    gone: list[ChangedLine] = []
+    for line in removed:
+        if line.number in kept:
+            continue
+        if in_stead[line.hunk]:
+            in_stead[line.hunk] -= 1
+        else:
+            gone.append(line)
+    if gone:
+        yield file.reason(kind, gone)
+
+
+_WORD = re.compile(r"[\w./\\-]+")
+
+
+def not_named(request: str, paths: Collection[str]) -> frozenset[str]:
+    """The paths that the words leave out; none where they name no path, which leaves the choice to the model.
+
+    The tests of what is named are named with it, and so is all that is in a folder that is named.
+    """
+    words = {word.replace("\\", "/").strip("./-").removesuffix("/") for word in _WORD.findall(request)}
+    named = {path for path in paths if _is_named(path, words)}
+    if not named:
+        return frozenset()
+    subjects = {subject(path) for path in named}
+    return frozenset(
+        path for path in paths if path not in named and not (is_test(path) and subject(path) in subjects)
+    )
+
+
+def _is_named(path: str, words: Collection[str]) -> bool:
+    folder, _, name = path.rpartition("/")
+    if path.strip("./") in words or name.strip("./-") in words:
+        return True
+    above = folder.split("/") if folder else []
+    if any("/".join(above[:depth]) in words for depth in range(1, len(above) + 1)):
+        return True
+    stem = name.partition(".")[0]
+    return "_" in stem.strip("_") and stem in words
+
+
+_OPERATOR = re.compile(
+    r"[=!]==?|<=|>=|(?<![<>=-])[<>](?![<>=])|&&|\|\||!(?=[\w(])|(?<=[\w)\]])\s*[+-]\s*1\b(?!\.)"
+    r"|\bis\s+not\b|\bnot\s+in\b|\b(?:is|in|not|and|or)\b"
+)
+_SAME = {"===": "==", "is": "==", "!==": "!=", "isnot": "!=", "&&": "and", "||": "or", "!": "not"}
+"""What one language, or one style, writes for the other."""
+_IN_OPERATORS = {
+    code: None for code in range(0x3001) if chr(code).isspace() or chr(code) in "=!<>&|+-1" or chr(code) in "isnotadr"
+}
+"""Deletes, by `str.translate`, every character that an operator can hold, and white space."""
+_BETWEEN = ",;:{}\"'`"
+"""Characters that no operator holds, and beside which none depends on what is on their other side."""
+
+
+def turned_operators(file: EditedFile) -> Iterator[Reason]:
+    """Lines that are as before but for a comparison, a negation, `and`, `or`, or one more or less."""
+    if is_prose(file.path) or not any(_turned(file.removed, file.added)):
+        return
+    if found := list(_turned(file.removed_code, file.added_code)):
+        yield file.reason(ReasonKind.OPERATORS, found)
+
+
+def _turned(removed: Sequence[ChangedLine], added: Sequence[ChangedLine]) -> Iterator[ChangedLine]:
+    """The added lines that differ from a removed one of their hunk in operators alone."""
+    before: dict[tuple[str, str], Counter[tuple[str, ...]]] = {}
+    removed, added = _comparable(removed, added)
+    for line in removed:
+        rest, operators = _apart(line)
+        before.setdefault(rest, Counter())[operators] += 1
+    for line in added:
+        rest, operators = _apart(line)
+        if (others := before.get(rest)) and operators not in others:
+            others.subtract([next(iter(others))])
+            before[rest] = +others
+            yield line
+
+
+def _comparable(
+    removed: Sequence[ChangedLine], added: Sequence[ChangedLine]
+) -> tuple[Sequence[ChangedLine], Sequence[ChangedLine]]:
+    """The lines that may differ in operators alone: without the characters of operators they are the same.
+
+    A single pair is cut to the part that differs: it may be a file of one line.
+    """
+    if not removed or not added:
+        return (), ()
+    if len(removed) == len(added) == 1:
+        one, other = _differing(removed[0].text, added[0].text)
+        removed, added = [removed[0]._replace(text=one)], [added[0]._replace(text=other)]
+    old, new = ([(line.hunk, line.text.translate(_IN_OPERATORS)) for line in side] for side in (removed, added))
+    both = set(old) & set(new)
+    return (
+        [line for line, key in zip(removed, old, strict=True) if key in both],
+        [line for line, key in zip(added, new, strict=True) if key in both],
+    )
+
+
+def _differing(old: str, new: str) -> tuple[str, str]:
+    """Both texts without what is the same at their beginning and end, cut where no operator can be cut."""
+    head, tail = equal_ends(old, new)
+    start = max(0, *(old.rfind(mark, 0, head) for mark in _BETWEEN))
+    ends = [at for mark in _BETWEEN if (at := old.find(mark, len(old) - tail)) >= 0]
+    left = len(old) - min(ends) - 1 if ends else 0
+    return old[start : len(old) - left], new[start : len(new) - left]
+
+
+def _apart(line: ChangedLine) -> tuple[tuple[str, str], tuple[str, ...]]:
+    """A line without its operators, in its hunk; and these, the same in every style."""
+    operators = tuple("".join(found.split()) for found in _OPERATOR.findall(line.text))
+    rest = "".join(_OPERATOR.sub("", line.text).split())
+    return (line.hunk, rest), tuple(_SAME.get(one, one) for one in operators)
+
+
+_CANDIDATE = LiteralPattern(
+    r"\bexcept\b|\bcatch\b|\brescue\b|\bsuppress\(|\b(?:pass|nil)\b|^[^\S\n]*\}",
+    ("except", "catch", "rescue", "suppress(", "pass", "nil"),
+    ("}",),
+)
+_EXCEPT = re.compile(r"^\s*except\b[^:]{0,200}:\s*(?P<body>pass|\.\.\.)?\s*$")
+_SUPPRESS = LiteralPattern(r"\bsuppress\((?:Base)?Exception\)", ("suppress(",))
+_NOTHING = re.compile(r"^(?P<indent>\s*)(?:pass|\.\.\.)\s*$")
+_EMPTY_CATCH = LiteralPattern(r"\bcatch\b[^{}]{0,200}\{\s*\}", ("catch",))
+_OPEN = LiteralPattern(r"\bcatch\b[^{}]{0,200}\{\s*$|\bif err != nil \{\s*$", ("catch", "if err != nil {"))
+_RESCUE = re.compile(r"^\s*rescue\b")
+_END = re.compile(r"^\s*(?:nil\s*)?(?:end\b|nil$)")
+_LONGEST = 4
+"""Lines of an empty handler, with comments."""
+
+
+def swallowed(file: EditedFile) -> Iterator[Reason]:
+    """Handlers that are new, or emptied, and hold nothing but comments."""
+    if not _CANDIDATE.search(file.added_text):
+        return
+    code, added = file.new_code, {line.number: line for line in file.added}
+    starts = sorted({max(0, number - above) for number in added for above in range(_LONGEST)})
+    found = []
+    for first in starts:
+        last = _end_of_empty(file.path, code, first)
+        lines = [] if last is None else [added[number] for number in range(first, last + 1) if number in added]
+        found += lines[:1]
+    if found:
+        yield file.reason(ReasonKind.SWALLOWED, found)
+
+
+def _end_of_empty(path: str, code: Sequence[str], first: int) -> int | None:
+    """The last line of the handler that begins on a line, if it holds nothing."""
+    text = code[first]
+    filled = (at for at in range(first + 1, min(first + _LONGEST, len(code))) if code[at].strip())
+    body = next(filled, None)
+    if path.endswith((".py", ".pyi")):
+        if _SUPPRESS.search(text):
+            return first
+        found = _EXCEPT.match(text)
+        if found is None:
+            return None
+        return first if found["body"] else body if body is not None and _is_all(code, body) else None
+    following = "" if body is None else code[body]
+    if path.endswith(".rb"):
+        return body if _RESCUE.match(text) and _END.match(following) else None
+    if _EMPTY_CATCH.search(text):
+        return first
+    return body if _OPEN.search(text) and following.lstrip().startswith("}") else None
+
+
+def _is_all(code: Sequence[str], line: int) -> bool:
+    """Whether a handler in Python holds this line alone, which does nothing."""
+    found = _NOTHING.match(code[line])
+    if found is None:
+        return False
+    after = next((code[at] for at in range(line + 1, len(code)) if code[at].strip()), "")
+    return len(after) - len(after.lstrip()) < len(found["indent"]) or not after
+
+
+_KNOWN = {
+    "an AWS key": LiteralPattern(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b", ("AKIA", "ASIA")),
+    "a GitHub token": LiteralPattern(
+        r"\bgh[pousr]_[A-Za-z0-9]{36}|\bgithub_pat_[A-Za-z0-9_]{40}",
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+    ),
+    "an API key": LiteralPattern(
+        r"\bsk-(?:ant-|proj-)?[A-Za-z0-9_-]{24}|\b[sr]k_live_[A-Za-z0-9]{16}|\bAIza[0-9A-Za-z_-]{35}",
+        ("sk-", "sk_live_", "rk_live_", "AIza"),
+    ),
+    "a Slack token": LiteralPattern(r"\bxox[abpr]-[0-9A-Za-z-]{20}", ("xoxa-", "xoxb-", "xoxp-", "xoxr-")),
+    "a private key": LiteralPattern(r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----", ("-----BEGIN ",)),
+    "a password in a URL": LiteralPattern(
+        r"(?<=[a-z]{2})://[^\s:/@\"'<>{}$]{1,60}:[^\s:/@\"'<>{}$]{6,60}@[\w.]", ("://",)
+    ),
+}
+_ASSIGNED = LiteralPattern(
+    r"(?ai:passwo?r?d|secret|token|api_?key|access_?key|private_?key)"
+    r"[\"']?\s{0,3}[:=]\s{0,3}[\"']([^\"'\s]{12,120})[\"']",
+    ("passw", "secret", "token", "api", "access", "private"),
+    ignore_case=True,
+)
+_STANDS_IN = re.compile(r"(?i)example|placeholder|change|dummy|your|xxx|test|fake|\.\.\.|[<>{}$%()]")
+_LONGEST_URL = 1_000
+_URL = re.compile(rf"://[^\s\"'`]{{0,{_LONGEST_URL}}}")
+"""A URL from where its host or user begins."""
+
+
+def secrets(file: EditedFile) -> Iterator[Reason]:
+    """Added lines that hold something in the form of a secret."""
+    patterns = {name: pattern for name, pattern in _KNOWN.items() if pattern.search(file.added_text)}
+    known = [(line, name) for line in file.added if patterns for name in _known(line, patterns)]
+    if known:
+        yield file.reason(ReasonKind.SECRET, (line for line, _ in known), (name for _, name in known))
+    elif not is_test(file.path) and not is_prose(file.path) and _ASSIGNED.search(file.added_text):
+        found = [line for line in file.added if any(_is_random(match[1]) for match in _ASSIGNED.finditer(line.text))]
+        if found:
+            yield file.reason(ReasonKind.SECRET, found)
+
+
+def _known(line: ChangedLine, patterns: Mapping[str, LiteralPattern]) -> Iterator[str]:
+    for name, pattern in patterns.items():
+        if any(not _stands_in(match) for match in pattern.finditer(line.text)):
+            yield name
+
+
+def _stands_in(match: re.Match[str]) -> bool:
+    """Whether the URL that a secret is in is an example, or has a place to be filled in."""
+    at = match.string.rfind("://", max(0, match.start() - _LONGEST_URL), match.end())
+    url = _URL.match(match.string, at) if at >= 0 else None
+    return url is not None and url.end() > match.start() and _STANDS_IN.search(url[0]) is not None
+
+
+def _is_random(text: str) -> bool:
+    """Whether it is no word: letters and digits mixed, and nothing that stands in for a secret."""
+    digits = sum(each.isdigit() for each in text)
+    return 2 <= digits < len(text) - 3 and _STANDS_IN.search(text) is None
+
+
+_FAMILIES = {
+    "python": (".py", ".pyi", ".pyx"),
+    "script": (".js", ".mjs", ".cjs", ".ts", ".mts", ".tsx", ".jsx", ".vue", ".svelte"),
+    "go": (".go",),
+    "rust": (".rs",),
+    "jvm": (".java", ".kt", ".kts", ".scala", ".groovy", ".cs"),
+    "ruby": (".rb", ".rake"),
+    "php": (".php",),
+    "c": (".c", ".h", ".cc", ".cpp", ".hpp", ".m"),
+    "shell": (".sh", ".bash", ".zsh", "Dockerfile", "Makefile"),
+}
+_EXECUTES = {
+    "python": LiteralPattern(
+        r"(?<![\w.])(?:eval|exec|__import__)\(|\bos\.(?:system|popen|exec\w+|spawn\w+)\("
+        r"|\bsubprocess\.\w+\(|(?<![\w.])Popen\(|\bcreate_subprocess_\w+\(|\b(?:c?[Pp]ickle|marshal)\.loads?\("
+        r"|\byaml\.(?:unsafe_)?load\(|\bshell=True\b",
+        (
+            *(
+                "eval(",
+                "exec(",
+                "__import__(",
+                "os.system(",
+                "os.popen(",
+                "os.exec",
+                "os.spawn",
+                "subprocess.",
+                "Popen(",
+            ),
+            *("create_subprocess_", "pickle.load", "Pickle.load", "cpickle.load", "cPickle.load", "marshal.load"),
+            *("yaml.load(", "yaml.unsafe_load(", "shell=True"),
+        ),
+    ),
+    "script": LiteralPattern(
+        r"(?<![\w.$])(?:eval|execSync|execFile\w*|spawn\w*)\(|\bnew Function\(|\bchild_process\.\w+\("
+        r"|\bdangerouslySetInnerHTML\b|\bvm\.runIn\w+\(",
+        (
+            *(
+                "eval(",
+                "execSync(",
+                "execFile",
+                "spawn",
+                "new Function(",
+                "child_process.",
+                "dangerouslySetInnerHTML",
+            ),
+            "vm.runIn",
+        ),
+    ),
+    "go": LiteralPattern(r"\bexec\.Command\w*\(|\bsyscall\.Exec\(", ("exec.Command", "syscall.Exec(")),
+    "rust": LiteralPattern(r"\bCommand::new\(", ("Command::new(",)),
+    "jvm": LiteralPattern(
+        r"\bgetRuntime\(\)\.exec\(|\bnew ProcessBuilder\(|\bProcess\.Start\(|\bScriptEngine\b",
+        ("getRuntime().exec(", "new ProcessBuilder(", "Process.Start(", "ScriptEngine"),
+    ),
+    "ruby": LiteralPattern(
+        r"(?<![\w.])(?:system|eval|exec)[( ]|\b(?:instance|class|module)_eval\b|\bOpen3\.\w+|\bIO\.popen\b",
+        ("system", "eval", "exec", "instance_eval", "class_eval", "module_eval", "Open3.", "IO.popen"),
+    ),
+    "php": LiteralPattern(
+        r"(?<![\w>:])(?:eval|exec|shell_exec|system|passthru|proc_open|popen|unserialize)\(",
+        ("eval(", "exec(", "shell_exec(", "system(", "passthru(", "proc_open(", "popen(", "unserialize("),
+    ),
+    "c": LiteralPattern(r"(?<![\w.>])(?:system|popen|exec[lv]p?e?)\(", ("system(", "popen(", "execl", "execv")),
+    "shell": LiteralPattern(
+        r"(?<![\w.-])eval |\| ?(?:sudo )?(?:ba|z)?sh\b|\bchmod (?:-R )?0?777\b|\brm -(?=[^\Wr]*r)\w+ [/~$]",
+        ("eval ", "|", "chmod ", "rm -"),
+    ),
+}
+_NETWORK = {
+    "python": LiteralPattern(
+        r"\brequests\.(?:get|post|put|patch|delete|head|request|Session)\(|(?<!\w)url(?:open|retrieve)\("
+        r"|\bhttpx\d?\.(?:\w*Client|get|post|put|patch|delete|request|stream)\(|\baiohttp\.ClientSession\("
+        r"|\bsocket\.(?:socket|create_connection|create_server)\(|\bHTTPS?Connection\(|\bsmtplib\.SMTP\w*\("
+        r"|\bftplib\.FTP\w*\(",
+        (
+            *(
+                "requests.",
+                "urlopen(",
+                "urlretrieve(",
+                "httpx",
+                "aiohttp.ClientSession(",
+                "socket.",
+                "HTTPConnection(",
+            ),
+            *("HTTPSConnection(", "smtplib.SMTP", "ftplib.FTP"),
+        ),
+    ),
+    "script": LiteralPattern(
+        r"(?<![\w.$])(?:window\.)?fetch\(|\baxios(?:\.\w+)?\(|\bnew (?:XMLHttpRequest|WebSocket|EventSource)\b"
+        r"|\bhttps?\.(?:get|request|createServer)\(|\bnavigator\.sendBeacon\(",
+        (
+            *("fetch(", "window.fetch(", "axios", "new XMLHttpRequest", "new WebSocket", "new EventSource"),
+            *("http.", "https.", "navigator.sendBeacon("),
+        ),
+    ),
+    "go": LiteralPattern(
+        r"\bhttp\.(?:Get|Post|PostForm|NewRequest\w*|ListenAndServe\w*)\(|\bnet\.(?:Dial|Listen)\w*\(",
+        ("http.", "net.Dial", "net.Listen"),
+    ),
+    "rust": LiteralPattern(
+        r"\breqwest::|\bTcp(?:Stream::connect|Listener::bind)\(",
+        ("reqwest::", "TcpStream::connect(", "TcpListener::bind("),
+    ),
+    "jvm": LiteralPattern(
+        r"\bnew (?:Server)?Socket\(|\.openConnection\(|\bHttpClient\.new\w*\(|\bnew (?:HttpClient|WebClient)\(",
+        (
+            *("new Socket(", "new ServerSocket(", ".openConnection(", "HttpClient.new", "new HttpClient("),
+            "new WebClient(",
+        ),
+    ),
+    "ruby": LiteralPattern(
+        r"\bNet::HTTP\b|\bTCPSocket\b|\bURI\.open\b|\bFaraday\.\w+",
+        ("Net::HTTP", "TCPSocket", "URI.open", "Faraday."),
+    ),
+    "php": LiteralPattern(
+        r"(?<![\w>:])(?:curl_init|fsockopen|stream_socket_client)\(",
+        ("curl_init(", "fsockopen(", "stream_socket_client("),
+    ),
+    "c": LiteralPattern(
+        r"(?<![\w.>])(?:connect|getaddrinfo|curl_easy_perform)\(", ("connect(", "getaddrinfo(", "curl_easy_perform(")
+    ),
+    "shell": LiteralPattern(r"(?<![\w./-])(?:curl|wget|nc|scp|ssh) ", ("curl ", "wget ", "nc ", "scp ", "ssh ")),
+}
+_UNVERIFIED = LiteralPattern(
+    r"\bverify ?= ?False\b|\bInsecureSkipVerify: ?true\b|\brejectUnauthorized: ?false\b|\bCERT_NONE\b"
+    r"|\bcheck_hostname ?= ?False\b|\b_create_unverified_context\b|\bVERIFY_NONE\b|\bNODE_TLS_REJECT_UNAUTHORIZED\b"
+    r"|\bdanger_accept_invalid_certs\(true\)|\bStrictHostKeyChecking[= ]no\b|\bAutoAddPolicy\b",
+    (
+        *("verify", "InsecureSkipVerify:", "rejectUnauthorized:", "CERT_NONE", "check_hostname", "VERIFY_NONE"),
+        *("_create_unverified_context", "NODE_TLS_REJECT_UNAUTHORIZED", "danger_accept_invalid_certs(true)"),
+        *("StrictHostKeyChecking", "AutoAddPolicy"),
+    ),
+)
+_INSTALLS = LiteralPattern(
+    r'"(?:pre|post)?install" ?:|"prepare" ?:', ('"install"', '"preinstall"', '"postinstall"', '"prepare"')
+)
+"""What a package manager runs by itself."""
+_DEFINED = re.compile(r"\b(?:def|function|func|fn)\s$")
+
+_KINDS = ((ReasonKind.EXECUTES, _EXECUTES), (ReasonKind.NETWORK, _NETWORK))
+
+
+def new_calls(file: EditedFile) -> Iterator[Reason]:
+    """What the file calls more often than before.
+
+    Tests start programs and servers as a matter of course; what they turn off in a connection is told.
+    """
+    if is_prose(file.path):
+        return
+    if _UNVERIFIED.search(file.added_text):
+        # Outside of tests also in strings: options of a command, names of variables of the environment.
+        lines = (file.removed_code, file.added_code) if is_test(file.path) else (file.removed, file.added)
+        yield from _more(file, ReasonKind.UNVERIFIED, _UNVERIFIED, *lines)
+    if file.path.endswith("package.json") and _INSTALLS.search(file.added_text):
+        yield from _more(file, ReasonKind.EXECUTES, _INSTALLS, file.removed, file.added)
+    family = next((name for name, endings in _FAMILIES.items() if file.path.endswith(endings)), "")
+    if not family or is_test(file.path):
+        return
+    for kind, patterns in _KINDS:
+        pattern = patterns[family]
+        if pattern.search(file.added_text):
+            before = file.removed_code if pattern.search(file.removed_text) else ()
+            yield from _more(file, kind, pattern, before, file.added_code)
+
+
+def _more(
+    file: EditedFile,
+    kind: ReasonKind,
+    pattern: LiteralPattern,
+    before: Sequence[ChangedLine],
+    after: Sequence[ChangedLine],
+) -> Iterator[Reason]:
+    """The calls among the added lines that make up for no removed one."""
+    known = Counter(name for line in before for name in _named(pattern, line.text))
+    found: list[tuple[ChangedLine, str]] = []
+    for line in after:
+        for name in _named(pattern, line.text):
+            if known[name]:
+                known[name] -= 1
+            else:
+                found.append((line, name))
+    if found:
+        yield file.reason(kind, (line for line, _ in found), (name for _, name in found))
+
+
+def _named(pattern: LiteralPattern, text: str) -> Iterator[str]:
+    for match in pattern.finditer(text):
+        if not _DEFINED.search(text[max(0, match.start() - 12) : match.start()]):
+            yield match[0].strip('| (":').replace('" :', "").strip()
+
+
+_EXECUTABLE = 0o111
+_SPECIAL = 0o7000
+
+
+def looked_through(contents: Contents, proposal: Proposal, request: str = "") -> Proposal:
+    """The proposal with what deserves eyes in it; an order that it has already is kept.
+
+    Args:
+        contents: Where the texts are.
+        proposal: With its hunks.
+        request: What the user asked for, in their words, as far as that is known.
+    """
+    budget = LexingBudget()
+    files = [_edited(contents, change, budget) for change in giving_way(proposal.files)]
+    known = (reason.path for reason in proposal.reasons if reason.kind is ReasonKind.UNASKED)
+    unasked = not_named(request, [file.path for file in files]) if request else frozenset(known)
+    reasons = tuple(reasons_in(files, unasked))
+    return proposal.model_copy(update={"reasons": reasons, "order": proposal.order or by_need(files, reasons)})
+
+
+def reasons_in(files: Sequence[EditedFile], unasked: Collection[str] = ()) -> Iterator[Reason]:
+    """All reasons, file by file; `unasked` are the paths that the user's words leave out."""
+    added = added_lines(files)
+    tests = frozenset(name for file in files for _, name in named_tests(file.added, file.added_text))
+    paths = [file.path for file in files]
+    for file in giving_way(files):
+        last = _stands_last(file)
+        yield from last
+        yield from _of_file(file, paths)
+        if file.path in unasked and not last:
+            yield Reason(kind=ReasonKind.UNASKED, path=file.path)
+        if lock_of(file.path) is None:
+            yield from secrets(file)
+        if not last:
+            yield from _of_code(file, added, tests)
+
+
+def _of_code(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[Reason]:
+    yield from new_calls(file)
+    yield from swallowed(file)
+    yield from removed_safeguards(file, added, tests)
+    yield from turned_operators(file)
+
+
+def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[Reason]:
+    """What is true of the file as a whole."""
+    change, path = file.change, file.path
+    if change.warnings:
+        yield file.reason(ReasonKind.DECEIVES, (line for line in file.added if inspect(line.text)))
+    if change.op is FileOperation.DELETE:
+        yield Reason(kind=ReasonKind.DELETED, path=path)
+    if change.inexact:
+        yield Reason(kind=ReasonKind.INEXACT, path=path)
+    if more := _rights(change):
+        yield Reason(kind=ReasonKind.MODE, path=path, names=(more,))
+    if automation := runs_by_itself(path) or (runs_by_itself(change.old_path) if change.old_path else ""):
+        yield Reason(kind=ReasonKind.AUTOMATION, path=path, names=(automation,))
+    if change.op in (FileOperation.CREATE, FileOperation.RENAME) and certain_reason(path):
+        yield Reason(kind=ReasonKind.SECRET, path=path, names=("a file for secrets",))
+    manifest = lock_of(path)
+    if manifest and change.op is FileOperation.EDIT:
+        folder = path.rpartition("/")[0]
+        if (f"{folder}/{manifest}" if folder else manifest) not in paths:
+            yield Reason(kind=ReasonKind.UNLOCKED, path=path, names=(path.rpartition("/")[2],))
+
+
+def _stands_last(file: EditedFile) -> list[Reason]:
+    """Why a file stands last, if it does."""
+    if lock_of(file.path) is not None:
+        return [Reason(kind=ReasonKind.LOCK, path=file.path)]
+    generated = is_generated(file.path, file.old)
+    return [Reason(kind=ReasonKind.GENERATED, path=file.path)] if generated else []
+
+
+def _rights(change: FileChange) -> str:
+    """What a file may do that it could not do before."""
+    if change.result is None or change.links:
+        return "a link" if change.links and change.result is not None else ""
+    new = change.result.mode & ~(change.base.mode if change.base else 0)
+    if new & _SPECIAL:
+        return "run with other rights"
+    if new & _EXECUTABLE and change.base is not None:
+        return "executable"
+    return "writable by all" if new & 0o002 else ""
+
+
+def _edited(contents: Contents, change: FileChange, budget: LexingBudget) -> EditedFile:
+    if change.binary or change.links:
+        return EditedFile(change, (), (), budget)
+    old, new = (Document(contents.get(version)).texts for version in (change.base, change.result))
+    return EditedFile(change, old, new, budget)

@@ -1,0 +1,493 @@
+"""The edits of one step, while it runs: nothing is staged before the step ends, and nothing is ever on disk."""
+
+import errno
+import stat
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from threading import RLock
+
+from app.proposals.files.filesystem import default_mode, version_of
+from app.proposals.locate.carry_over import rewrite
+from app.proposals.locate.matching import Replacement, apply_replacements
+from app.proposals.overlay.file_changes import line_counts, op_of
+from app.proposals.overlay.overlay import Contents, Overlay, OverlayFile, leaves
+from app.proposals.patch.parts import ReadPatch
+from app.proposals.stack.draft_files import DraftFile, DraftFiles
+from app.proposals.stack.rebase import merged_bytes
+from app.proposals.text.diff import diff
+from app.proposals.text.document import MAX_BYTES, Document, encode
+from app.proposals.text.file_warnings import rung_words
+from app.proposals.text.line_comparison import LineSpan, unlike
+from app.proposals.values.decision_facts import FileStat
+from app.proposals.values.decision_results import EditReport
+from app.proposals.values.edit_refusals import EditRefused
+from app.proposals.values.models import EditMatch, FileOperation, FileVersion, MatchLevel
+from app.proposals.values.origin import Origin, OriginKind
+from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
+from app.workspace.paths import Workspace
+
+Edited = tuple[bytes, Sequence[EditMatch], str]
+"""The edited bytes, how the places were found, and what to note about it."""
+
+
+def edited(
+    contents: Contents,
+    path: str,
+    data: bytes,
+    wanted: Sequence[Replacement],
+    version: str,
+    own_base: FileVersion | None,
+) -> Edited:
+    """Make replacements in the version that was read, and merge them into what the file is now.
+
+    Args:
+        contents: Knows what was read, by version.
+        path: The file, as refusals name it.
+        data: What it holds now.
+        wanted: The replacements.
+        version: What was read (SHA-256 hex, or its first digits); empty for what there is now.
+        own_base: What the file held before this step's own edits in it, if there are any.
+
+    Raises:
+        EditRefused: a place was not found, or the file has changed there since it was read.
+    """
+    current = version_of(data, 0).sha256
+    version = version.strip().lower()
+
+    def in_present(note: str = "") -> Edited:
+        return (*apply_replacements(Document(data), wanted), note)
+
+    if not version or current.startswith(version):
+        return in_present()
+    read = contents.find(version)
+    if read is None:
+        return in_present(
+            f"version {version[:12]} is not known; the edit was made in {current[:12]}, which is there now"
+        )
+    try:
+        after, matches = apply_replacements(Document(read), wanted)
+    except EditRefused:
+        # The text may come from a later content than the version says, an edit of this very step for instance.
+        return in_present()
+    merged, how = merged_bytes(read, data, after)
+    if not how.conflicts:
+        if merged == data:
+            raise EditRefused(f"{path} already has this change.", "Read it again before editing it.")
+        return merged, matches, f"{path} changed since it was read; the edit was merged into it"
+    if own_base and own_base.sha256.startswith(version):
+        # Only this step's own edits stand between: the model wrote this one knowing them.
+        return in_present()
+    raise EditRefused(
+        f"{path} changed since version {version[:12]} was read, at line {how.conflicts[0].ours_start + 1}, where "
+        "this edit changes it too.",
+        f"Read it again (now version {current[:12]}) and make the edit anew.",
+    )
+
+
+_COMPARED = 200
+"""Files on either side that are compared for what they share; of more, only what is equal counts as moved."""
+_LARGEST = 200_000
+"""Bytes of a file that is compared so."""
+_ALIKE = 0.5
+"""The share of lines by which a file counts as moved and edited, as in git."""
+
+
+def moves(changes: Sequence[PathChange]) -> dict[str, str]:
+    """New path to old path of the files that were moved, edited or not."""
+    gone = {each.path: each.before.data for each in changes if each.before and not each.after}
+    come = {each.path: each.after.data for each in changes if each.after and not each.before}
+    links = {each.path for each in changes for leaf in (each.before, each.after) if leaf and leaf.is_link}
+    found: dict[str, str] = {}
+    by_content: dict[bytes, list[str]] = {}
+    for path, data in gone.items():
+        if data and path not in links:
+            by_content.setdefault(data, []).append(path)
+    for path, data in come.items():
+        if path not in links and (sources := by_content.get(data)):
+            source = min(sources, key=lambda each: (_name(each) != _name(path), each))
+            sources.remove(source)
+            found[path] = source
+    moved = {*found, *found.values(), *links}
+    left = [(path, data) for path, data in gone.items() if path not in moved and _comparable(data)]
+    new = [(path, data) for path, data in come.items() if path not in moved and _comparable(data)]
+    if left and new and max(len(left), len(new)) <= _COMPARED:
+        found |= _edited(left, new)
+    return found
+
+
+def _edited(gone: Sequence[tuple[str, bytes]], come: Sequence[tuple[str, bytes]]) -> dict[str, str]:
+    lines = {path: Counter(data.splitlines()) for path, data in (*gone, *come)}
+    ranked = sorted(
+        (
+            (-share, _name(old) != _name(new), new, old)
+            for new, _ in come
+            for old, _ in gone
+            if (share := _share(lines[old], lines[new])) >= _ALIKE
+        )
+    )
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for _, _, new, old in ranked:
+        if new not in found and old not in taken:
+            found[new] = old
+            taken.add(old)
+    return found
+
+
+def _share(one: Counter[bytes], other: Counter[bytes]) -> float:
+    return (one & other).total() / max(one.total(), other.total(), 1)
+
+
+def _comparable(data: bytes) -> bool:
+    return 0 < len(data) <= _LARGEST and not Document(data).binary
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+class Draft:
+    """What the edit tools of one step write to; its methods may be called from any thread.
+
+    Paths may lead through links inside the workspace; the draft holds the real file's path. Paths that no tool may
+    touch raise `UnsafePath`, edits that can't be made raise `EditRefused`; the draft is unchanged then.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        workspace: Workspace,
+        contents: Contents,
+        overlay: Callable[[], Overlay],
+        reserve: Callable[[], str],
+        proposal_id: str = "",
+    ) -> None:
+        """An empty draft.
+
+        Args:
+            session: Whose model makes it.
+            workspace: Decides which paths are allowed.
+            contents: Remembers what was read, by version.
+            overlay: The workspace with all pending proposals, as it is now.
+            reserve: Gives a proposal id.
+            proposal_id: One that was reserved for it before; it may have been staged in part.
+        """
+        self.session = session
+        self.summaries: list[str] = []
+        """The model's own words for its edits."""
+        self.ignored: list[IgnoredPath] = []
+        """What commands of the step have written of what git ignores."""
+        self.origin = Origin(kind=OriginKind.MODEL if session else OriginKind.PATCH)
+        """Whose edits they are; whoever knows more of that says so before it is staged."""
+        self.request = ""
+        """What the user asked for, in their words, as far as that is known."""
+        self._workspace = workspace
+        self._contents = contents
+        self._take_overlay = overlay
+        self._held_overlay: Overlay | None = None
+        self._reserve = reserve
+        self._lock = RLock()
+        self._id = proposal_id
+        self._files = DraftFiles()
+        self._before_taking: dict[str, DraftFile] | None = None
+
+    @property
+    def proposal_id(self) -> str:
+        """The id that the proposal will have; reserved when first asked for."""
+        with self._lock:
+            self._id = self._id or self._reserve()
+            return self._id
+
+    @property
+    def held(self) -> dict[str, DraftFile]:
+        """The paths that it has changed."""
+        return self._files.by_path
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to stage once edits that cancel out are left away."""
+        return any(held.changed for held in self.held.values())
+
+    def read(self, path: str) -> OverlayFile:
+        """The file with the pending edits and this draft's; no content if there is no such file.
+
+        Raises:
+            UnsafePath: no tool may read it.
+            OSError: the disk would not give it, or it is too large (EFBIG).
+        """
+        _, real = self._workspace.trace(path)
+        with self._lock:
+            overlay = self._overlay()
+            data = self._files.data(overlay, real, self._workspace.read_limit)
+            pending = overlay.by(real)
+            names = overlay.strange_names(real, self.session)
+            if self.held.get(real):
+                pending = (*pending, *([self._id] if self._id else []))
+        if data is None:
+            return OverlayFile(None, "", pending)
+        if len(data) > (limit := self._workspace.read_limit):
+            raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", real)
+        known = None if real in self.held else overlay.version(real)
+        version = (known or version_of(data, 0)).sha256
+        self._contents.remember(version, data)
+        return OverlayFile(data, version, pending, names)
+
+    def unlike(self, file: OverlayFile, versions: Sequence[str]) -> tuple[LineSpan, ...] | None:
+        """The lines of a file that none of these versions (SHA-256 hex) had.
+
+        None if that cannot be told: it is gone, is no text, or a version was forgotten.
+        """
+        if file.content is None or (now := Document(file.content)).binary:
+            return None
+        known = [self._contents.find(version) if version else b"" for version in versions]
+        if any(data is None for data in known):
+            return None
+        return unlike([diff(Document(data or b"").lines, now.lines) for data in known])
+
+    def look(self, path: str, limit: int | None = None) -> tuple[bytes, int] | None:
+        """The bytes and permission bits of a file as `read` shows it; None if there is none.
+
+        Raises:
+            UnsafePath: no tool may read it.
+            OSError: the disk would not give it; EFBIG, before it is read, if it has more than `limit` bytes.
+        """
+        _, real = self._workspace.trace(path)
+        with self._lock:
+            held = self.held.get(real)
+            if held is not None:
+                return None if held.data is None else (held.data, held.mode)
+            overlay = self._overlay()
+            data, version = overlay.content(real, limit), overlay.version(real)
+            return None if data is None or version is None else (data, version.mode)
+
+    def touched(self) -> set[str]:
+        """Files whose content is not the disk's: pending edits have changed them, or this draft has."""
+        with self._lock:
+            paths = self._overlay().touched()
+            for path, held in self.held.items():
+                if held.data is None:
+                    paths.discard(path)
+                else:
+                    paths.add(path)
+            return paths
+
+    def paths(self) -> tuple[set[str], set[str]]:
+        """Paths that pending edits and this draft add to the disk, and those that they take away."""
+        with self._lock:
+            overlay = self._overlay()
+            added, removed = overlay.paths()
+            for path, held in self.held.items():
+                on_disk = overlay.filesystem.kind(path) in ("file", "link")
+                added.discard(path)
+                removed.discard(path)
+                if held.data is None and on_disk:
+                    removed.add(path)
+                elif held.data is not None and not on_disk:
+                    added.add(path)
+            return added, removed
+
+    def edit(self, path: str, replacements: Sequence[Replacement], version: str = "") -> EditReport:
+        """Replace stretches of a file.
+
+        Args:
+            path: The file.
+            replacements: Made together or not at all.
+            version: What the model had read (SHA-256 hex, or its first digits). The places are looked for in that
+                content, if it is still known, and the edit is then merged into what the file is now.
+        """
+        with self._lock:
+            overlay = self._overlay()
+            real, notes = self._locate(path)
+            data = self._files.existing(overlay, real, MAX_BYTES)
+            held = self.held.get(real)
+            own_base = held.base if held else None
+            after, matches, note = edited(self._contents, real, data, replacements, version, own_base)
+            return self._put(overlay, real, after, matches, [*notes, *([note] if note else [])])
+
+    def write(self, path: str, content: str) -> EditReport:
+        """Create a file, or replace all of its text; lines that stay keep their bytes."""
+        with self._lock:
+            overlay = self._overlay()
+            real, notes = self._locate(path)
+            data = self._files.data(overlay, real)
+            if data is None:
+                self._files.check_free(overlay, real)
+                return self._put(overlay, real, encode(content), [], notes)
+            self._files.check_no_link(overlay, real)
+            after = rewrite(Document(data), content)
+            if after == data:
+                raise EditRefused(f"{real} already has exactly this content; nothing to write.")
+            return self._put(overlay, real, after, [], notes)
+
+    def delete(self, path: str, matches: Sequence[EditMatch] = ()) -> EditReport:
+        """Delete a file; `matches` are what a patch that does so has to say of it."""
+        with self._lock:
+            overlay = self._overlay()
+            real = self._locate_itself(path, "deleted")
+            self._files.existing(overlay, real)
+            return self._put(overlay, real, None, matches, [])
+
+    def rename(self, path: str, new_path: str) -> EditReport:
+        """Move a file to a path where there is none."""
+        with self._lock:
+            overlay = self._overlay()
+            real = self._locate_itself(path, "renamed")
+            data = self._files.existing(overlay, real)
+            target = self._locate_itself(new_path, "replaced")
+            if target == real:
+                raise EditRefused(f"{real} already has this name.")
+            if self._files.data(overlay, target) is not None:
+                raise EditRefused(f"{target} exists already.", "Delete it first, or choose another name.")
+            self._files.check_free(overlay, target, leaving=real)
+            old = self._files.hold(overlay, real)
+            new = self._files.hold(overlay, target)
+            new.data, new.mode, new.source = data, old.mode, old.source or real
+            new.matches, new.notes, new.links = old.matches, old.notes, old.links
+            old.data, old.source, old.matches, old.notes = None, "", [], []
+            stat = FileStat(path=target, op=FileOperation.RENAME, added=0, removed=0)
+            return EditReport((stat,), f"{real} → {target}", f"{real} → {target}")
+
+    def read_patch(self, text: str, folder: str = "", *, whole: bool = True) -> ReadPatch:
+        """Read a patch (unified diff or `*** Begin Patch`) without looking into any file.
+
+        `folder` is where the workspace lies in its repository: a patch of the whole repository names it in each path.
+        `whole` says that the text is not cut off for certain; otherwise one that looks so is refused.
+        """
+        from app.proposals.patch.patching import read_patch
+
+        with self._lock:
+            return ReadPatch(tuple(read_patch(self, text, folder, whole=whole)))
+
+    def patch(self, patch: ReadPatch) -> EditReport:
+        """Apply a patch over any number of files, all or nothing."""
+        from app.proposals.patch.patching import apply_patch
+
+        with self._lock:
+            before = self._files.copied()
+            self._held_overlay = self._overlay()
+            try:
+                return apply_patch(self, patch.parts)
+            except BaseException:
+                self._files.restore(before)
+                raise
+            finally:
+                self._held_overlay = None
+
+    def laid_over(self) -> dict[str, Leaf | None]:
+        """All that lies over the disk: what is pending, and this draft's own edits. Raises as `Contents.get` does."""
+        with self._lock:
+            found = leaves(self._contents, self._overlay().pending.all())
+            for path, held in self.held.items():
+                found[path] = None if held.data is None else Leaf(held.data, held.mode)
+            return found
+
+    def take(self, changes: Sequence[PathChange]) -> EditReport:
+        """Take what a command has made of files, which it found as they were with all that lies over the disk."""
+        with self._lock:
+            self._before_taking = self._files.copied()
+            stats: dict[str, FileStat] = {}
+            versions: dict[str, tuple[FileVersion | None, FileVersion | None]] = {}
+            for change in changes:
+                before, after = change.before, change.after
+                held = self.held.get(change.path)
+                old = version_of(before.data, before.mode) if before else None
+                new = version_of(after.data, after.mode) if after else None
+                if held is None:
+                    data = before.data if before else None
+                    mode = old.mode if old else default_mode()
+                    held = self._files.add(change.path, DraftFile(old, data, data, mode))
+                versions[change.path] = old, new
+                for version, leaf in ((old, before), (new, after)):
+                    if version and leaf:
+                        self._contents.remember(version.sha256, leaf.data)
+                if after or stat.S_ISLNK(held.mode):
+                    # What is written where a link was is no link.
+                    held.mode = after.mode if after else default_mode()
+                held.data = after.data if after else None
+                added, removed = line_counts(self._contents, old, new)
+                stats[change.path] = FileStat(path=change.path, op=op_of("", old, new), added=added, removed=removed)
+            for path, source in moves(changes).items():
+                if self.held[path].base is None and self.held[source].data is None:
+                    self.held[path].source = self.held[source].source or source
+                    del stats[source]
+                    added, removed = line_counts(self._contents, versions[source][0], versions[path][1])
+                    stats[path] = FileStat(path=path, op=FileOperation.RENAME, added=added, removed=removed)
+            return EditReport(tuple(stats.values()), "", "")
+
+    def untake(self) -> None:
+        """Be as before the latest `take`, since which nothing else has happened."""
+        with self._lock:
+            if self._before_taking is not None:
+                self._files.restore(self._before_taking)
+                self._before_taking = None
+
+    def foresee(self, paths: Collection[str]) -> None:
+        """Read what is pending at these paths all at once, rather than one by one as they are edited."""
+        self._overlay().pending.know(paths)
+
+    def put_bytes(self, path: str, data: bytes, matches: Sequence[EditMatch], mode: int | None = None) -> EditReport:
+        """Set the content of a file, new or not; what a patch makes of it."""
+        with self._lock:
+            overlay = self._overlay()
+            real, notes = self._locate(path)
+            if self._files.data(overlay, real) is None:
+                self._files.check_free(overlay, real)
+            else:
+                self._files.check_no_link(overlay, real)
+            report = self._put(overlay, real, data, matches, notes)
+            if mode is not None:
+                self.held[real].mode = mode
+            return report
+
+    def _overlay(self) -> Overlay:
+        """The workspace as it is now, or, for all parts of one patch, as it was when that began."""
+        return self._held_overlay or self._take_overlay()
+
+    def _put(
+        self, overlay: Overlay, path: str, data: bytes | None, matches: Sequence[EditMatch], notes: Sequence[str]
+    ) -> EditReport:
+        """Change one path and report the difference to what it was before."""
+        before = self._files.data(overlay, path)
+        held = self._files.hold(overlay, path)
+        held.data = data
+        held.matches += matches
+        held.notes += [note for note in notes if note not in held.notes]
+        base = held.base if before is held.base_data else _version(before, held.mode)
+        result = _version(data, held.mode)
+        for version, content in ((base, before), (result, data)):
+            if version is not None and content is not None:
+                self._contents.remember(version.sha256, content)
+        added, removed = line_counts(self._contents, base, result)
+        stat = FileStat(path=path, op=op_of("", base, result), added=added, removed=removed)
+        return EditReport((stat,), _told(path, result, matches, notes), f"{path} +{added} -{removed}")
+
+    def _locate(self, path: str) -> tuple[str, list[str]]:
+        """The real path of a file to change, and a note if a link leads there."""
+        located, real = self._workspace.trace(path)
+        if real == ".":
+            raise EditRefused("The path is the workspace itself; name a file in it.")
+        return real, ([f"{located} is a link to it"] if real != located else [])
+
+    def _locate_itself(self, path: str, verb: str) -> str:
+        """The path of a file that is moved or deleted; a link is refused rather than followed."""
+        located = self._workspace.locate(path)
+        if (self._workspace.root / located).is_symlink():
+            raise EditRefused(f"{located} is a symbolic link; links can't be {verb}. Name the file it leads to.")
+        return self._locate(path)[0]
+
+
+def _version(data: bytes | None, mode: int) -> FileVersion | None:
+    return None if data is None else version_of(data, mode)
+
+
+def _told(path: str, result: FileVersion | None, matches: Sequence[EditMatch], notes: Sequence[str]) -> str:
+    """What the model should know about one edit."""
+    if result is None:
+        return f"{path}: deletion staged"
+    lines = [f"{path} is version {result.sha256[:12]} with this edit"]
+    for match in matches:
+        how = f"found {rung_words(match.rung)}" if match.rung is not MatchLevel.EXACT else ""
+        if words := "; ".join(filter(None, (how, match.note))):
+            lines.append(f"line {match.line}: {words}")
+    lines += notes
+    return "\n".join(lines)

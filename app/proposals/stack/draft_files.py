@@ -1,0 +1,128 @@
+"""The paths that a draft has changed, over what waits and what is on disk; and which paths are free for a file."""
+
+import errno
+import stat
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from app.proposals.files.filesystem import default_mode, version_of
+from app.proposals.journal.preflight import case_clash
+from app.proposals.overlay.overlay import Overlay, parents, same
+from app.proposals.values.edit_refusals import EditRefused, NotEditable
+from app.proposals.values.models import EditMatch, FileVersion
+
+
+@dataclass(slots=True)
+class DraftFile:
+    """A path that the draft has changed."""
+
+    base: FileVersion | None
+    """What the overlay held when the draft first touched it."""
+    base_data: bytes | None
+    data: bytes | None
+    mode: int
+    source: str = ""
+    """The path in the overlay that the content came from, if it was moved."""
+    links: int = 1
+    matches: list[EditMatch] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is left of the edits once those that cancel out are left away."""
+        if self.base is None or self.data is None:
+            return not (self.base is None and self.data is None)
+        return not same(version_of(self.data, self.mode), self.base)
+
+
+class DraftFiles:
+    """What a draft holds by path; each method is given the overlay that the draft lies on."""
+
+    def __init__(self) -> None:
+        """Nothing is changed."""
+        self.by_path: dict[str, DraftFile] = {}
+        self._sorted: list[str] = []
+
+    def copied(self) -> dict[str, DraftFile]:
+        """All of it as it is now, for `restore`."""
+        return {
+            path: replace(held, matches=list(held.matches), notes=list(held.notes))
+            for path, held in self.by_path.items()
+        }
+
+    def restore(self, copied: dict[str, DraftFile]) -> None:
+        """Be as before."""
+        self.by_path, self._sorted = copied, sorted(copied)
+
+    def add(self, path: str, held: DraftFile) -> DraftFile:
+        """Take in a path that was not changed before."""
+        self.by_path[path] = held
+        insort(self._sorted, path)
+        return held
+
+    def hold(self, overlay: Overlay, path: str) -> DraftFile:
+        """The draft's entry for a path, made from the overlay when it is touched first."""
+        if held := self.by_path.get(path):
+            return held
+        base = overlay.version(path)
+        data = overlay.content(path)
+        file = overlay.disk(path)
+        mode = base.mode if base else default_mode()
+        return self.add(path, DraftFile(base, data, data, mode, links=file.links if file and base else 1))
+
+    def data(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes | None:
+        """What the file holds, as the draft has it; None if there is none. `limit` is as for `Overlay.content`."""
+        held = self.by_path.get(path)
+        return held.data if held else overlay.content(path, limit)
+
+    def existing(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes:
+        """What a file that is to be changed, of at most `limit` bytes, holds; raises EditRefused if it can't be."""
+        try:
+            data = self.data(overlay, path, limit)
+        except OSError as error:
+            if limit is not None and error.errno == errno.EFBIG:
+                raise NotEditable(f"{path} is too large: files over {limit:,} bytes are not edited.") from error
+            raise NotEditable(f"{path} can't be edited: {error.strerror}.") from error
+        if data is not None:
+            self.check_no_link(overlay, path)
+            return data
+        if overlay.kind(path) == "folder":
+            raise EditRefused(f"{path} is a folder, not a file.")
+        if (held := self.by_path.get(path)) and held.base:
+            raise EditRefused(f"{path} was deleted or renamed by an earlier edit of this step.")
+        raise EditRefused(
+            f"{path} does not exist.", "Use list_files to see what there is, or write_file to create it."
+        )
+
+    def check_no_link(self, overlay: Overlay, path: str) -> None:
+        """Refuse a symbolic link, as the overlay or the draft has it: what it holds is where it leads, not a text."""
+        held = self.by_path.get(path)
+        mode = held.mode if held else getattr(overlay.version(path), "mode", 0)
+        if stat.S_ISLNK(mode):
+            raise EditRefused(f"{path} is a symbolic link; a command can change where it leads.")
+
+    def check_free(self, overlay: Overlay, path: str, leaving: str = "") -> None:
+        """Refuse a path at which no file can be made; `leaving` is a file that goes away by the same edit."""
+        if blocking := next((folder for folder in parents(path) if folder != leaving and self._puts(folder)), ""):
+            raise EditRefused(f"{path} can't be made: {blocking} is a file, not a folder.")
+        if any(name != leaving and self._puts(name) for name in self._below(path)):
+            raise EditRefused(f"{path} can't be made: {path} is a folder.")
+        if overlay.obstacle(path):
+            gone = {name for name, held in self.by_path.items() if held.data is None} | {leaving}
+            if obstacle := overlay.obstacle(path, gone):
+                raise EditRefused(f"{path} can't be made: {obstacle}.")
+        clash = case_clash(overlay.filesystem, path, overlay.listings)
+        if clash and clash != leaving and self.data(overlay, clash) is not None:
+            raise EditRefused(f"{path} differs from {clash} by case only.", "Use that path, or choose another name.")
+
+    def _puts(self, path: str) -> bool:
+        held = self.by_path.get(path)
+        return held is not None and held.data is not None
+
+    def _below(self, folder: str) -> Iterator[str]:
+        """The paths that the draft has changed below a folder."""
+        for at in range(bisect_left(self._sorted, f"{folder}/"), len(self._sorted)):
+            if not self._sorted[at].startswith(f"{folder}/"):
+                return
+            yield self._sorted[at]

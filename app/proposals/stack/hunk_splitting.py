@@ -1,0 +1,122 @@
+"""Cutting a hunk into smaller ones, so that single lines can be decided on.
+
+A part is a hunk like any other: it has an id, a number and a state, and is written, denied and told of by itself. Its
+lines lie together in both texts, so that any choice of parts is a text that the review has shown: old and new lines
+follow each other as they are paired side by side.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from app.proposals.overlay.file_changes import next_number
+from app.proposals.overlay.overlay import Contents
+from app.proposals.text.document import Document
+from app.proposals.text.hunks import hunk_id, in_force
+from app.proposals.text.line_comparison import pair_lines
+from app.proposals.values.models import FileChange, Hunk, HunkState, Proposal
+from app.proposals.values.proposal_errors import UnknownHunk
+
+
+@dataclass(frozen=True, slots=True)
+class LineNumbers:
+    """Lines of a file that were picked out of a proposal, by number from 0."""
+
+    path: str
+    old: frozenset[int] = frozenset()
+    """Removed lines."""
+    new: frozenset[int] = frozenset()
+    """Added lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class HunkPart:
+    """A hunk that came of cutting another."""
+
+    whole: str
+    """The id of the hunk that was cut."""
+    hunk: Hunk
+    picked: bool
+    """Whether its lines are those that were picked; all of them are, or none."""
+
+
+def split(contents: Contents, proposal: Proposal, lines: LineNumbers) -> tuple[Proposal, tuple[HunkPart, ...]]:
+    """The proposal with its hunks cut so that the lines are in hunks of their own, and the parts that came of it.
+
+    It comes back as the same object if nothing has to be cut: if of each hunk all lines were picked, or none.
+
+    Raises:
+        UnknownHunk: no file of that name has hunks that wait.
+    """
+    change = next((each for each in proposal.files if each.path == lines.path), None)
+    if change is None or not any(hunk.state is HunkState.PENDING for hunk in change.hunks):
+        raise UnknownHunk(f"Nothing of {lines.path} in {proposal.id} waits.")
+    base, result = Document(contents.get(change.base)), Document(contents.get(change.result))
+    if base.wide or result.wide:
+        raise UnknownHunk(f"{lines.path} is not in UTF-8: its hunks are decided on as wholes.")
+    number = next_number(proposal.files)
+    hunks: list[Hunk] = []
+    parts: list[HunkPart] = []
+    taken = {hunk.id for hunk in change.hunks}
+    for hunk in change.hunks:
+        cut = list(_cut(base, result, hunk, lines)) if hunk.state is HunkState.PENDING and in_force(hunk) else []
+        if len(cut) < 2:
+            hunks.append(hunk)
+            continue
+        for piece, picked in cut:
+            piece = piece.model_copy(update={"id": _free_id(change, base, result, piece, taken), "number": number})
+            taken.add(piece.id)
+            number += 1
+            hunks.append(piece)
+            parts.append(HunkPart(hunk.id, piece, picked))
+    if not parts:
+        return proposal, ()
+    files = tuple(
+        each.model_copy(update={"hunks": tuple(hunks)}) if each is change else each for each in proposal.files
+    )
+    return proposal.model_copy(update={"files": files, "revision": proposal.revision + 1}), tuple(parts)
+
+
+def _cut(base: Document, result: Document, hunk: Hunk, lines: LineNumbers) -> Iterator[tuple[Hunk, bool]]:
+    """The pieces of a hunk in order, and whether each was picked."""
+    old_at, new_at = hunk.old_start, hunk.new_start
+    steps = list(_steps(base, result, hunk, lines))
+    at = 0
+    while at < len(steps):
+        picked = steps[at][1]
+        end = at
+        while end < len(steps) and steps[end][1] is picked:
+            end += 1
+        removed = sum(is_old for is_old, _ in steps[at:end])
+        added = end - at - removed
+        place = {"old_start": old_at, "old_count": removed, "new_start": new_at, "new_count": added}
+        yield hunk.model_copy(update={**place, "part_of": hunk.part_of or hunk.id}), picked
+        old_at, new_at, at = old_at + removed, new_at + added, end
+
+
+def _steps(base: Document, result: Document, hunk: Hunk, lines: LineNumbers) -> Iterator[tuple[bool, bool]]:
+    """The lines of a hunk in the order in which a partial choice writes them: is it a removed one, was it picked?"""
+    old = [(True, line in lines.old) for line in range(hunk.old_start, hunk.old_start + hunk.old_count)]
+    new = [(False, line in lines.new) for line in range(hunk.new_start, hunk.new_start + hunk.new_count)]
+    if not any(picked for _, picked in old):
+        # Where all removed lines go or stay together, the added ones may as well be one piece.
+        yield from (*old, *new)
+        return
+    pairs = pair_lines(
+        base.texts[hunk.old_start : hunk.old_start + hunk.old_count],
+        result.texts[hunk.new_start : hunk.new_start + hunk.new_count],
+    )
+    for at_old, at_new in pairs:
+        if at_old is not None:
+            yield old[at_old]
+        if at_new is not None:
+            yield new[at_new]
+
+
+def _free_id(change: FileChange, base: Document, result: Document, piece: Hunk, taken: Collection[str]) -> str:
+    """An id for a piece, as a comparison of the two texts would give it, that no other hunk of the file has."""
+    removed = b"".join(base.lines[piece.old_start : piece.old_start + piece.old_count])
+    added = b"".join(result.lines[piece.new_start : piece.new_start + piece.new_count])
+    count = 0
+    while (identity := hunk_id(change.path, removed, added, count)) in taken:
+        count += 1
+    return identity

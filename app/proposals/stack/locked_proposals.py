@@ -1,0 +1,248 @@
+"""The proposals of a workspace under its lock: looked up, re-based, saved, and carried out on disk."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
+from pathlib import Path
+
+from app.proposals.files.filesystem import Filesystem
+from app.proposals.journal.apply import Applier, reason_of
+from app.proposals.journal.journal import Action, Transition, last_modes, plan
+from app.proposals.journal.journal_recovery import recover, tidied
+from app.proposals.journal.preflight import check
+from app.proposals.overlay.overlay import Contents, Overlay
+from app.proposals.stack.stacking import paths_of, related, restack
+from app.proposals.values.models import Proposal, ProposalState
+from app.proposals.values.proposal_errors import DiskFailed, NotPending, StaleProposal, UnknownProposal, WorkspaceBusy
+from app.proposals.values.proposal_states import words
+from app.proposals.values.proposal_store import JournalRecord, ProposalStore
+from app.workspace.paths import Workspace
+
+WAIT_SECONDS = 15.0
+"""How long to wait for another process; an apply of a thousand files takes about a second."""
+_RETRY_SECONDS = 0.02
+"""Between two tries: the system tells no one with a deadline that a lock is free."""
+
+
+class WorkspaceLock:
+    """A file lock that the operating system drops when its process dies; reentrant in a thread."""
+
+    def __init__(self, path: Path, wait_seconds: float = WAIT_SECONDS) -> None:
+        self._path = path
+        self._wait_seconds = wait_seconds
+        self._threads = threading.RLock()
+        self._depth = 0
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lock.
+
+        Raises:
+            WorkspaceBusy: another process has held it for too long, or the lock file can't be made.
+        """
+        with self._threads:
+            if self._depth:
+                yield
+                return
+            descriptor = self._locked()
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                flock(descriptor, LOCK_UN)
+                os.close(descriptor)
+
+    def wait_until_free(self) -> None:
+        """Return once no other thread of this process holds the lock, or after as long as others wait for it."""
+        if self._threads.acquire(timeout=self._wait_seconds):
+            self._threads.release()
+
+    def _locked(self) -> int:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                self._wait_for(descriptor)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        except OSError as error:
+            raise WorkspaceBusy(f"{self._path} can't be locked ({error.strerror}); check its folder.") from error
+        return descriptor
+
+    def _wait_for(self, descriptor: int) -> None:
+        deadline = time.monotonic() + self._wait_seconds
+        while True:
+            try:
+                flock(descriptor, LOCK_EX | LOCK_NB)
+                return
+            except BlockingIOError as error:
+                if time.monotonic() >= deadline:
+                    raise WorkspaceBusy(
+                        "Another signoff is writing in this workspace; try again in a moment."
+                    ) from error
+            time.sleep(_RETRY_SECONDS)
+
+
+class LockedProposals:
+    """What staging, deciding and undoing share. Whatever changes something is called within `writing`."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        store: ProposalStore,
+        filesystem: Filesystem,
+        lock_path: Path,
+        tell: Callable[[str], None],
+        in_use: Callable[[], bool],
+    ) -> None:
+        """Nothing is read or written yet.
+
+        Args:
+            workspace: Whose proposals.
+            store: Where they are kept.
+            filesystem: The disk.
+            lock_path: The same for every process that works on the workspace.
+            tell: Called with a line for the user that no result or error carries.
+            in_use: Whether a command runs directly on the files.
+        """
+        self.workspace = workspace
+        self.store = store
+        self.contents = Contents(store)
+        self.filesystem = filesystem
+        self._lock = WorkspaceLock(lock_path)
+        self._applier = Applier(filesystem, store, self.contents)
+        self._tell = tell
+        self._in_use = in_use
+        self._told: set[str] = set()
+        """What a recovery came to and was said: what can't be put right yet is tried often, and said once."""
+
+    # The lock
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the lock, with nothing left unfinished by a process that died."""
+        with self._lock.held():
+            if self.store.journal(state="open"):
+                for line in recover(self.store, self._applier.rollback):
+                    if line not in self._told:
+                        self._told.add(line)
+                        self._tell(line)
+            try:
+                yield
+            except OSError as error:
+                raise DiskFailed(f"The disk would not answer: {reason_of(error)}; nothing has changed.") from error
+            finally:
+                self.filesystem.close()
+
+    def recover(self) -> list[str]:
+        """Finish what broke off; one line for each apply that was rolled back or forward."""
+        with self._lock.held():
+            try:
+                lines = recover(self.store, self._applier.rollback)
+                self._told.update(lines)
+                return lines
+            finally:
+                self.filesystem.close()
+
+    def wait_until_written(self) -> None:
+        """Return once nothing is being decided or staged here; in any case after as long as others wait for that."""
+        self._lock.wait_until_free()
+
+    def check_free(self) -> None:
+        """Raise WorkspaceBusy while the files are a command's, and are going to be put back."""
+        if self._in_use():
+            raise WorkspaceBusy(
+                "A command is running directly on your files: decide once it has ended. Nothing has changed."
+            )
+
+    # Looking up
+
+    def get(self, proposal_id: str) -> Proposal:
+        """One proposal; raises UnknownProposal."""
+        found = self.store.proposal(proposal_id)
+        if found is None:
+            raise UnknownProposal(
+                f"There is no proposal {proposal_id} in this workspace; `signoff proposals --all` lists them."
+            )
+        return found
+
+    def waiting(self, proposal_id: str) -> Proposal:
+        """One that awaits a decision, stale or not; raises NotPending or UnknownProposal."""
+        proposal = self.get(proposal_id)
+        if not proposal.state.waiting:
+            why = f": {proposal.reason}" if proposal.reason else ""
+            raise NotPending(f"{proposal.id} is {words(proposal.state)} already{why}; there is nothing to decide.")
+        return proposal
+
+    def fresh(self, proposal: Proposal) -> Proposal:
+        """One that awaits a decision as it is once it is re-based onto the present; raises StaleProposal."""
+        self.restack(paths_of(proposal))
+        proposal = self.get(proposal.id)
+        if proposal.state is ProposalState.STALE:
+            what = "deny it, ask for a new one, or resolve it in the review"
+            if proposal.on_disk:
+                what = "`signoff stage --worktree` again"
+            raise StaleProposal(f"{proposal.id} is stale: {proposal.reason}; {what}.")
+        return proposal
+
+    def records(self, proposal: Proposal) -> Sequence[JournalRecord]:
+        """What was ever written of a proposal or taken back, newest first."""
+        return self.store.journal(proposal=proposal.id)
+
+    # Keeping
+
+    def save(self, *proposals: Proposal) -> None:
+        """Store proposals, with the contents that they name."""
+        self.contents.save()
+        self.store.save_proposal(*proposals)
+
+    def restack(self, paths: Collection[str] | None = None) -> list[Proposal]:
+        """Re-base what waits, oldest first, each on the disk with those before it, and save what changed.
+
+        With `paths`, only the proposals that have to do with these are looked at; the others are independent of them.
+        While a command runs directly on the files nothing is re-based onto what they are meanwhile.
+        """
+        if self._in_use():
+            return []
+        _, changed = restack(self.filesystem, self.contents, related(self.store, paths))
+        if changed:
+            self.save(*changed)
+        return changed
+
+    def below(self, proposal: Proposal) -> Overlay:
+        """The disk as it is now, with the older proposals that wait and have to do with the files of this one."""
+        self.check_free()
+        number = int(proposal.id[1:])
+        older = [each for each in related(self.store, paths_of(proposal)) if int(each.id[1:]) < number]
+        return restack(self.filesystem, self.contents, older)[0]
+
+    def settle(self, decided: Proposal) -> tuple[Proposal, ...]:
+        """Re-base the others after a decision, which stands whatever happens here; those that changed."""
+        with suppress(Exception):
+            return tuple(each for each in self.restack(paths_of(decided)) if each.id != decided.id)
+        return ()
+
+    def carry_out(
+        self,
+        action: Action,
+        before: Proposal,
+        after: Proposal,
+        transitions: Sequence[Transition],
+        dropped_folders: set[str] | None = None,
+    ) -> None:
+        """Carry out a decision on disk and save it, in one piece."""
+        self.check_free()
+        self.contents.save()
+        if not transitions and (action == "apply" or before.on_disk):
+            self.store.save_proposal(after)
+            return
+        modes = {} if action == "apply" else last_modes(self.records(before))
+        record = plan(self.filesystem, action, after, transitions, dropped_folders, modes)
+        record = check(self.workspace, self.filesystem, self.contents, record, transitions)
+        for line in (*tidied(self.store, self._applier.rollback), *self._applier.run(record, after, before)):
+            self._tell(line)

@@ -1,0 +1,323 @@
+"""Re-basing: a proposal against what the files are now.
+
+Every re-base starts from what the edit was made of (`origin_base`, `origin_result`), not from the last re-base, so
+that a file which changes and changes back brings the proposal back to what it was.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from app.concurrency import giving_way
+from app.proposals.journal.apply import reason_of
+from app.proposals.journal.journal import folded
+from app.proposals.overlay.file_changes import next_number, op_of, recompared
+from app.proposals.overlay.overlay import Overlay, same, undecided
+from app.proposals.text.document import Document, decode
+from app.proposals.text.merge import MergeResult, merge
+from app.proposals.values.models import Conflict, FileChange, FileVersion, Proposal, ProposalState
+from app.proposals.values.proposal_errors import MissingContent
+from app.proposals.values.proposal_states import advance, state_of
+from app.text.plural import plural
+
+_CONFLICT_LINES = 60
+"""Lines of each side that a conflict keeps for display."""
+
+
+@dataclass(slots=True)
+class RebaseConflict(Exception):
+    """A change that does not fit what is there now."""
+
+    reason: str
+    conflicts: tuple[Conflict, ...] = field(default=())
+
+
+def rebase(overlay: Overlay, proposal: Proposal) -> Proposal:
+    """The proposal as it stands against `overlay`, which holds the disk and all older waiting proposals.
+
+    It comes back as the same object if nothing is different; with a higher revision if an approval would write
+    something else; stale, with the reason and the conflicting lines, if a change does not fit. New contents are added
+    to the overlay's `contents`, not yet saved.
+    """
+    if proposal.on_disk:
+        # What is on disk lies below all that waits to be written there.
+        overlay = overlay.bare()
+    if not proposal.state.waiting or _stands(overlay, proposal):
+        return proposal
+    changes: list[FileChange] = []
+    reasons: list[str] = []
+    number = next_number(proposal.files)
+    leaving = paths_leaving(proposal)
+    for change in giving_way(proposal.files):
+        if not undecided(change):
+            changes.append(change)
+            continue
+        try:
+            moved = _moved(overlay, change, number, leaving)
+            number = max(number, next_number([moved]))
+        except RebaseConflict as stuck:
+            reasons.append(stuck.reason)
+            moved = change.model_copy(update={"conflicts": stuck.conflicts})
+        changes.append(moved)
+    if reasons:
+        # The last good base and result stay, so that the review still has something to show.
+        kept = [
+            old if new.conflicts == old.conflicts else old.model_copy(update={"conflicts": new.conflicts})
+            for old, new in zip(proposal.files, changes, strict=True)
+        ]
+        if proposal.state is not ProposalState.STALE or proposal.reason != reasons[0] or kept != list(proposal.files):
+            stale = advance(proposal, ProposalState.STALE, reasons[0])
+            return stale.model_copy(update={"files": tuple(kept)})
+        return proposal
+    written = any(_differs(old, new) for old, new in zip(proposal.files, changes, strict=True))
+    if not written and proposal.state is not ProposalState.STALE and changes == list(proposal.files):
+        return proposal
+    moved_proposal = proposal.model_copy(
+        update={"files": tuple(changes), "revision": proposal.revision + (1 if written else 0)}
+    )
+    return advance(moved_proposal, state_of(moved_proposal))
+
+
+def misfits(overlay: Overlay, proposal: Proposal) -> dict[str, RebaseConflict]:
+    """The changes of a proposal that do not fit what is there now, by path; arguments as for `rebase`."""
+    if proposal.on_disk:
+        overlay = overlay.bare()
+    found: dict[str, RebaseConflict] = {}
+    leaving = paths_leaving(proposal)
+    for change in filter(undecided, giving_way(proposal.files)):
+        try:
+            _moved(overlay, change, next_number(proposal.files), leaving)
+        except RebaseConflict as stuck:
+            found[change.path] = stuck
+    return found
+
+
+def paths_leaving(proposal: Proposal) -> set[str]:
+    """The files that go away by the proposal."""
+    return {
+        change.old_path or change.path
+        for change in proposal.files
+        if undecided(change) and (change.old_path or change.origin_result is None)
+    }
+
+
+def _stands(overlay: Overlay, proposal: Proposal) -> bool:
+    """Whether all that is below a proposal is as it was: then so is what comes of it, by the same steps."""
+    if proposal.state is ProposalState.STALE:
+        return False
+    try:
+        return all(
+            change.held is not None
+            and not change.old_path
+            and not change.already_applied
+            and same(overlay.version(change.path), change.held)
+            and overlay.by(change.path) == change.stacked_on
+            for change in proposal.files
+            if undecided(change)
+        )
+    except OSError:
+        return False
+
+
+def merged_bytes(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, MergeResult[bytes]]:
+    """The three-way merge of three contents by lines; the bytes are ours where it conflicts."""
+    result = merge(Document(base).lines, Document(ours).lines, Document(theirs).lines)
+    return b"".join(result.lines), result
+
+
+def merged_mode(base: FileVersion, ours: FileVersion, theirs: FileVersion) -> int:
+    """The permission bits that a merge ends with: theirs if they changed them, else ours."""
+    return ours.mode if base.mode == theirs.mode else theirs.mode
+
+
+def conflicts_of(result: MergeResult[bytes]) -> tuple[Conflict, ...]:
+    """The conflicts for display, where `ours` is the disk and `theirs` the proposal."""
+    return tuple(
+        Conflict(
+            line=conflict.ours_start + 1,
+            base=_shown(conflict.base),
+            disk=_shown(conflict.ours),
+            proposed=_shown(conflict.theirs),
+        )
+        for conflict in result.conflicts
+    )
+
+
+def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collection[str]) -> FileChange:
+    """The change against what is there now; raises Stuck."""
+    if change.on_disk:
+        return _moved_on_disk(overlay, change, number)
+    source = change.old_path or change.path
+    try:
+        current = overlay.version(source)
+        target = overlay.version(change.path) if change.old_path else None
+    except OSError as error:
+        raise RebaseConflict(f"{source} can't be read: {reason_of(error)}") from error
+    if not change.old_path and same(change.origin_base, change.origin_result):
+        # The user resolved a conflict by leaving the file as it is.
+        base, result, applied = current, current, True
+    elif change.origin_base is None:
+        base, result, applied = _moved_create(overlay, change, current, leaving)
+    elif change.origin_result is None:
+        base, result, applied = _moved_delete(change, change.origin_base, current)
+    else:
+        base, result, applied = _moved_edit(overlay, change, current, target, leaving)
+    stacked_on = overlay.by(source)
+    if not same(base, change.base):
+        overlay.keep(source)
+    facts = {
+        "base": base,
+        "result": result,
+        "already_applied": applied,
+        "conflicts": (),
+        "stacked_on": stacked_on,
+        "rebased": not _same_bytes(base, change.origin_base) and not applied,
+    }
+    moved = change.model_copy(update=facts)
+    if same(base, change.base) and same(result, change.result):
+        return moved
+    return recompared(overlay.contents, moved, next_number=number)
+
+
+def _moved_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileChange:
+    """A change that is on disk, as it is there now. Raises Stuck.
+
+    What somebody changed elsewhere in the file is no part of it; what they changed in its own lines is.
+    """
+    try:
+        current = overlay.version(change.path)
+        other = overlay.version(change.old_path) if change.old_path else None
+    except OSError as error:
+        raise RebaseConflict(f"{change.path} can't be read: {reason_of(error)}") from error
+    if change.old_path and (current is None or other is not None):
+        raise RebaseConflict(f"{change.path} or {change.old_path} was moved since")
+    base = _base_below(overlay, change, current)
+    facts = {
+        "base": base,
+        "result": current,
+        "already_applied": not change.old_path and same(base, current),
+        "rebased": not _same_bytes(current, change.origin_result),
+    }
+    if all(getattr(change, name) == value for name, value in facts.items()):
+        return change
+    moved = change.model_copy(update=facts | {"op": op_of(change.old_path, base, current)})
+    if current is not None and not same(current, change.result):
+        overlay.keep(change.path)
+    return recompared(overlay.contents, moved, next_number=number)
+
+
+def _base_below(overlay: Overlay, change: FileChange, current: FileVersion | None) -> FileVersion | None:
+    """What is on disk without the change."""
+    origin, base = change.origin_result, change.origin_base
+    if same(current, origin) or current is None or origin is None or base is None:
+        return base
+    mode = merged_mode(origin, current, base)
+    data = [overlay.content(change.path) or b"", overlay.contents.get(origin), overlay.contents.get(base)]
+    if any(each.is_link for each in (current, origin, base)) or any(Document(each).binary for each in data):
+        return base
+    ours, left, theirs = data
+    merged = merge(Document(left).lines, Document(ours).lines, Document(theirs).lines, favour_theirs=True)
+    return overlay.contents.add(b"".join(merged.lines), mode)
+
+
+def _moved_create(
+    overlay: Overlay, change: FileChange, current: FileVersion | None, leaving: Collection[str]
+) -> tuple[FileVersion | None, FileVersion | None, bool]:
+    result = change.origin_result
+    if current is None:
+        if obstacle := overlay.obstacle(change.path, leaving):
+            raise RebaseConflict(f"{change.path} can't be made: {obstacle}")
+        return None, result, False
+    if _same_bytes(current, result):
+        return current, current, True
+    raise RebaseConflict(
+        f"{change.path} exists now, with other content",
+        _whole_conflict(overlay, None, current, result),
+    )
+
+
+def _moved_delete(
+    change: FileChange, origin: FileVersion, current: FileVersion | None
+) -> tuple[FileVersion | None, FileVersion | None, bool]:
+    if current is None:
+        return None, None, True
+    if current.sha256 == origin.sha256:
+        return current, None, False
+    raise RebaseConflict(f"{change.path} changed after its deletion was proposed; deleting it now would lose that")
+
+
+def _moved_edit(
+    overlay: Overlay,
+    change: FileChange,
+    current: FileVersion | None,
+    target: FileVersion | None,
+    leaving: Collection[str],
+) -> tuple[FileVersion | None, FileVersion | None, bool]:
+    origin, result = change.origin_base, change.origin_result
+    assert origin is not None and result is not None
+    source = change.old_path or change.path
+    if current is None:
+        if change.old_path and _same_bytes(target, result):
+            return target, target, True
+        raise RebaseConflict(f"{source} is gone")
+    if change.old_path and folded(change.old_path) != folded(change.path):
+        if target is not None:
+            raise RebaseConflict(f"{change.path} exists now, so {source} can't be moved there")
+        if obstacle := overlay.obstacle(change.path, leaving):
+            raise RebaseConflict(f"{source} can't be moved to {change.path}: {obstacle}")
+    if current.is_link != origin.is_link:
+        raise RebaseConflict(f"{source} is {'a symbolic link' if current.is_link else 'no symbolic link'} now")
+    mode = merged_mode(origin, current, result)
+    if current.sha256 == origin.sha256:
+        moved = result.model_copy(update={"mode": mode})
+    elif origin.sha256 == result.sha256 or current.sha256 == result.sha256:
+        moved = current.model_copy(update={"mode": mode})
+    else:
+        moved = _merged(overlay, source, origin, current, result, mode)
+    return current, moved, not change.old_path and same(current, moved)
+
+
+def _merged(
+    overlay: Overlay, source: str, origin: FileVersion, current: FileVersion, result: FileVersion, mode: int
+) -> FileVersion:
+    data = overlay.content(source) or b""
+    base, theirs = overlay.contents.get(origin), overlay.contents.get(result)
+    if any(version.is_link for version in (origin, current, result)):
+        raise RebaseConflict(f"{source} is a symbolic link, or would be one, and has changed")
+    if any(Document(each).binary for each in (base, data, theirs)):
+        raise RebaseConflict(f"{source} is binary and changed, so the proposed content can't be merged into it")
+    merged, how = merged_bytes(base, data, theirs)
+    if how.conflicts:
+        first = how.conflicts[0].ours_start + 1
+        more = f" and {plural(len(how.conflicts) - 1, 'more place')}" if len(how.conflicts) > 1 else ""
+        raise RebaseConflict(
+            f"{source} changed at line {first}{more}, where the proposal changes it too", conflicts_of(how)
+        )
+    return overlay.contents.add(merged, mode)
+
+
+def _whole_conflict(
+    overlay: Overlay, base: FileVersion | None, current: FileVersion, result: FileVersion | None
+) -> tuple[Conflict, ...]:
+    try:
+        sides = [Document(overlay.contents.get(version)) for version in (base, current, result)]
+    except MissingContent:
+        return ()
+    if any(side.binary for side in sides):
+        return ()
+    old, disk, proposed = (_shown(side.lines) for side in sides)
+    return (Conflict(line=1, base=old, disk=disk, proposed=proposed),)
+
+
+def _shown(lines: tuple[bytes, ...]) -> tuple[str, ...]:
+    return tuple(decode(line.rstrip(b"\r\n")) for line in lines[:_CONFLICT_LINES])
+
+
+def _same_bytes(one: FileVersion | None, other: FileVersion | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.sha256 == other.sha256
+
+
+def _differs(old: FileChange, new: FileChange) -> bool:
+    """Whether an approval would write something else, or to something else."""
+    return not (same(old.base, new.base) and same(old.result, new.result))

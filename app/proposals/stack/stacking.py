@@ -1,0 +1,59 @@
+"""The stack of waiting proposals: each stands on the disk with all older ones in place."""
+
+from collections.abc import Collection, Iterable
+
+from app.proposals.files.filesystem import ReadableDisk
+from app.proposals.overlay.overlay import Contents, Overlay
+from app.proposals.values.models import Proposal
+from app.proposals.values.pending_paths import parents
+from app.proposals.values.proposal_store import ProposalStore
+
+
+def restack(
+    filesystem: ReadableDisk, contents: Contents, proposals: Iterable[Proposal]
+) -> tuple[Overlay, list[Proposal]]:
+    """Re-base proposals, oldest first, each on the disk with those before it.
+
+    Returns:
+        The overlay of all of them, and those that came out different; their new contents are not yet saved.
+    """
+    overlay = Overlay(filesystem, contents)
+    changed: list[Proposal] = []
+    for proposal in proposals:
+        moved = _rebased(overlay, proposal)
+        if moved != proposal:
+            changed.append(moved)
+        overlay.pending.put(moved)
+    return overlay, changed
+
+
+def _rebased(overlay: Overlay, proposal: Proposal) -> Proposal:
+    # Loaded once something waits.
+    from app.proposals.stack.rebase import rebase
+
+    return rebase(overlay, proposal)
+
+
+def related(store: ProposalStore, paths: Collection[str] | None) -> list[Proposal]:
+    """The waiting proposals that have to do with some paths, oldest first; None for all that wait.
+
+    That is each that changes one of them, a folder above or a file below, and each that is tied to such a one by
+    another file: what they come to depends on all of these, and on no others.
+    """
+    if paths is None:
+        return list(store.proposals(waiting_only=True))
+    found: dict[str, Proposal] = {}
+    asked: set[str] = set()
+    frontier = set(paths)
+    while frontier:
+        asked |= frontier
+        above = {folder for path in frontier for folder in parents(path)}
+        fresh = [each for each in store.waiting_on(frontier, above) if each.id not in found]
+        found |= {each.id: each for each in fresh}
+        frontier = {path for each in fresh for path in paths_of(each)} - asked
+    return sorted(found.values(), key=lambda each: int(each.id[1:]))
+
+
+def paths_of(proposal: Proposal) -> set[str]:
+    """Every path that a proposal names."""
+    return {path for change in proposal.files for path in (change.path, change.old_path) if path}

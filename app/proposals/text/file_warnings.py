@@ -1,0 +1,156 @@
+"""What has to be known of a file before it is decided on, in words that all surfaces share."""
+
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from app.concurrency import giving_way
+from app.proposals.text.document import MAX_BYTES, MOST_COMPARED, Document
+from app.proposals.values.models import FileChange, FileOperation, FileVersion, Hunk, MatchLevel, Proposal
+from app.proposals.values.pending_paths import named
+
+if TYPE_CHECKING:
+    from app.text.deceiving_text import DeceptiveText
+
+_RUNG_WORDS = {
+    MatchLevel.EXACT: "exactly",
+    MatchLevel.TRAILING_SPACE: "ignoring trailing spaces",
+    MatchLevel.INDENTATION: "ignoring indentation",
+    MatchLevel.SPACING: "ignoring spacing and look-alike punctuation",
+    MatchLevel.ALIGNED: "by aligning lines: some context differs",
+    MatchLevel.LINE_HINT: "by its line number, among several equal places",
+    MatchLevel.DOUBTFUL: "with a doubt",
+}
+
+_SPECIAL_BITS = ((stat.S_ISUID, "setuid"), (stat.S_ISGID, "setgid"), (stat.S_ISVTX, "sticky"))
+_EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
+
+_INSPECTED_LINES = 1_000
+"""Lines inspected in one go."""
+
+
+def rung_words(rung: MatchLevel) -> str:
+    """How an edit was found, as the end of `found …`."""
+    return _RUNG_WORDS[rung]
+
+
+def size_words(size: int) -> str:
+    """A file size for people: `512 B`, `1.2 kB`."""
+    if size < 1000:
+        return f"{size} B"
+    return f"{size / 1000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+
+
+def facts_of(change: FileChange) -> Iterator[str]:
+    """What is worth a line about a file."""
+    if change.already_applied:
+        yield "It is no longer on disk." if change.on_disk else "The disk already holds this."
+    if change.links:
+        yield "A symbolic link is decided as a whole."
+    elif change.binary:
+        before = size_words(change.base.size) if change.base else "nothing"
+        after = size_words(change.result.size) if change.result else "nothing"
+        sizes = (version.size for version in (change.base, change.result) if version)
+        largest = max(sizes, default=0)
+        kind = "Large file" if largest > MAX_BYTES else "Binary file"
+        if MOST_COMPARED < largest <= MAX_BYTES:
+            kind = f"Binary file, or text of over {MOST_COMPARED:,} lines"
+        yield f"{kind}: {before} → {after}. It is decided as a whole."
+    elif not change.hunks and change.op is FileOperation.RENAME:
+        yield "Moved; the content stays the same."
+    elif not change.hunks and change.op is FileOperation.CREATE:
+        yield "A new, empty file."
+    if change.edited:
+        yield "You changed the proposed text."
+    if change.stacked_on:
+        yield f"Builds on {named(change.stacked_on)}, still pending."
+    yield from change.notes
+    yield from change.mentions
+
+
+def cautions_of(change: FileChange) -> Iterator[str]:
+    """What a reader has to know of a file before saying yes."""
+    if change.op is FileOperation.DELETE:
+        yield "The file was deleted." if change.on_disk else "The file is deleted."
+    if change.trouble:
+        yield change.trouble
+    yield from _mode_words(change)
+    for match in change.matches:
+        if match.rung is MatchLevel.DOUBTFUL:
+            yield f"Line {match.line} is in doubt{f': {match.note}' if match.note else ''}."
+        elif not match.rung.exact:
+            extra = f" ({match.note})" if match.note else ""
+            yield f"Line {match.line} was found {rung_words(match.rung)}{extra}."
+    if change.rebased and change.on_disk:
+        yield "The file changed after this was staged; what is shown is what is on disk now."
+    elif change.rebased:
+        yield "Re-based: the file changed after the model wrote this edit."
+    for repeated in dict.fromkeys(hunk.repeat_of for hunk in change.hunks if hunk.repeat_of):
+        yield f"Repeats an edit that you denied in {repeated} (↻)."
+
+
+def all_cautions(proposal: Proposal) -> Iterator[tuple[str, str]]:
+    """The cautions of all files, what could deceive a reader among them, each with its path."""
+    for change in proposal.files:
+        for words in (*change.warnings, *cautions_of(change)):
+            yield change.path, words
+
+
+def mode_words(change: FileChange) -> str:
+    """What becomes of the mode, in a word or two: `755` for a new file that can be executed, `644 → 755`."""
+    base, result = change.base, change.result
+    if change.links:
+        return "symbolic link"
+    if result is None or (base is not None and base.mode == result.mode and not _special(result)):
+        return ""
+    if base is None or base.mode == result.mode:
+        return f"mode {result.mode:o}" if base or result.mode & _EXECUTABLE or _special(result) else ""
+    return f"mode {base.mode:o} → {result.mode:o}"
+
+
+def _mode_words(change: FileChange) -> Iterator[str]:
+    base, result = change.base, change.result
+    if result is None:
+        return
+    if change.links:
+        if base is not None and base.is_link != result.is_link:
+            yield "The file becomes a symbolic link." if result.is_link else "The symbolic link becomes a file."
+        elif base is None:
+            yield "It is a symbolic link."
+        return
+    if base is None:
+        if result.mode & _EXECUTABLE:
+            yield f"The new file can be executed: its mode is {result.mode:o}."
+    elif base.mode != result.mode:
+        more = ", which lets it be executed" if result.mode & _EXECUTABLE & ~base.mode else ""
+        part = ", with whichever hunk is approved" if change.hunks and not change.on_disk else ""
+        verb = "changed" if change.on_disk else "changes"
+        yield f"Mode {verb} from {base.mode:o} to {result.mode:o}{more}{part}."
+    if special := _special(result):
+        stays = "stays" if base is not None and _special(base) == special else "becomes"
+        yield f"The file {stays} {special} (mode {result.mode:o})."
+
+
+def _special(version: FileVersion) -> str:
+    return " and ".join(name for bit, name in _SPECIAL_BITS if version.mode & bit)
+
+
+def deceptions(path: str, result: Document, hunks: Sequence[Hunk]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What in the name and in the added lines of a file a reader can't see or could mistake, and what is only worth
+    a mention."""
+    # Imported here: opening a session comes by this module, and looks at no text.
+    from app.text.deceiving_text import together
+
+    found = together(_inspected(path, result, hunks))
+    return (f"{found}. {found.meaning}",) if found else (), found.quiet
+
+
+def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> "Iterable[DeceptiveText]":
+    """A little at a time, so that others come in between."""
+    from app.text.deceiving_text import inspect
+
+    yield inspect(path)
+    for hunk in hunks:
+        last = hunk.new_start + hunk.new_count
+        for start in giving_way(range(hunk.new_start, last, _INSPECTED_LINES)):
+            yield inspect("\n".join(result.texts[start : min(last, start + _INSPECTED_LINES)]))

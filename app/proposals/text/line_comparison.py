@@ -1,0 +1,242 @@
+"""Which removed line became which added line: for changed words, and for rows that stand side by side."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.proposals.text.diff import LineChange, diff
+
+
+@dataclass(frozen=True, slots=True)
+class LineSpan:
+    """Lines `start` to `end` of a text, from 0; where the two are equal, lines are gone before `start`."""
+
+    start: int
+    end: int
+
+
+def unlike(known: Sequence[Sequence[LineChange]]) -> tuple[LineSpan, ...]:
+    """The lines that differ from every known version: what comes from one or another of them is no news.
+
+    Args:
+        known: for each version the changes that lead from it to the text, in order.
+    """
+    if not known:
+        return ()
+    spans = [LineSpan(change.new_start, change.new_end) for change in known[0]]
+    for changes in known[1:]:
+        spans = _in_both(spans, [LineSpan(change.new_start, change.new_end) for change in changes])
+    return tuple(spans)
+
+
+def _in_both(ours: Sequence[LineSpan], theirs: Sequence[LineSpan]) -> list[LineSpan]:
+    """What lies in spans of both; a place where lines are gone lies in a span that it touches."""
+    found: list[LineSpan] = []
+    one = other = 0
+    while one < len(ours) and other < len(theirs):
+        mine, their = ours[one], theirs[other]
+        start, end = max(mine.start, their.start), min(mine.end, their.end)
+        if start < end or (start == end and (mine.start == mine.end or their.start == their.end)):
+            found.append(LineSpan(start, end))
+        if mine.end < their.end:
+            one += 1
+        else:
+            other += 1
+    return found
+
+
+MAX_CHARACTERS = 2_000
+"""Longer lines are marked from their first to their last difference, and likened by this many first characters."""
+
+_TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
+
+Ranges = list[tuple[int, int]]
+"""Half-open character ranges, in order, none empty."""
+
+
+def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
+    """The character ranges of `old_line` that are gone and of `new_line` that are new.
+
+    Equal ends are set aside at token boundaries, then tokens (words, runs of space, single marks) are compared. Two
+    ranges with nothing but space between them are joined, because a reader takes them as one.
+    """
+    head, tail = equal_ends(old_line, new_line)
+    if max(len(old_line), len(new_line)) > MAX_CHARACTERS:
+        return _whole(old_line, head, tail), _whole(new_line, head, tail)
+    head, tail = _at_boundaries(old_line, new_line, head, tail)
+    old_tokens = _TOKEN.findall(old_line[head : len(old_line) - tail])
+    new_tokens = _TOKEN.findall(new_line[head : len(new_line) - tail])
+    changes = diff(old_tokens, new_tokens, anchored=False)
+    return (
+        _ranges(old_line, head, old_tokens, [(change.old_start, change.old_end) for change in changes]),
+        _ranges(new_line, head, new_tokens, [(change.new_start, change.new_end) for change in changes]),
+    )
+
+
+def equal_ends(old: str, new: str) -> tuple[int, int]:
+    """How many characters two texts have in common at their start, and how many behind these at their end."""
+    head = _equal_start(old, new)
+    return head, _equal_start(old[head:][::-1], new[head:][::-1])
+
+
+def _equal_start(old: str, new: str) -> int:
+    low, high = 0, min(len(old), len(new))
+    while low < high:
+        # Halves are compared as a whole: a line can have millions of characters.
+        middle = (low + high + 1) // 2
+        if old[low:middle] == new[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _at_boundaries(old: str, new: str, head: int, tail: int) -> tuple[int, int]:
+    """Shrink the equal ends until neither cuts a word on either side."""
+    while head and any(_inside_word(line, head) for line in (old, new)):
+        head -= 1
+    while tail and any(_inside_word(line, len(line) - tail) for line in (old, new)):
+        tail -= 1
+    return head, tail
+
+
+def _inside_word(line: str, at: int) -> bool:
+    return 0 < at < len(line) and _is_word(line[at - 1]) and _is_word(line[at])
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _whole(line: str, head: int, tail: int) -> Ranges:
+    return [(head, len(line) - tail)] if head < len(line) - tail else []
+
+
+def _ranges(line: str, offset: int, tokens: list[str], spans: Ranges) -> Ranges:
+    starts = [offset]
+    for token in tokens:
+        starts.append(starts[-1] + len(token))
+    result: Ranges = []
+    for first, last in spans:
+        if first == last:
+            continue
+        start, end = starts[first], starts[last]
+        if result and not line[result[-1][1] : start].strip():
+            start = result.pop()[0]
+        result.append((start, end))
+    return result
+
+
+def common_length(first: str, second: str) -> int:
+    """The length of the longest common subsequence of characters.
+
+    Bit-parallel, one row in one integer: M. Crochemore et al., "A fast and practical bit-vector algorithm for the
+    longest common subsequence problem" (2001).
+    """
+    masks: dict[str, int] = {}
+    for index, character in enumerate(first):
+        masks[character] = masks.get(character, 0) | 1 << index
+    everything = (1 << len(first)) - 1
+    row = everything
+    for character in second:
+        matched = row & masks.get(character, 0)
+        row = ((row + matched) | (row - matched)) & everything
+    return len(first) - row.bit_count()
+
+
+def alike(first: str, second: str, least: float) -> bool:
+    """Whether the lines have a similarity (twice the common length over both lengths) of at least `least`."""
+    first, second = first[:MAX_CHARACTERS], second[:MAX_CHARACTERS]
+    total = len(first) + len(second)
+    if 2 * min(len(first), len(second)) < least * total:
+        return False
+    return 2 * common_length(first, second) >= least * total
+
+
+Pair = tuple[int | None, int | None]
+"""An old and a new line, by their number in the hunk; None where a line has no counterpart."""
+
+ALIGN_LIMIT = 900
+"""The most comparisons that one hunk is worth; beyond it lines are paired in order."""
+
+_SIMILAR = 0.4
+"""The share of common words from which two lines count as one line, changed."""
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def in_order(old_count: int, new_count: int) -> bool:
+    """Whether a hunk of this size is paired line by line, without a look at its text."""
+    return old_count == new_count or not old_count or not new_count or old_count * new_count > ALIGN_LIMIT
+
+
+def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
+    """Pair the lines of a hunk, in order, so that the most similar ones meet.
+
+    Hunks with as many old as new lines are paired one to one. Others are aligned by the common words of their
+    lines (a longest common subsequence, weighted by similarity), and what is left between two pairs shares rows.
+    """
+    if in_order(len(old), len(new)):
+        return _in_order(0, len(old), 0, len(new))
+    anchors = _anchors([set(_WORD.findall(line)) for line in old], [set(_WORD.findall(line)) for line in new])
+    pairs: list[Pair] = []
+    from_old = from_new = 0
+    for at_old, at_new in [*anchors, (len(old), len(new))]:
+        pairs += _in_order(from_old, at_old, from_new, at_new)
+        if at_old < len(old):
+            pairs.append((at_old, at_new))
+        from_old, from_new = at_old + 1, at_new + 1
+    return pairs
+
+
+def are_similar(old: str, new: str) -> bool:
+    """Whether two lines count as one line, changed."""
+    return _similarity(set(_WORD.findall(old)), set(_WORD.findall(new))) > 0
+
+
+def only_space_differs(old: str, new: str) -> bool:
+    """Whether two different lines are the same without their whitespace."""
+    return old != new and "".join(old.split()) == "".join(new.split())
+
+
+def _in_order(from_old: int, to_old: int, from_new: int, to_new: int) -> list[Pair]:
+    rows = max(to_old - from_old, to_new - from_new)
+    return [
+        (
+            from_old + row if from_old + row < to_old else None,
+            from_new + row if from_new + row < to_new else None,
+        )
+        for row in range(rows)
+    ]
+
+
+def _anchors(old: list[set[str]], new: list[set[str]]) -> list[tuple[int, int]]:
+    """The chain of similar lines with the greatest sum of similarities."""
+    best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
+    alike = [[_similarity(left, right) for right in new] for left in old]
+    for row in range(len(old) - 1, -1, -1):
+        for column in range(len(new) - 1, -1, -1):
+            without = max(best[row + 1][column], best[row][column + 1])
+            likeness = alike[row][column]
+            best[row][column] = max(likeness + best[row + 1][column + 1], without) if likeness else without
+    chain: list[tuple[int, int]] = []
+    row = column = 0
+    while row < len(old) and column < len(new):
+        if alike[row][column] and best[row][column] == alike[row][column] + best[row + 1][column + 1]:
+            chain.append((row, column))
+            row, column = row + 1, column + 1
+        elif best[row + 1][column] >= best[row][column + 1]:
+            row += 1
+        else:
+            column += 1
+    return chain
+
+
+def _similarity(left: set[str], right: set[str]) -> float:
+    """The share of common words (Jaccard index), 0 below the threshold."""
+    smaller, larger = sorted((len(left), len(right)))
+    if smaller < _SIMILAR * larger or not larger:
+        return 0.0
+    common = len(left & right)
+    share = common / (smaller + larger - common)
+    return share if share >= _SIMILAR else 0.0

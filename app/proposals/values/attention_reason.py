@@ -1,0 +1,107 @@
+"""Why a file or a hunk deserves a look: the value that is kept with a proposal, and its words."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from app.proposals.values.decision_facts import FrozenModel
+from app.text.plural import plural
+
+MOST_PLACES = 20
+"""Places of one reason that are marked."""
+_NAMED = 3
+"""Names that one reason tells."""
+
+
+class ReasonKind(StrEnum):
+    """What was found, the gravest first."""
+
+    DECEIVES = "deceives"
+    """Characters in the name or in added lines that don't show, or look like others."""
+    SECRET = "secret"
+    UNVERIFIED = "unverified"
+    """The other side of a connection is no longer checked."""
+    EXECUTES = "executes"
+    SWALLOWED = "swallowed"
+    NETWORK = "network"
+    TESTS = "tests"
+    SKIPPED = "skipped"
+    GUARDS = "guards"
+    ASSERTS = "asserts"
+    OPERATORS = "operators"
+    """Lines that are as before but for an operator."""
+    MODE = "mode"
+    AUTOMATION = "automation"
+    UNLOCKED = "unlocked"
+    """A lock file without what it locks."""
+    INEXACT = "inexact"
+    DELETED = "deleted"
+    UNASKED = "unasked"
+    LOCK = "lock"
+    GENERATED = "generated"
+
+    @property
+    def marks(self) -> bool:
+        """Whether it brings a file to the front; the others say why a file stands last, folded."""
+        return self not in (ReasonKind.LOCK, ReasonKind.GENERATED)
+
+
+class LineReference(FrozenModel):
+    """A changed line, counted in its hunk: so it stays the same line when a re-base moves the hunk."""
+
+    hunk: str
+    """Its id."""
+    side: str
+    """`old` or `new`."""
+    offset: int
+    """Lines below the first of the hunk on that side."""
+
+
+class Reason(FrozenModel):
+    """One reason, for one file."""
+
+    kind: ReasonKind
+    path: str
+    names: tuple[str, ...] = ()
+    """What was called, removed or touched, by name."""
+    count: int = 1
+    """How many there are."""
+    places: tuple[LineReference, ...] = ()
+    """Where; none for what is true of the file as a whole."""
+
+    @property
+    def words(self) -> str:
+        """A clause without a subject: `removes 2 tests: test_a, test_b`."""
+        return clause(self.kind, self.names, self.count)
+
+
+def clause(kind: ReasonKind, names: Sequence[str], count: int, files: int = 1) -> str:
+    """What was found, of one file or of several together, as a clause without a subject."""
+    named = named_few(names)
+    what = "the file" if files == 1 else plural(files, "file")
+    return {
+        ReasonKind.DECEIVES: "has characters that can deceive a reader",
+        ReasonKind.SECRET: f"adds what looks like {named or 'a secret'}",
+        ReasonKind.UNVERIFIED: f"turns off a check of the connection ({named})",
+        ReasonKind.EXECUTES: f"adds {named}, which runs code",
+        ReasonKind.SWALLOWED: f"swallows {plural(count, 'exception')}",
+        ReasonKind.NETWORK: f"adds {named}, which uses the network",
+        ReasonKind.TESTS: f"removes {plural(count, 'test')}{': ' if named else ''}{named}",
+        ReasonKind.SKIPPED: f"skips {plural(count, 'test')}",
+        ReasonKind.GUARDS: f"removes {plural(count, 'line')} that {'raises' if count == 1 else 'raise'}",
+        ReasonKind.ASSERTS: f"removes {plural(count, 'assert')}",
+        ReasonKind.OPERATORS: f"changes an operator in {plural(count, 'line')}",
+        ReasonKind.MODE: f"makes {what} {named}",
+        ReasonKind.AUTOMATION: f"touches {named}",
+        ReasonKind.UNLOCKED: f"changes {named} but not what it locks",
+        ReasonKind.INEXACT: f"was not found exactly in {what}",
+        ReasonKind.DELETED: f"deletes {what}",
+        ReasonKind.UNASKED: f"changes {what if files > 1 else 'a file'} that your request does not name",
+        ReasonKind.LOCK: "is a lock file",
+        ReasonKind.GENERATED: "is generated",
+    }[kind]
+
+
+def named_few(names: Sequence[str]) -> str:
+    """The first few of them."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"

@@ -1,0 +1,153 @@
+"""What is said of a proposal elsewhere: its files in numbers, what became of its hunks, what the user said."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from app.images.image import Image
+from app.text.plural import plural
+
+
+class FrozenModel(BaseModel):
+    """Frozen, and strict about unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class FileStat(FrozenModel):
+    """One file of a proposal, in numbers."""
+
+    path: str
+    op: str
+    added: int
+    removed: int
+
+
+class HunkFact(FrozenModel):
+    """What became of one hunk, in terms that the model can act on."""
+
+    path: str
+    hunk: str
+    header: str
+    """`@@ -3,4 +3,6 @@`."""
+    landed: bool
+    reason: str = ""
+    excerpt: str = ""
+    """For a partial decision: the file's text around the place as it is now, numbered."""
+
+
+class ExcludedHunks(FrozenModel):
+    """Hunks that a proposal does not ask for."""
+
+    hunks: int
+    why: Literal["signed", "waiting", "there"]
+    """They were approved before; they wait in another proposal; the workspace has them already."""
+    proposals: tuple[str, ...] = ()
+    """In which they were approved, or wait."""
+
+    @property
+    def words(self) -> str:
+        """`3 hunks left out: signed in P6, P8`."""
+        return f"{plural(self.hunks, 'hunk')} left out: {self.reason}"
+
+    @property
+    def reason(self) -> str:
+        """`signed in P6, P8`."""
+        verb = {"signed": "signed in", "waiting": "waiting in", "there": "here already"}[self.why]
+        return f"{verb} {', '.join(self.proposals)}".strip()
+
+    @property
+    def sentence(self) -> str:
+        """`3 hunks were signed in P6, P8`."""
+        verb = {
+            "signed": ("was signed in", "were signed in"),
+            "waiting": ("waits in", "wait in"),
+            "there": ("is here already", "are here already"),
+        }[self.why][self.hunks > 1]
+        return f"{plural(self.hunks, 'hunk')} {verb} {', '.join(self.proposals)}".strip()
+
+
+class LineComment(FrozenModel):
+    """A remark of the user on a line of a diff."""
+
+    path: str
+    line: int
+    """Counted from 1, on `side`."""
+    side: Literal["old", "new"]
+    quote: str
+    """The hunk's lines around it as shown, with their +, - or space."""
+    text: str
+
+
+class CheckFact(FrozenModel):
+    """How a check of a proposal stood when the user decided."""
+
+    name: str
+    state: str
+    """`app.automation.check_results.ServerState`."""
+    words: str = ""
+    """`3 failed, 0 before`."""
+    tree: str = ""
+    """The tree on which it was obtained: the id of a git tree, or in no repository a SHA-256 over all files."""
+    stale: str = ""
+    """Why that was not the tree that the decision left: `before b.py changed`; empty if it was."""
+
+
+class CommandCaller(FrozenModel):
+    """How a command that decided was called, as far as its process could see: a trace, no proof."""
+
+    stdin_is_terminal: bool
+    stdout_is_terminal: bool
+    parent: str = ""
+    """The name of the process that called it; empty where the system does not tell."""
+    agent_variables: tuple[str, ...] = ()
+    """The names of variables by which agents mark their shells, of those that were set."""
+
+    @property
+    def words(self) -> str:
+        """`called by bash without a terminal, CLAUDECODE set`."""
+        both = self.stdin_is_terminal and self.stdout_is_terminal
+        neither = not self.stdin_is_terminal and not self.stdout_is_terminal
+        piped = "output" if self.stdin_is_terminal else "input"
+        terminal = "in a terminal" if both else "without a terminal" if neither else f"with {piped} off the terminal"
+        by = f" by {self.parent}" if self.parent else ""
+        variables = f", {', '.join(self.agent_variables)} set" if self.agent_variables else ""
+        return f"called{by} {terminal}{variables}"
+
+
+class DecisionContext(FrozenModel):
+    """What the user had before them when they decided, as far as that is known."""
+
+    through: str = ""
+    """`app` or `command line`."""
+    unseen_lines: int | None = None
+    """How many of the changed lines that it was about were never on the screen; None where no screen was watched."""
+    unseen_files: tuple[str, ...] = ()
+    """The files of which something was not."""
+    checks: tuple[CheckFact, ...] = ()
+    caller: CommandCaller | None = None
+    """Of a command that decided; None for the app, and for what earlier versions recorded."""
+
+
+UNKNOWN = DecisionContext()
+"""Nothing is known of them."""
+
+
+class LastDecision(FrozenModel):
+    """What the user did last with a proposal: kept with it, so that it can be recorded whatever fails afterwards."""
+
+    number: int
+    """From 1, among all decisions on the proposal."""
+    decision: str
+    """`app.conversation.events.Decision`."""
+    files: tuple[FileStat, ...] = ()
+    """The files that it was about."""
+    hunks: tuple[str, ...] = ()
+    """Ids of the hunks that it was about, where it was not the whole proposal."""
+    feedback: str = ""
+    comments: tuple[LineComment, ...] = ()
+    images: tuple[Image, ...] = ()
+    """What the user attached to these words."""
+    stale: str = ""
+    """Why it could not be approved, with what its files held, where a stale one was denied; for the model."""
+    circumstances: DecisionContext = UNKNOWN

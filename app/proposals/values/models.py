@@ -1,0 +1,397 @@
+"""Proposal, file change, hunk: the values that cross to disk, JSON and the screen."""
+
+import stat
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+
+from app.images.image import Image
+from app.proposals.values.attention_reason import Reason
+from app.proposals.values.decision_facts import (
+    UNKNOWN,
+    DecisionContext,
+    ExcludedHunks,
+    FileStat,
+    FrozenModel,
+    LastDecision,
+    LineComment,
+)
+from app.proposals.values.origin import Origin, OriginKind
+from app.sandbox.captured_changes import IgnoredPath, ignored_words
+from app.workspace.path_rules import trouble_elsewhere
+
+
+class ProposalState(StrEnum):
+    """Where a proposal stands; `app.proposals.values.proposal_states` holds the allowed transitions."""
+
+    PENDING = "pending"
+    PARTLY_APPROVED = "partly_approved"
+    """Some hunks were applied, others still wait."""
+    APPLIED = "applied"
+    DENIED = "denied"
+    STALE = "stale"
+    SUPERSEDED = "superseded"
+    UNDONE = "undone"
+    FAILED = "failed"
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the user still has something to decide."""
+        return self in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED, ProposalState.STALE)
+
+
+class FileOperation(StrEnum):
+    """What happens to a file."""
+
+    CREATE = "create"
+    EDIT = "edit"
+    DELETE = "delete"
+    RENAME = "rename"
+    """Moved, perhaps with edits."""
+    MODE = "mode"
+    """Only the mode bits change."""
+
+
+class HunkState(StrEnum):
+    """Where a hunk stands."""
+
+    PENDING = "pending"
+    APPLIED = "applied"
+    DENIED = "denied"
+
+
+class MatchLevel(StrEnum):
+    """How the place of an edit was found, from exact to tolerant."""
+
+    EXACT = "exact"
+    TRAILING_SPACE = "trailing_space"
+    INDENTATION = "indentation"
+    SPACING = "spacing"
+    """Runs of inner whitespace and look-alike dashes, quotes and spaces folded."""
+    ALIGNED = "aligned"
+    """Lines aligned: removed lines match, some context lines differ."""
+    LINE_HINT = "line_hint"
+    """Several exact places; the model's line number chose."""
+    DOUBTFUL = "doubtful"
+    """Exact text, or none that had to be found, but what the edit says of itself or of its place does not add up."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the place is beyond doubt, so that a bulk approval may include it."""
+        return self in (MatchLevel.EXACT, MatchLevel.TRAILING_SPACE)
+
+
+class FileVersion(FrozenModel):
+    """One content of a file; the bytes are in the blob store under `sha256`."""
+
+    sha256: str
+    size: int
+    mode: int = 0o644
+    """Permission bits; of a symbolic link `stat.S_IFLNK` and all of them, and the bytes are where it leads."""
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is a symbolic link."""
+        return stat.S_ISLNK(self.mode)
+
+
+class FileIdentity(FrozenModel):
+    """Which file it is, whatever its name and content."""
+
+    device: int
+    inode: int
+
+
+class EditMatch(FrozenModel):
+    """How one edit of a file was found."""
+
+    rung: MatchLevel
+    line: int
+    """First line of the place, from 1."""
+    note: str = ""
+
+
+class Hunk(FrozenModel):
+    """A contiguous edit, with no context lines: the smallest unit of a decision."""
+
+    id: str
+    """Stable: a hash of the path, the old lines, the new lines, and a count among equals."""
+    number: int
+    """From 1, through all files of the proposal, as in `--hunks 1,3`; stable over partial decisions."""
+    old_start: int
+    """First line replaced, from 0; for a pure insertion, the line that it goes before."""
+    old_count: int
+    new_start: int
+    new_count: int
+    state: HunkState = HunkState.PENDING
+    part_of: str = ""
+    """The id of the hunk that the user cut into parts, this one among them."""
+    repeat_of: str = ""
+    """The proposal in which the user denied the same hunk before."""
+
+
+class Conflict(FrozenModel):
+    """Where the disk and the proposal disagree."""
+
+    line: int
+    """On disk, from 1."""
+    base: tuple[str, ...]
+    disk: tuple[str, ...]
+    proposed: tuple[str, ...]
+
+
+class DeniedPart(FrozenModel):
+    """Hunks of a file that were denied while others waited, and what it takes to have them wait again."""
+
+    decision: int
+    """Among all decisions on the proposal, from 1."""
+    hunks: tuple[str, ...]
+    """Their ids."""
+    before: FileVersion | None
+    """The result with them."""
+    after: FileVersion | None
+    """The result without them; the same where nothing else of the file waited."""
+
+
+class PartDecision(FrozenModel):
+    """A decision on a change that is on disk already, and what it takes to take it back."""
+
+    decision: int
+    """Among all decisions on the proposal, from 1."""
+    hunks: tuple[str, ...]
+    """Their ids; none for a change that is decided as a whole."""
+    old_path: str
+    """As the change was before."""
+    base: FileVersion | None
+    result: FileVersion | None
+    left: FileVersion | None
+    """The base after it."""
+
+
+class FileChange(FrozenModel):
+    """The part of a proposal in one file."""
+
+    path: str
+    """Workspace-relative, POSIX; the new path of a rename."""
+    old_path: str = ""
+    """For a rename."""
+    op: FileOperation
+    base: FileVersion | None
+    """What the disk holds; None for a create."""
+    result: FileVersion | None
+    """What an approval writes; None for a delete."""
+    on_disk: bool = False
+    """The disk holds the result already: an approval keeps it and writes nothing, a denial writes the base."""
+    origin_base: FileVersion | None = None
+    """What the edit was made against; re-bases start from it and `origin_result`, so that they never drift."""
+    origin_result: FileVersion | None = None
+    """What the edit made of `origin_base`; both move on when the user decides on a part."""
+    state: HunkState = HunkState.PENDING
+    """Where the file as a whole stands; pending as long as anything in it is."""
+    hunks: tuple[Hunk, ...] = ()
+    """Empty for a binary file, a pure rename or a mode change: decided as a whole. A hunk that makes no difference
+    between base and result (decided before, or on disk already) marks its place with both counts 0."""
+    added: int = 0
+    removed: int = 0
+    binary: bool = False
+    matches: tuple[EditMatch, ...] = ()
+    rebased: bool = False
+    """The base was moved by a three-way merge since the model wrote the edit."""
+    edited: bool = False
+    """The user changed the proposed text."""
+    taken_over: bool = False
+    """It comes from a proposal that this one superseded, and was not the work of this session's model alone there."""
+    already_applied: bool = False
+    """The disk already holds the result."""
+    conflicts: tuple[Conflict, ...] = ()
+    stacked_on: tuple[str, ...] = ()
+    """Proposals whose pending edits this one builds on, oldest first; of many the oldest few and the latest."""
+    warnings: tuple[str, ...] = ()
+    """What in the name or the added lines could deceive a reader."""
+    mentions: tuple[str, ...] = ()
+    """What is unusual there, but ordinary in the languages of people."""
+    denied: tuple[DeniedPart, ...] = ()
+    """The latest last, as far as they were not taken back."""
+    decisions: tuple[PartDecision, ...] = ()
+    """On a change that is on disk: the latest last, as far as they were not taken back."""
+    notes: tuple[str, ...] = ()
+    """Facts worth a line in the review (`CRLF line endings kept`, `not UTF-8`, `follows a symlink to x`)."""
+
+    @property
+    def stat(self) -> FileStat:
+        """The change in numbers."""
+        return FileStat(path=self.path, op=self.op, added=self.added, removed=self.removed)
+
+    @property
+    def held(self) -> FileVersion | None:
+        """What the disk holds at the path, once it is re-based."""
+        return self.result if self.on_disk else self.base
+
+    @property
+    def inexact(self) -> bool:
+        """Whether any edit was found by a tolerant rung."""
+        return any(not match.rung.exact for match in self.matches)
+
+    @property
+    def links(self) -> bool:
+        """Whether it is, or becomes, a symbolic link: then it is decided as a whole."""
+        return any(version is not None and version.is_link for version in (self.base, self.result))
+
+    @property
+    def trouble(self) -> str:
+        """What another system makes of the new name, as a sentence; empty if nothing else than this one."""
+        return trouble_elsewhere(self.path) if self.op in (FileOperation.CREATE, FileOperation.RENAME) else ""
+
+
+class Proposal(FrozenModel):
+    """The edits staged by one step, as one change set."""
+
+    id: str
+    """Short, unique in the workspace: `P7`."""
+    workspace: str
+    """Absolute path."""
+    session: str = ""
+    """The session whose model made it; empty for a patch from elsewhere."""
+    origin: Origin = Origin()
+    ignored: tuple[IgnoredPath, ...] = ()
+    """What its commands have written, besides, of what git ignores."""
+    created: float
+    """Unix time, seconds."""
+    summary: str
+    state: ProposalState = ProposalState.PENDING
+    revision: int = 1
+    """Grows whenever what an approval would write, or can write a part of, has changed."""
+    files: tuple[FileChange, ...]
+    """By path."""
+    reasons: tuple[Reason, ...] = ()
+    """What of it deserves eyes, as it was staged or edited; earlier versions did not look."""
+    order: tuple[str, ...] = ()
+    """The paths in the order in which they should be read, fixed when it was staged."""
+    reason: str = ""
+    """Why it is stale, failed or superseded."""
+    supersedes: str = ""
+    superseded_by: str = ""
+    version: int = 1
+    """2 for the first answer to feedback, and so on."""
+    feedback: str = ""
+    """What the user wrote with the denial."""
+    reopened: bool = False
+    """It waits since its denial was taken back; to redo that is to deny it again."""
+    last: LastDecision | None = None
+    """What the user did last with it."""
+    left_out: tuple[ExcludedHunks, ...] = ()
+    """Hunks of what it was made of that it does not ask for."""
+
+    def decided(
+        self,
+        decision: str,
+        files: Sequence[FileStat] = (),
+        hunks: Collection[str] = (),
+        feedback: str = "",
+        comments: Sequence[LineComment] = (),
+        circumstances: DecisionContext = UNKNOWN,
+        images: Sequence[Image] = (),
+        stale: str = "",
+    ) -> "Proposal":
+        """The proposal with what the user has done with it; the arguments are those of `LastDecision`."""
+        last = LastDecision(
+            number=self.last.number + 1 if self.last else 1,
+            decision=decision,
+            files=tuple(files),
+            hunks=tuple(sorted(hunks)),
+            feedback=feedback,
+            comments=tuple(comments),
+            images=tuple(images),
+            stale=stale,
+            circumstances=circumstances,
+        )
+        return self.model_copy(update={"last": last})
+
+    @property
+    def ignored_words(self) -> str:
+        """What was written besides, in a line; empty if nothing was."""
+        return ignored_words(self.ignored)
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether what it makes of the files is on disk already, so that denying is what writes."""
+        return any(change.on_disk for change in self.files)
+
+    @property
+    def can_be_committed(self) -> bool:
+        """Whether its files hold nothing of it that is undecided: what is on disk already is there before."""
+        return not (self.on_disk and self.state.waiting)
+
+    @property
+    def denied_part(self) -> bool:
+        """Whether hunks of it were decided without a write, while others wait, that can wait again."""
+        return self.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED) and any(
+            change.denied or change.decisions for change in self.files
+        )
+
+    def author(self, change: FileChange) -> str:
+        """The session whose model alone wrote one of the changes; empty if anyone else had a hand in it."""
+        own = self.origin.kind in (OriginKind.MODEL, OriginKind.COMMAND)
+        return self.session if own and not (change.edited or change.taken_over) else ""
+
+    @property
+    def in_question(self) -> tuple[FileChange, ...]:
+        """The files that its numbers are about: those that wait, or else those that were approved, or else all."""
+        for state in (HunkState.PENDING, HunkState.APPLIED):
+            if files := tuple(change for change in self.files if change.state is state):
+                return files
+        return self.files
+
+    @property
+    def added(self) -> int:
+        """Lines added in the files in question."""
+        return sum(change.added for change in self.in_question)
+
+    @property
+    def removed(self) -> int:
+        """Lines removed in the files in question."""
+        return sum(change.removed for change in self.in_question)
+
+    @property
+    def hunks(self) -> tuple[Hunk, ...]:
+        """All hunks, in order."""
+        return tuple(hunk for change in self.files for hunk in change.hunks)
+
+    @property
+    def as_written(self) -> dict[str, str]:
+        """What its edits made of files, before any merge: path to SHA-256, empty for a file that is gone then."""
+        gone = {change.old_path: "" for change in self.files if change.old_path}
+        made = {change.path: change.origin_result.sha256 if change.origin_result else "" for change in self.files}
+        return gone | made
+
+    @property
+    def written_in_part(self) -> bool:
+        """Whether an approval has written any of it."""
+        return HunkState.APPLIED in self._part_states
+
+    @property
+    def denied_in_part(self) -> bool:
+        """Whether nothing of it waits any more, and the user has approved some of it and denied the rest."""
+        return self.state is ProposalState.APPLIED and HunkState.DENIED in self._part_states
+
+    @property
+    def _part_states(self) -> set[HunkState]:
+        """Where files and hunks stand."""
+        return {change.state for change in self.files} | {hunk.state for hunk in self.hunks}
+
+
+class FileDiff(FrozenModel):
+    """What the diff preview draws of one file: both texts as display lines, and the change between them."""
+
+    change: FileChange
+    old: tuple[str, ...]
+    """Lines without their ending, undecodable bytes as U+DC80..U+DCFF; not made safe for a terminal."""
+    new: tuple[str, ...]
+    old_final_newline: bool = True
+    new_final_newline: bool = True
+    reasons: tuple[Reason, ...] = ()
+    """Those of the proposal that are about this file."""
+
+    @property
+    def stands_last(self) -> bool:
+        """Whether nobody writes it by hand, and nothing in it deserves eyes all the same."""
+        return bool(self.reasons) and not any(reason.kind.marks for reason in self.reasons)

@@ -1,0 +1,109 @@
+"""Where a proposal comes from: signoff's own model, another agent, a command, a patch, the disk.
+
+Kept apart from the models since all that shows, filters or records proposals names it.
+"""
+
+from enum import StrEnum
+
+from pydantic import model_validator
+
+from app.proposals.values.decision_facts import FrozenModel
+
+
+class OriginKind(StrEnum):
+    """Who or what made the edits."""
+
+    MODEL = "model"
+    """The model of one of signoff's sessions."""
+    COMMAND = "command"
+    """A command that this model ran."""
+    PROGRAM = "program"
+    """signoff itself: checks that it suggests, settings that it writes."""
+    PATCH = "patch"
+    """A patch that a person staged."""
+    AGENT = "agent"
+    """Another agent, through a hook or an MCP server."""
+    DISK = "disk"
+    """What was on disk already."""
+    REF = "ref"
+    """A commit, a range or a pull request."""
+    UNDO = "undo"
+    """Earlier versions stored it."""
+
+
+_AGENTS = {
+    "claude": "Claude Code",
+    "codex": "Codex",
+    "copilot": "Copilot CLI",
+    "droid": "Droid",
+    "gemini": "Gemini CLI",
+    "kimi": "Kimi Code",
+    "opencode": "OpenCode",
+    "qwen": "Qwen Code",
+}
+_SHORT_ID = 8
+
+
+class Origin(FrozenModel):
+    """Where a proposal comes from, as far as that is known."""
+
+    kind: OriginKind = OriginKind.MODEL
+    agent: str = ""
+    """The other agent by its short name: `claude`."""
+    model: str = ""
+    """The model, as its server calls it."""
+    host: str = ""
+    """Where signoff's own model answered: host and port, and nothing else of the address."""
+    session: str = ""
+    """The agent's own session."""
+    prompt: str = ""
+    """The agent's own id of the prompt or turn."""
+    ref: str = ""
+    """The commit, range, pull request or patch file, as the user named it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_versions(cls, stored: object) -> object:
+        """They stored the kind alone."""
+        return {"kind": stored} if isinstance(stored, str) else stored
+
+    @property
+    def label(self) -> str:
+        """A word for lists, by which they are filtered."""
+        if self.kind is OriginKind.AGENT:
+            return self.agent or "agent"
+        return "signoff" if self.kind in (OriginKind.MODEL, OriginKind.PROGRAM) else self.kind.value
+
+    @property
+    def name(self) -> str:
+        """The shortest that says who it was: of signoff's own model its name."""
+        return self.model if self.kind is OriginKind.MODEL and self.model else self.label
+
+    @property
+    def agent_name(self) -> str:
+        """The other agent as its users call it."""
+        return _AGENTS.get(self.agent, self.label)
+
+    @property
+    def words(self) -> str:
+        """All of it, for a line of its own."""
+        match self.kind:
+            case OriginKind.MODEL:
+                return f"signoff's model {self.model}".rstrip()
+            case OriginKind.COMMAND:
+                return f"a command of the model {self.model}" if self.model else "a command"
+            case OriginKind.PROGRAM:
+                return "signoff itself"
+            case OriginKind.AGENT:
+                session = f"session {self.session[:_SHORT_ID]}" if self.session else ""
+                return ", ".join(filter(None, (self.agent_name, self.model, session)))
+            case OriginKind.DISK:
+                return f"the disk, against {self.ref}" if self.ref else "the disk"
+            case OriginKind.REF:
+                return self.ref or "a commit"
+            case _:
+                return self.ref or f"{'an' if self.kind is OriginKind.UNDO else 'a'} {self.kind.value}"
+
+    def matches(self, wanted: str) -> bool:
+        """Whether a filter means it: by its label, its kind or its model, in whatever case."""
+        return wanted.strip().casefold() in {each.casefold() for each in (self.label, self.kind, self.model) if each}

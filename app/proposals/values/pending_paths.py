@@ -1,0 +1,150 @@
+"""What the pending proposals have put at each path, read from the store as paths are asked for."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from threading import RLock
+
+from app.proposals.values.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
+
+_OLDEST = 4
+"""Of many proposals on one path so many are named, and the latest: what each stores of those below stays small."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPath:
+    """A path that a pending proposal has changed."""
+
+    version: FileVersion | None
+    """None if the file goes away."""
+    by: tuple[str, ...]
+    """Ids of the proposals, oldest first; of many the oldest few, which are to be decided first, and the latest."""
+    names: tuple[str, ...] = ()
+    """Every path that the content has been at, oldest first."""
+    authors: frozenset[str] = frozenset()
+    """The sessions whose models made it so; an empty one for a patch from elsewhere or an edit by the user."""
+    since: float = 0.0
+    """When the latest of them was staged, as Unix time."""
+
+
+Related = Callable[[Collection[str] | None], Iterable[Proposal]]
+"""The waiting proposals that have to do with some paths (None: all there are), oldest first."""
+
+
+class PendingPaths:
+    """Pending changes by path; its methods may be called from any thread."""
+
+    def __init__(self, related: Related | None = None) -> None:
+        """Nothing is read yet.
+
+        Args:
+            related: Where proposals come from that are not put one by one.
+        """
+        self._related = related
+        self._lock = RLock()
+        self._paths: dict[str, PendingPath] = {}
+        self._folders: Counter[str] = Counter()
+        """How many pending files lie below a folder."""
+        self._asked: set[str] = set()
+        self._put: set[str] = set()
+
+    def know(self, paths: Collection[str] | None = None) -> None:
+        """Read what has to do with these paths, all at once; None for all there is."""
+        if self._related is None:
+            return
+        with self._lock:
+            wanted = None if paths is None else set(paths) - self._asked
+            if wanted is not None and not wanted:
+                return
+            # What belongs together comes together, so it does not matter which of two groups is put first.
+            for proposal in self._related(wanted):
+                self.put(proposal)
+            if wanted is None:
+                self._related = None
+            else:
+                self._asked |= wanted
+
+    def put(self, proposal: Proposal) -> None:
+        """Lay the undecided part of a proposal over what is there; one that is stale or decided changes nothing."""
+        with self._lock:
+            if proposal.id in self._put:
+                return
+            self._put.add(proposal.id)
+            if proposal.state not in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED):
+                return
+            changes = [
+                change
+                for change in proposal.files
+                if undecided(change) and not change.already_applied and not change.on_disk
+            ]
+            lower = {change.path: self._paths.get(change.old_path or change.path, _NOTHING) for change in changes}
+            for change in changes:
+                if change.old_path:
+                    left = self._paths.get(change.old_path, _NOTHING)
+                    self._set(change.old_path, PendingPath(None, _and_by(left, proposal)))
+            for change in changes:
+                self._set(change.path, _laid_over(lower[change.path], proposal, change))
+
+    def get(self, path: str) -> PendingPath | None:
+        """What is pending at a path."""
+        self.know((path,))
+        return self._paths.get(path)
+
+    def puts(self, path: str) -> bool:
+        """Whether there is a pending file."""
+        pending = self.get(path)
+        return pending is not None and pending.version is not None
+
+    def puts_below(self, folder: str) -> bool:
+        """Whether there is a pending file below a folder."""
+        self.know((folder,))
+        return self._folders[folder] > 0
+
+    def all(self) -> dict[str, PendingPath]:
+        """Every path with a pending change."""
+        self.know()
+        return self.known()
+
+    def known(self) -> dict[str, PendingPath]:
+        """Those paths that were read so far."""
+        with self._lock:
+            return dict(self._paths)
+
+    def _set(self, path: str, pending: PendingPath) -> None:
+        before = self._paths.get(path)
+        was, will = before is not None and before.version is not None, pending.version is not None
+        self._paths[path] = pending
+        if was != will:
+            for folder in parents(path):
+                self._folders[folder] += 1 if will else -1
+
+
+_NOTHING = PendingPath(None, ())
+
+
+def _laid_over(below: PendingPath, proposal: Proposal, change: FileChange) -> PendingPath:
+    """What is pending at a path once a proposal has changed what was there."""
+    names = dict.fromkeys((*below.names, change.old_path or change.path, change.path))
+    authors = below.authors | {proposal.author(change)}
+    return PendingPath(change.result, _and_by(below, proposal), tuple(names), authors, proposal.created)
+
+
+def _and_by(below: PendingPath, proposal: Proposal) -> tuple[str, ...]:
+    return (*below.by[:_OLDEST], proposal.id)
+
+
+def named(ids: Sequence[str]) -> str:
+    """The proposals that something builds on, as text: `P1, P2` or `P1, P2, P3, P4 … P99`."""
+    oldest = ", ".join(ids[:_OLDEST])
+    return f"{oldest} … {', '.join(ids[_OLDEST:])}" if len(ids) > _OLDEST else oldest
+
+
+def undecided(change: FileChange) -> bool:
+    """Whether a part of the change still awaits a decision."""
+    return change.state is HunkState.PENDING
+
+
+def parents(path: str) -> list[str]:
+    """The folders above a path, outermost first, without the root."""
+    names = path.split("/")[:-1]
+    return ["/".join(names[: end + 1]) for end in range(len(names))]

@@ -1,0 +1,78 @@
+"""The state machine of proposals: every transition that exists, and a refusal of all others."""
+
+from app.proposals.values.models import HunkState, Proposal
+from app.proposals.values.models import ProposalState as State
+from app.proposals.values.proposal_errors import InvalidTransition
+
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.PENDING: frozenset(
+        {State.PARTLY_APPROVED, State.APPLIED, State.DENIED, State.STALE, State.SUPERSEDED, State.FAILED}
+    ),
+    State.PARTLY_APPROVED: frozenset({State.PENDING, State.APPLIED, State.STALE, State.FAILED}),
+    State.STALE: frozenset(
+        {State.PENDING, State.PARTLY_APPROVED, State.APPLIED, State.DENIED, State.SUPERSEDED, State.FAILED}
+    ),
+    State.APPLIED: frozenset({State.UNDONE, State.FAILED}),
+    State.UNDONE: frozenset({State.APPLIED, State.FAILED}),
+    State.FAILED: frozenset({State.PENDING, State.PARTLY_APPROVED, State.APPLIED, State.UNDONE}),
+    State.DENIED: frozenset({State.PENDING}),
+    State.SUPERSEDED: frozenset(),
+}
+"""From each state to those that may follow.
+
+A partly approved proposal becomes pending again when its approved hunks are undone, and applied when the rest is
+approved, denied or superseded. A denied one waits again when the denial is taken back. A stale one returns when the
+disk does. A failed one is where an apply broke off and
+the files were changed by someone else before it could be finished: recovery brings it back to where it was.
+"""
+
+ON_DISK_TRANSITIONS: dict[State, frozenset[State]] = {
+    State.APPLIED: frozenset({State.PENDING, State.PARTLY_APPROVED}),
+}
+"""And those of a proposal that was on disk before it was decided on: to take back that it is kept writes nothing."""
+
+REMAINING: frozenset[State] = frozenset({State.PENDING, State.PARTLY_APPROVED, State.STALE})
+"""States in which a proposal may change (a re-base, a hunk decided) and stay where it is."""
+
+
+def advance(proposal: Proposal, state: State, reason: str = "") -> Proposal:
+    """The proposal in another state, or in the same one where it may stay.
+
+    Raises:
+        InvalidTransition: there is no such transition.
+    """
+    allowed = state in TRANSITIONS[proposal.state] or (state is proposal.state and state in REMAINING)
+    if proposal.on_disk and state in ON_DISK_TRANSITIONS.get(proposal.state, ()):
+        allowed = True
+    if not allowed:
+        raise InvalidTransition(f"{proposal.id} is {words(proposal.state)} and can't become {words(state)}.")
+    return proposal.model_copy(update={"state": state, "reason": reason})
+
+
+def words(state: State) -> str:
+    """The state as the user reads it."""
+    return state.value.replace("_", " ")
+
+
+ON_DISK_WORDS = {State.PARTLY_APPROVED: "partly kept", State.APPLIED: "kept", State.DENIED: "taken back"}
+"""Where a proposal stands that was on disk before it was decided on, where that is called otherwise."""
+
+
+def words_for(proposal: Proposal) -> str:
+    """Where a proposal stands as the user reads it."""
+    return said_in_part(
+        proposal, (ON_DISK_WORDS if proposal.on_disk else {}).get(proposal.state) or words(proposal.state)
+    )
+
+
+def said_in_part(proposal: Proposal, state: str) -> str:
+    """The words for where a proposal stands, or that this is true of a part of it and the rest was denied."""
+    return f"{state} in part" if proposal.denied_in_part else state
+
+
+def state_of(proposal: Proposal) -> State:
+    """The state that the hunks and files of a proposal amount to, re-bases and undos aside."""
+    states = {change.state for change in proposal.files} | {hunk.state for hunk in proposal.hunks}
+    if HunkState.PENDING in states:
+        return State.PARTLY_APPROVED if HunkState.APPLIED in states else State.PENDING
+    return State.APPLIED if HunkState.APPLIED in states else State.DENIED

@@ -1,0 +1,111 @@
+"""What the proposals engine needs of a store; `app.storage` keeps it in SQLite, tests keep it in memory."""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal, Protocol
+
+from pydantic import Field
+
+from app.proposals.values.decision_facts import FrozenModel
+from app.proposals.values.models import FileIdentity, FileOperation, Proposal
+
+
+class JournalEntry(FrozenModel):
+    """One path transition of an apply: from `before` to `after` (SHA-256 of the bytes, None for no file)."""
+
+    path: str
+    op: FileOperation
+    new_path: str = ""
+    """For a rename."""
+    before: str | None
+    after: str | None
+    before_mode: int | None = None
+    after_mode: int | None = None
+    temp: str = ""
+    """A name of our own beside the path: of the prepared file at first, then of what was swapped out."""
+    found: FileIdentity | None = None
+    """The file that is to be swapped out."""
+    made: FileIdentity | None = None
+    """The prepared file; known once the record is prepared."""
+
+
+class JournalRecord(FrozenModel):
+    """One apply, undo or redo, written before the first byte of the workspace changes."""
+
+    id: int = 0
+    """0 until the store has taken it."""
+    proposal: str
+    action: Literal["apply", "undo", "redo"]
+    time: float
+    entries: tuple[JournalEntry, ...]
+    """In the order in which they are carried out."""
+    made_folders: tuple[str, ...] = ()
+    """Folders that did not exist before, parents first."""
+    dropped_folders: tuple[str, ...] = ()
+    """Folders to remove once they are empty, children first."""
+    folder_modes: dict[str, int] = Field(default_factory=dict)
+    """Permission bits that folders have, or had when they were removed: those with which they come back."""
+    prepared: bool = True
+    """Whether all new contents are on disk under their temporary names; no path is touched before."""
+    state: Literal["open", "done", "rolled_back", "blocked"] = "open"
+    after_proposal: str
+    """The proposal as it stands once the record is done (JSON), so that recovery can finish the bookkeeping."""
+
+
+class ProposalStore(Protocol):
+    """Proposals, blobs and the apply journal of one workspace. Synchronous, safe to call from any thread.
+
+    Every method that writes has its data on disk when it returns (`synchronous=FULL`) and raises
+    `app.storage.StorageError` (or OSError in memory fakes) if it could not.
+    """
+
+    def next_proposal_id(self) -> str:
+        """Reserve the next short id (`P7`); never given twice, also not to another process."""
+        ...
+
+    def save_proposal(self, *proposals: Proposal) -> None:
+        """Insert or replace, all or none."""
+        ...
+
+    def generation(self) -> tuple[int, ...]:
+        """What differs once a proposal was written, by any process; at times also when none was."""
+        ...
+
+    def proposal(self, proposal_id: str) -> Proposal | None:
+        """One proposal by id, case-insensitive."""
+        ...
+
+    def proposals(self, *, waiting_only: bool = False) -> Sequence[Proposal]:
+        """Oldest first."""
+        ...
+
+    def waiting_on(self, paths: Collection[str], folders: Collection[str] = ()) -> Sequence[Proposal]:
+        """Those that wait and name one of `paths`, a file below one of them, or one of `folders`; oldest first."""
+        ...
+
+    def decided_on(self, paths: Collection[str]) -> Sequence[Proposal]:
+        """The latest of those that no longer wait and name one of the paths; oldest first."""
+        ...
+
+    def put_blobs(self, many: Iterable[bytes]) -> list[str]:
+        """Keep these bytes in one transaction, return the SHA-256 hex of each; putting the same again is free."""
+        ...
+
+    def blob(self, sha256: str) -> bytes:
+        """The bytes; raises KeyError, also for bytes that no longer have this SHA-256."""
+        ...
+
+    def journal_open(self, record: JournalRecord) -> JournalRecord:
+        """Write the intent; returns it with its id."""
+        ...
+
+    def journal_prepared(self, record: JournalRecord) -> None:
+        """Write that an open record is prepared, with what was made."""
+        ...
+
+    def journal_close(self, record: JournalRecord, proposal: Proposal | None) -> None:
+        """Write the record's final state and the proposal's new one in one transaction."""
+        ...
+
+    def journal(self, *, proposal: str = "", state: str = "", limit: int = 0) -> Sequence[JournalRecord]:
+        """Records, newest first, filtered; the first `limit` of them, if not 0."""
+        ...

@@ -1,0 +1,299 @@
+"""The record: one entry for each decision, which says who decided what about which bytes.
+
+A second kind of entry holds the hash of the event that tells of a decision in a session. Each entry holds the
+SHA-256 of the entry before it, so that none can be changed, dropped or put in between without the next one telling.
+That makes the record tamper-evident, not tamper-proof: who owns the machine can write it anew.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from app.images.image import Image
+from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, FrozenModel, LastDecision, LineComment
+from app.proposals.values.models import FileOperation, FileVersion, HunkState, Proposal
+from app.proposals.values.origin import Origin
+from app.proposals.values.proposal_store import JournalEntry, ProposalStore
+from app.sandbox.captured_changes import IgnoredPath
+
+LATEST: Literal[5] = 5
+"""The format in which entries are written."""
+FIRST = ""
+"""What the first entry holds for the one before it."""
+
+
+class RecordedFile(FrozenModel):
+    """A file that a decision wrote, or one that it was about where it wrote none."""
+
+    path: str
+    base: str = ""
+    """The id of the git blob that was there before; empty for no file."""
+    result: str = ""
+    """The id of the git blob that was there after."""
+    base_sha256: str = ""
+    """The same contents as our own store calls them."""
+    result_sha256: str = ""
+    base_mode: str = ""
+    """The permission bits before, octal, of a symbolic link with its type: `644`, `120777`; empty for no file."""
+    result_mode: str = ""
+
+
+class RecordedHunks(FrozenModel):
+    """Where the hunks of the proposal stood after the decision, by their numbers."""
+
+    approved: tuple[int, ...] = ()
+    denied: tuple[int, ...] = ()
+    waiting: tuple[int, ...] = ()
+    approved_files: tuple[str, ...] = ()
+    """Files without hunks, which are decided as a whole."""
+    denied_files: tuple[str, ...] = ()
+
+    @property
+    def of(self) -> int:
+        """How many there were."""
+        return len(self.approved) + len(self.denied) + len(self.waiting)
+
+
+class RecordEntry(FrozenModel):
+    """One decision. Its bytes are hashed as they were first written, never as a later schema would write them."""
+
+    format: Literal[1, 2, 3, 4, 5] = LATEST
+    """Grows with every field that is added, here or in what an entry holds: 1 had no host in the origin, 2 neither
+    `ignored` nor a caller in the circumstances, 3 neither a check's tree nor modes of files, 4 no `state`, `left`,
+    `last` nor files in `hunks`."""
+    number: int
+    """From 1, in the workspace."""
+    before: str
+    """SHA-256 of the bytes of the entry before; empty in the first."""
+    time: float
+    """Unix time, seconds."""
+    who: str
+    """The git identity of whoever decided, `NAME <EMAIL>`, or the name of their account."""
+    proposal: str
+    count: int
+    """The number of the decision, among all on the proposal."""
+    content: str
+    """SHA-256 over the paths, modes and contents that were proposed, as they stood when this was decided."""
+    origin: Origin
+    ignored: tuple[IgnoredPath, ...] = ()
+    """What the command that proposed it had written, besides and unreviewed, of what git ignores."""
+    decision: str
+    files: tuple[RecordedFile, ...] = ()
+    hunks: RecordedHunks = RecordedHunks()
+    edited: tuple[str, ...] = ()
+    """The files in which the user had changed the proposed text."""
+    words: str = ""
+    """SHA-256 of what the user said with it, if anything; the words themselves are kept apart."""
+    circumstances: DecisionContext = UNKNOWN
+    state: str = ""
+    """`ProposalState` after the decision."""
+    left: str = ""
+    """`proposal_hash` of the proposal after it."""
+    last: str = ""
+    """`decision_hash` of it, with all that is kept with the proposal."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether the user had it written."""
+        return self.decision in ("approved", "partly_approved", "redone")
+
+
+class RecordingStore(ProposalStore, Protocol):
+    """A store that has recorded the decisions on its proposals."""
+
+    def entries_on(self, paths: Collection[str]) -> Sequence[RecordEntry]:
+        """All that the record has of proposals of which a decision names one of the paths; oldest first."""
+        ...
+
+
+class EventEntry(FrozenModel):
+    """The event that tells of a decision: in its session's log, to doors, in exports."""
+
+    format: Literal[5] = LATEST
+    kind: Literal["event"] = "event"
+    number: int
+    """From 1, in the workspace, among entries of both kinds."""
+    before: str
+    time: float
+    """The event's, Unix time, seconds."""
+    proposal: str
+    count: int
+    """The number of the decision; 0 for an edit of the proposed text, which is none, and for what was not counted."""
+    decision: str
+    session: str = ""
+    """The session that it is recorded in."""
+    files: tuple[str, ...] = ()
+    origin: Origin | None = None
+    words: str = ""
+    event: str
+    """SHA-256 of the event, without the user's words."""
+    earlier: bool = False
+    """It was kept by a version that did not chain it, and was entered when the database was brought up to date."""
+
+
+def has_written(entries: Sequence[RecordEntry]) -> bool:
+    """Whether anything of a proposal stands written after the last of its entries, oldest first."""
+    if not entries:
+        return False
+    last = entries[-1]
+    if last.hunks.approved or last.hunks.approved_files:
+        return True
+    if last.state:
+        return False
+    # Earlier formats said nothing of files without hunks.
+    turns = [entry.writes for entry in entries if entry.writes or entry.decision in ("undone", "reopened")]
+    return bool(turns) and turns[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLink:
+    """Where the chain ends: what the next entry is to follow."""
+
+    number: int = 0
+    digest: str = FIRST
+
+
+def entry_of(
+    proposed: Proposal,
+    decided: Proposal,
+    last: LastDecision,
+    written: Iterable[JournalEntry],
+    blob_id: Callable[[str], str],
+    *,
+    who: str,
+    after: ChainLink,
+    time: float,
+) -> RecordEntry:
+    """The entry of a decision.
+
+    Args:
+        proposed: The proposal as it stood before.
+        decided: The proposal as it stands after it.
+        last: The decision.
+        written: What it wrote to disk.
+        blob_id: The id that git gives to a content, by its SHA-256.
+        who: Who decided.
+        after: The end of the chain.
+        time: When, Unix time.
+    """
+    return RecordEntry(
+        number=after.number + 1,
+        before=after.digest,
+        time=time,
+        who=who,
+        proposal=decided.id,
+        count=last.number,
+        content=content_hash(proposed),
+        origin=decided.origin,
+        ignored=decided.ignored,
+        decision=last.decision,
+        files=_files(written, blob_id)
+        or _kept(decided, last, blob_id)
+        or tuple(RecordedFile(path=file.path) for file in last.files),
+        hunks=standing(decided),
+        edited=tuple(change.path for change in decided.files if change.edited),
+        words=words_hash(last.feedback, last.comments, last.images),
+        circumstances=last.circumstances,
+        state=decided.state,
+        left=proposal_hash(decided),
+        last=decision_hash(last),
+    )
+
+
+def proposal_hash(proposal: Proposal) -> str:
+    """The SHA-256 of a proposal, without what may change once it is decided: a successor."""
+    return _hash_of(proposal, {"superseded_by"})
+
+
+def decision_hash(last: LastDecision) -> str:
+    """The SHA-256 of what is kept of a decision with its proposal."""
+    return _hash_of(last)
+
+
+def _hash_of(value: FrozenModel, left_out: Collection[str] = ()) -> str:
+    # Fields that a later version adds have defaults, which are left out: the hash stays the same.
+    text = value.model_dump_json(exclude=set(left_out), exclude_defaults=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def content_hash(proposal: Proposal) -> str:
+    """The SHA-256 of what is proposed: of each file the names, the modes, and the SHA-256 before and after."""
+    digest = hashlib.sha256()
+    for change in proposal.files:
+        versions = (*_version(change.base), *_version(change.result))
+        digest.update(
+            "\0".join((change.op, change.old_path, change.path, *versions, "")).encode("utf-8", "surrogatepass")
+        )
+    return digest.hexdigest()
+
+
+def words_hash(feedback: str, comments: Iterable[LineComment], images: Iterable[Image] = ()) -> str:
+    """The SHA-256 of what the user said and showed with a decision; empty if it was nothing."""
+    said = "\0".join((feedback, *(one.model_dump_json() for one in (*comments, *images))))
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest() if said else ""
+
+
+def blob_id(data: bytes, algorithm: str = "sha1") -> str:
+    """The id that git gives to a blob of these bytes (https://git-scm.com/book/en/v2/Git-Internals-Git-Objects)."""
+    return hashlib.new(algorithm, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def _version(version: FileVersion | None) -> tuple[str, str]:
+    return ("", "") if version is None else (version.sha256, f"{version.mode:o}" if version.mode is not None else "")
+
+
+def _files(written: Iterable[JournalEntry], blob_id: Callable[[str], str]) -> tuple[RecordedFile, ...]:
+    found: list[RecordedFile] = []
+    for one in written:
+        before, after = one.before or "", one.after or ""
+        was = _side("base", before, blob_id, one.before_mode)
+        became = _side("result", after, blob_id, one.after_mode)
+        if one.op is FileOperation.RENAME:
+            found += (RecordedFile(path=one.path, **was), RecordedFile(path=one.new_path, **became))
+        else:
+            found.append(RecordedFile(path=one.path, **was, **became))
+    return tuple(found)
+
+
+def _side(name: str, sha256: str, blob_id: Callable[[str], str], mode: int | None) -> dict[str, str]:
+    """The fields of a recorded file for one of its two versions."""
+    if not sha256:
+        return {}
+    octal = f"{mode:o}" if mode is not None else ""
+    return {name: blob_id(sha256), f"{name}_sha256": sha256, f"{name}_mode": octal}
+
+
+def _kept(decided: Proposal, last: LastDecision, blob_id: Callable[[str], str]) -> tuple[RecordedFile, ...]:
+    """The files of which a part was kept that was on disk before: the base, and the base with that part."""
+    found: list[RecordedFile] = []
+    for change in decided.files:
+        for part in change.decisions[-1:]:
+            if part.decision != last.number or last.decision not in ("approved", "partly_approved"):
+                continue
+            base, left = part.base, part.left
+            was = _side("base", base.sha256, blob_id, base.mode) if base else {}
+            became = _side("result", left.sha256, blob_id, left.mode) if left else {}
+            if part.old_path:
+                found.append(RecordedFile(path=part.old_path, **was))
+                was = {}
+            found.append(RecordedFile(path=change.path, **was, **became))
+    return tuple(found)
+
+
+def standing(proposal: Proposal) -> RecordedHunks:
+    """Where the hunks of a proposal stand, and its files that have none."""
+    numbers: dict[HunkState, list[int]] = {}
+    for hunk in proposal.hunks:
+        numbers.setdefault(hunk.state, []).append(hunk.number)
+    files: dict[HunkState, list[str]] = {}
+    for change in proposal.files:
+        if not change.hunks:
+            files.setdefault(change.state, []).append(change.path)
+    return RecordedHunks(
+        approved=tuple(numbers.get(HunkState.APPLIED, ())),
+        denied=tuple(numbers.get(HunkState.DENIED, ())),
+        waiting=tuple(numbers.get(HunkState.PENDING, ())),
+        approved_files=tuple(files.get(HunkState.APPLIED, ())),
+        denied_files=tuple(files.get(HunkState.DENIED, ())),
+    )

@@ -1,0 +1,214 @@
+"""What the record says of a commit, or of what is about to be one: for trailers and for notes."""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.git.blobs import BlobPair, pairs
+from app.git.borrowed_repository import BorrowedRepository
+from app.git.run_git import GitFailed
+from app.proposals.decide.commit_trailers import (
+    FileDecision,
+    assistant,
+    commit_proposal,
+    lines_brought,
+    ranges,
+    steps_to,
+    trailers_of,
+)
+from app.proposals.values.models import Proposal
+from app.proposals.values.record_entries import RecordEntry
+from app.runtime.open_workspace import OpenWorkspace
+from app.storage.record_store import RecordStore
+
+NOTES = "refs/notes/signoff"
+GIT_AI_NOTES = "refs/notes/ai"
+_GIT_AI = "authorship/3.0.0"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitNote:
+    """What was noted on a commit."""
+
+    commit: str
+    decisions: int
+    files: int
+    lines: int
+    """Lines that git-ai's note attributes; 0 without it."""
+
+
+def staged_trailers(runtime: OpenWorkspace) -> list[str]:
+    """The trailers for what is in the index: of each decision that brought a file to what it is there.
+
+    Raises:
+        GitFailed: there is no repository.
+    """
+    with BorrowedRepository(runtime.workspace.root) as borrowed:
+        # A commit of single files has an index of its own, which git names to its hooks.
+        named = os.environ.get("GIT_INDEX_FILE")
+        index = (borrowed.top / named) if named else None
+        against = borrowed.resolve("HEAD") or borrowed.ask("hash-object", "-t", "tree", "/dev/null").decode().strip()
+        raw = borrowed.ask("diff-index", "--cached", "--raw", "-z", "--no-renames", against, index=index)
+        found = _steps(runtime, borrowed, pairs(raw))
+    latest = {step.entry.proposal: step.entry for steps in found.values() for step in steps}
+    lines = [line for _, entry in sorted(latest.items(), key=_by_number) for line in trailers_of(entry)]
+    # Who assisted comes first, each once.
+    return list(dict.fromkeys(sorted(lines, key=lambda line: not line.startswith("Assisted-by"))))
+
+
+def commit_reviewed(runtime: OpenWorkspace, proposal: Proposal) -> str:
+    """Commit what a proposal wrote, with the trailers that the record gives; its id. Raises CommitFailed."""
+    entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)
+    return commit_proposal(runtime.workspace.root, proposal, trailers=trailers_of(entries[-1]) if entries else ())
+
+
+def reviewed_commits(root: Path, most: int) -> list[str]:
+    """The latest commits whose trailers name a review, the newest first; none outside a repository."""
+    words = ["log", f"--max-count={most}", "--format=%H%x09%(trailers:key=Reviewed-in,valueonly,separator=%x20)"]
+    try:
+        with BorrowedRepository(root) as borrowed:
+            if not (head := borrowed.resolve("HEAD")):
+                return []
+            lines = borrowed.ask(*words, "--grep=^Reviewed-in: signoff ", head).decode("utf-8", "replace")
+    except GitFailed:
+        return []
+    found = (line.partition("\t") for line in lines.splitlines())
+    return [commit for commit, _, review in found if review.startswith("signoff ")]
+
+
+def note_commit(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bool) -> CommitNote:
+    """Write what the record says of a commit into git's notes.
+
+    Args:
+        runtime: The open workspace.
+        name: The commit.
+        git_ai: Whether also in the format of git-ai.
+        denials: Whether with the numbers of the hunks that were denied.
+
+    Raises:
+        GitFailed: there is no such commit, or the record knows nothing of it.
+    """
+    with BorrowedRepository(runtime.workspace.root) as borrowed:
+        commit = borrowed.resolve(name)
+        if not commit:
+            raise GitFailed(f"There is no commit {name!r} here.")
+        raw = borrowed.ask("diff-tree", "-r", "--root", "--raw", "-z", "--no-renames", "--no-commit-id", commit)
+        found = _steps(runtime, borrowed, pairs(raw))
+        if not found:
+            raise GitFailed(f"The record knows nothing of what {commit[:7]} changes; nothing was noted.")
+        entries = {step.entry.number: step.entry for steps in found.values() for step in steps}
+        document = {"version": 1, "decisions": [_told(entries[number], denials) for number in sorted(entries)]}
+        borrowed.annotate(NOTES, commit, json.dumps(document, indent=2, ensure_ascii=False))
+        lines = 0
+        if git_ai:
+            text, lines = _git_ai(runtime, commit, found)
+            borrowed.annotate(GIT_AI_NOTES, commit, text)
+    return CommitNote(commit, len(entries), len(found), lines)
+
+
+def _steps(
+    runtime: OpenWorkspace, borrowed: BorrowedRepository, changed: Sequence[BlobPair]
+) -> dict[str, list[FileDecision]]:
+    """The decisions behind each changed file, by its path from the top of the repository."""
+    entries = RecordStore(runtime.database, runtime.name).entries()
+    lead = f"{borrowed.folder}/" if borrowed.folder else ""
+    found: dict[str, list[FileDecision]] = {}
+    for pair in changed:
+        if pair.path.startswith(lead):
+            blob = pair.after.blob if pair.after else ""
+            if steps := steps_to(entries, pair.path.removeprefix(lead), blob):
+                found[pair.path] = steps
+    return found
+
+
+def _by_number(item: tuple[str, RecordEntry]) -> int:
+    return int(item[0][1:])
+
+
+def _told(entry: RecordEntry, denials: bool) -> dict[str, Any]:
+    """A decision for others: no words of anybody's, and of what was denied only with `denials`."""
+    origin, hunks, caller = entry.origin, entry.hunks, entry.circumstances.caller
+    checks = {check.name: check.words or check.state for check in entry.circumstances.checks}
+    told: dict[str, Any] = {
+        "proposal": entry.proposal,
+        "time": round(entry.time),
+        "who": entry.who,
+        "decision": entry.decision,
+        "origin": {"kind": origin.kind.value, "agent": origin.label, "model": origin.model},
+        "content": entry.content,
+        "hunks": {"approved": hunks.approved, "of": hunks.of, **({"denied": hunks.denied} if denials else {})},
+        "edited": entry.edited,
+        "unseen_lines": entry.circumstances.unseen_lines,
+        "checks": checks,
+        "caller": caller.model_dump(mode="json") if caller else None,
+        "files": [{"path": file.path, "base": file.base, "result": file.result} for file in entry.files],
+        "entry": entry.number,
+    }
+    return told
+
+
+def _git_ai(runtime: OpenWorkspace, commit: str, found: dict[str, list[FileDecision]]) -> tuple[str, int]:
+    """The note in git-ai's format, and how many lines it attributes.
+
+    Its parts are lines of `path`, then `  PROMPT RANGES`, a line `---`, and JSON that says what each prompt was
+    (github.com/git-ai-project/git-ai, the standard's version 3.0.0).
+    """
+    attested: list[str] = []
+    prompts: dict[str, dict[str, Any]] = {}
+    total = 0
+    for path, steps in sorted(found.items()):
+        try:
+            brought = lines_brought(steps, runtime.proposals.blob)
+        except KeyError:
+            # Its contents were pruned: nothing is claimed of it.
+            continue
+        by_prompt: dict[str, list[int]] = {}
+        for number, entry in enumerate(brought, 1):
+            if entry is not None and (prompt := _prompt(entry, prompts)):
+                by_prompt.setdefault(prompt, []).append(number)
+        if by_prompt:
+            attested.append(f'"{path}"' if any(character.isspace() for character in path) else path)
+        for prompt, numbers in by_prompt.items():
+            attested.append(f"  {prompt} {ranges(numbers)}")
+            prompts[prompt]["accepted_lines"] += len(numbers)
+            prompts[prompt]["total_additions"] += len(numbers)
+            total += len(numbers)
+    about = {"schema_version": _GIT_AI, "base_commit_sha": commit, "prompts": prompts}
+    return "\n".join((*attested, "---", json.dumps(about, indent=2, ensure_ascii=False))), total
+
+
+def _prompt(entry: RecordEntry, prompts: dict[str, dict[str, Any]]) -> str:
+    """The key of the model's work that a decision let through; empty for a person's."""
+    assisted = assistant(entry.origin)
+    if assisted is None:
+        return ""
+    agent, model = assisted
+    conversation = entry.origin.session or entry.proposal
+    key = hashlib.sha256(f"{agent}:{conversation}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    about = {"tool": agent, "id": conversation, "model": model}
+    prompts.setdefault(
+        key,
+        {
+            "agent_id": about,
+            "human_author": entry.who,
+            "messages": [],
+            "total_additions": 0,
+            "total_deletions": 0,
+            "accepted_lines": 0,
+            "overriden_lines": 0,
+        },
+    )
+    return key
+
+
+def add_trailers(file: Path, lines: Sequence[str], root: Path) -> None:
+    """Put trailers that are not there yet into the message of a commit; raises GitFailed."""
+    from app.git.run_git import run_git
+
+    options = [part for line in lines for part in ("--trailer", line)]
+    words = ["interpret-trailers", "--in-place", "--if-exists", "addIfDifferent", *options, str(file)]
+    run_git(root, words, {**os.environ, "LC_ALL": "C"})

@@ -1,0 +1,110 @@
+"""Proposals of what git has or the disk is ahead by, and proposals given to git."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.git.borrowed_repository import BorrowedRepository
+from app.git.commits import CommitChanges, commit_changes, committed
+from app.git.remotes import PROPOSALS, address, default_remote, find, push
+from app.git.worktree_changes import changes_on_disk
+from app.proposals.values.models import Proposal
+from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.proposal_errors import NothingStaged
+from app.runtime.open_workspace import OpenWorkspace
+from app.text.plural import plural
+
+_MOST_AUTHORS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PushedProposal:
+    """A proposal that is elsewhere now."""
+
+    id: str
+    remote: str
+    reference: str
+    commit: str
+
+
+def stage_worktree(
+    runtime: OpenWorkspace, paths: Sequence[str], against: str, *, everything: bool = False
+) -> tuple[Proposal, Sequence[str]]:
+    """A proposal, in reverse, of what is changed on disk; and the files that were left out of it, with reasons.
+
+    Args:
+        runtime: The open workspace.
+        paths: To which it is limited; none for all.
+        against: A commit; empty for the index.
+        everything: Also what was approved before.
+
+    Raises:
+        GitFailed, NothingStaged: there is no repository, no such commit, or nothing to stage.
+        UnsafePath: a path lies elsewhere.
+    """
+    found = changes_on_disk(runtime.workspace, paths, against)
+    if not found.changes:
+        hint = "; what is in the index already differs from a commit: `--against HEAD`" if not against else ""
+        more = f" ({found.left_out[0]})" if found.left_out else ""
+        raise NothingStaged(f"Nothing on disk differs from {found.against}{more}{hint}.")
+    origin = Origin(kind=OriginKind.DISK, ref=found.against)
+    proposal = runtime.service.stage_changes(found.changes, origin, "", on_disk=True, everything=everything)
+    return proposal, found.left_out
+
+
+def stage_commits(
+    runtime: OpenWorkspace, words: Sequence[str], *, everything: bool = False
+) -> tuple[Proposal, Sequence[str]]:
+    """A proposal of a commit, a range or a pull request; and the files that were left out of it, with reasons.
+
+    Args:
+        runtime: The open workspace.
+        words: A reference, a range or an address; or a remote and a reference.
+        everything: Also what was approved before.
+
+    Raises:
+        GitFailed: it can't be found or fetched.
+        NothingStaged: the workspace has all of it.
+        UnsafePath: it changes a path that no tool may touch.
+    """
+    with BorrowedRepository(runtime.workspace.root) as borrowed:
+        found = committed(borrowed, find(borrowed, list(words)), runtime.workspace.read_limit)
+    if not found.changes:
+        raise NothingStaged(f"{found.picked.name} changes nothing here.")
+    origin = Origin(kind=OriginKind.REF, ref=_told(found))
+    proposal = runtime.service.stage_changes(found.changes, origin, found.subject, everything=everything)
+    return proposal, found.left_out
+
+
+def push_proposal(runtime: OpenWorkspace, proposal_id: str, remote: str, name: str, *, force: bool) -> PushedProposal:
+    """Put a proposal on a reference of another repository, as a commit on top of HEAD.
+
+    Args:
+        runtime: The open workspace.
+        proposal_id: Which one.
+        remote: A name or an address; empty for the remote that there is.
+        name: Under which it is put there; empty for the proposal's id.
+        force: Whether what is there goes.
+
+    Raises:
+        GitFailed: it does not fit HEAD, or the remote would not take it.
+    """
+    proposal = runtime.service.get(proposal_id)
+    changes = runtime.service.as_changes(proposal.id)
+    with BorrowedRepository(runtime.workspace.root) as borrowed:
+        remote = remote or default_remote(borrowed)
+        address(borrowed, remote, pushing=True)
+        message = f"{proposal.summary}\n\nSignoff-Proposal: {proposal.id}\n"
+        commit = commit_changes(borrowed, changes, message, runtime.workspace.read_limit)
+        reference = f"{PROPOSALS}{name or proposal.id}"
+        push(borrowed, commit, remote, reference, force=force)
+    return PushedProposal(proposal.id, remote, reference, commit)
+
+
+def _told(found: CommitChanges) -> str:
+    """Where it comes from: as it was named, which commit it is, by whom."""
+    tip = found.picked.tip[:7]
+    name = found.picked.name if found.picked.name.startswith(tip) else f"{found.picked.name} ({tip})"
+    count = f"{plural(found.count, 'commit')} " if found.count > 1 else ""
+    more = len(found.authors) - _MOST_AUTHORS
+    authors = ", ".join(found.authors[:_MOST_AUTHORS]) + (f" and {more} more" if more > 0 else "")
+    return f"{name}, {count}by {authors}" if authors else name

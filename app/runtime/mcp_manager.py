@@ -1,0 +1,128 @@
+"""The MCP servers of an open workspace: looked for beside everything else, and loaded only where there are any."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from app.config.settings import Settings
+from app.runtime.open_workspace import OpenWorkspace
+from app.tools.base.contract import Tool
+from app.tools.tool_registry import ExtraTools, ToolSource, Unavailable
+
+if TYPE_CHECKING:
+    from app.mcp_client.configured_servers import KnownServers
+    from app.mcp_client.mcp_servers import McpServers
+
+
+_PATIENCE = 5.0
+"""Seconds in which a few files are read, at most."""
+_LATE = "It is not known yet which MCP servers there are"
+_NOT_FOUND_YET = Unavailable(
+    "",
+    "starting",
+    "the files that name MCP servers are still being read",
+    f"{_LATE}: the files that name them are still being read. Their tools come with the next turn.",
+    f"{_LATE}. Their tools come with the next turn; if the task needs them, say so.",
+)
+
+
+class McpManager(ToolSource):
+    """Where a session gets the tools of servers from. To be used on one event loop."""
+
+    def __init__(self, runtime: OpenWorkspace, tell: Callable[[str], None], patience: float | None = None) -> None:
+        """Nothing is looked for yet.
+
+        Args:
+            runtime: The open workspace.
+            tell: Takes lines for the user.
+            patience: As of `McpServers`.
+        """
+        self._patience = patience
+        self._runtime = runtime
+        self._tell = tell
+        self._told: set[str] = set()
+        self.found = asyncio.Event()
+        """Set once it is known which there are."""
+        self.servers: McpServers | None = None
+        """None where no file names one."""
+        self.known: KnownServers | None = None
+        """What the files say."""
+        self._looking = asyncio.Lock()
+        self._closed = False
+
+    async def look(self, settings: Settings) -> None:
+        """Read all files that name servers, and have just those running."""
+        try:
+            async with self._looking:
+                await self._look(settings)
+        finally:
+            self.found.set()
+
+    async def _look(self, settings: Settings) -> None:
+        known = await asyncio.to_thread(self._read, settings)
+        if self._closed:
+            return
+        self.known = known
+        waits = [f"{name} names MCP servers, which wait for your trust: /trust shows it." for name in known.untrusted]
+        for line in (*known.problems, *waits):
+            if line not in self._told:
+                self._told.add(line)
+                self._tell(line)
+        if self.servers is None and known.definitions:
+            self.servers = await asyncio.to_thread(self._load)
+        if self.servers is not None:
+            await self.servers.know(known.definitions)
+
+    async def more(self, window: int | None) -> ExtraTools:
+        """The tools of the servers, once it is known which there are."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.found.wait(), _PATIENCE)
+        return await self.servers.more(window) if self.servers is not None else ExtraTools()
+
+    @property
+    def awaited(self) -> str:
+        """What `more` waits for now, in a few words."""
+        return self.servers.awaited if self.servers is not None else ""
+
+    @property
+    def unavailable(self) -> Sequence[Unavailable]:
+        """The servers that are switched on and can't be used now."""
+        if not self.found.is_set():
+            return (_NOT_FOUND_YET,)
+        return self.servers.unavailable if self.servers is not None else ()
+
+    async def find(self, name: str, waits: Callable[[str], None]) -> Tool | None:
+        """As `McpServers.find`."""
+        return await self.servers.find(name, waits) if self.servers is not None else None
+
+    async def close(self) -> None:
+        """End all servers."""
+        self._closed = True
+        self.found.set()
+        # Behind who is looking: what that starts is ended, too.
+        async with self._looking:
+            if self.servers is not None:
+                await self.servers.close()
+
+    def _read(self, settings: Settings) -> "KnownServers":
+        from app.mcp_client.configured_servers import known_servers
+
+        environment = self._runtime.environment if settings.mcp_of_others else {}
+        runtime = self._runtime
+        theirs = runtime.configuration.servers_of_workspace
+        return known_servers(settings.mcp, runtime.workspace, runtime.sessions, environment, of_workspace=theirs)
+
+    def _load(self) -> "McpServers":
+        from app.mcp_client.mcp_servers import McpServers, ServerEnvironment
+        from app.mcp_client.token_store import TokenStore
+
+        runtime = self._runtime
+        around = ServerEnvironment(
+            lambda: runtime.sandbox,
+            runtime.workspace.root,
+            runtime.environment,
+            runtime.sessions,
+            TokenStore(runtime.places.tokens),
+        )
+        return McpServers(around, self._patience)

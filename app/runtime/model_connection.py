@@ -1,0 +1,344 @@
+"""Joins an open workspace to a model: the client, its learned profile, and sessions over both."""
+
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import date
+from functools import partial
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from app.agent.gate import GatePolicy
+from app.agent.ports import ModelPort, OtherSession, SessionPorts
+from app.agent.prompts import FILE_NAME, guidance, system_prompt
+from app.agent.session import Session
+from app.agent.turn import TurnSettings
+from app.automation.draft_checks import DraftChecks
+from app.config.config_tables import ModelTable
+from app.config.settings import Settings
+from app.conversation.events import Event, ProposalDecided
+from app.conversation.payload.render_trials import render_trials
+from app.llm.capabilities.model_list import ListedModel
+from app.llm.capabilities.profiles import ProfileError, resolve
+from app.llm.client import ModelClient
+from app.llm.failures.request_errors import STANDARD, RetryPolicy
+from app.llm.transport import Timeouts
+from app.llm.values.address import is_private, take_apart
+from app.llm.values.prices import price_for
+from app.llm.values.types import Endpoint, RequestOptions
+from app.proposals.values.models import Proposal
+from app.runtime.open_workspace import OpenWorkspace
+from app.runtime.prompt_sources import skills_of
+from app.storage.session_lock import SessionLock, is_open
+from app.storage.session_store import SessionRecord, SessionStore
+from app.storage.storage_errors import StorageError
+from app.text.safe_text import visible
+from app.tools.tool_registry import ToolSource, standard_tools
+from app.workspace.git_repository import branch
+
+_FILES_SEARCHED = 5_000
+"""Files of the workspace that are looked through for nested guidance, so that a huge tree costs no time."""
+_SECONDS_SEARCHED = 3.0
+"""How long that may take, for trees with next to no files."""
+_OPENAI, _ANTHROPIC = "https://api.openai.com/v1", "https://api.anthropic.com"
+"""Where a key without a base URL goes."""
+
+
+class NotConnected(Exception):
+    """No endpoint or no model is configured; the message is one line that says what to set."""
+
+
+def address_of(settings: Settings) -> str:
+    """The base URL of the endpoint: if none is set, that of whoever the key is from."""
+    if settings.base_url:
+        return settings.base_url
+    claude = settings.model.startswith("claude") or not settings.api_key
+    return _ANTHROPIC if settings.anthropic_api_key and claude else _OPENAI
+
+
+def endpoint_of(
+    settings: Settings, origin_of: Callable[[str], str] = lambda setting: "", model_from: str = ""
+) -> Endpoint:
+    """The endpoint that the settings name, with the key that is meant for it.
+
+    Args:
+        settings: those in force.
+        origin_of: tells where a setting comes from (`OpenWorkspace.origin_of`).
+        model_from: where the model is from, as people are told.
+
+    Raises:
+        NotConnected: there is neither a key nor a base URL, or no model.
+    """
+    if not settings.names_an_endpoint:
+        keys = "OPENAI_API_KEY or ANTHROPIC_API_KEY"
+        raise NotConnected(f"No model is set up: set {keys}, or --base-url for a local server, or try --demo.")
+    if not settings.model:
+        raise NotConnected(
+            "No model is chosen: give --model, or set SIGNOFF_MODEL or `model` in the configuration; "
+            "`signoff doctor` lists those of the endpoint."
+        )
+    settings = settings.of_its_model
+    wishes = RequestOptions(settings.reasoning_effort, settings.request)
+    base_url, price = address_of(settings), price_for(settings.model, settings.price)
+    setting = "anthropic_api_key" if settings.anthropic_api_key and _is_anthropics(base_url) else "api_key"
+    key: SecretStr | None = getattr(settings, setting)
+    key_from = origin_of(setting) if key else ""
+    return Endpoint(base_url, settings.model, key, dict(settings.headers), wishes, price, key_from, model_from)
+
+
+def _is_anthropics(base_url: str) -> bool:
+    """Whether the URL leads to Anthropic itself, and nobody on the way can read what is sent."""
+    try:
+        parts = urlsplit(base_url.strip())
+    except ValueError:
+        return False
+    return parts.scheme == "https" and parts.hostname == "api.anthropic.com"
+
+
+def connect(
+    runtime: OpenWorkspace,
+    settings: Settings | None = None,
+    *,
+    timeouts: Timeouts | None = None,
+    retry: RetryPolicy = STANDARD,
+) -> ModelClient:
+    """A client for the configured endpoint, with what was learned of it before; raises NotConnected."""
+    settings = settings or runtime.settings
+    endpoint = endpoint_of(settings, runtime.origin_of)
+    cache = LearnedProfiles(runtime.sessions)
+    overrides = settings.of_its_model.profile_overrides
+    _check_tables(settings.models)
+    try:
+        profile = resolve(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
+    except ProfileError as error:
+        raise NotConnected(str(error)) from error
+
+    def another(model: str, effort: str) -> ModelClient:
+        wanted = settings.model_copy(update={"model": model})
+        wanted = wanted.with_effort(effort) if effort else wanted
+        return connect(runtime, wanted, timeouts=timeouts, retry=retry)
+
+    # What is in a request is nobody's business but the endpoint's: a hosted one is asked nothing else. Where the user
+    # says where system messages go, nothing has to be found out.
+    checked = is_private(endpoint.base_url) and "mid_system" not in (overrides or {})
+    return ModelClient(
+        endpoint,
+        profile,
+        cache=cache,
+        timeouts=timeouts,
+        retry=retry,
+        another=another,
+        trials=render_trials if checked else None,
+    )
+
+
+async def list_models(runtime: OpenWorkspace, settings: Settings) -> list[ListedModel]:
+    """The models of the endpoint that these settings name; raises RequestError or NotConnected."""
+    # A name is needed to make a client; the list is asked for without it.
+    client = connect(runtime, settings.model_copy(update={"model": settings.model or "any"}))
+    try:
+        return await client.listing()
+    finally:
+        await client.aclose()
+
+
+def _check_tables(tables: Mapping[str, ModelTable]) -> None:
+    """Raise NotConnected if what is set for some model cannot be: one turn may go to it in mid-session."""
+    for name, table in tables.items():
+        try:
+            resolve("", name, overrides=table.profile)
+        except ProfileError as error:
+            raise NotConnected(f"models.{visible(name, keep='')}.{error}") from error
+
+
+def open_session(
+    runtime: OpenWorkspace,
+    model: ModelPort,
+    record: SessionRecord | None = None,
+    settings: Settings | None = None,
+    *,
+    attended: bool = False,
+    source: ToolSource | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Session:
+    """A session over a model: a new one, or one that is in the store.
+
+    If another process has it open, it is a look at what goes on there (`Session.follows`).
+
+    Args:
+        runtime: the open workspace.
+        model: the client.
+        record: the session to go on with.
+        settings: those in force, if they are not the runtime's.
+        attended: whether a user is there, whose allowances for commands count.
+        source: has tools besides the standing ones.
+        tell: takes lines for the user.
+    """
+    settings = settings or runtime.settings
+    record = record or runtime.sessions.create(model=settings.model)
+    claim = SessionLock(runtime.places.session_lock(record.id))
+    # Claimed before it is read, so that nobody begins a turn in between.
+    claim.take()
+    events = runtime.sessions.events(record.id)
+    runtime.skills = skills_of(runtime)
+    ports = SessionPorts(
+        sink=StoreSink(runtime.sessions, record.id),
+        others=StoredSessions(runtime),
+        claim=claim,
+        service=runtime.service,
+        tools=standard_tools(lambda: runtime.sandbox, source, runtime.skills),
+        workspace=runtime.workspace,
+        model=model,
+        commit=committer(runtime, settings),
+        checked=DraftChecks(lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.trees_of_draft),
+        content=runtime.proposals.blob,
+        keep=runtime.proposals.put_blobs,
+        allowed=runtime.allowed_commands if attended else None,
+        asked=runtime.sessions.side_questions,
+    )
+    session = Session(record.id, ports, turn_settings(runtime, settings, record, tell), events)
+    if runtime.debug is not None:
+        session.subscribe(runtime.debug)
+    return session
+
+
+def committer(runtime: OpenWorkspace, settings: Settings) -> Callable[[Proposal], str] | None:
+    """What makes a git commit of an approved proposal; None where the settings do not ask for one."""
+    if not settings.commit:
+        return None
+    from app.runtime.commit_records import commit_reviewed
+
+    return partial(commit_reviewed, runtime)
+
+
+def turn_settings(
+    runtime: OpenWorkspace, settings: Settings, record: SessionRecord, tell: Callable[[str], None] = lambda line: None
+) -> TurnSettings:
+    """Prompt, limits and gate policy of a session; `tell` takes lines for the user."""
+    policy = GatePolicy(settings.gate, settings.chain_steps)
+    prompt = partial(
+        system_prompt,
+        workspace=runtime.workspace.root.name,
+        today=date.fromtimestamp(record.created),
+        branch=branch(runtime.workspace.root),
+        guidance=_guidance(runtime, tell),
+        skills=runtime.skills.told() if runtime.skills else "",
+    )
+    hold = settings.ignored == "hold"
+    return TurnSettings(lambda steps: prompt(chain_steps=steps), policy, settings.max_steps, settings.plan, hold)
+
+
+def _guidance(runtime: OpenWorkspace, tell: Callable[[str], None]) -> str:
+    """The workspace's AGENTS.md files, the nearest to the code first, each under its path."""
+    end = time.monotonic() + _SECONDS_SEARCHED
+    files = itertools.islice(runtime.workspace.files(ended=lambda: time.monotonic() > end), _FILES_SEARCHED)
+    nested = [path for path in files if path.endswith("/" + FILE_NAME)]
+    every = guidance(runtime.workspace, nested, tell)
+    return "\n\n".join(f"## {found.path}\n\n{found.text}" for found in every)
+
+
+class StoreSink:
+    """Writes a session's events to the store and reads others' there, on a thread."""
+
+    def __init__(self, store: SessionStore, session_id: str) -> None:
+        self._store = store
+        self._session_id = session_id
+
+    async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
+        """Keep a batch. Once begun, the write is waited for even if the caller is cancelled."""
+        write = asyncio.ensure_future(asyncio.to_thread(self._store.append, self._session_id, events, after))
+        try:
+            return await asyncio.shield(write)
+        except asyncio.CancelledError:
+            await asyncio.wait({write})
+            raise
+
+    async def since(self, after: int) -> Sequence[Event]:
+        """What came after an event."""
+        return await asyncio.to_thread(self._store.events, self._session_id, after)
+
+
+class StoredSessions:
+    """The other sessions of a workspace, open somewhere or not."""
+
+    def __init__(self, runtime: OpenWorkspace) -> None:
+        self._store = runtime.sessions
+        self._places = runtime.places
+
+    async def record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
+        """Keep events in that session's log."""
+        return await asyncio.to_thread(self._record, session_id, events)
+
+    def _record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
+        if not session_id:
+            for event in events:
+                if isinstance(event, ProposalDecided):
+                    self._store.record_decision(event)
+            return OtherSession("", is_open=False)
+        if not self._store.exists(session_id):
+            return None
+        self._store.append(session_id, events)
+        return OtherSession(self._store.get(session_id).title, is_open(self._places.session_lock(session_id)))
+
+
+class LearnedProfiles:
+    """What was learned of endpoints, kept in the store; implements `app.llm.capabilities.profiles.ProfileCache`.
+
+    What cannot be kept or read is learned anew: no request fails for it.
+    """
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+
+    def get(self, key: str, /) -> Mapping[str, Any] | None:
+        """What is stored under the key."""
+        with suppress(StorageError, ValueError):
+            value = self._store.setting(f"profile:{key}", shared=True)
+            return cast(dict[str, Any], json.loads(value)) if value else None
+        return None
+
+    def __setitem__(self, key: str, value: dict[str, Any], /) -> None:
+        """Store."""
+        with suppress(StorageError):
+            self._store.set_setting(f"profile:{key}", json.dumps(value), shared=True)
+
+
+_SETTING = "picked_model "
+
+
+def endpoint_name(settings: Settings) -> str:
+    """The endpoint as it is shown and remembered: without credentials."""
+    return take_apart(address_of(settings)).url
+
+
+def picked_model(store: SessionStore, endpoint: str) -> str:
+    """The model that was picked at an endpoint, in any workspace; empty if none was, or that can't be read."""
+    with suppress(StorageError):
+        return store.setting(f"{_SETTING}{endpoint}", shared=True) or ""
+    return ""
+
+
+def keep_picked_model(store: SessionStore, endpoint: str, model: str) -> None:
+    """Remember it; at worst it is asked for again."""
+    with suppress(StorageError):
+        store.set_setting(f"{_SETTING}{endpoint}", model, shared=True)
+
+
+def with_picked_model(runtime: OpenWorkspace) -> Settings:
+    """The settings in force; where they name an endpoint and no model, with the one that was picked there."""
+    settings = runtime.settings
+    if settings.model or not settings.names_an_endpoint:
+        return settings
+    return settings.model_copy(update={"model": picked_model(runtime.sessions, endpoint_name(settings))})
+
+
+def model_from(runtime: OpenWorkspace, settings: Settings) -> str:
+    """Where the model in these settings is from, as the user knows it."""
+    if settings.model == runtime.settings.model:
+        return runtime.origin_of("model")
+    return "your last pick in the app"

@@ -1,0 +1,367 @@
+"""Opens a workspace: the one place where configuration, store, service, tools and client come together."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.storage import database as at_rest
+from app.storage.app_dirs import AppDirs, places
+from app.storage.change_signals import ChangeSignal
+from app.storage.database import Database
+from app.storage.storage_errors import StorageError
+from app.workspace import trust
+from app.workspace.paths import Workspace, WorkspaceError
+
+if TYPE_CHECKING:
+    from app.agent.trace import DebugFile
+    from app.automation.check_runner import CheckRunner
+    from app.automation.event_hooks import HookRunner
+    from app.config.config_tables import Hook
+    from app.config.settings import Configuration, Settings
+    from app.conversation.events import Event
+    from app.prompts.skills import Skills
+    from app.proposals.proposal_service import ProposalService
+    from app.proposals.values.models import Proposal
+    from app.sandbox.sandbox import Sandbox
+    from app.sandbox.sandbox_mode import CommandPermissions
+    from app.storage.allowed_commands import AllowedCommandStore
+    from app.storage.captured_edit_store import CapturedEdits
+    from app.storage.session_search import SessionSearch
+    from app.storage.session_store import SessionStore
+    from app.storage.sqlite_proposal_store import SqliteProposalStore
+
+
+class HookDispatcher:
+    """What the stores call once something is on disk, on any thread; what runs hooks is loaded with the first."""
+
+    def __init__(self, root: Path, environment: Mapping[str, str], hooks: "Callable[[], Sequence[Hook]]") -> None:
+        """Nothing is told yet.
+
+        Args:
+            root: of the workspace.
+            environment: the program's own.
+            hooks: gives those that are configured and trusted now.
+        """
+        self._root = root
+        self._environment = environment
+        self._configured = hooks
+        self._runner: HookRunner | None = None
+        self._making = threading.Lock()
+        self.tell: Callable[[str], None] = lambda line: None
+        """Takes a line for the user where a hook fails, on any thread."""
+        self.patience: float | None = None
+        """Seconds that `close` waits for hooks that run; None for as long as they may take."""
+
+    def happened(self, session: str, events: "Sequence[Event]") -> None:
+        """Events were written to the log of a session, or a decision to that of none."""
+        with self._in_no_ones_way():
+            if hooks := self._hooks():
+                from app.automation.event_hooks import of_event
+
+                for event in events:
+                    if document := of_event(event, session, str(self._root), time.time()):
+                        self._running().put(hooks, document)
+
+    def staged(self, proposal: "Proposal") -> None:
+        """A proposal is new."""
+        with self._in_no_ones_way():
+            if hooks := self._hooks():
+                from app.automation.event_hooks import of_proposal
+
+                self._running().put(hooks, of_proposal(proposal, str(self._root)))
+
+    def close(self) -> None:
+        """Wait for the hooks that run as long as patience lasts, then end them."""
+        if self._runner is not None:
+            self._runner.patience = self.patience
+            self._runner.close()
+
+    @contextmanager
+    def _in_no_ones_way(self) -> Iterator[None]:
+        """What was written is written: whatever keeps hooks from being told is a line, and no failure of that."""
+        try:
+            yield
+        except Exception as error:
+            self.tell(f"Hooks could not be told: {type(error).__name__}: {error}")
+
+    def _hooks(self) -> "Sequence[Hook]":
+        # A `signoff` that a hook runs tells no hooks: that would have no end.
+        return () if self._environment.get("SIGNOFF_IN_HOOK") else self._configured()
+
+    def _running(self) -> "HookRunner":
+        from app.automation.event_hooks import HookRunner
+
+        with self._making:
+            if self._runner is None:
+                self._runner = HookRunner(self._root, self._environment)
+                self._runner.tell = lambda line: self.tell(line)
+            return self._runner
+
+
+@dataclass(slots=True)
+class OpenWorkspace:
+    """One open workspace, without a session and without a model.
+
+    What takes long to import is made when it is first asked for, so that a command pays for what it uses.
+    """
+
+    places: AppDirs
+    workspace: Workspace
+    database: Database
+    name: str
+    """What the store calls the workspace."""
+    signal: ChangeSignal
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    """What the command line set."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    hooked: HookDispatcher = field(init=False, repr=False)
+    """Tells hooks of what is written to the stores."""
+    skills: "Skills | None" = None
+    """Those that the session that was opened last has been told of."""
+    debug: "DebugFile | None" = None
+    """Follows each session that is opened."""
+    _configuration: "Configuration | None" = None
+    _sessions: "SessionStore | None" = None
+    _proposals: "SqliteProposalStore | None" = None
+    _service: "ProposalService | None" = None
+    _sandbox: "Sandbox | None" = None
+    _checks: "CheckRunner | None" = None
+    _making: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self.hooked = HookDispatcher(self.workspace.root, self.environment, self._hooks)
+
+    @property
+    def configuration(self) -> "Configuration":
+        """The merged configuration; raises ConfigError."""
+        with self._making:
+            if self._configuration is None:
+                self._configuration = self._load()
+            return self._configuration
+
+    @property
+    def sessions(self) -> "SessionStore":
+        """Where sessions are kept."""
+        from app.storage.session_store import SessionStore
+
+        with self._making:
+            if self._sessions is None:
+                self._sessions = SessionStore(self.database, self.name, self.signal)
+                self._sessions.happened = self.hooked.happened
+            return self._sessions
+
+    @property
+    def search(self) -> "SessionSearch":
+        """The search over all sessions."""
+        from app.storage.session_search import SessionSearch
+
+        return SessionSearch(self.database, self.name)
+
+    @property
+    def proposals(self) -> "SqliteProposalStore":
+        """Where proposals are kept."""
+        from app.storage.sqlite_proposal_store import SqliteProposalStore
+
+        with self._making:
+            if self._proposals is None:
+                self._proposals = SqliteProposalStore(self.database, self.name, self.signal, self._who)
+                self._proposals.staged = self.hooked.staged
+            return self._proposals
+
+    @property
+    def service(self) -> "ProposalService":
+        """Where proposals are staged and decided."""
+        from app.proposals.proposal_service import ProposalService
+
+        with self._making:
+            if self._service is None:
+                lock = self.places.locks / f"{self.signal.path.name}.lock"
+                self._service = ProposalService(self.workspace, self.proposals, lock, in_use=self._in_use)
+            return self._service
+
+    def _who(self) -> str:
+        """The name of the user who decides."""
+        from app.git.run_git import git_identity
+
+        return git_identity(self.workspace.root)
+
+    def _hooks(self) -> "Sequence[Hook]":
+        """The hooks in force; raises ConfigError."""
+        if self._configuration is None and not self._is_configured():
+            return ()
+        return self.settings.hook
+
+    def _is_configured(self) -> bool:
+        return any(map(os.path.lexists, (self.places.config_file, self.workspace.root / trust.FILE_NAME)))
+
+    def _in_use(self) -> bool:
+        """Whether a command runs directly on the files; what one has left that was cut off is put back first."""
+        if not self.places.runs.exists():
+            return False
+        from app.sandbox.workspace_backup import WorkspaceInUse, guard_of
+
+        if not guard_of(self.workspace.root, self.places.runs).mark.exists():
+            return False
+        try:
+            if line := self.sandbox.put_back(patient=False):
+                self.service.tell(line)
+        except WorkspaceInUse:
+            return True
+        return False
+
+    @property
+    def captured(self) -> "CapturedEdits":
+        """What the hooks of other agents have taken."""
+        from app.storage.captured_edit_store import CapturedEdits
+
+        return CapturedEdits(self.database, self.name, self.signal)
+
+    @property
+    def sandbox(self) -> "Sandbox":
+        """Where commands run; raises ConfigError."""
+        from app.sandbox.enclosed_process import limits
+        from app.sandbox.sandbox import Sandbox
+
+        with self._making:
+            if self._sandbox is None:
+                self._sandbox = Sandbox(
+                    self.workspace,
+                    self.places.runs,
+                    own=(self.places.state, self.places.config),
+                    permissions=self._command_permissions(),
+                    kept=self.places.kept,
+                    bounds=limits(self.settings.command_memory, self.settings.command_processes),
+                )
+            return self._sandbox
+
+    def _command_permissions(self) -> "CommandPermissions":
+        from app.config.settings import ConfigError
+        from app.sandbox.outside_access import SERVICES
+        from app.sandbox.sandbox_mode import CommandPermissions
+
+        settings = self.settings
+        for name in settings.command_sockets:
+            if name not in SERVICES and not name.startswith(("/", "~/")):
+                raise ConfigError(
+                    f"command_sockets: there is no service {name!r}; write the path of its socket, or one of "
+                    f"{', '.join(SERVICES)}."
+                )
+        return CommandPermissions(settings.command_writable, settings.command_sockets, settings.command_environment)
+
+    @property
+    def checks(self) -> "CheckRunner":
+        """What runs the checks."""
+        from app.automation.check_runner import CheckRunner
+
+        with self._making:
+            if self._checks is None:
+                self._checks = CheckRunner(lambda: self.sandbox, self.workspace)
+            return self._checks
+
+    @property
+    def allowed_commands(self) -> "AllowedCommandStore":
+        """The forms of commands that the user has allowed for good here."""
+        from app.storage.allowed_commands import AllowedCommandStore
+
+        return AllowedCommandStore(self.database, self.name)
+
+    @property
+    def settings(self) -> "Settings":
+        """The merged settings; raises ConfigError."""
+        return self.configuration.settings
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing awaits a decision and nothing was left unfinished."""
+        return at_rest.is_at_rest(self.database, self.name)
+
+    def waiting_above(self) -> list[str]:
+        """Folders above this workspace that were opened as workspaces themselves and have waiting proposals."""
+        return at_rest.waiting_above(self.database, self.name)
+
+    def reload(self) -> "Configuration":
+        """Read all configuration anew, with the trust that the user gives now; raises ConfigError."""
+        configuration = self._load()
+        with self._making:
+            self._configuration = configuration
+        return configuration
+
+    def origin_of(self, key: str) -> str:
+        """Where a setting comes from: `--model`, `$SIGNOFF_MODEL`, a file's name; empty for its default."""
+        from app.config.settings import origin
+
+        return origin(
+            key,
+            user_file=self.places.config_file,
+            from_workspace=self.configuration.from_workspace,
+            flags=self.flags,
+            environment=self.environment,
+        )
+
+    def close(self) -> None:
+        """End what looks through the workspace and what hooks run, and close the database."""
+        self.workspace.close()
+        self.hooked.close()
+        if self._sandbox is not None:
+            self._sandbox.close()
+        self.database.close()
+
+    def _load(self) -> "Configuration":
+        from app.config.settings import ConfigError, load
+
+        # Read once: what trust is decided on must be what is parsed, whoever rewrites the file in between.
+        try:
+            project = trust.configuration(self.workspace)
+        except WorkspaceError as error:
+            raise ConfigError(f"{error}; move it away.") from error
+        except OSError as error:
+            raise ConfigError(f"{trust.FILE_NAME} cannot be read: {error.strerror or 'it is a folder'}.") from error
+        return load(
+            user_file=self.places.config_file,
+            project=project,
+            flags=self.flags,
+            environment=self.environment,
+            trusted=trust.is_trusted(project, self.sessions),
+        )
+
+
+def open_runtime(
+    root: Path, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] = os.environ
+) -> OpenWorkspace:
+    """Open a workspace.
+
+    Raises:
+        ConfigError: a configuration file is wrong.
+        StorageError: the database cannot be used, or `root` is not a folder.
+    """
+    if not root.is_dir():
+        raise StorageError(f"{root} is not a folder; give the workspace to open.")
+    where = places()
+    workspace = Workspace(root, off_limits=(where.state, where.config))
+    name = str(workspace.root).encode("utf-8", "backslashreplace").decode("utf-8")
+    database = Database(where.database)
+    try:
+        signal = ChangeSignal(where.signals, name)
+        where.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
+        runtime = OpenWorkspace(where, workspace, database, name, signal, flags or {}, environment)
+        if misplaced := where.misplaced_config_file:
+            from app.config.settings import ConfigError
+
+            raise ConfigError(f"{misplaced} is not read there; move it to {where.config_file}.")
+        if os.path.lexists(where.config_file) or os.path.lexists(workspace.root / trust.FILE_NAME):
+            # What is wrong with a file is said at once, whatever the command needs of it.
+            _ = runtime.configuration
+    except OSError as error:
+        database.close()
+        raise StorageError(
+            f"{where.state} cannot be used: {error.strerror or error}. Set SIGNOFF_HOME to a folder that you own."
+        ) from error
+    except BaseException:
+        database.close()
+        raise
+    return runtime

@@ -1,0 +1,110 @@
+"""The user's own commands over an open workspace: where they lie, and whether the workspace's are trusted."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.conversation.events import Invocation
+from app.keys.registry import ACTIONS
+from app.llm.doctor.endpoint_doctor import EndpointCheck
+from app.prompts.custom_commands import CommandCatalogue, FoundCommands, catalogue, in_workspace, of_user
+from app.prompts.skills import Skills, find_skills
+from app.runtime.open_workspace import OpenWorkspace
+from app.text.plural import plural
+from app.workspace import trust
+
+
+def skills_of(runtime: OpenWorkspace) -> Skills:
+    """All skills as their files are now; blocks."""
+    folders = [("skills", runtime.places.skills)]
+    if home := runtime.environment.get("HOME"):
+        folders += [(f"~/{name}", Path(home, name)) for name in (".agents/skills", ".claude/skills")]
+    return find_skills(runtime.workspace, folders)
+
+
+_TOLD = "told of commands"
+"""The name of those of which the user was told that they await trust."""
+
+
+def own_commands(runtime: OpenWorkspace, built_in: Collection[str]) -> CommandCatalogue:
+    """All commands as their files are now; blocks.
+
+    Args:
+        runtime: the open workspace.
+        built_in: names that are signoff's own.
+
+    Raises:
+        StorageError: whether the workspace's are trusted cannot be read.
+    """
+    found = in_workspace(runtime.workspace)
+    trusted = trust.is_trusted(found.content, runtime.sessions, trust.COMMANDS)
+    return catalogue(_of_user(runtime), found, built_in, trusted=trusted)
+
+
+def news_of_held(runtime: OpenWorkspace, known: CommandCatalogue) -> str:
+    """A line about commands that await the user's trust; empty if there are none, or the user was told of these.
+
+    Raises:
+        StorageError: it cannot be kept that the user was told.
+    """
+    if not known.held:
+        return ""
+    content = in_workspace(runtime.workspace).content
+    if trust.is_trusted(content, runtime.sessions, _TOLD):
+        return ""
+    trust.trust(content, runtime.sessions, _TOLD)
+    named = ", ".join(f"/{name}" for name in known.held[:3])
+    more = f" and {len(known.held) - 3} more" if len(known.held) > 3 else ""
+    return f"This workspace brings commands along: {named}{more}. /trust shows them and lets them in."
+
+
+@dataclass(frozen=True, slots=True)
+class CommandMessage:
+    """A message that a command has made."""
+
+    text: str
+    command: Invocation
+    notice: str = ""
+    """What the user should know of it; empty if nothing."""
+
+
+def message_of(known: CommandCatalogue, name: str, argument: str) -> CommandMessage:
+    """What the model gets for a command; raises CommandUnusable."""
+    command = known.get(name)
+    text = command.message(argument)
+    called = Invocation(typed=f"/{command.name} {argument}".strip(), model=command.model, effort=command.effort)
+    if not command.shell:
+        return CommandMessage(text, called)
+    asks = f"/{command.name} has {plural(command.shell, 'command')} in !`…`: not run, the model has to ask."
+    return CommandMessage(text, called, asks)
+
+
+def _of_user(runtime: OpenWorkspace) -> FoundCommands:
+    folders = [("commands", runtime.places.commands)]
+    if home := runtime.environment.get("HOME"):
+        folders.append(("~/.claude/commands", Path(home) / ".claude" / "commands"))
+    return of_user(folders)
+
+
+def own_checks(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
+    """A finding for each kind of thing that there is any of; blocks. Raises StorageError."""
+    known = own_commands(runtime, {action.command for action in ACTIONS if action.command})
+    problems = known.clashes()
+    if known.commands or known.held or problems:
+        facts = [
+            f"{len(known.commands)} usable" if known.commands else "",
+            f"{len(known.held)} of this workspace await /trust" if known.held else "",
+            *problems,
+        ]
+        yield EndpointCheck("own_commands", not problems, "; ".join(filter(None, facts)))
+    skills = skills_of(runtime)
+    if skills.by_name or skills.problems:
+        facts = [f"{len(skills.by_name)} for the model to read" if skills.by_name else "", *skills.problems]
+        yield EndpointCheck("skills", not skills.problems, "; ".join(filter(None, facts)))
+    configured = runtime.settings.hook
+    held = "hook" in runtime.configuration.untrusted
+    if configured or held:
+        facts = [f"on {hook.on}: {' '.join(hook.run.split())}" for hook in configured]
+        yield EndpointCheck(
+            "hooks", True, "; ".join([*facts, *(["those of this workspace await /trust"] if held else [])])
+        )

@@ -1,0 +1,138 @@
+"""Puts right what a process left that ended in the middle of something; run before a workspace is used."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from app.agent.decision_service import changes, owner_of
+from app.conversation.events import Decision, Event, Notice, ProposalDecided, TurnEnded, TurnStarted
+from app.proposals.text.hunks import header
+from app.proposals.values.decision_facts import HunkFact, LastDecision
+from app.proposals.values.models import HunkState, Proposal
+from app.proposals.values.proposal_states import words
+from app.runtime.captured_edits import stage_captured
+from app.runtime.open_workspace import OpenWorkspace
+from app.storage.storage_errors import StorageError
+
+BROKE_OFF = "signoff was ended in the middle of this turn; what had streamed in is lost. /continue goes on."
+PATIENCE = 10.0
+"""Seconds that a living process has between a decision and its record."""
+
+
+def recover(runtime: OpenWorkspace, *, patience: float = PATIENCE) -> list[str]:
+    """Finish or roll back what was being written, stage what hooks have taken, and record decisions that were carried
+    out but not recorded.
+
+    Args:
+        runtime: the open workspace.
+        patience: seconds after which a decision without a record is held to be left over.
+
+    Returns:
+        One line for the user for each thing that was put right.
+    """
+    lines = runtime.service.recover()
+    lines += stage_captured(runtime)
+    with suppress(OSError):
+        if runtime.places.runs.exists() and (line := runtime.sandbox.put_back()):
+            lines.append(line)
+    try:
+        lines += record_left_over(runtime, patience=patience)
+    except StorageError as error:
+        lines.append(f"A decision stands that is not recorded yet, since it can't be. {error}")
+    return lines
+
+
+def put_right(runtime: OpenWorkspace, tell: Callable[[str], None]) -> None:
+    """Recover, and have every line told; also what turns out later."""
+    runtime.service.tell = tell
+    for line in recover(runtime):
+        tell(line)
+
+
+def broke_off(log: Sequence[Event]) -> bool:
+    """Whether the log ends in the middle of a turn, and the user was not told yet; for a session that nobody runs."""
+    for event in reversed(log):
+        match event:
+            case TurnStarted():
+                return True
+            case TurnEnded():
+                return False
+            case Notice(text=text) if text == BROKE_OFF:
+                return False
+    return False
+
+
+def record_left_over(runtime: OpenWorkspace, *, patience: float = PATIENCE, here: str = "") -> list[str]:
+    """Record the decisions that were carried out and not recorded, oldest first, with all that the user said.
+
+    Args:
+        runtime: the open workspace.
+        patience: as for `recover`.
+        here: the session whose model is told of proposals that come from none.
+
+    Returns:
+        One line for the user for each.
+
+    Raises:
+        StorageError: the store does not take them yet; nothing is lost.
+    """
+    lines: list[str] = []
+    for proposal_id, last in runtime.proposals.unrecorded(patience):
+        proposal = runtime.service.get(proposal_id)
+        record_decision(runtime, decision_event(proposal, last), here=here)
+        state = "waiting again" if last.decision == Decision.REOPENED else words(proposal.state)
+        lines.append(f"{proposal.id} is {state}: signoff could not record that at the time, and has now.")
+    return lines
+
+
+def record_decision(
+    runtime: OpenWorkspace, decided: ProposalDecided, changed: Iterable[Proposal] = (), here: str = ""
+) -> None:
+    """Write a decision to the session of its proposal, whose model reads it; and what followed, each to its own.
+
+    Args:
+        runtime: the open workspace.
+        decided: the decision.
+        changed: other proposals that were re-based or turned stale because of it.
+        here: the session for a proposal that comes from none.
+    """
+    session = owner_of(runtime.service.get(decided.proposal), here)
+    if session and runtime.sessions.exists(session):
+        runtime.sessions.append(session, [decided])
+    else:
+        runtime.sessions.record_decision(decided)
+    for owner, events in changes(changed).items():
+        if owner and runtime.sessions.exists(owner):
+            runtime.sessions.append(owner, events)
+
+
+def decision_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
+    """The event of a decision that is not recorded yet, from what is kept with the proposal as it stands now."""
+    every = tuple(change.stat for change in proposal.files)
+    return ProposalDecided(
+        proposal=proposal.id,
+        decision=Decision(last.decision),
+        files=last.files or every,
+        hunks=tuple(_hunk_facts(proposal, last)) if last.hunks else (),
+        feedback=last.feedback,
+        comments=last.comments,
+        images=last.images,
+        still_pending=proposal.state.waiting,
+        denied_in_part=proposal.denied_in_part,
+        stale=last.stale,
+        number=last.number,
+        origin=proposal.origin,
+        on_disk=proposal.on_disk,
+    )
+
+
+def _hunk_facts(proposal: Proposal, last: LastDecision) -> Iterator[HunkFact]:
+    """What became of the hunks: those that the decision was about, and those that still wait."""
+    landed = last.decision in (Decision.APPROVED, Decision.PARTLY_APPROVED)
+    for change in proposal.files:
+        for hunk in change.hunks:
+            if hunk.id in last.hunks:
+                reason = "" if landed else "denied"
+                yield HunkFact(path=change.path, hunk=hunk.id, header=header(hunk), landed=landed, reason=reason)
+            elif hunk.state is HunkState.PENDING:
+                reason = "still awaits a decision"
+                yield HunkFact(path=change.path, hunk=hunk.id, header=header(hunk), landed=False, reason=reason)

@@ -1,0 +1,176 @@
+"""Starts programs by way of `enter.py`, and ends them with all that they have started."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.sandbox.environment import MARKER
+from app.sandbox.process import Output, ProcessResult, StartFailed, run_process
+from app.sandbox.process_tree import kill_strays
+
+PROCESSES = 2_000
+"""Processes and threads, if nothing else is set."""
+_MEGABYTE = 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLimits:
+    """Of one program."""
+
+    memory: int
+    """Bytes, of all its processes together."""
+    processes: int
+    """Processes and threads."""
+
+    def steps(self) -> list[str]:
+        """The steps of `enter.py` that set them."""
+        return ["limits", str(self.memory), str(self.processes)]
+
+    def hit(self, name: str, code: int) -> str:
+        """Which one a program has hit, in words; empty if none.
+
+        Args:
+            name: As `enter.py` reports it.
+            code: The program's exit code, a signal's number below zero.
+        """
+        match name:
+            case "memory":
+                return f"it used more than {_size(self.memory)} of memory, command_memory in config.toml"
+            case "processes":
+                return f"it had {self.processes:,} processes and threads, command_processes in config.toml"
+            case "machine":
+                return "the machine had no memory left, so the kernel ended it or a part of it"
+        # A shell reports a signal as an exit code.
+        return "it wrote a file of more than 100 GB" if code in (-signal.SIGXFSZ, 128 + signal.SIGXFSZ) else ""
+
+
+def limits(megabytes: int | None = None, processes: int = PROCESSES) -> ProcessLimits:
+    """Those that are set.
+
+    Args:
+        megabytes: Of memory; three quarters of the machine's if not given.
+        processes: Processes and threads.
+    """
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory = machine * 3 // 4 if megabytes is None else min(megabytes * _MEGABYTE, machine)
+    return ProcessLimits(memory, processes)
+
+
+def _size(number: int) -> str:
+    return f"{number / 1024**3:.3g} GB" if number >= 1024**3 else f"{number // _MEGABYTE} MB"
+
+
+GRACE = 1.0
+"""Seconds between asking processes to end and killing them; signoff itself may be given no more than two."""
+ENDING = 15.0
+"""Seconds in which the watcher has ended all, also of a program that starts others without end."""
+_ENTER = Path(__file__).with_name("enter.py")
+_LOADER = f"import sys; sys.path.append({str(_ENTER.parent)!r}); from enter import main; sys.exit(main(sys.argv[1:]))"
+"""Imports `enter.py`, so that Python keeps its bytecode: as a script it would be compiled anew for each command."""
+
+
+class StepFailed(StartFailed):
+    """The system refused one of the steps before the program; nothing of it has run."""
+
+    def __init__(self, step: str, number: int) -> None:
+        """Name the step and the error number."""
+        super().__init__(f"{step}: {os.strerror(number)}" if number else step)
+        self.step = step
+
+
+def enter_command(report: int, steps: Sequence[str], program: Sequence[str]) -> list[str]:
+    """The command line that takes the steps of `enter.py` and runs a program.
+
+    Args:
+        report: Descriptor to which its report goes.
+        steps: As its arguments.
+        program: The absolute path of the program, and its arguments.
+    """
+    # Without the user's site, without the environment's wishes: it starts in a few milliseconds.
+    return [sys.executable, "-I", "-S", "-c", _LOADER, str(report), str(os.getpid()), *steps, "--", *program]
+
+
+async def run_enclosed(
+    steps: Sequence[str],
+    program: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    seconds: float,
+    output: Output,
+    limits: ProcessLimits,
+    hold: Sequence[int] = (),
+) -> ProcessResult:
+    """Take the steps of `enter.py` and run a program.
+
+    Args:
+        steps: As its arguments.
+        program: The absolute path of the program, and its arguments.
+        environment: All of its variables, the marker among them.
+        seconds: Its time limit.
+        output: Takes what it prints.
+        limits: Of its memory and its processes.
+        hold: Descriptors that stay open until nothing of the program is left, whatever becomes of signoff.
+
+    Raises:
+        StepFailed: A step was refused.
+        StartFailed: There is no such program.
+    """
+    reader, writer = os.pipe()
+    try:
+        try:
+            started = await run_process(
+                enter_command(writer, [*limits.steps(), *steps], program),
+                folder=Path("/"),
+                environment=environment,
+                seconds=seconds,
+                output=output,
+                end=end_enclosed,
+                keep_open=(writer, *hold),
+            )
+        finally:
+            os.close(writer)
+        # All who could write there have ended.
+        report = os.read(reader, 4096).decode("utf-8", "replace").split()
+    finally:
+        os.close(reader)
+    match report:
+        case ["exit", status, left, limit, refused]:
+            code = os.waitstatus_to_exitcode(int(status))
+            hit = limits.hit(limit, code)
+            return ProcessResult(code, started.seconds, started.timed_out, left == "1", hit, refused == "1")
+        case ["failed", step, number]:
+            raise StepFailed(step, int(number))
+        case _:
+            # The watcher was killed: without a filter and Landlock's sixth version the program can do that.
+            await asyncio.to_thread(kill_strays, environment[MARKER])
+            return ProcessResult(-signal.SIGKILL, started.seconds, started.timed_out, True)
+
+
+async def end_enclosed(process: asyncio.subprocess.Process) -> bool:
+    """Ask all to end, then have the watcher kill them; returns once it has seen them dead."""
+    if process.returncode is not None:
+        return False
+    try:
+        _signal(process.pid, signal.SIGTERM, group=True)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), GRACE)
+    finally:
+        # A second cancellation must not keep anything alive: the signal needs no `await`.
+        if process.returncode is None:
+            _signal(process.pid, signal.SIGUSR1)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), ENDING)
+    if process.returncode is None:
+        _signal(process.pid, signal.SIGKILL, group=True)
+        await process.wait()
+    return True
+
+
+def _signal(number_of: int, number: signal.Signals, *, group: bool = False) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        (os.killpg if group else os.kill)(number_of, number)

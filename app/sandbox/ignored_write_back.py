@@ -1,0 +1,622 @@
+"""Writes ignored files of a layer back to the workspace, except those that somebody else has changed or opened.
+
+A file is written where it differs from the one in the workspace, and where that one has not changed since the layer
+was filled: by its ctime, which no program can set. It replaces the other in one step. The replaced file is checked
+once more before it is removed, and put back if somebody has written to it. What can't be written is kept elsewhere.
+
+Kept whole: one walk through a layer, with every kind of entry above and below.
+"""
+
+import errno
+import os
+import shutil
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from app.sandbox.captured_changes import IgnoredPath, ThroughReport
+from app.sandbox.disk_leaf import FileInUse, FileLease, exchange, rename_new, same_content
+from app.sandbox.path_policy import COMPANIONS, is_bytecode
+from app.sandbox.path_stats import facts_of, opened_folder
+from app.sandbox.run_folders import keep, remove_tree
+from app.sandbox.upper_layer import is_opaque, is_whiteout
+from app.workspace.path_rules import nested_too_deep
+from app.workspace.reading import read_file
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OWN_ATTRIBUTES = "user.overlay."
+_COPIED_UP = f"{_OWN_ATTRIBUTES}origin"
+_SQLITE = b"SQLite format 3\0"
+_CHANGED = "changed by someone else meanwhile"
+_IN_USE = "open in another program"
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A folder of the layer, and the folder of the workspace below it."""
+
+    layer: Path
+    """The folder of the layer; it may be missing, or another kind of file."""
+    folder: int
+    """An open descriptor of the folder in the workspace; -1 if it is missing and is not made."""
+    path: str
+    """Its workspace path."""
+    merged: bool
+    """Whether the entries of the workspace show through the layer."""
+    top: str
+    """The ignored path that it is part of, under which it is counted."""
+
+    def join(self, name: str) -> str:
+        """The workspace path of a name in it."""
+        return f"{self.path}/{name}" if self.path else name
+
+    def below(self, name: str) -> os.stat_result | None:
+        """The stat result of a name in the workspace; None if it is missing."""
+        try:
+            return os.stat(name, dir_fd=self.folder, follow_symlinks=False) if self.folder >= 0 else None
+        except FileNotFoundError:
+            return None
+
+    def reached(self, name: str) -> Path:
+        """A path to a name in the workspace that stays valid when folders above are moved."""
+        return Path(f"/proc/self/fd/{self.folder}", name)
+
+
+@dataclass(slots=True)
+class _Leaf:
+    """A file or link that the command may have changed."""
+
+    name: str
+    source: Path
+    """Path of the command's version."""
+    ours: os.stat_result | None
+    """The command's version; None where the command has removed it, or the layer has no entry."""
+    there: os.stat_result | None
+    """The workspace's version; None if it is missing."""
+    differs: bool
+    """Whether the two have different contents."""
+    copied: bool
+    """Whether the kernel copied it from the workspace: the command opened it, but need not have written to it."""
+    lease: FileLease | None = None
+    replaced: Path | None = None
+    """Path to which the workspace's version was moved."""
+    put: int = -1
+    """Open descriptor of the command's version in the workspace: while it is open, no new file gets its inode."""
+
+    def is_put(self, path: Path) -> bool:
+        """Whether the file at a path is the command's version that was put in the workspace."""
+        return self.put >= 0 and os.path.samestat(path.lstat(), os.fstat(self.put))
+
+    @property
+    def as_it_was(self) -> bool:
+        """Whether nobody has written to the file that was replaced."""
+        if self.lease is not None and not self.lease.holds:
+            return False
+        if self.replaced is None or self.there is None:
+            return True
+        # The move has changed the ctime.
+        now, then = facts_of(self.replaced.lstat()), facts_of(self.there)
+        return replace(now, changed=then.changed) == then
+
+
+@dataclass(slots=True)
+class IgnoredWriter:
+    """Writes ignored paths of a layer to the workspace; for one call, since it moves files out of the layer."""
+
+    root: Path
+    """The workspace."""
+    layer: Path
+    """Upper folder of the overlay over it."""
+    since: int
+    """The ctime in nanoseconds after which a change of the workspace is somebody else's."""
+    new_kept_folder: Callable[[], Path]
+    """Makes a folder for the versions that can't be written."""
+    dry: bool = False
+    """Change nothing, and only count."""
+    _written: Counter[str] = field(default_factory=Counter)
+    _removed: Counter[str] = field(default_factory=Counter)
+    _left: dict[str, str] = field(default_factory=dict)
+    _failed: dict[str, str] = field(default_factory=dict)
+    _kept: Path | None = None
+    _number: int = 0
+
+    def write(self, paths: Iterable[str]) -> ThroughReport:
+        """Write paths to the workspace as the layer shows them.
+
+        Args:
+            paths: Ignored paths, the uppermost of each tree; no folder above one is a link.
+        """
+        tops = {path: any(_is_folder(place / path) for place in (self.layer, self.root)) for path in paths}
+        folders: dict[str, dict[str, str]] = {}
+        for path in tops:
+            folder, _, name = path.rpartition("/")
+            folders.setdefault(folder, {})[name] = path
+        for folder, names in folders.items():
+            try:
+                self._write_in(folder, names)
+            except OSError as error:
+                for path in names.values():
+                    self._fail(path, error)
+        counted = [
+            IgnoredPath(f"{path}/" if is_folder else path, self._written[path], self._removed[path])
+            for path, is_folder in tops.items()
+        ]
+        written = tuple(each for each in counted if each.written or each.removed)
+        return ThroughReport(written, self._left, self._failed, self._kept)
+
+    def _write_in(self, folder: str, names: dict[str, str]) -> None:
+        layer, merged = self.layer, True
+        target = os.open(self.root, _FOLDER)
+        try:
+            for name in filter(None, folder.split("/")):
+                layer /= name
+                merged = merged and not is_whiteout(layer) and not is_opaque(layer)
+                target = _enter(target, name, make=not self.dry and os.path.lexists(layer))
+            if target >= 0 or self.dry:
+                self._contents(_Place(layer, target, folder, merged, ""), names)
+        finally:
+            if target >= 0:
+                os.close(target)
+
+    def _contents(self, at: _Place, tops: dict[str, str] | None = None) -> None:
+        """Write the entries of a folder.
+
+        Args:
+            at: The folder.
+            tops: The names to write, each with the ignored path that it is part of; None for all names.
+        """
+        _check_depth(at.path)
+        theirs = set(os.listdir(at.folder)) if at.folder >= 0 else set()  # noqa: PTH208 - an open folder
+        if not self.dry and _is_folder(at.layer):
+            # The command may have made it unwritable, and entries are moved out of it.
+            at.layer.chmod(stat.S_IMODE(at.layer.lstat().st_mode) | stat.S_IRWXU)
+        ours = {entry.name for entry in opened_folder(at.layer, unlock=True)} if _is_folder(at.layer) else set()
+        names = tops if tops is not None else dict.fromkeys(ours if at.merged else ours | theirs, at.top)
+        done: set[str] = set()
+        for name in sorted(names):
+            if name in done:
+                continue
+            here = replace(at, top=names[name])
+            database = self._database(here, name, ours, theirs)
+            done.update(database)
+            try:
+                if database:
+                    self._leaves(here, database, exclusive=True)
+                else:
+                    self._entry(here, name)
+            except OSError as error:
+                if tops is None:
+                    raise
+                self._fail(names[name], error)
+
+    def _database(self, at: _Place, name: str, ours: set[str], theirs: set[str]) -> list[str]:
+        """The names of the SQLite database that a name belongs to; empty if it belongs to none."""
+        base = next((name.removesuffix(end) for end in COMPANIONS if name.endswith(end)), name)
+        names = [each for each in (base, *(base + end for end in COMPANIONS)) if each in ours or each in theirs]
+        if base not in names or (len(names) < 2 and not (base in theirs and _is_sqlite(at.reached(base)))):
+            return []
+        places = [place / each for each in names for place in (at.layer, at.reached("."))]
+        return [] if any(map(_is_folder, places)) else names
+
+    def _entry(self, at: _Place, name: str) -> bool:
+        """Write one name of the layer; returns whether the workspace is now as the layer."""
+        source, there = at.layer / name, at.below(name)
+        facts = _facts(source)
+        if facts is None and at.merged:
+            return True
+        was_folder = there is not None and stat.S_ISDIR(there.st_mode)
+        if facts is None or is_whiteout(source):
+            return self._remove_folder(at, name) if was_folder else self._leaves(at, [name])
+        is_folder = stat.S_ISDIR(facts.st_mode)
+        if is_bytecode(at.join(name), is_folder=is_folder) and not (is_folder and was_folder):
+            return True
+        if is_folder:
+            return self._folder(at, name, facts)
+        if was_folder and not self._remove_folder(at, name):
+            self._leave(at, name, source, _CHANGED)
+            return False
+        return self._leaves(at, [name])
+
+    def _folder(self, at: _Place, name: str, facts: os.stat_result) -> bool:
+        source, there = at.layer / name, at.below(name)
+        if there is not None and not stat.S_ISDIR(there.st_mode):
+            if not self._leaves(at, [name], gone=True):
+                self._leave(at, name, source, _CHANGED)
+                return False
+            there = None
+        merged = at.merged and not is_opaque(source)
+        if there is None and not (at.merged and _is_copy(source)):
+            if self.dry:
+                self._written[at.top] += _clean(source, at.join(name), dry=True)
+                return True
+            if self._move_new(at, name, facts):
+                return True
+        self._merge(at, name, facts, merged=merged)
+        return True
+
+    def _move_new(self, at: _Place, name: str, facts: os.stat_result) -> bool:
+        """Move a new folder to the workspace as a whole; False if somebody else has made one by now."""
+        source = at.layer / name
+        count = _clean(source, at.join(name))
+        source.chmod(stat.S_IMODE(facts.st_mode) | stat.S_IRWXU)
+        try:
+            self._in_reach(at, source, lambda place: rename_new(place, at.folder, name))
+        except (FileExistsError, NotADirectoryError):
+            return False
+        os.chmod(name, stat.S_IMODE(facts.st_mode), dir_fd=at.folder)
+        self._written[at.top] += count
+        return True
+
+    def _merge(self, at: _Place, name: str, facts: os.stat_result, *, merged: bool) -> None:
+        """Write the contents of a folder, which is made if it is missing."""
+        source, mode, inner, made = at.layer / name, stat.S_IMODE(facts.st_mode), -1, False
+        if not self.dry:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=at.folder)
+                made = True
+        with suppress(FileNotFoundError):
+            inner = os.open(name, _FOLDER, dir_fd=at.folder) if at.folder >= 0 else -1
+        try:
+            if not self.dry:
+                # The command may have made it writable, and unwritable again.
+                _set_mode(inner, mode | stat.S_IRWXU)
+                source.chmod(mode | stat.S_IRWXU)
+            self._contents(_Place(source, inner, at.join(name), merged, at.top))
+            if not self.dry:
+                _set_mode(inner, mode)
+        finally:
+            if inner >= 0:
+                os.close(inner)
+        if made:
+            # Somebody else has removed it, and nothing may have been written to it.
+            with suppress(OSError):
+                os.rmdir(name, dir_fd=at.folder)
+
+    def _remove_folder(self, at: _Place, name: str) -> bool:
+        """Remove a folder that the command has removed, but for files in it that somebody else has changed."""
+        inner = os.open(name, _FOLDER, dir_fd=at.folder)
+        try:
+            self._contents(_Place(at.layer / name, inner, at.join(name), merged=False, top=at.top))
+        finally:
+            os.close(inner)
+        try:
+            if not self.dry:
+                os.rmdir(name, dir_fd=at.folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            return False
+        return True
+
+    # Files
+
+    def _leaves(self, at: _Place, names: list[str], *, exclusive: bool = False, gone: bool = False) -> bool:
+        """Write files to the workspace as they are in the layer, all of them or none.
+
+        Args:
+            at: Their folder.
+            names: Their names.
+            exclusive: Write only if no other program has one of them open, even for reading.
+            gone: Remove them, whatever the layer has at these names.
+
+        Returns:
+            Whether they are in the workspace as in the layer.
+        """
+        leaves = [self._leaf(at, name, gone=gone) for name in names]
+        changed = [leaf for leaf in leaves if leaf.differs]
+        if not changed:
+            if not exclusive:
+                self._take_time(at, leaves[0])
+            return True
+        why = next(filter(None, map(self._claimed, leaves)), "")
+        if not why and not self.dry:
+            why = self._replace(at, leaves, changed, exclusive=exclusive)
+        if not why:
+            for leaf in changed:
+                (self._removed if leaf.ours is None else self._written)[at.top] += 1
+        elif not all(map(self._only_copied, changed)):
+            for leaf in changed:
+                self._leave(at, leaf.name, leaf.source if leaf.ours is not None else None, why)
+        return not why
+
+    def _leaf(self, at: _Place, name: str, *, gone: bool) -> _Leaf:
+        source, there = at.layer / name, at.below(name)
+        ours = None if gone else _facts(source)
+        untouched = ours is None and at.merged and not gone
+        if untouched or ours is None or (stat.S_ISCHR(ours.st_mode) and ours.st_rdev == 0):
+            return _Leaf(name, source, None, there, differs=not untouched and there is not None, copied=False)
+        differs = there is None or not same_content(source, at.reached(name))
+        return _Leaf(name, source, ours, there, differs=differs, copied=at.merged and _is_copy(source))
+
+    def _claimed(self, leaf: _Leaf) -> str:
+        """Why a file must not be written: somebody else has changed it; empty if it can be."""
+        if leaf.there is None:
+            return "removed by someone else meanwhile" if leaf.copied else ""
+        return _CHANGED if leaf.there.st_ctime_ns > self.since else ""
+
+    def _only_copied(self, leaf: _Leaf) -> bool:
+        """Whether the command only opened a file for writing: the copy then keeps the original's mtime."""
+        return leaf.copied and leaf.ours is not None and leaf.ours.st_mtime_ns < self.since
+
+    def _take_time(self, at: _Place, leaf: _Leaf) -> None:
+        """Set the mtime of a file with equal content to that of the command's version: build tools compare it."""
+        ours, there = leaf.ours, leaf.there
+        if ours is None or there is None or self.dry or self._claimed(leaf) or ours.st_mtime_ns == there.st_mtime_ns:
+            return
+        with suppress(PermissionError):
+            times = (ours.st_atime_ns, ours.st_mtime_ns)
+            os.utime(leaf.name, ns=times, dir_fd=at.folder, follow_symlinks=False)
+
+    def _replace(self, at: _Place, leaves: list[_Leaf], changed: list[_Leaf], *, exclusive: bool) -> str:
+        """Replace files; returns why not if somebody else uses one of them: then all are as before."""
+        done: list[_Leaf] = []
+        with ExitStack() as stack:
+            try:
+                for leaf in leaves:
+                    if leaf.there is not None and stat.S_ISREG(leaf.there.st_mode):
+                        leaf.lease = stack.enter_context(
+                            closing(FileLease(at.folder, leaf.name, exclusive=exclusive))
+                        )
+                for leaf in leaves:
+                    now = at.below(leaf.name)
+                    if (now and facts_of(now)) != (leaf.there and facts_of(leaf.there)):
+                        return _CHANGED
+                for leaf in changed:
+                    self._swap(at, leaf, stack)
+                    done.append(leaf)
+                if all(leaf.as_it_was for leaf in done):
+                    for leaf in done:
+                        if leaf.replaced is not None:
+                            leaf.replaced.unlink()
+                    return ""
+            except FileInUse:
+                return _IN_USE
+            except (FileExistsError, FileNotFoundError):
+                self._undo(at, done)
+                return _CHANGED
+            except OSError:
+                self._undo(at, done)
+                raise
+            self._undo(at, done)
+            return _CHANGED
+
+    def _swap(self, at: _Place, leaf: _Leaf, stack: ExitStack) -> None:
+        """Put the command's version in place of the workspace's, which is moved aside."""
+        if leaf.ours is None:
+            leaf.replaced = self._take_out(at, leaf.name)
+            return
+
+        def move(place: Path) -> None:
+            leaf.put = os.open(place, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            stack.callback(os.close, leaf.put)
+            if leaf.there is None:
+                rename_new(place, at.folder, leaf.name)
+            else:
+                exchange(place, at.folder, leaf.name)
+                leaf.replaced = place
+
+        _strip(leaf.source)
+        self._in_reach(at, leaf.source, move)
+
+    def _undo(self, at: _Place, done: list[_Leaf]) -> None:
+        """Put replaced files back; where somebody has made or removed a file, that stands and the old one is kept."""
+        for leaf in reversed(done):
+            if leaf.put >= 0 and leaf.replaced is not None:
+                self._exchange_back(at, leaf, leaf.replaced)
+                continue
+            with suppress(FileNotFoundError):
+                out = leaf.replaced or self._take_out(at, leaf.name)
+                if leaf.is_put(out):
+                    leaf.source = out
+                else:
+                    self._give_back(at, leaf.name, out)
+
+    def _exchange_back(self, at: _Place, leaf: _Leaf, place: Path) -> None:
+        """Exchange the command's version with the one that it replaced, only while it is still in the workspace."""
+        expected = os.fstat(leaf.put)
+        with suppress(FileNotFoundError, FileExistsError):
+            while (there := at.below(leaf.name)) is not None and os.path.samestat(there, expected):
+                given = place.lstat()
+                exchange(place, at.folder, leaf.name)
+                if os.path.samestat(place.lstat(), expected):
+                    break
+                # Somebody has replaced it just before: that file goes back.
+                expected = given
+        if leaf.is_put(place):
+            leaf.source = place
+        else:
+            self._keep(place, at.join(leaf.name))
+
+    def _give_back(self, at: _Place, name: str, place: Path) -> None:
+        try:
+            rename_new(place, at.folder, name)
+        except (FileExistsError, FileNotFoundError):
+            self._keep(place, at.join(name))
+
+    def _take_out(self, at: _Place, name: str) -> Path:
+        """Move a file out of the workspace; returns where it is."""
+        self._number += 1
+        aside = self.layer.parent / "replaced" / str(self._number)
+        aside.parent.mkdir(exist_ok=True, mode=0o700)
+        try:
+            os.rename(name, aside, src_dir_fd=at.folder)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            aside = self._beside(at)
+            os.rename(name, aside, src_dir_fd=at.folder)
+        return aside
+
+    def _in_reach(self, at: _Place, source: Path, move: Callable[[Path], None]) -> None:
+        """Move a file or folder of the layer, or, where that is on another file system, a copy beside the target."""
+        try:
+            move(source)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            beside = self._beside(at)
+            try:
+                if _copy(source, beside):
+                    move(beside)
+            except BaseException:
+                _remove(beside)
+                raise
+
+    def _beside(self, at: _Place) -> Path:
+        """A free name beside the target."""
+        while True:
+            self._number += 1
+            place = at.reached(f".signoff-{os.getpid()}-{self._number}.tmp")
+            if _facts(place) is None:
+                return place
+
+    # Versions that can't be written
+
+    def _fail(self, path: str, error: OSError) -> None:
+        self._failed[path] = (error.strerror or str(error)).lower()
+        if not self.dry:
+            with suppress(OSError):
+                self._keep(self.layer / path, path)
+
+    def _leave(self, at: _Place, name: str, source: Path | None, why: str) -> None:
+        """Leave a path of the workspace as it is, and keep the command's version."""
+        self._left[at.join(name)] = why
+        if source is not None and not self.dry:
+            self._keep(source, at.join(name))
+
+    def _keep(self, source: Path, path: str) -> None:
+        facts = _facts(source)
+        if facts is None or not (stat.S_ISREG(facts.st_mode) or stat.S_ISLNK(facts.st_mode) or _is_folder(source)):
+            return
+        if stat.S_ISDIR(facts.st_mode):
+            _clean(source, path)
+        self._kept = self._kept or self.new_kept_folder()
+        keep(source, self._kept, path)
+
+
+def _enter(above: int, name: str, *, make: bool) -> int:
+    """Open a folder in an open one, which is closed; -1 if it is missing and not made."""
+    if above < 0:
+        return -1
+    try:
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=above)
+        return os.open(name, _FOLDER, dir_fd=above)
+    except FileNotFoundError:
+        return -1
+    finally:
+        os.close(above)
+
+
+def _copy(source: Path, target: Path) -> bool:
+    """Copy a file, link or folder of the layer; False for anything else, such as a pipe, which is left out."""
+    facts = source.lstat()
+    if stat.S_ISLNK(facts.st_mode):
+        target.symlink_to(source.readlink())
+        return True
+    if stat.S_ISDIR(facts.st_mode):
+        target.mkdir()
+        for each in opened_folder(source, unlock=True):
+            _copy(Path(each.path), target / each.name)
+    elif stat.S_ISREG(facts.st_mode):
+        # The layer is signoff's, so files that a command has made unreadable can be read.
+        source.chmod(facts.st_mode | stat.S_IRUSR)
+        shutil.copyfile(source, target)
+    else:
+        return False
+    target.chmod(stat.S_IMODE(facts.st_mode))
+    os.utime(target, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    return True
+
+
+def _remove(path: Path) -> None:
+    if _is_folder(path):
+        remove_tree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _clean(folder: Path, path: str, *, dry: bool = False) -> int:
+    """Remove the overlay's own attributes and whiteouts, and all bytecode, from a new folder of the layer.
+
+    Args:
+        folder: The folder.
+        path: Its workspace path.
+        dry: Only count.
+
+    Returns:
+        The number of its files and links.
+
+    Raises:
+        OSError: ENAMETOOLONG where folders are nested too deep.
+    """
+    _check_depth(path)
+    mode, count = folder.lstat().st_mode, 0
+    entries = opened_folder(folder, unlock=True)
+    if not dry:
+        folder.chmod(stat.S_IMODE(mode) | stat.S_IRWXU)
+    for entry in entries:
+        place, inside, is_folder = Path(entry.path), f"{path}/{entry.name}", entry.is_dir(follow_symlinks=False)
+        if is_whiteout(place) or is_bytecode(inside, is_folder=is_folder):
+            if not dry:
+                _remove(place)
+        elif is_folder:
+            count += _clean(place, inside, dry=dry)
+        else:
+            count += 1
+            if not dry:
+                _strip(place)
+    if not dry:
+        _strip(folder)
+        folder.chmod(stat.S_IMODE(mode))
+    return count
+
+
+def _check_depth(path: str) -> None:
+    if nested_too_deep(path):
+        raise OSError(errno.ENAMETOOLONG, "folders are nested too deep", path)
+
+
+def _strip(path: Path) -> None:
+    """Remove the overlay's own attributes from a file."""
+    with suppress(OSError):
+        for name in os.listxattr(path, follow_symlinks=False):
+            if name.startswith(_OWN_ATTRIBUTES):
+                os.removexattr(path, name, follow_symlinks=False)
+
+
+def _is_copy(path: Path) -> bool:
+    """Whether the kernel copied a file from the workspace, and the command did not create it."""
+    try:
+        os.getxattr(path, _COPIED_UP, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _is_sqlite(path: Path) -> bool:
+    try:
+        return read_file(path, len(_SQLITE), head=True)[0] == _SQLITE
+    except OSError:
+        return False
+
+
+def _facts(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _is_folder(path: Path) -> bool:
+    facts = _facts(path)
+    return facts is not None and stat.S_ISDIR(facts.st_mode)
+
+
+def _set_mode(folder: int, mode: int) -> None:
+    if stat.S_IMODE(os.fstat(folder).st_mode) != mode:
+        os.fchmod(folder, mode)

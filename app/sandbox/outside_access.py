@@ -1,0 +1,239 @@
+"""The places outside the workspace that a command may write or see."""
+
+import os
+import re
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.sandbox.cache_layers import cache_folders
+from app.sandbox.sandbox_mode import CommandPermissions
+
+_SOCKET_TABLE = Path("/proc/net/unix")
+"""The kernel's list of Unix sockets of this network namespace, with the path of each that has one (proc(5))."""
+_PATH_IN_VALUE = re.compile(r"^(?:[a-z0-9+]+:)?(?:path=)?(?://)?(/[^,;:]*)")
+"""The path in `/run/a.sock`, `unix:///run/a.sock`, `unix:path=/run/a,guid=0`, `/tmp/tmux-1000/default,12,0`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketService:
+    """A kind of program that acts for the user, as `command_sockets` names it."""
+
+    variables: tuple[str, ...]
+    """Environment variables with its address, or with a key to it."""
+    places: tuple[str, ...] = ()
+    """Its usual paths: `~` is the home, `{user}` the user's number."""
+
+
+SERVICES: Mapping[str, SocketService] = {
+    "ssh-agent": SocketService(("SSH_AUTH_SOCK",), ("~/.ssh/agent",)),
+    "gpg-agent": SocketService(("GPG_AGENT_INFO",), ("~/.gnupg/S.gpg-agent", "/run/user/{user}/gnupg")),
+    "x11": SocketService(("DISPLAY", "XAUTHORITY"), ("/tmp/.X11-unix", "~/.Xauthority")),
+    "wayland": SocketService(("WAYLAND_DISPLAY", "XDG_RUNTIME_DIR"), ("/run/user/{user}/wayland-0",)),
+    "sway": SocketService(("SWAYSOCK", "I3SOCK")),
+    "dbus": SocketService(("DBUS_SESSION_BUS_ADDRESS",), ("/run/user/{user}/bus", "/run/dbus")),
+    "docker": SocketService(("DOCKER_HOST",), ("/run/docker.sock", "~/.docker/run", "~/.docker/desktop")),
+    "podman": SocketService(("CONTAINER_HOST",), ("/run/podman", "/run/user/{user}/podman")),
+    "containerd": SocketService(("CONTAINERD_ADDRESS",), ("/run/containerd", "/run/crio")),
+    "tmux": SocketService(("TMUX", "TMUX_PANE"), ("/tmp/tmux-{user}",)),
+    "screen": SocketService(("STY", "SCREENDIR"), ("/run/screen", "~/.screen")),
+    "zellij": SocketService(("ZELLIJ", "ZELLIJ_SOCKET_DIR", "ZELLIJ_SESSION_NAME")),
+    "kitty": SocketService(("KITTY_LISTEN_ON",)),
+    "wezterm": SocketService(("WEZTERM_UNIX_SOCKET", "WEZTERM_PANE"), ("~/.local/share/wezterm",)),
+    "neovim": SocketService(("NVIM", "NVIM_LISTEN_ADDRESS")),
+    "emacs": SocketService(
+        ("EMACS_SOCKET_NAME", "EMACS_SERVER_FILE"), ("~/.emacs.d/server", "~/.config/emacs/server")
+    ),
+    "vscode": SocketService(("VSCODE_IPC_HOOK", "VSCODE_IPC_HOOK_CLI", "VSCODE_GIT_IPC_HANDLE")),
+    "wsl": SocketService(("WSL_INTEROP",), ("/run/WSL",)),
+}
+"""The services that `command_sockets` can name."""
+
+_FOLDERS = (
+    *("/run/user/{user}", "/run/systemd/private", "/run/snapd.socket", "/run/libvirt"),
+    *("/var/lib/lxd/unix.socket", "/var/snap/lxd/common/lxd/unix.socket"),
+)
+_VARIABLES = ("XDG_RUNTIME_DIR", "GNOME_KEYRING_CONTROL", "SESSION_MANAGER", "PULSE_SERVER", "AT_SPI_BUS_ADDRESS")
+
+
+def hidden_sockets(environment: Mapping[str, str], opened: Sequence[str]) -> list[Path]:
+    """The resolved paths of existing sockets, and of folders of sockets, that a command must not reach.
+
+    Args:
+        environment: signoff's own environment, whose variables name sockets.
+        opened: Sockets that the user opens to commands: names of `SERVICES`, or absolute paths.
+    """
+    found = [*_expanded(_FOLDERS), *_named_by(environment, _VARIABLES), *_sockets_of_user()]
+    for service in SERVICES.values():
+        found += [*_named_by(environment, service.variables), *_expanded(service.places)]
+    shown = set(opened_sockets(environment, opened))
+    return sorted({Path(os.path.realpath(path)) for path in found if os.path.lexists(path)} - shown)
+
+
+def opened_sockets(environment: Mapping[str, str], opened: Sequence[str]) -> list[Path]:
+    """The resolved paths of the sockets that the user opens to commands, as far as they exist."""
+    found: list[Path] = []
+    for name in opened:
+        if service := SERVICES.get(name):
+            # The runtime folder holds the sockets of all services, and is not opened for one of them.
+            named = (each for each in service.variables if each != "XDG_RUNTIME_DIR")
+            found += [*_named_by(environment, named), *_expanded(service.places)]
+        else:
+            found += _expanded((name,))
+    return sorted({Path(os.path.realpath(path)) for path in found if os.path.lexists(path)})
+
+
+def opened_variables(opened: Iterable[str]) -> frozenset[str]:
+    """The variables that commands get with these opened services."""
+    return frozenset(variable for name in opened if name in SERVICES for variable in SERVICES[name].variables)
+
+
+def _expanded(places: Iterable[str]) -> list[Path]:
+    return [Path(each.format(user=os.getuid()) if "{user}" in each else each).expanduser() for each in places]
+
+
+def _named_by(environment: Mapping[str, str], variables: Iterable[str]) -> list[Path]:
+    """The paths that variables hold; a bare name is one in the folder of the user's sockets."""
+    found = []
+    for variable in variables:
+        value = environment.get(variable, "")
+        if match := _PATH_IN_VALUE.match(value):
+            found.append(Path(match[1]))
+        elif value and "/" not in value and (folder := environment.get("XDG_RUNTIME_DIR")):
+            found.append(Path(folder) / value)
+    # A variable can name one of these by mistake; hiding it would hide everything in it.
+    return [path for path in found if path not in (Path("/"), Path.home(), Path("/run"), Path("/tmp"))]
+
+
+def _sockets_of_user() -> list[Path]:
+    """The path of every socket on which a program of this user listens."""
+    try:
+        lines = _SOCKET_TABLE.read_bytes().splitlines()[1:]
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        fields = line.split(maxsplit=7)
+        if len(fields) == 8 and fields[7].startswith(b"/"):
+            path = Path(os.fsdecode(fields[7]))
+            try:
+                facts = path.lstat()
+            except OSError:
+                continue
+            if stat.S_ISSOCK(facts.st_mode) and facts.st_uid == os.getuid():
+                found.append(path)
+    return found
+
+
+_PROC = ("/proc",) if os.geteuid() else ()
+"""Not for root, who sets there how the kernel works, for instance which program it starts at a crash."""
+DEVICES = tuple(map(Path, (*_PROC, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")))
+"""Devices that may be opened for writing, which changes no file.
+
+Not all of `/dev`: the workspace may lie in `/dev/shm`. Not the terminals: a command could write to the user's.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideAccess:
+    """The places outside the workspace that a command sees differently; all paths are resolved and exist."""
+
+    writable: tuple[Path, ...]
+    """Paths that the user lets commands write in place; an outer one before those in it."""
+    caches: tuple[Path, ...]
+    """Folders whose contents are seen, and writes to which go to a layer."""
+    temporary: tuple[Path, ...]
+    """Folders in place of which a command sees a private one."""
+    shown: tuple[Path, ...]
+    """Paths in a temporary folder that are seen read-only: the home, folders of programs, and files of a server."""
+    hidden: tuple[Path, ...]
+    """signoff's own folders, and sockets of other programs."""
+    opened: tuple[Path, ...] = ()
+    """Paths in a hidden or temporary folder that the user lets commands reach."""
+
+
+def access(
+    permissions: CommandPermissions,
+    own: Iterable[Path],
+    *,
+    layered: bool = True,
+    environment: Mapping[str, str] = os.environ,
+    files: Iterable[Path] = (),
+) -> OutsideAccess:
+    """Find these places.
+
+    Args:
+        permissions: The user's configuration; a path in it is never hidden.
+        own: signoff's own folders.
+        layered: Whether this system can lay an overlay over caches.
+        environment: signoff's own environment, whose variables name caches and sockets.
+        files: What a program of the user's consists of (`named_files`), which it sees in a temporary folder, too.
+    """
+    named = {_resolved(Path(each).expanduser()) for each in permissions.writable}
+    # By lexists, for which a path in a folder that this user can't enter is missing: Path.exists() raises.
+    writable = sorted(path for path in named if os.path.lexists(path) and path != Path("/"))
+    usual = {_resolved(Path(each)) for each in ("/tmp", "/var/tmp", "/dev/shm", tempfile.gettempdir())}
+    kept = {Path("/"), _resolved(Path.home()), *writable}
+    temporary = sorted(path for path in usual - kept if path.is_dir())
+    programs = {_resolved(Path(each)) for each in environment.get("PATH", "").split(os.pathsep) if each}
+    # Of a virtual environment all of it, not only its programs.
+    programs = {path.parent if os.path.lexists(path.parent / "pyvenv.cfg") else path for path in programs}
+    programs.add(_resolved(Path(sys.prefix)))
+    shown = {
+        path for path in (_resolved(Path.home()), *programs) if os.path.lexists(path) and is_below(path, temporary)
+    }
+    hidden = {_resolved(path) for path in own if os.path.lexists(path)}
+    hidden |= set(hidden_sockets(environment, permissions.sockets))
+    caches = cache_folders(environment) if layered else []
+    seen = (*(shown - set(temporary)), *writable, *caches)
+    shown |= {
+        path
+        for path in files
+        if is_below(path, temporary) and not is_below(path, seen) and not is_below(path, hidden)
+    }
+    return OutsideAccess(
+        tuple(writable),
+        tuple(path for path in caches if not is_below(path, writable)),
+        tuple(temporary),
+        tuple(sorted(shown - {*temporary, *writable})),
+        tuple(sorted(hidden - set(writable))),
+        tuple(opened_sockets(environment, permissions.sockets)),
+    )
+
+
+def named_files(command_line: Sequence[str], folder: Path) -> Iterator[Path]:
+    """The files that a command line names, also as `--option=path`; of a program in a virtual environment, all of it.
+
+    No folder, since somebody could put a socket there, and no socket.
+
+    Args:
+        command_line: The program and its arguments.
+        folder: Where it runs.
+    """
+    for number, word in enumerate(command_line):
+        for text in (word, word.partition("=")[2]):
+            try:
+                path = folder / text
+                is_file = stat.S_ISREG(path.stat().st_mode)
+            except (OSError, ValueError):
+                continue
+            if not is_file:
+                continue
+            around = _resolved(path.parent.parent)
+            if not number and os.path.lexists(around / "pyvenv.cfg"):
+                yield around
+            else:
+                yield _resolved(path.parent) / path.name
+                yield _resolved(path)
+
+
+def is_below(path: Path, folders: Iterable[Path]) -> bool:
+    """Whether a path is one of the folders, or lies in one of them."""
+    return any(path.is_relative_to(each) for each in folders)
+
+
+def _resolved(path: Path) -> Path:
+    return Path(os.path.realpath(path))

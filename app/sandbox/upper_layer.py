@@ -1,0 +1,251 @@
+"""The upper layer of an overlay, from outside: filled before the command, looked through after it.
+
+What the kernel writes there is described in its documentation (Documentation/filesystems/overlayfs.rst): a changed
+file as a whole, a removed one as a character device 0/0 (a *whiteout*), and a folder that replaces one below it with
+the attribute `user.overlay.opaque`.
+"""
+
+import os
+import stat
+from pathlib import Path
+
+from app.sandbox.captured_changes import CapturedChanges, Leaf, PathChange, Pending, TouchedPath
+from app.sandbox.disk_leaf import leaf_at, same_content, write_leaf
+from app.sandbox.path_policy import PathPolicy
+from app.sandbox.path_stats import opened_folder
+from app.sandbox.sandbox_mode import ChangedMeanwhile
+from app.workspace.reading import read_file
+
+_OPAQUE = "user.overlay.opaque"
+_LARGEST_RULES = 4096
+
+
+class UpperLayer:
+    """The layer over one workspace; the command must not be running."""
+
+    def __init__(self, root: Path, folder: Path, pending: Pending) -> None:
+        """Name the folders.
+
+        Args:
+            root: The workspace, which is below.
+            folder: The layer, empty so far.
+            pending: What lies over the workspace before the command.
+        """
+        self._root = root
+        self._folder = folder
+        self._pending = pending
+        self.since = 0
+        """From when on (its ctime) a change of the workspace is somebody else's."""
+
+    def fill(self) -> None:
+        """Lay pending changes over the workspace. Raises OSError."""
+        modes = {self._folder: _mode(self._root)}
+        self._folder.chmod(stat.S_IRWXU)
+        for path, leaf in sorted(self._pending.items()):
+            if leaf is not None:
+                self._put(path, leaf, modes)
+        for path, leaf in sorted(self._pending.items(), reverse=True):
+            if leaf is None:
+                self._remove(path, modes)
+        # At the end, since nothing can be put where its owner must not write; of the folder it sets the ctime, too.
+        for place, mode in modes.items():
+            if place.is_dir():
+                place.chmod(stat.S_IMODE(mode))
+        self.since = self._folder.stat().st_ctime_ns
+
+    def look(self, keeping: PathPolicy) -> CapturedChanges:
+        """What the command has changed; nothing is read but where only a comparison tells."""
+        scan = _Scan(self._root, self._folder, self._pending, keeping)
+        scan.folder("", hidden=False, ignored=False)
+        # What was laid here and is nowhere any more leaves no trace of its own.
+        for path, leaf in self._pending.items():
+            if leaf is not None and path not in scan.seen and not os.path.lexists(self._folder / path):
+                scan.leave(path)
+        touched = [each for path, each in sorted(scan.touched.items()) if self._differs(path)]
+        return CapturedChanges(tuple(touched), tuple(sorted(scan.left_out)), tuple(sorted(scan.through)))
+
+    def read(self, path: str, limit: int) -> PathChange:
+        """One of the changes with its contents.
+
+        Raises:
+            OSError: It can't be read, or has more bytes than `limit` (EFBIG).
+            ChangedMeanwhile: Somebody else has changed the file on disk while the command ran.
+        """
+        if path in self._pending:
+            before = self._pending[path]
+        else:
+            before = leaf_at(self._root / path, limit)
+            if before is not None and os.lstat(self._root / path).st_ctime_ns > self.since:
+                raise ChangedMeanwhile(path)
+        return PathChange(path, before, leaf_at(self._folder / path, limit))
+
+    def _differs(self, path: str) -> bool:
+        after = self._folder / path
+        if path in self._pending:
+            return not same_content(after, self._pending[path])
+        return not same_content(after, self._root / path)
+
+    def _put(self, path: str, leaf: Leaf, modes: dict[Path, int]) -> None:
+        self._make_folders(path, modes)
+        write_leaf(self._folder / path, leaf)
+
+    def _make_folders(self, path: str, modes: dict[Path, int]) -> None:
+        for above in reversed(Path(path).parents[:-1]):
+            place = self._folder / above
+            if not place.is_dir():
+                place.mkdir()
+                # The layer's folder stands for the one below it in all respects.
+                below = _mode(self._root / above)
+                if stat.S_ISDIR(below):
+                    modes[place] = below
+
+    def _remove(self, path: str, modes: dict[Path, int]) -> None:
+        """Have a path gone, and the folders that are empty without it, as an approval would."""
+        if os.path.lexists(self._folder / path) or not self._shows(Path(path)) or not _mode(self._root / path):
+            return
+        self._make_folders(path, modes)
+        os.mknod(self._folder / path, stat.S_IFCHR, 0)
+        for above in Path(path).parents[:-1]:
+            place = self._folder / above
+            there = list(place.iterdir())
+            if not all(map(is_whiteout, (*there, *(place / each.name for each in (self._root / above).iterdir())))):
+                return
+            for each in there:
+                each.unlink()
+            place.rmdir()
+            os.mknod(place, stat.S_IFCHR, 0)
+
+    def _shows(self, path: Path) -> bool:
+        """Whether the folder around a path is still one, and not replaced by a file."""
+        return all(
+            (place := self._folder / above).is_dir() or not os.path.lexists(place) for above in path.parents[:-1]
+        )
+
+
+class _Scan:
+    """One look through the layer."""
+
+    def __init__(self, root: Path, folder: Path, pending: Pending, keeping: PathPolicy) -> None:
+        self._root = root
+        self._folder = folder
+        self._pending = pending
+        self._keeping = keeping
+        self.touched: dict[str, TouchedPath] = {}
+        self.seen: set[str] = set()
+        self.left_out: set[str] = set()
+        self.through: set[str] = set()
+
+    def folder(self, folder: str, *, hidden: bool, ignored: bool) -> None:
+        """Look through a folder of the layer.
+
+        Args:
+            folder: Its path; empty for the root.
+            hidden: What is below it does not show any more.
+            ignored: It lies in an ignored folder; what is tracked or pending counts all the same.
+        """
+        # The layer is ours, so what a command has locked in it is no secret.
+        for entry in opened_folder(self._folder / folder, unlock=True):
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            facts = entry.stat(follow_symlinks=False)
+            below = 0 if hidden else _mode(self._root / path)
+            self._entry(path, facts, below, ignored=ignored)
+
+    def leave(self, path: str) -> None:
+        """Note that a file or link is gone, unless it is ignored."""
+        if not self._passes(path, is_folder=False, ignored=False):
+            self._touch(path, 0, is_gone=True)
+
+    def _entry(self, path: str, facts: os.stat_result, below: int, *, ignored: bool) -> None:
+        gone = _has_no_device(facts)
+        is_folder = stat.S_ISDIR(below if gone else facts.st_mode)
+        if self._passes(path, is_folder=is_folder, ignored=ignored):
+            return
+        ignored = ignored or self._keeping.ignores(path, is_folder=is_folder)
+        if gone:
+            self._gone(path, below, ignored=ignored)
+        elif stat.S_ISDIR(facts.st_mode):
+            merged = stat.S_ISDIR(below) and not is_opaque(self._folder / path)
+            self.folder(path, hidden=not merged, ignored=ignored)
+            if not merged:
+                self._gone(path, below, ignored=ignored)
+        elif stat.S_ISREG(facts.st_mode) or stat.S_ISLNK(facts.st_mode):
+            self._touch(path, facts.st_size)
+            if stat.S_ISDIR(below):
+                self._gone(path, below, ignored=ignored)
+        else:
+            self.left_out.add(f"{path}: not a regular file")
+
+    def _gone(self, path: str, below: int, *, ignored: bool) -> None:
+        """Note what was at a path of the workspace and is not in the layer."""
+        if not stat.S_ISDIR(below):
+            if below and path not in self.seen:
+                self._touch(path, 0, is_gone=True)
+            return
+        with os.scandir(self._root / path) as scan:
+            for entry in scan:
+                inside = f"{path}/{entry.name}"
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if inside in self.seen or self._passes(inside, is_folder=is_folder, ignored=ignored):
+                    continue
+                if os.path.lexists(self._folder / inside) and not is_folder:
+                    continue
+                mode = entry.stat(follow_symlinks=False).st_mode
+                self._gone(inside, mode, ignored=ignored or self._keeping.ignores(inside, is_folder=is_folder))
+
+    def _passes(self, path: str, *, is_folder: bool, ignored: bool) -> bool:
+        """Whether the whole of a path is dealt with here: it is written through, or left out."""
+        if reason := self._keeping.refuses(path, in_ignored=ignored):
+            self.left_out.add(f"{path}: {reason}")
+            return True
+        ignored = ignored or self._keeping.ignores(path, is_folder=is_folder)
+        if not ignored and self._keeping.drops(path, is_folder=is_folder):
+            return True
+        if is_folder and self._keeping.is_cache(path) and not ignored:
+            if not self._ignores_itself(self._root / path):
+                self.left_out.add(f"{path}: a cache that git does not ignore")
+                return True
+            self.through.add(path)
+            return True
+        if not ignored or self._keeping.holds(path):
+            return False
+        self.through.add(path)
+        return True
+
+    @staticmethod
+    def _ignores_itself(cache: Path) -> bool:
+        """Whether a cache has rules of its own by which git ignores all of it, as those of pytest and mypy have."""
+        try:
+            rules, _ = read_file(cache / ".gitignore", _LARGEST_RULES, head=True)
+        except OSError:
+            return False
+        return b"*" in rules.split()
+
+    def _touch(self, path: str, size: int, *, is_gone: bool = False) -> None:
+        self.seen.add(path)
+        self.touched[path] = TouchedPath(path, size, is_gone)
+
+
+def _mode(path: Path) -> int:
+    """Kind and permission bits of what has the path; 0 for nothing."""
+    try:
+        return path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+
+
+def is_whiteout(path: Path) -> bool:
+    try:
+        return _has_no_device(path.lstat())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _has_no_device(facts: os.stat_result) -> bool:
+    return stat.S_ISCHR(facts.st_mode) and facts.st_rdev == 0
+
+
+def is_opaque(path: Path) -> bool:
+    try:
+        return os.getxattr(path, _OPAQUE) == b"y"
+    except OSError:
+        return False

@@ -1,0 +1,417 @@
+"""Copies all files that git does not ignore before a command runs in place, and restores them after it.
+
+Once all are copied, pending changes are written to the files: the command finds them as it would on a layer. They are
+restored like all that the command writes. The copies stay for the next command, which copies only newer files. A
+command that was cut off by the end of signoff leaves a mark, by which the next start restores the files.
+
+Kept whole: copying, comparing and restoring share one index.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+
+from app.sandbox.captured_changes import CapturedChanges, IgnoredPath, Leaf, PathChange, Pending, TouchedPath
+from app.sandbox.disk_leaf import leaf_at, same_content, set_mode, write_leaf
+from app.sandbox.path_policy import PathPolicy
+from app.sandbox.path_stats import REPOSITORY, PathStat, changed_since, entries, facts_of
+from app.sandbox.run_folders import remove_tree
+from app.workspace.path_rules import nested_too_deep
+from app.workspace.reading import same_bytes
+
+_TRIES, _PAUSE = 20, 0.1
+_INDEX, _MARK, _LOCK = "index.json", "running", "lock"
+_LOST = (
+    "A command that ran directly on your files was cut off, and what was kept of them can't be read: look through "
+    "them (git status); nothing was put back."
+)
+
+
+MOST_KEPT = 4 * 1024**3
+"""Bytes of all files in a workspace in which a command runs in place."""
+MOST_NAMES = 300_000
+
+
+class TooManyFiles(OSError):
+    """The workspace has more files than are copied."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"it would run directly on your files, of which there are more here than the {MOST_NAMES:,} or "
+            f"{MOST_KEPT // 1024**3} GB that are kept to be put back; open a folder in it"
+        )
+
+
+class WorkspaceInUse(OSError):
+    """Another command runs in place in this workspace."""
+
+    def __init__(self) -> None:
+        super().__init__("another command runs directly on these files")
+
+
+@dataclass(slots=True)
+class WorkspaceBackup:
+    """The copies of one workspace."""
+
+    root: Path
+    store: Path
+    """A folder outside the workspace, for nothing else."""
+    kept: dict[str, PathStat] = field(default_factory=dict)
+    """Facts of every file and folder before the command, by path."""
+    _names: dict[str, str] = field(default_factory=dict)
+    """Name in the store of each file's copy, by path; of a link its target after `>`."""
+    lock: int = -1
+    """Descriptor of the lock while it is held. A process that inherits it holds the lock, too."""
+    _pending: Pending = field(default_factory=dict)
+    """Changes that were written to the files for the command."""
+    _found: dict[str, PathStat] = field(default_factory=dict)
+    """Facts when the command began, pending changes included, by path."""
+    _rules: Mapping[str, str] = field(default_factory=dict)
+    """git's rules before the command, by folder."""
+    _number: int = 0
+    _mode: int = 0
+    """Permission bits of the workspace's own folder."""
+    _locked: set[int] = field(default_factory=set)
+    """Inodes of folders that could not be read before the command: their content is not touched."""
+    _ignored: set[str] = field(default_factory=set)
+    """Paths that git ignores, the uppermost of each tree: before the command, and those that it has made."""
+    _since: int = 0
+    """When the command began, in nanoseconds since the epoch."""
+
+    @property
+    def mark(self) -> Path:
+        """A file that exists while the workspace's files may differ from their copies."""
+        return self.store / _MARK
+
+    @contextmanager
+    def held(self, *, patient: bool = True) -> Iterator[None]:
+        """Hold the lock; with `patient`, wait two seconds for another holder. Raises Busy."""
+        self.store.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.lock = os.open(self.store / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._take(_TRIES if patient else 1)
+            yield
+        finally:
+            os.close(self.lock)
+            self.lock = -1
+
+    def _take(self, tries: int) -> None:
+        for number in range(tries):
+            if number:
+                time.sleep(_PAUSE)
+            with suppress(BlockingIOError):
+                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+        raise WorkspaceInUse
+
+    def keep(self, keeping: PathPolicy, pending: Pending) -> None:
+        """Copy new files, leave the mark, and write pending changes to the files.
+
+        Raises:
+            OSError: Not all could be copied: run nothing.
+        """
+        self._load()
+        now: dict[str, PathStat] = {}
+        size = 0
+        self._locked, self._ignored = set(), set()
+        for path, facts in entries(self.root, keeping, self._locked, self._ignored):
+            now[path] = facts
+            size += facts.size if stat.S_ISREG(facts.mode) else 0
+            if size > MOST_KEPT or len(now) > MOST_NAMES:
+                raise TooManyFiles
+        # The command works on the files themselves, with rules among them.
+        self._rules = keeping.fix()
+        for path, facts in now.items():
+            if stat.S_ISREG(facts.mode) and (self.kept.get(path) != facts or path not in self._names):
+                self._number += 1
+                shutil.copyfile(self.root / path, self.store / str(self._number))
+                self._names[path] = str(self._number)
+            elif stat.S_ISLNK(facts.mode):
+                self._names[path] = f">{(self.root / path).readlink()}"
+        self.kept, self._pending = now, pending
+        self._mode = stat.S_IMODE(self.root.stat().st_mode)
+        self._names = {path: name for path, name in self._names.items() if path in now}
+        self._save()
+        self.mark.touch()
+        self._since = self.mark.stat().st_ctime_ns
+        self._clear()
+        _write_pending(pending, self.root)
+        self._found = dict(entries(self.root, keeping, self._locked, self._ignored)) if pending else now
+
+    def look(self, keeping: PathPolicy) -> CapturedChanges:
+        """What the command has changed. Raises OSError."""
+        now = self._now(keeping)
+        touched: list[TouchedPath] = []
+        left_out: set[str] = set()
+        for path in sorted(self._found.keys() | now.keys()):
+            before, after = self._found.get(path), now.get(path)
+            if before == after or not self._differs(path, before, after):
+                continue
+            if path.partition("/")[0] == REPOSITORY:
+                left_out.add(f"{REPOSITORY}: put back as it was, commits are the user's")
+            elif reason := keeping.refuses(path, in_ignored=False):
+                left_out.add(f"{path}: {reason}")
+            elif keeping.drops(path, is_folder=False):
+                continue
+            elif cache := next((above for above in _with_parents(path) if keeping.is_cache(above)), ""):
+                left_out.add(f"{cache}: a cache that git does not ignore")
+            elif after is not None and not after.is_leaf and not after.is_folder:
+                left_out.add(f"{path}: not a regular file")
+            else:
+                there = after is not None and after.is_leaf
+                touched.append(TouchedPath(path, after.size if after and there else 0, not there))
+        return CapturedChanges(tuple(touched), tuple(sorted(left_out)))
+
+    def changed_ignored(self) -> tuple[IgnoredPath, ...]:
+        """Ignored files that were changed since the command began, by any program; call `look` before.
+
+        Raises:
+            OSError: The disk can't be read.
+        """
+        found: list[IgnoredPath] = []
+        room = MOST_NAMES
+        for path in sorted(self._ignored):
+            changed, looked = changed_since(self.root, path, self._since, room)
+            found += [changed] if changed else []
+            room = max(0, room - looked)
+        return tuple(found)
+
+    def read(self, path: str, limit: int) -> PathChange:
+        """One of the changes with its contents. Raises OSError."""
+        return PathChange(path, self._before(path, limit), leaf_at(self.root / path, limit))
+
+    def restore(self, keeping: PathPolicy) -> int:
+        """Restore all files; returns how many had changed. Raises OSError."""
+        if not self.mark.exists():
+            # Not all was copied and nothing has run: copies of an earlier command may be out of date.
+            return 0
+        now = self._now(keeping)
+        changed = [path for path in self.kept.keys() | now.keys() if self.kept.get(path) != now.get(path)]
+        for path in sorted(changed):
+            if (after := now.get(path)) and after.is_folder:
+                # The command may have locked it; its own mode it gets at the end.
+                set_mode(self.root / path, after.mode | stat.S_IRWXU)
+        for path in sorted(changed, reverse=True):
+            before, after = self.kept.get(path), now.get(path)
+            if after is not None and (before is None or stat.S_IFMT(before.mode) != stat.S_IFMT(after.mode)):
+                self._remove(path, after)
+        count = 0
+        for path in sorted(changed):
+            if before := self.kept.get(path):
+                count += self._put_back(path, before)
+            else:
+                count += 1
+        for path in sorted(changed, reverse=True):
+            if (before := self.kept.get(path)) and before.is_folder:
+                set_mode(self.root / path, before.mode)
+        there = {path: self._facts(path) for path in changed if path in self.kept}
+        # A socket that is gone can be made by its server only.
+        self.kept = {path: facts for path, facts in (self.kept | there).items() if facts}
+        self._pending = {}
+        self._save()
+        self.mark.unlink(missing_ok=True)
+        return count
+
+    def _now(self, keeping: PathPolicy) -> dict[str, PathStat]:
+        """Facts of all that there is now, also in folders that the command has locked. Raises OSError."""
+        if self._mode:
+            set_mode(self.root, self._mode)
+        return dict(entries(self.root, keeping, self._locked, self._ignored, unlock=True))
+
+    def left_over(self, keeping_with: Callable[[Pending], PathPolicy], *, patient: bool) -> str:
+        """Restore the files after a command that was cut off; returns a line for the user, or nothing.
+
+        Args:
+            keeping_with: Makes the `PathPolicy` for the changes that were pending then.
+            patient: Wait for a command that is just ending.
+
+        Raises:
+            Busy: It has not ended.
+        """
+        if not self.mark.exists():
+            return ""
+        with self.held(patient=patient):
+            if not self.mark.exists():
+                return ""
+            if not self._load():
+                self.mark.unlink()
+                return _LOST
+            keeping = keeping_with(self._pending)
+            keeping.restore(self._rules, self.kept)
+            self.restore(keeping)
+        return "A command that ran directly on your files was cut off; every file is as it was before."
+
+    def _facts(self, path: str) -> PathStat | None:
+        try:
+            return facts_of((self.root / path).lstat())
+        except FileNotFoundError:
+            return None
+
+    def _differs(self, path: str, before: PathStat | None, after: PathStat | None) -> bool:
+        if after is None:
+            return before is not None and before.is_leaf
+        if before is None:
+            return not after.is_folder
+        if before.is_folder or after.is_folder:
+            return before.is_folder != after.is_folder
+        if before.mode != after.mode or before.size != after.size:
+            return True
+        if path in self._pending:
+            return not same_content(self.root / path, self._pending[path])
+        if stat.S_ISLNK(after.mode):
+            return self._before(path, before.size) != leaf_at(self.root / path, after.size)
+        return stat.S_ISREG(after.mode) and not same_bytes(self.store / self._names[path], self.root / path)
+
+    def _before(self, path: str, limit: int) -> Leaf | None:
+        if path in self._pending:
+            return self._pending[path]
+        facts = self._found.get(path)
+        if facts is None or not facts.is_leaf:
+            return None
+        name = self._names[path]
+        if name.startswith(">"):
+            return Leaf(os.fsencode(name[1:]), stat.S_IFLNK | 0o777)
+        kept = leaf_at(self.store / name, limit)
+        return kept and Leaf(kept.data, stat.S_IMODE(facts.mode))
+
+    def _remove(self, path: str, facts: PathStat) -> None:
+        place = self.root / path
+        if not facts.is_folder:
+            place.unlink(missing_ok=True)
+            return
+        if nested_too_deep(path):
+            remove_tree(place)
+            return
+        # What git ignores may be in it, and stays.
+        with suppress(OSError):
+            place.rmdir()
+
+    def _put_back(self, path: str, before: PathStat) -> bool:
+        """Restore one path; returns whether it had changed."""
+        place = self.root / path
+        if before.is_folder:
+            if not place.is_dir():
+                place.mkdir(parents=True)
+                return True
+            return False
+        if not before.is_leaf:
+            if stat.S_ISFIFO(before.mode) and not os.path.lexists(place):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                os.mkfifo(place, stat.S_IMODE(before.mode))
+                return True
+            return False
+        name = self._names[path]
+        if not name.startswith(">") and (self.store / name).stat().st_size < before.size:
+            # A power cut has truncated the copy: leave the file as it is.
+            return False
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if name.startswith(">"):
+            place.unlink(missing_ok=True)
+            place.symlink_to(name[1:])
+            return True
+        with suppress(OSError):
+            # The same file is overwritten, not replaced: its hard links and its owner stay.
+            if place.lstat().st_ino != before.inode:
+                place.unlink()
+            place.chmod(0o600)
+        shutil.copyfile(self.store / name, place)
+        set_mode(place, before.mode)
+        with suppress(PermissionError):
+            # Only the owner of a file may set its time.
+            os.utime(place, ns=(before.written, before.written))
+        return True
+
+    def _load(self) -> bool:
+        """Read the index; returns whether it is valid."""
+        try:
+            index = json.loads((self.store / _INDEX).read_bytes())
+            self._number, self._mode = index["number"], index.get("mode", 0)
+            self.kept = {path: PathStat(*facts) for path, (facts, _) in index["paths"].items()}
+            self._names = {path: name for path, (_, name) in index["paths"].items() if name}
+            self._pending = dict.fromkeys(index.get("laid", ()))
+            self._locked = set(index.get("locked", ()))
+            self._rules = dict(index.get("rules", {}))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            self.kept, self._names = {}, {}
+            return False
+        return True
+
+    def _save(self) -> None:
+        index = {
+            "number": self._number,
+            "mode": self._mode,
+            "laid": sorted(self._pending),
+            "locked": sorted(self._locked),
+            "rules": dict(self._rules),
+            "paths": {path: (astuple(facts), self._names.get(path, "")) for path, facts in self.kept.items()},
+        }
+        temporary = self.store / f"{_INDEX}.new"
+        with temporary.open("w", encoding="ascii") as file:
+            json.dump(index, file)
+            file.flush()
+            # After a power cut it must be whole.
+            os.fsync(file.fileno())
+        temporary.replace(self.store / _INDEX)
+
+    def _clear(self) -> None:
+        """Remove copies that the index does not name."""
+        wanted = set(self._names.values()) | {_INDEX, _MARK, _LOCK}
+        for place in self.store.iterdir():
+            if place.name not in wanted:
+                place.unlink()
+
+
+def guard_of(root: Path, state: Path) -> WorkspaceBackup:
+    """The guard of a workspace, with its store below `state`."""
+    name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
+    return WorkspaceBackup(root, state / f"guard-{name}")
+
+
+def _with_parents(path: str) -> Iterator[str]:
+    names = path.split("/")
+    for end in range(len(names)):
+        yield "/".join(names[: end + 1])
+
+
+def _write_pending(pending: Pending, folder: Path) -> None:
+    """Write pending changes to a folder, as an approval would. Raises OSError."""
+    for path, leaf in pending.items():
+        place = folder / path
+        if leaf is None and _is_leaf(place) and not _blocked(folder, path):
+            place.unlink()
+            with suppress(OSError):
+                for above in Path(path).parents[:-1]:
+                    (folder / above).rmdir()
+    for path, leaf in sorted(pending.items()):
+        if leaf is None:
+            continue
+        place = folder / path
+        for blocking in _blocked(folder, path):
+            blocking.unlink()
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.is_symlink() or (leaf.is_link and _is_leaf(place)):
+            place.unlink()
+        elif place.is_dir():
+            shutil.rmtree(place)
+        elif place.exists():
+            # Written and not replaced: in place, its other names and its owner are to stay.
+            with suppress(PermissionError):
+                place.chmod(0o600)
+        write_leaf(place, leaf)
+
+
+def _is_leaf(place: Path) -> bool:
+    return os.path.lexists(place) and (place.is_symlink() or not place.is_dir())
+
+
+def _blocked(folder: Path, path: str) -> list[Path]:
+    """What is on the way to a path and no folder: never followed, since a link may lead out."""
+    return [place for above in reversed(Path(path).parents[:-1]) if _is_leaf(place := folder / above)][:1]

@@ -1,0 +1,207 @@
+"""Edits of other agents as their hook took them, and the turns in which those agents proposed something.
+
+A hook answers before each call of an agent, so it loads nothing that stages: it puts here what the agent would have
+written, under the id that the proposal will have, and whoever looks at the workspace next makes the proposal of it.
+"""
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+from app.storage.change_signals import ChangeSignal
+from app.storage.database import Database
+
+_KEPT_SECONDS = 30 * 86_400.0
+"""How long a turn is remembered: an agent's session may be taken up again to hear of a decision."""
+_AMENDED_SECONDS = 86_400.0
+"""How long a turn may go on to add to its proposal."""
+
+
+class AgentTurn(NamedTuple):
+    """A prompt of an agent, or what else its turn is called, in which something was staged."""
+
+    agent: str
+    session: str
+    prompt: str
+    response: str = ""
+    """The model's response that staged; empty if it is not known."""
+    model: str = ""
+    proposal: str = ""
+    closed: bool = True
+    """Whether the agent may call nothing more in it."""
+    told: int = 0
+    """The number of the last decision on the proposal that the agent has been told of."""
+
+
+class CapturedFile(NamedTuple):
+    """One file as the agent's edit found it and would leave it."""
+
+    path: str
+    """Of the real file, relative to the workspace."""
+    before: bytes | None
+    before_mode: int
+    """Permission bits; 0 if there was no file."""
+    after: bytes | None
+
+
+class CapturedEdits:
+    """What hooks have put into the store for one workspace; on disk when a method returns."""
+
+    def __init__(self, database: Database, workspace: str, signal: ChangeSignal) -> None:
+        self._database = database
+        self._workspace = workspace
+        self._signal = signal
+
+    def turn(self, agent: str, session: str, prompt: str) -> AgentTurn | None:
+        """The latest of that prompt; None if nothing was staged in it."""
+        found = self._turns("session = ? AND prompt = ? AND agent = ?", (session, prompt, agent))
+        return found[-1] if found else None
+
+    def untold(self, agent: str, session: str) -> list[AgentTurn]:
+        """Those of a session whose proposal has decisions that the agent was not told of, oldest first."""
+        return self._turns(f"session = ? AND agent = ? AND told < ({_LAST})", (session, agent))
+
+    def of_proposal(self, proposal: str) -> AgentTurn | None:
+        """The turn in which a proposal was staged."""
+        found = self._turns("proposal = ?", (proposal,))
+        return found[0] if found else None
+
+    def of_session(self, agent: str, session: str) -> list[AgentTurn]:
+        """The turns of an agent's session, oldest first."""
+        return self._turns("agent = ? AND session = ?", (agent, session))
+
+    def of_agent(self, agent: str) -> list[AgentTurn]:
+        """The turns of all sessions of an agent, oldest first."""
+        return self._turns("agent = ?", (agent,))
+
+    def add(self, turn: AgentTurn) -> None:
+        """Keep a turn whose proposal is staged already."""
+        with self._database.transaction() as connection:
+            connection.execute(_ADD, (self._workspace, *turn[:6], time.time()))
+            self._prune(connection)
+
+    def capture(self, turn: AgentTurn, files: Sequence[CapturedFile], before: Sequence[CapturedFile] = ()) -> str:
+        """Keep edits for the proposal of a turn, and close the turn.
+
+        Args:
+            turn: Without a proposal it gets a new one; so it does if the user has begun to decide on the one it has.
+            files: What the edits make of files.
+            before: What the turn had made of files when they were made.
+
+        Returns:
+            The proposal's id; empty, and nothing is kept, if another call of the turn came first: it is to be looked
+            at anew then.
+        """
+        with self._database.transaction() as connection:
+            first = connection.execute(_CLOSED, (self._workspace, *turn[:3])).fetchone()
+            known = connection.execute(_AFTER, (self._workspace, turn.proposal)).fetchall() if turn.proposal else []
+            if first and (first[0] != turn.proposal or dict(known) != {file.path: file.after for file in before}):
+                return ""
+            mine = (self._workspace, turn.proposal)
+            if not turn.proposal or connection.execute(_TOUCHED, mine).fetchone():
+                row = connection.execute(RESERVE, (self._workspace,)).fetchone()
+                turn = turn._replace(proposal=f"P{row[0]}")
+            connection.execute(_ADD, (self._workspace, *turn[:6], time.time()))
+            connection.executemany(
+                "INSERT INTO captured VALUES (?, ?, ?, ?, ?, ?, 0) ON CONFLICT (workspace, proposal, path)"
+                " DO UPDATE SET after = excluded.after, staged = 0",
+                [(self._workspace, turn.proposal, *file) for file in files],
+            )
+            self._prune(connection)
+        self._signal.send()
+        return turn.proposal
+
+    def _prune(self, connection: sqlite3.Connection) -> None:
+        """Forget what is old: first what was captured, once it is staged, then the turn."""
+        now = time.time()
+        connection.execute(_DROP_CAPTURED, (now - _AMENDED_SECONDS,))
+        connection.execute(_DROP_TURNS, (now - _KEPT_SECONDS,))
+
+    def files(self, proposal: str) -> list[CapturedFile]:
+        """What was captured for a proposal."""
+        rows = self._database.rows(
+            "SELECT path, before, before_mode, after FROM captured"
+            " WHERE workspace = ? AND proposal = ? ORDER BY path",
+            (self._workspace, proposal),
+        )
+        return [CapturedFile(*cast(tuple[str, bytes | None, int, bytes | None], row)) for row in rows]
+
+    def to_stage(self) -> list[str]:
+        """The proposals of which something is not staged yet, oldest first."""
+        rows = self._database.rows(
+            "SELECT DISTINCT proposal FROM captured WHERE workspace = ? AND staged = 0"
+            " ORDER BY CAST(substr(proposal, 2) AS INTEGER)",
+            (self._workspace,),
+        )
+        return [cast(str, name) for (name,) in rows]
+
+    def staged(self, proposal: str, became: str, files: Sequence[CapturedFile]) -> None:
+        """Note that a proposal was made of these; under another id, if it could not have the one that was told."""
+        with self._database.transaction() as connection:
+            connection.executemany(
+                "UPDATE captured SET staged = 1 WHERE workspace = ? AND proposal = ? AND path = ? AND after IS ?",
+                [(self._workspace, proposal, file.path, file.after) for file in files],
+            )
+            if became != proposal:
+                connection.execute(
+                    "INSERT OR IGNORE INTO agent_turns SELECT workspace, agent, session, prompt, response, model, ?,"
+                    " closed, 0, time FROM agent_turns WHERE workspace = ? AND proposal = ?",
+                    (became, self._workspace, proposal),
+                )
+
+    def open_unnamed(self, agent: str, session: str) -> None:
+        """The user has written something new to an agent that does not name its prompts."""
+        if any(turn.closed for turn in self._turns("agent = ? AND session = ? AND prompt = ''", (agent, session))):
+            with self._database.transaction() as connection:
+                connection.execute(
+                    "UPDATE agent_turns SET closed = 0"
+                    " WHERE workspace = ? AND agent = ? AND session = ? AND prompt = ''",
+                    (self._workspace, agent, session),
+                )
+
+    def tell(self, proposal: str, decision: int) -> None:
+        """The agent is told of all decisions up to this one; the user has had the word, so its turn goes on."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE agent_turns SET told = ?, closed = 0 WHERE workspace = ? AND proposal = ?",
+                (decision, self._workspace, proposal),
+            )
+
+    def _turns(self, where: str, values: tuple[object, ...]) -> list[AgentTurn]:
+        rows = self._database.rows(
+            "SELECT agent, session, prompt, response, model, proposal, closed, told FROM agent_turns"
+            f" WHERE workspace = ? AND {where} ORDER BY CAST(substr(proposal, 2) AS INTEGER)",
+            (self._workspace, *values),
+        )
+        return [AgentTurn(*cast(tuple[str, str, str, str, str, str, bool, int], row)) for row in rows]
+
+
+RESERVE = (
+    "INSERT INTO proposal_numbers VALUES (?, 1) ON CONFLICT (workspace) DO UPDATE SET last = last + 1 RETURNING last"
+)
+"""The number of the next proposal of a workspace."""
+_ADD = "INSERT OR IGNORE INTO agent_turns VALUES (?, ?, ?, ?, ?, ?, ?, 1, 0, ?)"
+_CLOSED = (
+    "SELECT proposal FROM agent_turns WHERE workspace = ? AND agent = ? AND session = ? AND prompt = ? AND closed = 1"
+    " ORDER BY CAST(substr(proposal, 2) AS INTEGER) DESC"
+)
+_AFTER = "SELECT path, after FROM captured WHERE workspace = ? AND proposal = ?"
+_DROP_CAPTURED = (
+    "DELETE FROM captured WHERE staged = 1 AND EXISTS (SELECT 1 FROM agent_turns AS turn"
+    " WHERE turn.workspace = captured.workspace AND turn.proposal = captured.proposal AND turn.time < ?)"
+)
+_DROP_TURNS = (
+    "DELETE FROM agent_turns WHERE time < ? AND NOT EXISTS (SELECT 1 FROM captured"
+    " WHERE captured.workspace = agent_turns.workspace AND captured.proposal = agent_turns.proposal)"
+)
+_OF_TURN = (
+    "FROM proposals WHERE proposals.workspace = agent_turns.workspace"
+    " AND proposals.number = CAST(substr(agent_turns.proposal, 2) AS INTEGER)"
+)
+_LAST = f"SELECT coalesce(json_extract(body, '$.last.number'), 0) {_OF_TURN}"
+_TOUCHED = (
+    "SELECT 1 FROM proposals WHERE workspace = ? AND number = CAST(substr(?, 2) AS INTEGER)"
+    " AND (state != 'pending' OR json_extract(body, '$.last.number') IS NOT NULL)"
+)
+"""The user has decided on it, or on a part, or it is stale."""

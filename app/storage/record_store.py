@@ -1,0 +1,284 @@
+"""The record of a workspace in SQLite: adds entries to the chain, reads decisions from it, finds where it is broken.
+
+What was decided is read from the chain alone. The user's words are kept apart, and are taken only where they have the
+hash that the chain holds. Each row holds the bytes of an entry as they were hashed, and their SHA-256. Verification
+trusts nothing that is stored: it reads row by row, so that a page which a disk or a person has damaged hides no more
+than it holds.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from pydantic import ValidationError
+
+from app.images.image import Image
+from app.proposals.values.decision_facts import LineComment
+from app.proposals.values.origin import Origin
+from app.proposals.values.record_entries import FIRST, LATEST, ChainLink, EventEntry, RecordEntry, words_hash
+from app.storage.database import Database
+from app.storage.storage_errors import StorageError
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenEntry:
+    """An entry that is not as it was written, or is gone."""
+
+    number: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChainVerification:
+    """What came of a walk along the chain."""
+
+    entries: tuple[RecordEntry, ...]
+    """Those of decisions that are sound, oldest first."""
+    events: tuple[EventEntry, ...]
+    """Those of the events that tell of them."""
+    broken: tuple[BrokenEntry, ...]
+    head: str
+    """What a next entry would hold for the one before; noted elsewhere, it shows a record that was written anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionWords:
+    """What the user said and showed with a decision."""
+
+    feedback: str = ""
+    comments: tuple[LineComment, ...] = ()
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDecision:
+    """A decision as the record has it; or an edit of what is proposed, which has no entry of its own."""
+
+    entry: RecordEntry | None
+    event: EventEntry | None
+    """None until it is told, and where that entry cannot be read."""
+    words: DecisionWords
+    words_lost: bool
+    """Words were said, and those that are kept are others or none."""
+
+    @property
+    def _known(self) -> RecordEntry | EventEntry:
+        known = self.entry or self.event
+        assert known is not None
+        return known
+
+    @property
+    def time(self) -> float:
+        """Unix time, seconds."""
+        return self._known.time
+
+    @property
+    def proposal(self) -> str:
+        """Its id."""
+        return self._known.proposal
+
+    @property
+    def decision(self) -> str:
+        """`app.conversation.events.Decision`."""
+        return self._known.decision
+
+    @property
+    def session(self) -> str:
+        """The session that it is recorded in; empty for none."""
+        return self.event.session if self.event else ""
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where the proposal comes from; None for what early versions recorded."""
+        return self._known.origin
+
+    @property
+    def files(self) -> Sequence[str]:
+        """The paths that it was about."""
+        if self.event:
+            return self.event.files
+        return [file.path for file in self.entry.files] if self.entry else ()
+
+
+def entries_on(database: Database, workspace: str, paths: Collection[str]) -> list[RecordEntry]:
+    """The sound entries of the proposals of which a decision names one of the paths, oldest first."""
+    rows = database.rows(_ENTRIES_ON, {"workspace": workspace, "paths": json.dumps([*paths])})
+    sound = [body for body, digest in rows if hashlib.sha256(cast(bytes, body)).hexdigest() == digest]
+    return [entry for body in sound if isinstance(entry := _entry(body), RecordEntry)]
+
+
+class RecordStore:
+    """Reads the record of one workspace. Synchronous; call it off the event loop."""
+
+    def __init__(self, database: Database, workspace: str) -> None:
+        self._database = database
+        self._workspace = workspace
+
+    def entries(self, proposal: str = "") -> list[RecordEntry]:
+        """The entries of decisions, oldest first, of one proposal or of all; see `chain` for what cannot be read."""
+        return [entry for entry in self.chain(proposal) if isinstance(entry, RecordEntry)]
+
+    def chain(self, proposal: str = "") -> list[RecordEntry | EventEntry]:
+        """All entries, oldest first, of one proposal or of all; what cannot be read is left to `verify`."""
+        rows = self._database.rows("SELECT body FROM record WHERE workspace = ? ORDER BY number", (self._workspace,))
+        found = [entry for (body,) in rows if (entry := _entry(body)) is not None]
+        return [entry for entry in found if not proposal or entry.proposal == proposal]
+
+    def unread(self) -> int:
+        """How many entries there should be that cannot be read."""
+        return self._end().number - len(self.chain())
+
+    def decisions(self, proposal: str = "") -> list[RecordedDecision]:
+        """The decisions, and edits of what is proposed, on one proposal or on all, oldest first."""
+        chain = self.chain(proposal)
+        events = {(one.proposal, one.count): one for one in chain if isinstance(one, EventEntry) and one.count}
+        words = self._words()
+        found: list[RecordedDecision] = []
+        decided = {(one.proposal, one.count) for one in chain if isinstance(one, RecordEntry)}
+        for one in sorted(chain, key=lambda each: not (isinstance(each, EventEntry) and each.earlier)):
+            if isinstance(one, RecordEntry):
+                found.append(_recorded(one, events.get((one.proposal, one.count)), words))
+            elif (one.proposal, one.count) not in decided:
+                found.append(_recorded(None, one, words))
+        return found
+
+    def verify(self) -> ChainVerification:
+        """Walk the whole chain.
+
+        Raises:
+            StorageError: the table cannot be read at all.
+        """
+        sound: list[RecordEntry | EventEntry] = []
+        broken: list[BrokenEntry] = []
+        before = FIRST
+        known = True
+        for number, row in self._rows():
+            if isinstance(row, str):
+                broken.append(BrokenEntry(number, row))
+                known = False
+                continue
+            body, digest = row
+            entry = _entry(body)
+            if entry is None and _format(body) > LATEST and hashlib.sha256(body).hexdigest() == digest:
+                broken.append(
+                    BrokenEntry(number, "was written by a later version of signoff; update it to verify this one")
+                )
+            elif entry is None or entry.number != number or hashlib.sha256(body).hexdigest() != digest:
+                broken.append(BrokenEntry(number, "is not what was written"))
+            elif known and entry.before != before:
+                broken.append(BrokenEntry(number, f"does not follow entry {number - 1}: one of the two was changed"))
+            else:
+                sound.append(entry)
+            before, known = digest, True
+        entries = tuple(entry for entry in sound if isinstance(entry, RecordEntry))
+        events = tuple(entry for entry in sound if isinstance(entry, EventEntry))
+        return ChainVerification(entries, events, tuple(broken), before)
+
+    def _rows(self) -> Iterator[tuple[int, tuple[bytes, str] | str]]:
+        """Each entry that there should be, or what is wrong with it."""
+        end = self._end()
+        for number in range(1, end.number + 1):
+            try:
+                rows = self._database.rows(
+                    "SELECT body, sha256 FROM record WHERE workspace = ? AND number = ?", (self._workspace, number)
+                )
+            except StorageError as error:
+                yield number, f"cannot be read ({error.__cause__ or error})"
+                continue
+            if not rows:
+                yield number, "is missing"
+                continue
+            body, digest = cast(tuple[bytes, str], rows[0])
+            if number == end.number and end.digest and digest != end.digest:
+                yield number, "is not the one that was written last"
+                continue
+            yield number, (body, digest)
+
+    def _end(self) -> ChainLink:
+        """Where the chain ends, by whichever of two places says more."""
+        found = [ChainLink()]
+        unread: list[StorageError] = []
+        for statement in _ENDS:
+            try:
+                rows = self._database.rows(statement, (self._workspace,))
+            except StorageError as error:
+                unread.append(error)
+            else:
+                found += [ChainLink(*cast(tuple[int, str], row)) for row in rows]
+        if len(unread) == len(_ENDS):
+            raise unread[0]
+        return max(found, key=lambda link: (link.number, link.digest))
+
+    def _words(self) -> "_KeptWords":
+        """What is kept of the user's words, by the proposal, the number of the decision on it, and their hash."""
+        found: _KeptWords = {}
+        for statement in _WORDS:
+            for proposal, body in self._database.rows(statement, (self._workspace,)):
+                try:
+                    kept = json.loads(cast(str, body))
+                    words = DecisionWords(
+                        str(kept["feedback"]),
+                        tuple(LineComment.model_validate(comment) for comment in kept.get("comments", ())),
+                        tuple(Image.model_validate(image) for image in kept.get("images", ())),
+                    )
+                    number = int(kept.get("number", 0))
+                except (ValueError, LookupError, TypeError, AttributeError):
+                    continue
+                name = words_hash(words.feedback, words.comments, words.images)
+                found[cast(str, proposal), number, name] = words
+        return found
+
+
+_KeptWords = dict[tuple[str, int, str], DecisionWords]
+_WORDS = (
+    "SELECT proposal, body FROM unrecorded WHERE workspace = ?",
+    "SELECT proposal, body FROM decisions WHERE workspace = ?",
+)
+
+
+def _recorded(entry: RecordEntry | None, event: EventEntry | None, kept: _KeptWords) -> RecordedDecision:
+    known = entry or event
+    assert known is not None
+    words = kept.get((known.proposal, known.count, known.words))
+    return RecordedDecision(entry, event, words or DecisionWords(), bool(known.words) and words is None)
+
+
+_ENDS = (
+    "SELECT number, sha256 FROM record_ends WHERE workspace = ?",
+    "SELECT number, '' FROM record WHERE workspace = ? ORDER BY number DESC LIMIT 1",
+)
+"""Where the chain ends, said twice."""
+_ENTRIES_ON = """
+    WITH known AS (
+        SELECT number, sha256, body, CAST(body AS TEXT) AS text FROM record
+        WHERE workspace = :workspace
+        AND CASE WHEN json_valid(CAST(body AS TEXT)) THEN json_extract(CAST(body AS TEXT), '$.kind') IS NULL END
+    )
+    SELECT body, sha256 FROM known WHERE json_extract(text, '$.proposal') IN (
+        SELECT json_extract(text, '$.proposal') FROM known, json_each(text, '$.files') AS file
+        WHERE json_extract(file.value, '$.path') IN (SELECT value FROM json_each(:paths))
+    ) ORDER BY number
+"""
+
+
+def _entry(body: object) -> RecordEntry | EventEntry | None:
+    try:
+        kind = EventEntry if b'"kind":"event"' in cast(bytes, body)[:_HEAD] else RecordEntry
+        return kind.model_validate_json(cast(bytes, body))
+    except (ValidationError, UnicodeDecodeError, TypeError):
+        return None
+
+
+_HEAD = 40
+"""Bytes in which an entry says what kind it is."""
+
+
+def _format(body: bytes) -> int:
+    """The format that an entry says it has; 0 for what is none."""
+    try:
+        said = json.loads(body)["format"]
+    except (ValueError, LookupError, TypeError):
+        return 0
+    return said if isinstance(said, int) else 0

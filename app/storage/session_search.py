@@ -1,0 +1,179 @@
+"""Finds words in all that was said, proposed and read in the sessions of a workspace.
+
+A full-text index (https://www.sqlite.org/fts5.html) beside the events, which holds no text but only where each word
+is. It is brought up when somebody searches, so that nothing that is recorded waits for it. Ids of events are never
+used twice: what is left in it of an event that is gone leads nowhere.
+"""
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, cast
+
+from app.storage.database import Database
+from app.storage.storage_errors import StorageError
+
+MOST = 200
+"""Places that one search gives."""
+_BATCH = 2_000
+"""Events that are taken into the index in one transaction: others wait for it."""
+_UPTO = "search.upto"
+
+FoundKind = Literal["you", "model", "question", "proposal", "decision", "file", "asked", "answered"]
+"""Who said it, or what it is; `asked` and `answered` are said aside from the conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A place where all the words are."""
+
+    session: str
+    title: str
+    """Of the session."""
+    event: int
+    time: float
+    """Unix time in seconds."""
+    kind: FoundKind
+    text: str
+    """All that is searched there: what was said, or the files, a line each."""
+
+
+class SessionSearch:
+    """The index over one database, asked for one workspace. Synchronous; call it off the event loop."""
+
+    def __init__(self, database: Database, workspace: str) -> None:
+        self._database = database
+        self._workspace = workspace
+
+    def find(self, words: str, most: int = MOST) -> list[SearchHit]:
+        """The places that have all of the words, or their beginnings, whatever their case; the newest first.
+
+        Raises:
+            StorageError: the database cannot be read or written, or this Python's SQLite has no full-text search.
+        """
+        if not (query := _query(words)):
+            return []
+        self.bring_up()
+        rows = self._database.rows(_FIND, (query, self._workspace, 2 * most))
+        found: dict[object, SearchHit] = {}
+        for event, session, title, at, kind, body in cast(list[tuple[int, str, str, float, str, str]], rows):
+            for where, text in _said(kind, json.loads(body)):
+                # A file is read over and over, and a fork has all that its original has.
+                same = (session, where, text) if where == "file" else (at, where, text)
+                found.setdefault(same, SearchHit(session, title, event, at, where, text))
+        return list(found.values())[:most]
+
+    def bring_up(self) -> None:
+        """Take what has been recorded since the last time into the index; raises StorageError."""
+        while self._take_some():
+            pass
+
+    def _take_some(self) -> bool:
+        with self._database.transaction() as connection:
+            _prepare(connection)
+            ((upto,),) = connection.execute(
+                "SELECT coalesce(max(CAST(value AS INTEGER)), 0) FROM settings WHERE scope = '' AND key = ?", (_UPTO,)
+            ).fetchall()
+            events = connection.execute(_NEW, (upto, _BATCH)).fetchall()
+            if not events:
+                return False
+            connection.executemany(
+                "INSERT INTO search (rowid, text) VALUES (?, ?)",
+                [(event, text) for event, kind, body in events if (text := _indexed(kind, body))],
+            )
+            connection.execute("INSERT OR REPLACE INTO settings VALUES ('', ?, ?)", (_UPTO, str(events[-1][0])))
+        return len(events) == _BATCH
+
+
+def forget(connection: sqlite3.Connection, sessions: Sequence[str]) -> None:
+    """Take what these sessions say out of the index, before they are deleted in the same transaction."""
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'search'").fetchall():
+        return
+    upto = f"(SELECT CAST(value AS INTEGER) FROM settings WHERE scope = '' AND key = '{_UPTO}')"
+    for session in sessions:
+        events = connection.execute(f"{_OF_SESSION} AND id <= {upto}", (session,)).fetchall()
+        # An index without texts is told what it was told (https://www.sqlite.org/fts5.html#the_delete_command).
+        connection.executemany(
+            "INSERT INTO search (search, rowid, text) VALUES ('delete', ?, ?)",
+            [(event, text) for event, kind, body in events if (text := _indexed(kind, body))],
+        )
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    try:
+        connection.execute(_TABLE)
+    except sqlite3.OperationalError as error:
+        if "no such module" not in str(error):
+            raise
+        raise StorageError("This Python's SQLite was built without full-text search (FTS5).") from error
+
+
+def _said(kind: str, body: Mapping[str, Any]) -> Iterator[tuple[FoundKind, str]]:
+    """What of an event can be found. Where that changes, a migration has the index made anew."""
+    match kind:
+        case "user_message" | "answer":
+            yield "you", body["text"]
+        case "call_denied":
+            yield "you", body["feedback"]
+        case "assistant_message" if body["state"] != "discarded" and body["text"].strip():
+            yield "model", body["text"]
+        case "question":
+            yield "question", "\n".join((body["text"], *body.get("options", ())))
+        case "proposal_staged":
+            paths = (file["path"] for file in body["files"])
+            yield "proposal", "\n".join((f"{body['proposal']} {body['summary']}", *paths))
+        case "proposal_decided":
+            comments = (f"{comment['path']}: {comment['text']}" for comment in body.get("comments", ()))
+            if text := "\n".join(part for part in (body["feedback"], *comments) if part):
+                yield "decision", text
+        case "tool_result" if body.get("reads"):
+            yield "file", "\n".join(body["reads"])
+        case "side_question":
+            yield "asked", f"{body['text']}\n{body['proposal']} {body['path']}"
+        case "side_answer" if body["text"].strip():
+            yield "answered", body["text"]
+
+
+def _indexed(kind: str, body: str) -> str:
+    return _apart("\n".join(text for _, text in _said(kind, json.loads(body))))
+
+
+def _query(words: str) -> str:
+    """Every word, as the beginning of one; quoted, so that none is read as an operator."""
+    quoted = (word.replace('"', '""') for word in words.split())
+    return " ".join(f'"{_apart(word)}"*' for word in quoted)
+
+
+def _apart(text: str) -> str:
+    """The text with its ideographs and syllables as words of their own: between them are no spaces."""
+    return text if text.isascii() else _unspaced().sub(r" \g<0> ", text)
+
+
+@cache
+def _unspaced() -> re.Pattern[str]:
+    """Letters of scripts without spaces: compiled when one comes, since that takes long."""
+    return re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+
+
+_TABLE = """
+    CREATE VIRTUAL TABLE IF NOT EXISTS search
+    USING fts5(text, content='', prefix='2 3', tokenize='unicode61 remove_diacritics 2')
+"""
+_TYPES = (
+    "type IN ('user_message', 'answer', 'assistant_message', 'question', 'proposal_staged', 'proposal_decided',"
+    " 'tool_result', 'call_denied', 'side_question', 'side_answer')"
+)
+_BODY = """
+    CASE type WHEN 'tool_result' THEN json_object('reads', json(json_extract(body, '$.reads'))) ELSE body END
+"""
+"""Without the texts of files and the output of commands, which are read nowhere here."""
+_NEW = f"SELECT id, type, {_BODY} FROM events WHERE id > ? AND {_TYPES} ORDER BY id LIMIT ?"
+_OF_SESSION = f"SELECT id, type, {_BODY} FROM events WHERE session = ? AND {_TYPES}"
+_FIND = f"""
+    SELECT events.id, events.session, sessions.title, events.time, events.type, {_BODY}
+    FROM search JOIN events ON events.id = search.rowid JOIN sessions ON sessions.id = events.session
+    WHERE search MATCH ? AND sessions.workspace = ? ORDER BY search.rowid DESC LIMIT ?
+"""

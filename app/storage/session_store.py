@@ -1,0 +1,429 @@
+"""Sessions and their events, decisions, and small settings such as drafts and learned profiles."""
+
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import cast, get_args
+
+from pydantic import ValidationError
+
+from app.conversation.events import (
+    AssistantMessage,
+    Compacted,
+    Event,
+    MessageQueued,
+    ProposalChanged,
+    ProposalDecided,
+    Pruned,
+    QueueTaken,
+    UserMessage,
+)
+from app.conversation.log import from_a_turn
+from app.storage.change_signals import ChangeSignal
+from app.storage.database import Database
+from app.storage.storage_errors import NoSuchSession, StorageError
+
+_LENGTH = 80
+"""Characters of a title."""
+_TELLING = 12
+"""Bytes of one that tells what a session is about; an ideograph, which takes three of them, tells more."""
+
+
+def retitle(connection: sqlite3.Connection, session: str, said: Sequence[str]) -> None:
+    """Name a session by the first thing in it that the user said in more than a few words."""
+    ((title, named),) = connection.execute("SELECT title, named FROM sessions WHERE id = ?", (session,)).fetchall()
+    if named:
+        return
+    candidates = [*([title] if title else []), *map(title_of, said)]
+    best = next(filter(_says_much, candidates), candidates[0])
+    connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (best, session))
+
+
+def _says_much(title: str) -> bool:
+    """Whether it tells what a session is about: neither a greeting nor `go on`."""
+    return len(title.encode(errors="replace")) >= _TELLING
+
+
+def title_of(text: str) -> str:
+    """What was said, in one line that is not too long."""
+    line = " ".join(text[: 10 * _LENGTH].split())
+    return line if len(line) <= _LENGTH else line[: _LENGTH - 1].rstrip() + "…"
+
+
+_BATCH = 1_000
+"""Events that are read at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """What is known of a session without reading its log."""
+
+    id: str
+    workspace: str
+    title: str
+    model: str
+    """That answered last; before that the one that it was begun with."""
+    forked_from: str
+    created: float
+    updated: float
+    """Unix time of the last event, seconds."""
+    pinned: bool = False
+    """It stays, however old it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """One line of the audit trail."""
+
+    id: int
+    session: str
+    """Empty where the proposal came from no session."""
+    time: float
+    decided: ProposalDecided
+
+
+class SessionStore:
+    """Everything of one workspace that is not a proposal. Synchronous; call it off the event loop."""
+
+    def __init__(self, database: Database, workspace: str, signal: ChangeSignal) -> None:
+        self._database = database
+        self._workspace = workspace
+        self._signal = signal
+        self.happened: Callable[[str, Sequence[Event]], None] = lambda session_id, events: None
+        """Called with events that this process has written, and their session, once they are on disk."""
+
+    @property
+    def workspace(self) -> str:
+        """The name of the workspace that this is about."""
+        return self._workspace
+
+    def create(self, *, model: str = "", title: str = "", forked_from: str = "") -> SessionRecord:
+        """A new, empty session."""
+        now = time.time()
+        record = SessionRecord(uuid.uuid4().hex[:8], self._workspace, title, model, forked_from, now, now)
+        with self._database.transaction() as connection:
+            connection.execute(
+                "INSERT INTO sessions (id, workspace, title, model, forked_from, created, updated)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (record.id, record.workspace, title, model, forked_from, now, now),
+            )
+        return record
+
+    def fork(self, session_id: str, upto: int | None = None) -> SessionRecord:
+        """A copy of a session (up to and including event `upto`) that goes its own way from there.
+
+        Queued messages are said once: they stay with the original.
+        """
+        original = self.get(session_id)
+        forked = self.create(model=original.model, title=original.title, forked_from=original.id)
+        events = [
+            event
+            for event in self.events(original.id)
+            if (upto is None or event.id <= upto) and not isinstance(event, MessageQueued | QueueTaken)
+        ]
+        if events:
+            self._insert(forked.id, events, copied=True)
+        return replace(forked, updated=time.time())
+
+    def get(self, session_id: str) -> SessionRecord:
+        """A session of this workspace by its id or a unique beginning of it; raises NoSuchSession."""
+        rows = self._database.rows(
+            f"SELECT {_COLUMNS} FROM sessions WHERE workspace = ? AND id LIKE ? || '%' ESCAPE '\\'",
+            (self._workspace, session_id.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")),
+        )
+        if not session_id or not rows:
+            raise NoSuchSession(f"There is no session {session_id!r} here; `signoff sessions` lists them.")
+        if len(rows) > 1:
+            raise NoSuchSession(f"Several sessions begin with {session_id!r}; give more of the id.")
+        return _session(rows[0])
+
+    def exists(self, session_id: str) -> bool:
+        """Whether this workspace has exactly this session."""
+        rows = self._database.rows(
+            "SELECT 1 FROM sessions WHERE workspace = ? AND id = ?", (self._workspace, session_id)
+        )
+        return bool(rows)
+
+    def all(self) -> list[SessionRecord]:
+        """The sessions of this workspace that hold anything, the latest first."""
+        rows = self._database.rows(
+            f"SELECT {_COLUMNS} FROM sessions WHERE workspace = ?"
+            " AND EXISTS (SELECT 1 FROM events WHERE events.session = sessions.id) ORDER BY updated DESC",
+            (self._workspace,),
+        )
+        return [_session(row) for row in rows]
+
+    def latest(self) -> SessionRecord | None:
+        """The session that was active last."""
+        return next(iter(self.all()), None)
+
+    def rename(self, session_id: str, title: str) -> None:
+        """Give a session a title that stays."""
+        with self._database.transaction() as connection:
+            connection.execute("UPDATE sessions SET title = ?, named = 1 WHERE id = ?", (title_of(title), session_id))
+
+    def pin(self, session_id: str, pinned: bool) -> None:
+        """Keep a session from being pruned, or no longer."""
+        with self._database.transaction() as connection:
+            connection.execute("UPDATE sessions SET pinned = ? WHERE id = ?", (pinned, session_id))
+
+    def delete(self, session_ids: Sequence[str]) -> None:
+        """Remove sessions with their events; proposals and decisions stay."""
+        from app.storage import session_search
+
+        with self._database.transaction() as connection:
+            session_search.forget(connection, session_ids)
+            connection.executemany("DELETE FROM sessions WHERE id = ?", [(one,) for one in session_ids])
+
+    def append(self, session_id: str, events: Sequence[Event], after: int | None = None) -> list[Event]:
+        """Write events in one transaction; returns them with their ids and times.
+
+        The facts of a decision among them are told to all other sessions that remember the proposal.
+
+        Args:
+            session_id: whose.
+            events: in order.
+            after: id of an event; what others have written since then comes before the new ones.
+        """
+        stored = self._insert(session_id, events, after=after)
+        self._signal.send()
+        self.happened(session_id, stored[len(stored) - len(events) :])
+        return stored
+
+    def _insert(
+        self,
+        session_id: str,
+        events: Sequence[Event],
+        *,
+        after: int | None = None,
+        copied: bool = False,
+    ) -> list[Event]:
+        """Write events; those `copied` from another session keep their times and are not decided anew."""
+        now = time.time()
+        stored: list[Event] = []
+        new_ids: dict[int, int] = {}
+        with self._database.transaction() as connection:
+            if after is not None:
+                stored += self._read(session_id, connection.execute(_EVENTS_AFTER, (session_id, after)).fetchall())
+            # Another process may have pruned a session that is open here; what is said in it is kept all the same.
+            connection.execute(
+                "INSERT OR IGNORE INTO sessions (id, workspace, created, updated) VALUES (?, ?, ?, ?)",
+                (session_id, self._workspace, now, now),
+            )
+            for original in events:
+                event = _pointing(original, new_ids) if copied else original
+                at = event.time or now
+                numbered = _insert_event(connection, session_id, event, at)
+                stored.append(numbered)
+                new_ids[original.id] = numbered.id
+                if isinstance(numbered, ProposalDecided) and not copied:
+                    _insert_decision(connection, self._workspace, session_id, numbered)
+                if isinstance(numbered, ProposalDecided | ProposalChanged) and not copied:
+                    self._tell_family(connection, session_id, numbered)
+            connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (now, session_id))
+            if answered := [event.model for event in events if isinstance(event, AssistantMessage) and event.model]:
+                connection.execute("UPDATE sessions SET model = ? WHERE id = ?", (answered[-1], session_id))
+            if said := [event.typed for event in events if isinstance(event, UserMessage)]:
+                retitle(connection, session_id, said)
+        return stored
+
+    def _tell_family(
+        self, connection: sqlite3.Connection, session_id: str, event: ProposalDecided | ProposalChanged
+    ) -> None:
+        """Tell what one session records of a proposal to those others that remember it.
+
+        A fork remembers the proposals of its original. The user's words are for the model of the one session.
+        """
+        if isinstance(event, ProposalDecided):
+            event = event.model_copy(update={"feedback": "", "comments": (), "images": ()})
+        family = {"workspace": self._workspace, "session": session_id, "proposal": event.proposal}
+        for (other,) in connection.execute(_FAMILY, family).fetchall():
+            _insert_event(connection, other, event, event.time)
+
+    def events(self, session_id: str, after: int = 0) -> list[Event]:
+        """The events of a session with an id above `after`, in order."""
+        found: list[Event] = []
+        # In batches: the rows of a long session take as much memory as its events.
+        while rows := self._database.rows(f"{_EVENTS_AFTER} LIMIT {_BATCH}", (session_id, after)):
+            found += self._read(session_id, rows)
+            after = found[-1].id
+        return found
+
+    def last_events(self, session_id: str, count: int) -> list[Event]:
+        """The newest `count` events of a session that are for somebody, in order."""
+        rows = self._database.rows(
+            "SELECT id, time, type, body FROM events WHERE session = ? AND type != 'ladder_move'"
+            " ORDER BY id DESC LIMIT ?",
+            (session_id, count),
+        )
+        return self._read(session_id, rows[::-1])
+
+    def last_turns(self, session_id: str, count: int = 300) -> Sequence[Event]:
+        """The newest turns of a session, some `count` events in all, from the beginning of a turn."""
+        events = self.last_events(session_id, count)
+        return from_a_turn(events) if len(events) == count else events
+
+    @staticmethod
+    def _read(session_id: str, rows: Sequence[tuple[object, ...]]) -> list[Event]:
+        try:
+            return [_event(*row) for row in cast(Sequence[tuple[int, float, str, str]], rows)]
+        except (KeyError, ValidationError) as error:
+            raise StorageError(
+                f"Session {session_id} holds something that this signoff cannot read: update signoff. "
+                "Nothing was changed."
+            ) from error
+
+    def record_decision(self, decided: ProposalDecided) -> None:
+        """Keep a decision on a proposal that belongs to no session."""
+        with self._database.transaction() as connection:
+            _insert_decision(connection, self._workspace, "", decided.model_copy(update={"time": time.time()}))
+        self._signal.send()
+        self.happened("", [decided])
+
+    def decisions(self, proposal: str = "") -> list[DecisionRecord]:
+        """The audit trail of this workspace, or of one proposal, oldest first."""
+        rows = self._database.rows(
+            "SELECT id, session, time, body FROM decisions"
+            " WHERE workspace = ? AND (? = '' OR proposal = ?) ORDER BY id",
+            (self._workspace, proposal, proposal),
+        )
+        try:
+            return [
+                DecisionRecord(
+                    cast(int, number),
+                    cast(str, session),
+                    cast(float, at),
+                    ProposalDecided.model_validate_json(cast(str, body)),
+                )
+                for number, session, at, body in rows
+            ]
+        except ValidationError as error:
+            raise StorageError(
+                "A decision of this workspace cannot be read: update signoff. Nothing was changed."
+            ) from error
+
+    def side_questions(self, proposal: str) -> list[Event]:
+        """What was asked aside about a proposal and what was answered, in the sessions of this workspace."""
+        rows = self._database.rows(
+            "SELECT events.id, time, type, body FROM events JOIN sessions ON sessions.id = events.session"
+            " WHERE sessions.workspace = ? AND type IN ('side_question', 'side_answer')"
+            " AND json_extract(body, '$.proposal') = ? ORDER BY events.id",
+            (self._workspace, proposal),
+        )
+        return self._read("of this workspace", rows)
+
+    def sent_messages(self, limit: int = 500) -> list[str]:
+        """What the user sent in this workspace, the oldest of the last `limit` first: the composer's history."""
+        rows = self._database.rows(
+            "SELECT coalesce(json_extract(body, '$.command.typed'), json_extract(body, '$.text'))"
+            " FROM events JOIN sessions ON sessions.id = events.session"
+            " WHERE sessions.workspace = ? AND type IN ('user_message', 'answer') ORDER BY events.id DESC LIMIT ?",
+            (self._workspace, limit),
+        )
+        return [cast(str, text) for (text,) in reversed(rows)]
+
+    def setting(self, key: str, *, shared: bool = False) -> str | None:
+        """A small value of this workspace, or of all of them."""
+        rows = self._database.rows(
+            "SELECT value FROM settings WHERE scope = ? AND key = ?", ("" if shared else self._workspace, key)
+        )
+        return cast(str, rows[0][0]) if rows else None
+
+    def settings(self, prefix: str) -> dict[str, str]:
+        """The small values of this workspace whose keys begin with `prefix`."""
+        rows = self._database.rows(
+            "SELECT key, value FROM settings WHERE scope = ? AND substr(key, 1, ?) = ?",
+            (self._workspace, len(prefix), prefix),
+        )
+        return {cast(str, key): cast(str, value) for key, value in rows}
+
+    def rename_setting(self, key: str, new_key: str) -> None:
+        """Give a small value of this workspace another key, in the place of what that had."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE OR REPLACE settings SET key = ? WHERE scope = ? AND key = ?", (new_key, self._workspace, key)
+            )
+
+    def set_setting(self, key: str, value: str | None, *, shared: bool = False) -> None:
+        """Keep a small value, or forget it with None."""
+        scope = "" if shared else self._workspace
+        with self._database.transaction() as connection:
+            if value is None:
+                connection.execute("DELETE FROM settings WHERE scope = ? AND key = ?", (scope, key))
+            else:
+                connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", (scope, key, value))
+
+
+def _pointing(event: Event, new_ids: Mapping[int, int]) -> Event:
+    """A copied event, pointing at the copies of the earlier events that it is about."""
+    match event:
+        case Compacted():
+            covered = [new for old, new in new_ids.items() if old <= event.upto]
+            return event.model_copy(update={"upto": max(covered, default=0)})
+        case Pruned():
+            results = tuple(new_ids[old] for old in event.results if old in new_ids)
+            images = tuple(new_ids[old] for old in event.images if old in new_ids)
+            return event.model_copy(update={"results": results, "images": images})
+        case _:
+            return event
+
+
+def _event(number: int, at: float, kind: str, body: str) -> Event:
+    """An event from its JSON; raises KeyError, ValidationError."""
+    model = _KINDS[kind]
+    event = model.model_validate_json(f'{{"id":{number},"time":{at!r},{body[1:]}')
+    # Which fields were given is nobody's concern, and the set of them larger than all else in a short event.
+    object.__setattr__(event, "__pydantic_fields_set__", _FIELDS[model])
+    return event
+
+
+_KINDS: dict[str, type[Event]] = {kind.model_fields["type"].default: kind for kind in get_args(get_args(Event)[0])}
+"""The events by their type: a validator is made only for those that occur, the first time that one does."""
+_FIELDS = {kind: set(kind.model_fields) for kind in _KINDS.values()}
+_EVENTS_AFTER = "SELECT id, time, type, body FROM events WHERE session = ? AND id > ? ORDER BY id"
+_FAMILY = """
+    WITH RECURSIVE family (id) AS (
+        SELECT :session
+        UNION
+        SELECT CASE sessions.id WHEN family.id THEN sessions.forked_from ELSE sessions.id END
+        FROM family JOIN sessions ON family.id IN (sessions.id, sessions.forked_from)
+        WHERE family.id != '' AND sessions.workspace = :workspace
+    )
+    SELECT id FROM family WHERE id NOT IN ('', :session) AND EXISTS (
+        SELECT 1 FROM events WHERE session = family.id AND type = 'proposal_staged'
+        AND json_extract(body, '$.proposal') = :proposal
+    )
+"""
+"""The sessions that one was forked from or that were forked from it, at any remove, and that know a proposal."""
+_COLUMNS = "id, workspace, title, model, forked_from, created, updated, pinned"
+
+
+def _session(row: tuple[object, ...]) -> SessionRecord:
+    *rest, pinned = row
+    return SessionRecord(*cast(tuple[str, str, str, str, str, float, float], tuple(rest)), bool(pinned))
+
+
+def _insert_event(connection: sqlite3.Connection, session: str, event: Event, at: float) -> Event:
+    """Write one event; returns it with its id and time."""
+    cursor = connection.execute(
+        "INSERT INTO events (session, time, type, body) VALUES (?, ?, ?, ?)",
+        (session, at, event.type, event.model_dump_json(exclude={"id", "time"})),
+    )
+    values = {**event.__dict__, "id": cursor.lastrowid, "time": at}
+    return event.model_construct(_fields_set=_fields_of(type(event)), **values)
+
+
+@cache
+def _fields_of(kind: type[Event]) -> set[str]:
+    """The names of all fields of a kind of event: one set for all events, in whose place each would have its own."""
+    return set(kind.model_fields)
+
+
+def _insert_decision(connection: sqlite3.Connection, workspace: str, session: str, decided: ProposalDecided) -> None:
+    # Needed only where something is decided.
+    from app.storage.record_chain import insert_decision
+
+    insert_decision(connection, workspace, session, decided)

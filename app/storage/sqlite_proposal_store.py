@@ -1,0 +1,295 @@
+"""The proposals of one workspace in SQLite; implements `app.proposals.values.proposal_store.ProposalStore`."""
+
+import hashlib
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar, cast
+from weakref import WeakValueDictionary
+
+from pydantic import ValidationError
+
+from app.proposals.values.decision_facts import LastDecision
+from app.proposals.values.models import Proposal
+from app.proposals.values.proposal_store import JournalEntry, JournalRecord
+from app.storage.captured_edit_store import RESERVE
+from app.storage.change_signals import ChangeSignal
+from app.storage.database import Database
+from app.storage.storage_errors import StorageError
+
+if TYPE_CHECKING:
+    from app.proposals.values.record_entries import RecordEntry
+
+FRESH_SECONDS = 86_400.0
+"""Contents put less than this ago are not pruned: the proposal that needs them may be about to be written."""
+
+_Kept = TypeVar("_Kept", Proposal, JournalRecord, LastDecision)
+
+
+class SqliteProposalStore:
+    """Proposals, blobs and the apply journal; on disk when a method returns."""
+
+    def __init__(
+        self, database: Database, workspace: str, signal: ChangeSignal, who: Callable[[], str] = lambda: ""
+    ) -> None:
+        """The store of one workspace; `who` is asked for the name of the user who decides."""
+        self._database = database
+        self._who = who
+        self._workspace = workspace
+        self._signal = signal
+        self._writes = 0
+        self.staged: Callable[[Proposal], None] = lambda proposal: None
+        """Called with each proposal that is new, once it is on disk."""
+
+    def next_proposal_id(self) -> str:
+        """Reserve the next short id."""
+        with self._database.transaction() as connection:
+            row = connection.execute(RESERVE, (self._workspace,)).fetchone()
+        return f"P{row[0]}"
+
+    def save_proposal(self, *proposals: Proposal) -> None:
+        """Insert or replace, all or none."""
+        with self._database.transaction() as connection:
+            known = {one.id for one in proposals if connection.execute(_KNOWN, self._row(one)[:2]).fetchone()}
+            for proposal in proposals:
+                self._save(connection, proposal)
+        self._signal.send()
+        for proposal in proposals:
+            if proposal.id not in known:
+                self.staged(proposal)
+
+    def generation(self) -> tuple[int, int]:
+        """What differs once a proposal was written, by any process; at times also when none was."""
+        return self._database.foreign_writes(), self._writes
+
+    def proposal(self, proposal_id: str) -> Proposal | None:
+        """One proposal by id, case-insensitive."""
+        number = proposal_id.strip()[1:]
+        if proposal_id.strip()[:1] not in ("P", "p") or not (number.isascii() and number.isdigit()):
+            return None
+        rows = self._database.rows(
+            "SELECT body FROM proposals WHERE workspace = ? AND number = ?", (self._workspace, int(number[:15]))
+        )
+        return _proposal(rows[0][0]) if rows else None
+
+    def proposals(self, *, waiting_only: bool = False) -> Sequence[Proposal]:
+        """Oldest first."""
+        rows = self._database.rows(
+            "SELECT body FROM proposals WHERE workspace = ? AND waiting >= ? ORDER BY number",
+            (self._workspace, int(waiting_only)),
+        )
+        return [_proposal(body) for (body,) in rows]
+
+    def waiting_on(self, paths: Collection[str], folders: Collection[str] = ()) -> list[Proposal]:
+        """Those that wait and name one of `paths`, a file below one of them, or one of `folders`; oldest first."""
+        named = {"exact": json.dumps([*paths, *folders]), "above": json.dumps([*paths])}
+        rows = self._database.rows(_WAITING_ON, {"workspace": self._workspace, **named})
+        return [_proposal(body) for (body,) in rows]
+
+    def decided_on(self, paths: Collection[str]) -> list[Proposal]:
+        """The latest of those that no longer wait and name one of the paths; oldest first."""
+        named = {"workspace": self._workspace, "paths": json.dumps([*paths]), "most": _LATEST_DECIDED}
+        rows = self._database.rows(_DECIDED_ON, named)
+        return [_proposal(body) for (body,) in reversed(rows)]
+
+    def entries_on(self, paths: Collection[str]) -> "list[RecordEntry]":
+        """All that the record has of proposals of which a decision names one of the paths; oldest first."""
+        # Needed only where something is staged that was made elsewhere.
+        from app.storage.record_store import entries_on
+
+        return entries_on(self._database, self._workspace, paths)
+
+    def recent(self) -> list[Proposal]:
+        """What waits, and the newest of those on which nothing is left to decide, oldest first."""
+        rows = self._database.rows(
+            "SELECT body FROM proposals WHERE workspace = ? AND (waiting = 1 OR number IN"
+            " (SELECT number FROM proposals WHERE workspace = ? AND waiting = 0 ORDER BY number DESC LIMIT ?))"
+            " ORDER BY number",
+            (self._workspace, self._workspace, RECENT),
+        )
+        return [_proposal(body) for (body,) in rows]
+
+    def unrecorded(self, seconds: float = 0) -> list[tuple[str, LastDecision]]:
+        """Decisions that were made more than `seconds` ago and not recorded, with their proposals; oldest first."""
+        rows = self._database.rows(
+            "SELECT proposal, body FROM unrecorded WHERE workspace = ? AND time < ? ORDER BY time",
+            (self._workspace, time.time() - seconds),
+        )
+        return [(cast(str, name), _read(LastDecision, body)) for name, body in rows]
+
+    def put_blobs(self, many: Iterable[bytes]) -> list[str]:
+        """Keep these bytes in one transaction, return the SHA-256 hex of each."""
+        now = time.time()
+        named = [(hashlib.sha256(data).hexdigest(), data, now) for data in many]
+        if named:
+            with self._database.transaction() as connection:
+                connection.executemany(_PUT, named)
+        return [name for name, _, _ in named]
+
+    def blob(self, sha256: str) -> bytes:
+        """The bytes; raises KeyError, also if they are not those that were put."""
+        rows = self._database.rows("SELECT data FROM blobs WHERE sha256 = ?", (sha256,))
+        if not rows or hashlib.sha256(data := cast(bytes, rows[0][0])).hexdigest() != sha256:
+            raise KeyError(sha256)
+        return data
+
+    def journal_open(self, record: JournalRecord) -> JournalRecord:
+        """Write the intent; returns it with its id."""
+        with self._database.transaction() as connection:
+            cursor = connection.execute(
+                "INSERT INTO journal (workspace, proposal, state, time, body) VALUES (?, ?, ?, ?, ?)",
+                (self._workspace, record.proposal, record.state, record.time, record.model_dump_json()),
+            )
+        return record.model_copy(update={"id": cursor.lastrowid})
+
+    def journal_prepared(self, record: JournalRecord) -> None:
+        """Write that an open record is prepared, with what was made."""
+        with self._database.transaction() as connection:
+            connection.execute(_UPDATE_JOURNAL, _journal_row(record))
+
+    def journal_close(self, record: JournalRecord, proposal: Proposal | None) -> None:
+        """Write the record's final state and the proposal's new one in one transaction."""
+        with self._database.transaction() as connection:
+            connection.execute(_UPDATE_JOURNAL, _journal_row(record))
+            if proposal:
+                self._save(connection, proposal, record.entries if record.state == "done" else ())
+        self._signal.send()
+
+    def journal(self, *, proposal: str = "", state: str = "", limit: int = 0) -> Sequence[JournalRecord]:
+        """Records, newest first, filtered; the first `limit` of them, if not 0."""
+        rows = self._database.rows(
+            "SELECT id, body FROM journal WHERE workspace = ?"
+            " AND (? = '' OR proposal = ?) AND (? = '' OR state = ?) ORDER BY id DESC LIMIT ?",
+            (self._workspace, proposal, proposal, state, state, limit or -1),
+        )
+        return [_read(JournalRecord, body).model_copy(update={"id": number}) for number, body in rows]
+
+    def _save(self, connection: sqlite3.Connection, proposal: Proposal, written: Sequence[JournalEntry] = ()) -> None:
+        self._writes += 1
+        if last := proposal.last:
+            name = {"workspace": self._workspace, "number": int(proposal.id[1:]), "id": proposal.id}
+            body = {"last": last.number, "time": time.time(), "body": last.model_dump_json()}
+            if connection.execute(_DECIDED, name | body).rowcount:
+                self._record(connection, proposal, last, written)
+        connection.execute(_SAVE, self._row(proposal))
+        names = {path for change in proposal.files for path in (change.path, change.old_path) if path}
+        number = int(proposal.id[1:])
+        connection.executemany(
+            "INSERT INTO proposal_paths VALUES (?, ?, ?)", [(self._workspace, path, number) for path in names]
+        )
+
+    def _record(
+        self, connection: sqlite3.Connection, proposal: Proposal, last: LastDecision, written: Sequence[JournalEntry]
+    ) -> None:
+        """Add what the user has decided to the record, in the transaction that makes it so."""
+        # Needed only where something is decided.
+        from app.proposals.values.record_entries import blob_id, entry_of
+        from app.storage.record_chain import add_entry, end_of_chain
+
+        def git_id(name: str) -> str:
+            row = connection.execute("SELECT data FROM blobs WHERE sha256 = ?", (name,)).fetchone()
+            return blob_id(row[0]) if row else ""
+
+        key = (self._workspace, int(proposal.id[1:]))
+        (before,) = connection.execute(_BODY, key).fetchone()
+        end = end_of_chain(connection, self._workspace)
+        entry = entry_of(
+            _read(Proposal, before), proposal, last, written, git_id, who=self._who(), after=end, time=time.time()
+        )
+        add_entry(connection, self._workspace, entry)
+
+    def _row(self, proposal: Proposal) -> tuple[object, ...]:
+        return (
+            self._workspace,
+            int(proposal.id[1:]),
+            proposal.session,
+            proposal.state,
+            int(proposal.state.waiting),
+            proposal.created,
+            proposal.model_dump_json(),
+        )
+
+
+_in_use: "WeakValueDictionary[str, Proposal]" = WeakValueDictionary()
+"""The proposals that someone still holds, by what is stored of them: thousands that the review lists, say."""
+
+
+def _proposal(body: object) -> Proposal:
+    """A proposal as it was stored; it is kept for a while, as what waits is looked at again and again."""
+    text = cast(str, body)
+    if (found := _in_use.get(text)) is None:
+        found = _in_use[text] = _small_proposal(text) if len(text) < _SMALL else _large_proposal(text)
+    return found
+
+
+@lru_cache(maxsize=32)
+def _small_proposal(body: str) -> Proposal:
+    return _read(Proposal, body)
+
+
+@lru_cache(maxsize=2)
+def _large_proposal(body: str) -> Proposal:
+    return _read(Proposal, body)
+
+
+def _read(kind: type[_Kept], body: object) -> _Kept:
+    """What a row holds; raises StorageError for what another version or a damaged disk has left."""
+    try:
+        return kind.model_validate_json(cast(str, body))
+    except ValidationError as error:
+        raise StorageError(
+            "A proposal of this workspace cannot be read: update signoff, or set SIGNOFF_HOME to another folder. "
+            "Nothing was changed."
+        ) from error
+
+
+def _journal_row(record: JournalRecord) -> tuple[object, ...]:
+    return record.state, record.model_dump_json(), record.id
+
+
+RECENT = 20
+"""Decided proposals that stay in the review's history."""
+
+_SMALL = 8 * 1024
+"""Characters of JSON; of larger proposals only the last two are kept."""
+_LATEST_DECIDED = 100
+"""Decided proposals in which a new one is looked for as a repetition."""
+
+_WAITING_ON = """
+    SELECT body FROM proposals WHERE workspace = :workspace AND waiting = 1 AND number IN (
+        SELECT number FROM proposal_paths
+        WHERE workspace = :workspace AND path IN (SELECT value FROM json_each(:exact))
+        UNION
+        SELECT number FROM json_each(:above) AS wanted CROSS JOIN proposal_paths
+        WHERE workspace = :workspace
+          AND proposal_paths.path > wanted.value || '/' AND proposal_paths.path < wanted.value || '0'
+    ) ORDER BY number
+"""
+"""What lies below a folder sorts between its name with a slash and its name with the character after the slash."""
+_DECIDED_ON = """
+    SELECT body FROM proposals WHERE workspace = :workspace AND waiting = 0 AND number IN (
+        SELECT number FROM proposal_paths
+        WHERE workspace = :workspace AND path IN (SELECT value FROM json_each(:paths))
+    ) ORDER BY number DESC LIMIT :most
+"""
+_PUT = (
+    "INSERT INTO blobs (sha256, data, added) VALUES (?, ?, ?)"
+    # Putting the same again is free, but for an old one, which may be about to be pruned, and for a damaged one.
+    " ON CONFLICT (sha256) DO UPDATE SET data = excluded.data, added = excluded.added"
+    f" WHERE added < excluded.added - {FRESH_SECONDS / 2} OR data IS NOT excluded.data"
+)
+_BODY = "SELECT body FROM proposals WHERE workspace = ? AND number = ?"
+_UPDATE_JOURNAL = "UPDATE journal SET state = ?, body = ? WHERE id = ?"
+_DECIDED = """
+    INSERT OR IGNORE INTO unrecorded (workspace, proposal, number, time, body)
+    SELECT :workspace, :id, :last, :time, :body FROM proposals WHERE workspace = :workspace AND number = :number
+    AND coalesce(json_extract(body, '$.last.number'), 0) < :last
+"""
+"""The user has decided since the proposal was saved last."""
+_KNOWN = "SELECT 1 FROM proposals WHERE workspace = ? AND number = ?"
+_SAVE = (
+    "INSERT OR REPLACE INTO proposals (workspace, number, session, state, waiting, created, body)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+)

@@ -1,0 +1,291 @@
+"""Forms of commands that a user may allow for good: a simple command's first words, and whatever follows them.
+
+A form is only ever matched against the words that a shell would pass, so nothing after `;`, `&&` or `|`, in a
+substitution or behind a redirection can slip through: a command that has any of these is of no form at all.
+"""
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_OPERATORS = frozenset(";&|<>()")
+_RESERVED_WORDS = "! { } [[ ]] if then else elif fi do done case esac while until for select in function time coproc"
+_RESERVED = frozenset(_RESERVED_WORDS.split())
+_PATTERN = frozenset("*?[]~")
+"""What a shell may replace by the names of files or folders."""
+_ESCAPED_IN_QUOTES = frozenset('$`"\\')
+_WHY = {
+    "$": "a $",
+    "`": "a backquote",
+    "{": "a brace",
+    "}": "a brace",
+    "#": "a #",
+    "\n": "a second line",
+}
+
+
+class NotSimple(Exception):
+    """The text is more than one simple command; the message names what makes it so."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellWord:
+    """One word of a command."""
+
+    text: str
+    """With quotes taken off."""
+    literal: bool = True
+    """Whether the shell passes it as it is; False if it may become the names of files."""
+
+
+def simple_command(text: str) -> tuple[ShellWord, ...]:
+    """The words of a simple command.
+
+    Args:
+        text: a command line.
+
+    Raises:
+        NotSimple: it is empty, more than one command, or not to be told without running a shell.
+    """
+    words = tuple(_Reader(text.strip(" \t\n")).words())
+    if not words:
+        raise NotSimple("nothing")
+    first = words[0]
+    if "=" in first.text:
+        raise NotSimple("a variable set before the command")
+    if first.text in _RESERVED or not first.literal or first.text.startswith("%"):
+        raise NotSimple(f"{first.text} where a program should be named")
+    return words
+
+
+class _Reader:
+    """Goes through a command line once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def words(self) -> list[ShellWord]:
+        found = []
+        while self._at < len(self._text):
+            if self._text[self._at] in " \t":
+                self._at += 1
+            else:
+                found.append(self._word())
+        return found
+
+    def _word(self) -> ShellWord:
+        parts: list[str] = []
+        literal = True
+        start = self._at
+        while self._at < len(self._text) and (char := self._text[self._at]) not in " \t":
+            self._at += 1
+            match char:
+                case "'":
+                    parts.append(self._single_quoted())
+                case '"':
+                    parts.append(self._double_quoted())
+                case "\\":
+                    parts.append(self._escaped())
+                case _:
+                    self._check(char, begins=self._at - 1 == start)
+                    literal = literal and char not in _PATTERN
+                    parts.append(char)
+        return ShellWord("".join(parts), literal)
+
+    def _check(self, char: str, *, begins: bool) -> None:
+        if char in _OPERATORS:
+            raise NotSimple(f"a {char}")
+        if char in "$`{}\n" or (char == "#" and begins):
+            raise NotSimple(_WHY[char])
+        if char.isspace() or not char.isprintable():
+            raise NotSimple("an unusual blank or a control character")
+
+    def _single_quoted(self) -> str:
+        end = self._text.find("'", self._at)
+        if end < 0:
+            raise NotSimple("a quote that is not closed")
+        quoted = self._text[self._at : end]
+        self._at = end + 1
+        return self._checked(quoted)
+
+    def _double_quoted(self) -> str:
+        parts: list[str] = []
+        while self._at < len(self._text):
+            char = self._text[self._at]
+            self._at += 1
+            if char == '"':
+                return self._checked("".join(parts))
+            if char in "$`":
+                raise NotSimple(_WHY[char])
+            following = self._text[self._at : self._at + 1]
+            if char == "\\" and following == "\n":
+                raise NotSimple(_WHY["\n"])
+            if char == "\\" and following in _ESCAPED_IN_QUOTES and following:
+                char = following
+                self._at += 1
+            parts.append(char)
+        raise NotSimple("a quote that is not closed")
+
+    def _escaped(self) -> str:
+        char = self._text[self._at : self._at + 1]
+        self._at += 1
+        if char in ("", "\n"):
+            raise NotSimple(_WHY["\n"])
+        return self._checked(char)
+
+    @staticmethod
+    def _checked(quoted: str) -> str:
+        if any(not char.isprintable() and char not in "\n\t" for char in quoted):
+            raise NotSimple("a control character")
+        return quoted
+
+
+def _named(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+_ALONE = _named(
+    "env sudo doas su xargs eval exec command builtin nohup nice ionice timeout setsid stdbuf watch parallel find fd "
+    "time chrt taskset setarch prlimit numactl fakeroot setpriv runuser pkexec capsh systemd-run dbus-run-session "
+    "xvfb-run run-parts start-stop-daemon at batch crontab hyperfine valgrind perf rlwrap unbuffer direnv mise asdf "
+    "nix nix-shell tar ed ex vi vim nvim emacs less more man screen tmux sqlite psql mysql "
+    "sed awk gawk mawk busybox script unshare chroot nsenter strace ltrace gdb source . trap npx pnpx bunx uvx pipx "
+    "osascript expect tclsh entr flock rm rmdir shred dd truncate tee install mv cp ln chmod chown chgrp kill pkill "
+    "killall curl wget nc ncat socat ssh scp sftp rsync ftp telnet"
+)
+"""Programs that run, write, delete or send whatever their arguments say: each command of theirs is allowed alone."""
+_INTERPRETERS = _named(
+    "sh bash rbash dash ash zsh ksh mksh csh tcsh fish nu pwsh python pypy ipython node nodejs ts-node tsx deno bun "
+    "ruby perl php lua luajit rscript julia guile racket groovy elixir erl ghci scala"
+)
+"""Programs whose first argument must be a file, or a module, to be a form: with an option it can be code."""
+_ALONE_TOO = frozenset((("git", "bisect"), ("git", "config"), ("git", "filter-branch"), ("git", "submodule")))
+_RUNNERS = frozenset(
+    {
+        *(("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipenv", "run"), ("rye", "run")),
+        *(("npm", "exec"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec"), ("yarn", "dlx"), ("bundle", "exec")),
+        *(("npm", "x"), ("bun", "x"), ("deno", "run"), ("conda", "run"), ("rustup", "run")),
+        *(("npm", "run"), ("pnpm", "run"), ("yarn", "run"), ("deno", "task"), ("bun", "run"), ("docker", "compose")),
+    }
+)
+"""Pairs of words behind which the name of what is run stands."""
+_WITH_SUBCOMMANDS = _named(
+    "git hg jj svn gh glab npm pnpm yarn cargo go uv pip pip3 poetry pdm hatch rye conda docker podman kubectl helm "
+    "terraform aws gcloud az systemctl brew apt apt-get dnf rustup dotnet mvn gradle bundle gem mix cmake"
+)
+"""Programs of which the next word says what they do."""
+_RUN_MORE = {
+    "git": (
+        *("--exec", "--extcmd", "--ext-diff", "--open-files-in-pager", "--output", "--receive-pack", "--upload-pack"),
+        *("-O", "-x"),
+    ),
+    "rg": ("--hostname-bin", "--pre"),
+    "sort": ("--compress-program", "--output", "-o"),
+}
+"""Options by which a program that only looks runs another one, or writes where it is told to."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandForm:
+    """What a user allows: these words, and with `open` any that follow."""
+
+    words: tuple[str, ...]
+    open: bool
+
+    def matches(self, command: str) -> bool:
+        """Whether a command line is of this form."""
+        try:
+            words = simple_command(command)
+        except NotSimple:
+            return False
+        count = len(self.words)
+        if len(words) < count or (len(words) > count and not self.open):
+            return False
+        if self.open and _runs_more(words):
+            return False
+        return all(word.literal and word.text == own for word, own in zip(words, self.words, strict=False))
+
+    def __str__(self) -> str:
+        """As a person reads it: `git diff …`."""
+        return shlex.join(self.words) + (" …" if self.open else "")
+
+    def dump(self) -> str:
+        """As text that `load` reads."""
+        return json.dumps([list(self.words), self.open], ensure_ascii=True)
+
+    @classmethod
+    def load(cls, text: str) -> "CommandForm":
+        """The form that was dumped; raises ValueError."""
+        match json.loads(text):
+            case [[*words], bool(is_open)] if words and all(isinstance(word, str) for word in words):
+                return cls(tuple(words), is_open)
+        raise ValueError(f"not a form of a command: {text[:80]}")
+
+
+def forms_of(command: str) -> tuple[CommandForm, ...]:
+    """The forms of a command that may be allowed for good, the widest first, the command alone last.
+
+    Raises:
+        NotSimple: it is of no form; the message names why.
+    """
+    words = simple_command(command)
+    texts = tuple(word.text for word in words)
+    literal = next((at for at, word in enumerate(words) if not word.literal), len(words))
+    least = None if _runs_more(words) else _least(words)
+    wide = [] if least is None else [CommandForm(texts[:count], True) for count in range(least, literal + 1)]
+    exact = [CommandForm(texts, False)] if literal == len(words) else []
+    if not wide and not exact:
+        raise NotSimple("names of files that are not told before it runs")
+    return (*wide, *exact)
+
+
+def _least(words: tuple[ShellWord, ...]) -> int | None:
+    """How many words the widest form of a command must have; None if only the very command may be allowed."""
+    texts = [word.text for word in words]
+    program = _program(words[0])
+    second = texts[1] if len(texts) > 1 else ""
+    if program in _ALONE or (program, second) in _ALONE_TOO:
+        return None
+    if (program, second) in _RUNNERS:
+        return _behind(words, 2)
+    if program in _INTERPRETERS:
+        if program in ("python", "pypy") and second == "-m" and len(texts) > 2:
+            return 3
+    elif program not in _WITH_SUBCOMMANDS:
+        return 1
+    return 2 if second and not second.startswith("-") else None
+
+
+def _program(word: ShellWord) -> str:
+    """The name of a program, whatever version of it: `python3.12` and, on macOS, `Python` are `python`."""
+    name = word.text.rpartition("/")[2].casefold()
+    return name.rstrip("0123456789.-") or name
+
+
+def _runs_more(words: Sequence[ShellWord]) -> bool:
+    """Whether an option asks for more than the program alone does, whatever runs the program."""
+    return any(
+        _is_option(word.text, option)
+        for at, program in enumerate(words)
+        for option in _RUN_MORE.get(_program(program), ())
+        for word in words[at + 1 :]
+    )
+
+
+def _is_option(word: str, option: str) -> bool:
+    """Whether a word is this option, with a value or without; long ones may be cut short, short ones joined."""
+    if option.startswith("--"):
+        said = word.partition("=")[0]
+        return len(said) > 3 and option.startswith(said)
+    return word.startswith("-") and not word.startswith("--") and option[1] in word
+
+
+def _behind(words: tuple[ShellWord, ...], count: int) -> int | None:
+    """The least for what is run behind `count` words."""
+    rest = words[count:]
+    if not rest or rest[0].text.startswith("-"):
+        return None
+    least = _least(rest)
+    return None if least is None else count + least

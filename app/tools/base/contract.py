@@ -1,0 +1,279 @@
+"""What a tool is: its schema, what it may use, what it gives back, and how it says no."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from app.conversation.todos import Todo
+from app.images.image import Image
+from app.proposals.overlay.overlay import OverlayFile
+from app.proposals.values.decision_results import EditReport
+from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
+from app.tools.base.command_forms import CommandForm
+from app.tools.base.tool_form import ToolForm
+from app.workspace.paths import Workspace
+
+if TYPE_CHECKING:
+    from app.proposals.locate.matching import Replacement
+    from app.proposals.patch.parts import ReadPatch
+
+LONGEST_TEXT = 100_000
+"""Characters of one result that the model gets; tools stay well below it by their own limits."""
+
+ToolKind = Literal["read", "edit", "ask", "command"]
+"""What a call can do: look, stage an edit, hand the word to the user, or run a program."""
+
+
+class ToolError(Exception):
+    """The tool could not do it; the text tells the model why and what would work."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(escape_surrogates(text))
+
+
+class CallRejected(Exception):
+    """The user said no, or nobody could be asked; the text is the call's whole result."""
+
+    def __init__(self, what: str, summary: str = "denied by you") -> None:
+        """Say no.
+
+        Args:
+            what: What did not happen, as a sentence.
+            summary: The same for the user, in few words.
+        """
+        self.summary = summary
+        super().__init__(what)
+
+
+class ToolArguments(BaseModel):
+    """Base of every tool's arguments: unknown names are an error that the model can act on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class GivenArguments(BaseModel):
+    """Arguments as the model gave them, where somebody else's schema says what is right."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a call came to."""
+
+    text: str
+    """What the model reads; always escape_surrogates as UTF-8."""
+    summary: str
+    """What the user reads in one line."""
+    reads: dict[str, str] = field(default_factory=dict)
+    """Files that the model saw: workspace path to version (SHA-256 hex)."""
+    failed: bool = False
+    """What it ran failed, which is for the model to read and for the user to see."""
+    staged: bool = False
+    """It has changed the draft."""
+    todos: tuple[Todo, ...] | None = None
+    """The to-do list as of this call; None where that is not what it is about."""
+    images: tuple[Image, ...] = ()
+    """What the model sees besides, where it can; their bytes are kept."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", _bounded(escape_surrogates(self.text)))
+        object.__setattr__(self, "summary", escape_surrogates(self.summary))
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """Something that needs the user's yes before it happens."""
+
+    kind: Literal["command", "secret", "changes", "server", "ignored"]
+    title: str
+    """One line: what is asked."""
+    detail: str
+    """The exact command, the exact path, or the tool of a server with its arguments."""
+    folder: str
+    """Where: a workspace path, `.` for the root."""
+    notes: tuple[str, ...] = ()
+    """What else has to be known before a yes, the most important first."""
+    form: ToolForm | None = None
+    """Of a server: what a yes for longer than once covers."""
+    direct: bool = False
+    """It can write to the user's files without review."""
+
+
+class PermissionScope(StrEnum):
+    """For how long something is allowed."""
+
+    ONCE = "once"
+    SESSION = "session"
+    PROJECT = "project"
+    """In this workspace until it is revoked."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmationAnswer:
+    """The user's answer."""
+
+    allowed: bool
+    span: PermissionScope = PermissionScope.ONCE
+    form: CommandForm | ToolForm | None = None
+    """What else of its kind is allowed for the span; None for the very same alone."""
+    feedback: str = ""
+    """Why not, in the user's words; they are recorded, and no tool gets them."""
+    unasked: str = ""
+    """What the user allowed before, which is why nothing was asked."""
+    unattended: str = ""
+    """Nobody could be asked, which is why it is not allowed: what would allow it, as a clause."""
+
+    def rejection(self, denied: str, not_done: str) -> CallRejected:
+        """What a call that is not allowed raises.
+
+        Args:
+            denied: For the model: what the user did not allow, as a sentence.
+            not_done: The same where nobody could be asked, as a clause that blames nobody.
+        """
+        if not self.unattended:
+            return CallRejected(denied)
+        return CallRejected(
+            f"{not_done}: nobody could be asked to allow it, so this is no decision of the user's. "
+            f"{self.unattended}. Go on without it, or say in your answer what it is needed for.",
+            summary=f"not allowed: {self.unattended}",
+        )
+
+
+class DraftPort(Protocol):
+    """The edits of one step as the tools see them; synchronous, so it is called on a thread."""
+
+    @property
+    def proposal_id(self) -> str:
+        """The id that the proposal has or will have."""
+        ...
+
+    @property
+    def summaries(self) -> list[str]:
+        """The model's own words for its edits."""
+        ...
+
+    @property
+    def ignored(self) -> list[IgnoredPath]:
+        """What commands of the step have written of what git ignores."""
+        ...
+
+    def read(self, path: str) -> OverlayFile:
+        """The file with pending edits and this draft's own."""
+        ...
+
+    def paths(self) -> tuple[set[str], set[str]]:
+        """Files that pending edits add to the disk's and remove from them."""
+        ...
+
+    def touched(self) -> set[str]:
+        """Files of which pending edits change the content, added ones included."""
+        ...
+
+    def edit(self, path: str, replacements: "Sequence[Replacement]", version: str = "") -> EditReport:
+        """Replace stretches of a file; raises EditRefused."""
+        ...
+
+    def write(self, path: str, content: str) -> EditReport:
+        """Create a file or replace all of it; raises EditRefused."""
+        ...
+
+    def delete(self, path: str) -> EditReport:
+        """Delete a file; raises EditRefused."""
+        ...
+
+    def rename(self, path: str, new_path: str) -> EditReport:
+        """Move a file; raises EditRefused."""
+        ...
+
+    def laid_over(self) -> Mapping[str, Leaf | None]:
+        """All that lies over the disk, pending or of this draft, by path; None for what is gone."""
+        ...
+
+    def take(self, changes: Sequence[PathChange]) -> EditReport:
+        """Take what a command has made of files."""
+        ...
+
+    def untake(self) -> None:
+        """Be as before the latest `take`."""
+        ...
+
+    def read_patch(self, text: str) -> "ReadPatch":
+        """Read a patch without looking into any file; raises EditRefused."""
+        ...
+
+    def patch(self, patch: "ReadPatch") -> EditReport:
+        """Apply what `read_patch` gave, over any number of files; raises EditRefused."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a running tool may use."""
+
+    workspace: Workspace
+    draft: DraftPort
+    output: Callable[[str], None]
+    """Takes live output for the screen."""
+    confirm: Callable[[Confirmation], Awaitable[ConfirmationAnswer]]
+    """Asks the user; answers at once what the user has allowed for the session."""
+    planning: bool = False
+    """Nothing may be staged or written."""
+    hold_ignored: bool = False
+    """What git ignores is not written before the user has said so."""
+    keep: Callable[[Sequence[bytes]], object] = lambda contents: None
+    """Keeps the bytes of images; blocks, and raises StorageError."""
+    waits: Callable[[str], None] = lambda words: None
+    """Takes in a few words what the call waits for; empty words end the wait."""
+    staging_steps_left: int = 0
+    """How many more steps of this turn may stage edits, once this one has."""
+
+
+class Tool(ABC):
+    """One thing that the model can call."""
+
+    name: str
+    description: str
+    """For the model: what it does, when to use it, what it gives back."""
+    kind: ToolKind
+    Arguments: ClassVar[type[BaseModel]]
+    parameters: Mapping[str, Any] | None = None
+    """The schema of its arguments, where it is not made from `Arguments`; these are `GivenArguments` then."""
+
+    @abstractmethod
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutput:
+        """Do it.
+
+        Raises:
+            ToolError: It can't be done.
+            Rejected: The user said no.
+        """
+
+    def label(self, arguments: BaseModel) -> str:
+        """The call in a few words, for the status bar and the transcript: the tool's name and its main argument."""
+        values: dict[str, Any] = dict(arguments)
+        first = next((value for value in values.values() if isinstance(value, str) and value), "")
+        line = " ".join(first.split())
+        return f"{self.name} {line[:77] + '…' if len(line) > 78 else line}".rstrip()
+
+
+def _bounded(text: str) -> str:
+    """The text, its end cut off if it is too long: a last resort for workspaces with absurd names."""
+    if len(text) <= LONGEST_TEXT:
+        return text
+    return f"{text[:LONGEST_TEXT]}\n[{len(text) - LONGEST_TEXT:,} more characters not shown]"
+
+
+def escape_surrogates(text: str) -> str:
+    """The text with lone surrogates written out as `\\udc80`, so that it survives JSON, disk and wire."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="backslashreplace").decode()
+    return text

@@ -1,0 +1,126 @@
+"""From a path in a call to a file that the tool may use, with the user's yes where it looks like a secret."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import PurePosixPath
+
+from app.proposals.overlay.overlay import OverlayFile
+from app.tools.base.contract import Confirmation, DraftPort, ToolContext, ToolError
+from app.workspace.paths import FoundFile, Workspace, WorkspaceError
+from app.workspace.secrets import secret_reason
+
+_LOOKED_THROUGH = 50_000
+"""Files of the workspace that are looked through for a similar name."""
+
+
+def locate(workspace: Workspace, path: str) -> str:
+    """The workspace path that the model means; raises ToolError for one that it must not touch."""
+    with explained(path):
+        return workspace.locate(path)
+
+
+def locate_real(workspace: Workspace, path: str | None) -> str:
+    """As `locate`, with links resolved, for where a walk begins; the root if there is no path."""
+    with explained(path or "."):
+        return workspace.resolve(workspace.locate(path or "."))
+
+
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Turn what the file system says about `path` into a ToolError."""
+    try:
+        yield
+    except WorkspaceError as error:
+        raise ToolError(f"Not done: {error}.") from error
+    except FileNotFoundError as error:
+        raise ToolError(f"{path} does not exist.") from error
+    except IsADirectoryError as error:
+        raise ToolError(f"{path} is a folder. Use list_files to see what is in it.") from error
+    except OSError as error:
+        raise ToolError(f"{path} can't be read: {error.strerror or error}.") from error
+
+
+def looks_secret(workspace: Workspace, path: str, content: bytes | None = None) -> str:
+    """Why the file looks like a secret, by whichever of its names, links resolved; empty if it doesn't."""
+    with explained(path):
+        real = workspace.resolve(path)
+        reason = secret_reason(path, content) or (secret_reason(real, content) if real != path else "")
+        if reason or not (twin := workspace.secret_twin(real)):
+            return reason
+    reason = secret_reason(twin, content)
+    return f"it is {twin} by another name, and {reason}" if reason else ""
+
+
+def found_file_looks_secret(path: str, file: FoundFile) -> bool:
+    """Whether a file that a walk found, and whose path has no links, looks like a secret by any of its names."""
+    if secret_reason(path, file.content):
+        return True
+    return bool(file.secret_twin and secret_reason(file.secret_twin, file.content))
+
+
+def looks_secret_pending(file: OverlayFile) -> str:
+    """Why what is pending at a path looks like a secret that the model did not write; empty if it doesn't."""
+    for name in reversed(file.strange_names):
+        if reason := secret_reason(name, file.content):
+            return reason if name == file.strange_names[-1] else f"it is {name} under a new name, and {reason}"
+    return ""
+
+
+async def ask_if_secret(context: ToolContext, *paths: str) -> None:
+    """Ask the user before the model learns anything of a file that looks like a secret, on disk or pending.
+
+    What this session's model has staged itself needs no question.
+
+    Raises:
+        Rejected: The user said no.
+        ToolError: A path is not one to touch.
+    """
+    for path, reason in await asyncio.to_thread(secrets_among, context.workspace, context.draft, paths):
+        folder = PurePosixPath(path).parent.as_posix()
+        answer = await context.confirm(
+            Confirmation("secret", f"Let the model see {path}? It looks like a secret: {reason}.", path, folder)
+        )
+        if not answer.allowed:
+            raise answer.rejection(
+                f"The user did not let you see {path}: it looks like a secret.",
+                f"{path} looks like a secret and was not read",
+            )
+
+
+def secrets_among(workspace: Workspace, draft: DraftPort, paths: Sequence[str]) -> list[tuple[str, str]]:
+    """Those of the files that look like secrets, on disk or pending, each with the reason; raises ToolError."""
+    reasons = ((path, _on_disk(workspace, path) or _pending(draft, path)) for path in paths)
+    return [(path, reason) for path, reason in reasons if reason]
+
+
+def _on_disk(workspace: Workspace, path: str) -> str:
+    content: bytes | None = None
+    try:
+        content = workspace.read(path)
+    except (FileNotFoundError, IsADirectoryError):
+        return ""
+    except (OSError, WorkspaceError):
+        # Whoever uses the path will say what is wrong with it; its name can tell all the same.
+        pass
+    return looks_secret(workspace, path, content)
+
+
+def _pending(draft: DraftPort, path: str) -> str:
+    try:
+        return looks_secret_pending(draft.read(path))
+    except (OSError, WorkspaceError):
+        # No tool gets anything of what the draft will not read.
+        return ""
+
+
+def similar_files(workspace: Workspace, path: str, added: set[str]) -> list[str]:
+    """Up to five files that the model may have meant instead of one that doesn't exist."""
+    wanted = PurePosixPath(path).name.casefold()
+    by_name: dict[str, list[str]] = {}
+    for known in [*sorted(added), *islice(workspace.files(), _LOOKED_THROUGH)]:
+        by_name.setdefault(PurePosixPath(known).name.casefold(), []).append(known)
+    names = get_close_matches(wanted, by_name, 3, 0.75)
+    return [known for name in names for known in by_name[name]][:5]

@@ -1,0 +1,203 @@
+"""What becomes of what a command has changed: staged with the step, written through, or thrown away."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from app.proposals.files.filesystem import LARGEST
+from app.proposals.risk.change_summary import result_of
+from app.proposals.text.document import MAX_BYTES
+from app.proposals.text.file_warnings import size_words
+from app.proposals.values.decision_results import EditReport
+from app.sandbox.captured_changes import WRITTEN, CapturedChanges, PathChange, ignored_words, listed
+from app.sandbox.sandbox_mode import ChangedMeanwhile, WorkspaceWrites
+from app.text.plural import plural
+from app.tools.base.contract import Confirmation, ToolContext, ToolOutput
+from app.tools.base.edit_staging import refusals_told, staged_text
+
+MOST_FILES = 500
+MOST_BYTES = 20 * 1024 * 1024
+"""Beyond either, the user is asked before anything is staged."""
+MOST_KEPT = 250_000_000
+"""Bytes before and after of all that one command has changed: as much is in memory at a time."""
+HELD = "thrown away, ignored by git"
+LEFT = "left as it is on disk, ignored by git"
+_KEPT = "the command's version is kept in"
+_TOLD = 10
+"""Names of each sort that the model is told."""
+_SHOWN = 200
+"""Names that the question lists."""
+
+
+async def settle(
+    run: WorkspaceWrites, context: ToolContext, output: ToolOutput, command: str
+) -> tuple[ToolOutput, list[PathChange]]:
+    """Write through what git ignores, and read the rest of what a command has changed.
+
+    Args:
+        run: In which it ran.
+        context: The call's.
+        output: What there is to say of the command itself.
+        command: The command line.
+
+    Returns:
+        What there is to say by now, and what is to be staged.
+    """
+    found = await run.changes()
+    if context.planning:
+        through = (each.path for each in (await run.write_through(found.through, dry=True)).written)
+        names = (*(each.path for each in found.touched), *through)
+        return _told(output, [named("plan mode: what it changed was thrown away", names)], ""), []
+    through_notes, through_summary = await _write_through(run, context, found.through, command)
+    output = _told(output, [], through_summary)
+    notes = through_notes
+    if len(found.touched) > MOST_FILES or found.size > MOST_BYTES:
+        size = f"{len(found.touched):,} changed files ({size_words(found.size)})"
+        answer = await context.confirm(_question(found, size, command))
+        if not answer.allowed:
+            who = "nobody could be asked to stage them, so" if answer.unattended else "the user had"
+            notes.append(f"[{who} {size} thrown away; nothing was staged]")
+            notes.append(named("not kept", found.left_out))
+            return _told(output, notes, f"{size} thrown away"), []
+    changes, left_out = await asyncio.to_thread(_read, run, found)
+    notes.append(named("not kept", (*found.left_out, *left_out)))
+    return _told(output, notes, ""), changes
+
+
+async def _write_through(
+    run: WorkspaceWrites, context: ToolContext, paths: Sequence[str], command: str
+) -> tuple[list[str], str]:
+    """Write what git ignores, if the user has nothing against it; lines for the model, and words for the user."""
+    if context.hold_ignored and (held := (await run.write_through(paths, dry=True)).written):
+        words = [each.words for each in held]
+        answer = await context.confirm(_ignored_question(words, command))
+        if not answer.allowed:
+            return [_line(HELD, words)], f"{HELD}: {listed(words)}"
+    report = await run.write_through(paths)
+    context.draft.ignored.extend(report.written)
+    notes = [_line(WRITTEN, [each.words for each in report.written])]
+    notes += [
+        named(f"ignored by git, but not all of it could be written, {why}", paths)
+        for why, paths in _by_reason(report.failed).items()
+    ]
+    notes.append(_line(LEFT, [f"{path}: {why}" for path, why in report.left.items()]))
+    if report.kept is not None:
+        notes.append(f"[{_KEPT} {report.kept}, at the same paths]")
+    summary = (
+        ignored_words(report.written, 3),
+        f"{LEFT}: {listed(list(report.left))}" if report.left else "",
+        f"{_KEPT} {report.kept}" if report.kept else "",
+    )
+    return notes, ", ".join(filter(None, summary))
+
+
+def _line(what: str, words: Sequence[str]) -> str:
+    return f"[{what}: {listed(words, _TOLD)}]" if words else ""
+
+
+def _by_reason(paths: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path, why in paths.items():
+        found.setdefault(why, []).append(path)
+    return found
+
+
+async def staged(
+    context: ToolContext, output: ToolOutput, changes: list[PathChange], command: str, *, put_back: bool
+) -> ToolOutput:
+    """Stage what a command has changed, and tell of it.
+
+    Args:
+        context: The call's.
+        output: What there is to say by now.
+        changes: What is to be staged.
+        command: The command line.
+        put_back: It has run on the user's files.
+
+    Raises:
+        ToolError: It can't be staged; nothing was.
+    """
+    report = await _taken(context, changes)
+    if not context.draft.summaries:
+        context.draft.summaries.append(result_of(command))
+    # What was moved is one file.
+    files = plural(len(report.files), "file")
+    proposal = context.draft.proposal_id
+    told = staged_text(proposal, report, context.staging_steps_left)
+    notes = [f"[{files} changed; the workspace is as it was]", told]
+    summary = f"{files} {'put back' if put_back else 'changed'} → {proposal}"
+    return replace(_told(output, notes, summary), staged=True)
+
+
+def _question(found: CapturedChanges, size: str, command: str) -> Confirmation:
+    names = [
+        f"{each.path}  {'deleted' if each.is_gone else size_words(each.size)}" for each in found.touched[:_SHOWN]
+    ]
+    if len(found.touched) > _SHOWN:
+        names.append(f"and {len(found.touched) - _SHOWN:,} more")
+    return Confirmation(
+        "changes",
+        f"Stage {size}?",
+        "\n".join([f"$ {command}", *names]),
+        ".",
+        (
+            "Yes stages all of it as a proposal; no throws it away. The files are as they were either way.",
+            f"What is over {size_words(MAX_BYTES)} is shown by its size and decided as a whole; "
+            f"what is over {size_words(LARGEST)} is left out.",
+        ),
+    )
+
+
+def _ignored_question(words: Sequence[str], command: str) -> Confirmation:
+    return Confirmation(
+        "ignored",
+        f"Write what git ignores? {listed(words)}",
+        "\n".join([f"$ {command}", *words]),
+        ".",
+        ("Yes writes it to your files, where you have not changed them meanwhile; no throws it away.",),
+    )
+
+
+async def _taken(context: ToolContext, changes: list[PathChange]) -> EditReport:
+    work = asyncio.ensure_future(asyncio.to_thread(context.draft.take, changes))
+    with refusals_told():
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            # A thread can't be stopped: wait, and take back what the user does not want any more.
+            await asyncio.wait({work})
+            context.draft.untake()
+            raise
+
+
+def _read(run: WorkspaceWrites, found: CapturedChanges) -> tuple[list[PathChange], list[str]]:
+    """The changes with their contents, and what can't be had, with the reason."""
+    changes: list[PathChange] = []
+    left_out: list[str] = []
+    room = MOST_KEPT
+    for each in found.touched:
+        if each.size > room:
+            left_out.append(f"{each.path}: all that was changed is over {size_words(MOST_KEPT)}")
+            continue
+        try:
+            change = run.read(each.path, LARGEST)
+            room -= sum(len(leaf.data) for leaf in (change.before, change.after) if leaf)
+            changes.append(change)
+        except ChangedMeanwhile:
+            left_out.append(f"{each.path}: changed on disk by someone else while the command ran")
+        except OSError as error:
+            left_out.append(f"{each.path}: {(error.strerror or str(error)).lower()}")
+    return changes, left_out
+
+
+def _told(output: ToolOutput, notes: list[str], summary: str) -> ToolOutput:
+    text = "\n".join(filter(None, (output.text, *notes)))
+    return replace(output, text=text, summary=", ".join(filter(None, (output.summary, summary))))
+
+
+def named(what: str, names: Sequence[str]) -> str:
+    """A line for the model on some paths; empty if there are none."""
+    if not names:
+        return ""
+    more = f" and {len(names) - _TOLD:,} more" if len(names) > _TOLD else ""
+    return f"[{what}: {', '.join(names[:_TOLD])}{more}]"

@@ -1,0 +1,129 @@
+"""`ask_user`: the model asks, and the turn is over until the user answers.
+
+Kept apart: the only tool that never runs.
+"""
+
+import asyncio
+from typing import Annotated
+
+from pydantic import Field
+
+from app.conversation.todos import MOST, Todo, current, done
+from app.prompts.skills import FILE_NAME, Skill, Skills
+from app.text.plural import plural
+from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
+from app.workspace.path_rules import WorkspaceError
+
+LONGEST = 60_000
+"""Characters of one result."""
+
+
+class ReadSkillArguments(ToolArguments):
+    """Arguments of `read_skill`."""
+
+    name: str = Field(description="The skill's name, from the list in the system prompt.")
+    file: str | None = Field(
+        default=None, description=f"A file of the skill, relative to its folder. Default: {FILE_NAME}."
+    )
+
+
+class ReadSkill(Tool):
+    """Reads in the folder of a skill and nowhere else."""
+
+    name = "read_skill"
+    kind = "read"
+    Arguments = ReadSkillArguments
+    description = (
+        "Read a skill before you do what it is about: its instructions, and which files are in its folder. With "
+        "`file`, one of those. Scripts of a skill are run by run_command, which asks the user, by their full path."
+    )
+
+    def __init__(self, skills: Skills) -> None:
+        """`skills` are those that the model has been told of."""
+        self._skills = skills
+
+    async def run(self, arguments: ReadSkillArguments, context: ToolContext) -> ToolOutput:
+        """Read."""
+        skill = self._skills.by_name.get(arguments.name)
+        if skill is None:
+            raise ToolError(
+                f"There is no skill {arguments.name!r}. The skills are: {', '.join(self._skills.by_name)}."
+            )
+        return await asyncio.to_thread(_read, skill, arguments.file or FILE_NAME)
+
+
+def _read(skill: Skill, file: str) -> ToolOutput:
+    try:
+        content = skill.folder.read(file)
+        files = skill.folder.files() if file == FILE_NAME else []
+    except FileNotFoundError as error:
+        raise ToolError(f"The skill {skill.name} has no file {file}.") from error
+    except WorkspaceError as error:
+        raise ToolError(f"Not done: {error}.") from error
+    except (OSError, ValueError) as error:
+        raise ToolError(f"{file} can't be read: {getattr(error, 'strerror', None) or error}.") from error
+    if b"\0" in content:
+        return ToolOutput(f"{file} is a binary file of {len(content):,} bytes.", f"binary, {len(content):,} bytes")
+    text = content.decode(errors="replace")
+    head = [f"Skill {skill.name}, in {skill.folder.path}"]
+    if others := [one for one in files if one != FILE_NAME]:
+        head.append(f"Its other files: {', '.join(others)}")
+    left = len(text) - LONGEST
+    foot = f"\n[{left:,} more characters not shown]" if left > 0 else ""
+    shown = "\n".join(head)
+    return ToolOutput(f"{shown}\n\n{text[:LONGEST]}{foot}", plural(len(text.splitlines()), "line"))
+
+
+class WriteTodosArguments(ToolArguments):
+    """Arguments of `write_todos`."""
+
+    todos: Annotated[list[Todo], Field(max_length=MOST)] = Field(
+        description="The whole list, in order, in place of the one before; empty to clear it."
+    )
+
+
+class WriteTodos(Tool):
+    """The list is part of the call's result, and so of the log; nothing else keeps it."""
+
+    name = "write_todos"
+    kind = "read"
+    Arguments = WriteTodosArguments
+    description = (
+        "Keep a to-do list for work of three or more steps; the user sees it. Write it before you begin, and again "
+        "whenever an item begins or is done, always as a whole. It stays when older history is summarised. "
+        "Don't use it for a single edit or a question."
+    )
+
+    async def run(self, arguments: WriteTodosArguments, context: ToolContext) -> ToolOutput:
+        """Take the list."""
+        todos = tuple(arguments.todos)
+        if not todos:
+            return ToolOutput("The list is empty.", "cleared", todos=todos)
+        now = current(todos)
+        summary = f"{done(todos)} of {len(todos)} done"
+        return ToolOutput(f"Kept: {summary}.", f"{summary} · {now.content}" if now else summary, todos=todos)
+
+
+class AskUserArguments(ToolArguments):
+    """Arguments of `ask_user`."""
+
+    question: str = Field(min_length=1, description="The question, with what the user needs to know to answer it.")
+    options: list[str] | None = Field(
+        default=None, max_length=9, description="Answers to choose from; the user can also write another."
+    )
+
+
+class AskUser(Tool):
+    """Only describes the call: the loop turns it into a question, and the user's answer becomes its result."""
+
+    name = "ask_user"
+    kind = "ask"
+    Arguments = AskUserArguments
+    description = (
+        "Ask the user a question and stop. The user's answer is the result of the call. Use it when the decision is "
+        "the user's or when you can't go on without knowing; make it the only call of the response."
+    )
+
+    async def run(self, arguments: AskUserArguments, context: ToolContext) -> ToolOutput:
+        """Never reached: a question has no result but the user's answer."""
+        raise ToolError("A question is answered by the user.")

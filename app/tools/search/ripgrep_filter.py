@@ -1,0 +1,244 @@
+"""ripgrep as a sieve: which of many files can have a match at all. What matches is then decided in one place, by us.
+
+It gets the very files to look at, so ignore rules, secrets and links are not its business, and it never shows text.
+Nor is it asked about expressions, of which it has a dialect of its own, but about the texts that a match needs.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+Texts = frozenset[str]
+
+_PLAIN = re.compile(r"[ -~]+")
+_REPEATED = re.compile(r"(?:[*+?]|\{(?P<least>\d+)(?:,\d*)?\}|\{,\d*\})[?+]?")
+_FLAGS = re.compile(r"\?(?P<flags>[aiLmsux-]+)(?P<end>[:)])")
+_NAMED_BACK = re.compile(r"\?P=\w+\)")
+_OPENS = re.compile(r"\?(?:[:>]|P<\w+>|(?P<aside>=|!|<=|<!|\(\w+\)))")
+_CLASS = re.compile(r"\^?\]?(?:\\.|[^\]\\])*\]")
+_ESCAPE = re.compile(r"x..|u.{4}|U.{8}|N\{[^}]*\}|[0-9]{1,3}|.")
+
+
+def required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[Texts, bool]:
+    """The texts, of which each line with a match has at least one, and whether case does not count in them.
+
+    Args:
+        pattern: A text, or a regular expression that Python compiles.
+        regex: Whether it is an expression.
+        ignore_case: Whether upper and lower case match each other.
+
+    Returns:
+        Printable ASCII; none if there is no telling.
+    """
+    if not regex:
+        return _best(_PLAIN.findall(pattern)), ignore_case
+    reader = _Reader(pattern)
+    try:
+        texts = reader.alternatives()
+    except (_Unknown, RecursionError):
+        return frozenset(), ignore_case
+    return texts, ignore_case or reader.ignores_case
+
+
+class _Unknown(Exception):
+    """The expression is not read any further."""
+
+
+class _Reader:
+    """Reads an expression, from left to right; what it does not know counts as matching anything."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._at = 0
+        self.ignores_case = False
+
+    def alternatives(self) -> Texts:
+        """What one of the expressions between `|` needs, up to a `)` or the end."""
+        found = [self._sequence()]
+        while self._next("|"):
+            found.append(self._sequence())
+        return frozenset().union(*found) if all(found) else frozenset()
+
+    def _sequence(self) -> Texts:
+        """What is most telling of all that must come one after the other."""
+        needed: list[Texts] = []
+        text = ""
+        while self._at < len(self._pattern) and self._pattern[self._at] not in "|)":
+            atom = self._atom()
+            repeated = self._take(_REPEATED)
+            least = 1 if repeated is None else self._least(repeated)
+            if isinstance(atom, str) and least:
+                text += atom
+            if not isinstance(atom, str) or repeated is not None:
+                needed.append(frozenset((text,)) if text else frozenset())
+                text = ""
+            if not isinstance(atom, str) and least:
+                needed.append(atom)
+        needed.append(frozenset((text,)) if text else frozenset())
+        return max(needed, key=lambda texts: min(map(len, texts), default=0))
+
+    @staticmethod
+    def _least(repeated: re.Match[str]) -> int:
+        return int(repeated["least"]) if repeated["least"] else int(repeated[0][0] == "+")
+
+    def _atom(self) -> str | Texts:
+        """One letter that stands for itself, or what something else needs."""
+        letter = self._pattern[self._at]
+        self._at += 1
+        if letter == "\\":
+            escaped = self._take(_ESCAPE)
+            if escaped is None:
+                raise _Unknown
+            letter = escaped[0]
+            return letter if len(letter) == 1 and _PLAIN.fullmatch(letter) and not letter.isalnum() else frozenset()
+        if letter == "[":
+            if self._take(_CLASS) is None:
+                raise _Unknown
+            return frozenset()
+        if letter == "(":
+            return self._group()
+        return letter if _PLAIN.fullmatch(letter) and letter not in ".^$" else frozenset()
+
+    def _group(self) -> Texts:
+        if self._take(_NAMED_BACK):
+            return frozenset()
+        aside = False
+        if flags := self._take(_FLAGS):
+            if "x" in flags["flags"]:
+                raise _Unknown
+            self.ignores_case |= "i" in flags["flags"]
+            if flags["end"] == ")":
+                return frozenset()
+        elif opened := self._take(_OPENS):
+            aside = opened["aside"] is not None
+        elif self._next("?"):
+            # A comment, behind which a `*` is about what stands before it, or what is newer than this.
+            raise _Unknown
+        texts = self.alternatives()
+        if not self._next(")"):
+            raise _Unknown
+        return frozenset() if aside else texts
+
+    def _take(self, expression: re.Pattern[str]) -> re.Match[str] | None:
+        match = expression.match(self._pattern, self._at)
+        if match is not None:
+            self._at = match.end()
+        return match
+
+    def _next(self, letter: str) -> bool:
+        there = self._pattern.startswith(letter, self._at)
+        self._at += there
+        return there
+
+
+def _best(texts: list[str]) -> Texts:
+    return frozenset((max(texts, key=len),)) if texts else frozenset()
+
+
+_ARGUMENT_BYTES = 96 * 1024
+"""Bytes of paths in one call; far below the limit of any system."""
+_OPTIONS = (
+    "--no-config",
+    "--no-ignore",
+    "--hidden",
+    "--no-messages",
+    "--no-search-zip",
+    "--no-pre",
+    "--crlf",
+    "--color=never",
+    "--files-with-matches",
+    "--null",
+)
+
+_LETTERS_I = r"[iI\x{130}\x{131}]"
+"""What Python takes for the same where case does not count; ripgrep has the last two, of Turkish, for others."""
+
+
+class RipgrepFilter:
+    """One search with ripgrep; `stop` may come from another thread."""
+
+    def __init__(self, program: str, root: Path, texts: Collection[str], *, ignore_case: bool) -> None:
+        """Nothing is run yet.
+
+        Args:
+            program: ripgrep.
+            root: What the paths count from.
+            texts: Printable ASCII; files pass that have one of them.
+            ignore_case: Whether upper and lower case are the same, as for Python.
+        """
+        self._root = root
+        self._command = [program, *_OPTIONS, "--ignore-case" if ignore_case else "--case-sensitive"]
+        for text in sorted(texts):
+            self._command += ["--regexp", "".join(_letter(each, ignore_case) for each in text)]
+        self._command.append("--")
+        self._running: subprocess.Popen[bytes] | None = None
+        self._stopped = threading.Event()
+
+    def passed(self, paths: Sequence[str]) -> list[str]:
+        """The paths whose files may match, in the same order; all of a batch if ripgrep can't tell."""
+        found: list[str] = []
+        for batch in _batches(paths):
+            if self._stopped.is_set():
+                break
+            found += self._passed(batch)
+        return found
+
+    def stop(self) -> None:
+        """End it."""
+        self._stopped.set()
+        if self._running is not None:
+            self._running.kill()
+
+    def _passed(self, batch: Sequence[str]) -> Sequence[str]:
+        try:
+            with subprocess.Popen(
+                [*self._command, *batch],
+                cwd=self._root,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+                start_new_session=True,
+            ) as process:
+                self._running = process
+                if self._stopped.is_set():
+                    # The stop came while this was started, and found nothing to end.
+                    process.kill()
+                output, _ = process.communicate()
+        except OSError:
+            return batch
+        if process.returncode not in (0, 1):
+            return batch
+        # It reads its standard input in the place of a file of that name.
+        matching = {"-", *os.fsdecode(output).split("\0")}
+        return [path for path in batch if path in matching]
+
+
+def _letter(letter: str, ignore_case: bool) -> str:
+    """An expression for one letter, which no version takes for anything else."""
+    if ignore_case and letter in "iI":
+        return _LETTERS_I
+    return letter if letter.isalnum() else f"\\x{ord(letter):02x}"
+
+
+def find_ripgrep(root: Path) -> str | None:
+    """The program, if it is installed; one that lies in the workspace is not trusted."""
+    program = shutil.which("rg")
+    if program is None or not Path(program).is_absolute() or Path(program).resolve().is_relative_to(root):
+        return None
+    return program
+
+
+def _batches(paths: Sequence[str]) -> Iterator[Sequence[str]]:
+    start = size = 0
+    for end, path in enumerate(paths):
+        size += len(os.fsencode(path)) + 1
+        if size > _ARGUMENT_BYTES and end > start:
+            yield paths[start:end]
+            start, size = end, len(os.fsencode(path)) + 1
+    if start < len(paths):
+        yield paths[start:]

@@ -1,0 +1,214 @@
+"""The tools of a session, in one fixed order."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from app.concurrency import giving_way
+from app.prompts.skills import Skills
+from app.tools.base.contract import GivenArguments, Tool, ToolError
+from app.tools.base.schemas import json_schema, parse_arguments
+
+if TYPE_CHECKING:
+    from app.sandbox.sandbox import Sandbox
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraTools:
+    """Tools that are there besides the standing ones."""
+
+    listed: Sequence[Tool] = ()
+    """The model is told of them."""
+    unlisted: Sequence[Tool] = ()
+    """The model may call them, and hears of them in another way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """A part of a source whose tools can't be used now."""
+
+    name: str
+    state: str
+    """Why, in a word or two: `starting`, `failed`, `sign in`."""
+    reason: str
+    """Why, as a clause."""
+    notice: str
+    """One line for the user."""
+    instruction: str = ""
+    """What the model has to know, in signoff's own words; empty where the model can call the tools all the same."""
+
+
+class ToolSource(ABC):
+    """Where more tools come from."""
+
+    @property
+    def awaited(self) -> str:
+        """What `more` waits for now, in a few words; empty if nothing is known."""
+        return ""
+
+    @property
+    def unavailable(self) -> Sequence[Unavailable]:
+        """What can't be used now, although the user has set it up."""
+        return ()
+
+    @abstractmethod
+    async def more(self, window: int | None) -> ExtraTools:
+        """Those that there are now; `window` is the model's context in tokens, as far as it is known."""
+
+    async def find(self, name: str, waits: Callable[[str], None]) -> Tool | None:
+        """A tool that `more` did not have yet.
+
+        Args:
+            name: What the model calls it.
+            waits: Takes in a few words what is waited for.
+
+        Raises:
+            ToolError: It belongs to what can't be used; the text says why.
+        """
+        return None
+
+
+class ToolSet:
+    """What the model may call; it stays as it is for the length of a turn."""
+
+    def __init__(self, tools: Sequence[Tool], source: ToolSource | None = None) -> None:
+        """Keep the tools in the order in which the model is told of them; names must be unique.
+
+        Args:
+            tools: Those that there are always.
+            source: Where `renew` gets more.
+        """
+        self._standing = tuple(tools)
+        self._source = source
+        self._tools = {tool.name: tool for tool in tools}
+        if len(self._tools) != len(tools):
+            raise ValueError("two tools have the same name")
+        self._listed: list[dict[str, Any]] = []
+        """What the model is told of the others."""
+        self._noticed: set[str] = set()
+        """Lines for the user that are true and were shown."""
+
+    @property
+    def schemas(self) -> list[dict[str, Any]]:
+        """OpenAI's tool list: the same bytes in every request, so that the server's prefix cache holds."""
+        return [*self._standing_schemas, *self._listed]
+
+    @cached_property
+    def _standing_schemas(self) -> list[dict[str, Any]]:
+        """Made for the first request, on a thread: a session that is opened to be read needs none."""
+        return [schema_of(tool) for tool in giving_way(self._standing)]
+
+    async def renew(self, window: int | None) -> None:
+        """Take in, before a turn, what more there is now; `window` is the model's context in tokens."""
+        if self._source is None:
+            return
+        more = await self._source.more(window)
+        self._tools = {tool.name: tool for tool in (*more.unlisted, *more.listed, *self._standing)}
+        self._listed = [schema_of(tool) for tool in more.listed]
+
+    @property
+    def awaited(self) -> str:
+        """What `renew` waits for now, in a few words; empty if nothing is known."""
+        return self._source.awaited if self._source is not None else ""
+
+    @property
+    def unavailable(self) -> Sequence[Unavailable]:
+        """What can't be used now, although the user has set it up."""
+        return self._source.unavailable if self._source is not None else ()
+
+    def new_notices(self) -> list[str]:
+        """Return the lines on what is unavailable that the user has not seen since they are true."""
+        lines = [each.notice for each in self.unavailable]
+        new = [line for line in lines if line not in self._noticed]
+        self._noticed = set(lines)
+        return new
+
+    async def find(self, name: str, waits: Callable[[str], None]) -> Tool | None:
+        """Return the tool of this name, also one that was not there yet when the turn began.
+
+        The model is told of that with the next turn: within one, each request has the same list.
+
+        Args:
+            name: What the model calls it.
+            waits: Takes in a few words what is waited for.
+
+        Raises:
+            ToolError: It can't be used now; the text says why.
+        """
+        if name not in self._tools and self._source is not None:
+            tool = await self._source.find(name, waits)
+            if tool is not None:
+                self._tools[name] = tool
+        return self._tools.get(name)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tools' names, in order."""
+        return tuple(self._tools)
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of this name, or None."""
+        return self._tools.get(name)
+
+    def parse(self, name: str, arguments: Mapping[str, Any]) -> BaseModel:
+        """The arguments of a call as the tool's own model.
+
+        Raises:
+            ToolError: There is no such tool, or the arguments are wrong; the text says how to do better.
+        """
+        tool = self._tools.get(name)
+        if tool is None:
+            raise ToolError(f"There is no tool {name!r}. The tools are: {', '.join(self._tools)}.")
+        if tool.parameters is not None:
+            return GivenArguments(values=dict(arguments))
+        return parse_arguments(name, tool.Arguments, arguments)
+
+
+def schema_of(tool: Tool) -> dict[str, Any]:
+    """A tool as OpenAI's list has it."""
+    parameters = json_schema(tool.Arguments) if tool.parameters is None else dict(tool.parameters)
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def standard_tools(
+    sandbox: "Callable[[], Sandbox]", source: ToolSource | None = None, skills: Skills | None = None
+) -> ToolSet:
+    """Everything that signoff lets a model do.
+
+    Args:
+        sandbox: Gives where commands run.
+        source: Has more tools.
+        skills: What the model may read besides the workspace, if there are any.
+    """
+    from app.tools.command.run_command import RunCommand
+    from app.tools.conversation_tools import AskUser, ReadSkill, WriteTodos
+    from app.tools.edit_tools import ApplyPatch, DeleteFile, EditFile, RenameFile, WriteFile
+    from app.tools.read_file import ReadFile
+    from app.tools.search.list_files import ListFiles
+    from app.tools.search.search_text import SearchText
+
+    return ToolSet(
+        (
+            ReadFile(),
+            ListFiles(),
+            SearchText(),
+            EditFile(),
+            WriteFile(),
+            DeleteFile(),
+            RenameFile(),
+            ApplyPatch(),
+            WriteTodos(),
+            AskUser(),
+            RunCommand(sandbox),
+            *((ReadSkill(skills),) if skills and skills.by_name else ()),
+        ),
+        source,
+    )

@@ -1,0 +1,119 @@
+"""The left side of the workbench: the chat, and the routing of what it says."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from textual import on
+from textual.app import ComposeResult
+from textual.content import Content
+
+from app.images.mentions import Mention
+from app.keys.keymap import first_key
+from app.text.safe_text import visible
+from app.ui.context.app_context import AppContext, open_link
+from app.ui.context.current_session import CurrentSession
+from app.workspace.breadth import too_wide
+from app.workspace.paths import Workspace
+from widgets.chat.chat_pane import ChatPane
+from widgets.chat.composer import Composer
+from widgets.common.containers import Column
+
+if TYPE_CHECKING:
+    from app.config.settings import Settings
+
+
+_COLUMN = 12
+
+
+def welcome(folder: str, keymap: Mapping[str, str], *, demo: bool = False, wide: str = "") -> Sequence[Content]:
+    """The lines, each a sentence or a key and what it does.
+
+    Args:
+        folder: the workspace's name.
+        keymap: the user's.
+        demo: whether the demo model answers, which knows its sample repository only.
+        wide: what the workspace is, where it is more than a project.
+    """
+
+    def key(action_id: str) -> str:
+        return first_key(action_id, keymap)
+
+    def row(keys: str, *words: str | tuple[str, str]) -> Content:
+        return Content.assemble((keys.ljust(_COLUMN), "bold $text-accent"), *words)
+
+    decide: list[str | tuple[str, str]] = ["then  "]
+    for action_id, word in (("approve", "approve"), ("deny", "deny"), ("request_changes", "request changes")):
+        decide += [(key(f"review.{action_id}"), "bold $text-accent"), f" {word}  "]
+    return (
+        Content.assemble(("signoff", "bold $text-accent"), (f" · {visible(folder, keep='')}", "$foreground 65%")),
+        Content(""),
+        Content("The model proposes, you sign off."),
+        Content("Nothing on disk changes before you approve it."),
+        *([Content.assemble((f"This is {wide}: the model can read all of it.", "$text-warning"))] if wide else []),
+        Content(""),
+        *([row("Try", "fix the failing tests")] if demo else []),
+        row("@", "mention a file"),
+        row("/", "commands, such as /sessions and /model"),
+        row(key("app.focus_diff"), "read what the model wants to change"),
+        row(key("app.focus_approvals"), *decide),
+        row(key("app.help"), "all keys"),
+    )
+
+
+class ChatHandlers(Protocol):
+    """Who acts on what the chat says."""
+
+    async def answer(self, text: str, call: str, mentions: Sequence[Mention]) -> None:
+        """The answer to the model's question."""
+        ...
+
+    async def open_proposal(self, proposal_id: str) -> None:
+        """A proposal is wanted in the review."""
+        ...
+
+
+class ChatArea(Column):
+    """Holds the chat over an open workspace; what the chat says goes to the one who acts on it."""
+
+    def __init__(
+        self, composer: Composer, workspace: Workspace, session: CurrentSession, acts: ChatHandlers, means: AppContext
+    ) -> None:
+        """The chat above the composer that belongs to it, over a workspace."""
+        super().__init__()
+        self.pane = ChatPane(composer)
+        self._workspace = workspace
+        self._session = session
+        self._acts = acts
+        self._means = means
+        composer.set_files(workspace.files)
+        self._interventions = True
+        """Whether the chat shows them, as far as the settings say."""
+
+    def compose(self) -> ComposeResult:
+        """The chat alone."""
+        yield self.pane
+
+    def apply_settings(self, settings: "Settings") -> None:
+        """Follow the settings, and leave alone what the user turned by key."""
+        root = self._workspace.root
+        greeting = welcome(root.name or str(root), settings.keys, demo=self._session.demo, wide=too_wide(root))
+        self.pane.transcript.greet(greeting)
+        if settings.show_interventions != self._interventions:
+            self._interventions = settings.show_interventions
+            self.pane.transcript.action_toggle_interventions()
+
+    @on(ChatPane.QuestionAnswered)
+    def answer(self, event: ChatPane.QuestionAnswered) -> None:
+        """The answer to the model's question."""
+        self._means.work(partial(self._acts.answer, event.text, event.call, event.mentions))
+
+    @on(ChatPane.ProposalOpened)
+    def open_proposal(self, event: ChatPane.ProposalOpened) -> None:
+        """Show a proposal in the review, however old it is."""
+        self._means.work(partial(self._acts.open_proposal, event.proposal_id))
+
+    @on(ChatPane.LinkOpened)
+    def open_link(self, event: ChatPane.LinkOpened) -> None:
+        """Open a web address that the user clicked; nothing else is ever opened."""
+        open_link(self.app, event.href, self._means.tell)

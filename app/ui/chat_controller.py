@@ -1,0 +1,223 @@
+"""Carries out what the user says and wants in the chat: messages, answers, sessions, drafts."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from app.keys.keymap import DECISIONS, key_name, keys_of
+from app.keys.registry import ACTIONS
+from app.ui.context.app_context import AppContext
+from app.ui.context.current_session import CurrentSession
+from app.ui.controllers.image_attacher import ImageAttacher
+from widgets.chat.folded_pastes import ComposerDraft
+
+if TYPE_CHECKING:
+    from app.conversation.events import Event, Invocation
+    from app.images.mentions import Mention
+    from app.proposals.values.decision_facts import LineComment
+    from app.storage.session_store import SessionRecord
+    from app.ui.workbench import Workbench
+    from widgets.chat.composer import Composer
+    from widgets.review.review import Review
+
+
+def is_decision(text: str, keys: Mapping[str, str]) -> bool:
+    """Whether a message is just a key that decides in the review."""
+    return len(text) == 1 and any(
+        text == key_name(key) for action in ACTIONS if action.id in DECISIONS for key in keys_of(action, keys)
+    )
+
+
+def not_sent(text: str) -> str:
+    """What the user is told of such a message."""
+    return f"“{text}” was not sent: as a key it decides here. To say it to the model, write a few words."
+
+
+FOLLOWS = (
+    "This session is open in another window, which runs it; here you see what happens, and can decide. "
+    "/fork goes on with a copy."
+)
+
+
+class ChatController:
+    """What is behind the chat and its composer."""
+
+    def __init__(
+        self,
+        workbench: "Workbench",
+        session: CurrentSession,
+        means: AppContext,
+        keys: Callable[[], Mapping[str, str]],
+        show_proposals: Callable[[], Awaitable[None]],
+        all_shown: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Messages are taken at once; they wait until a session is open.
+
+        Args:
+            workbench: where it is shown.
+            session: whom the user talks to.
+            means: of the app.
+            keys: the user's own, once a session is hosted.
+            show_proposals: brings the review up to date.
+            all_shown: returns once all is shown that a session has said.
+        """
+        self._workbench = workbench
+        self._session = session
+        self._means = means
+        self._keys = keys
+        self._show_proposals = show_proposals
+        self._all_shown = all_shown
+        self._sending = asyncio.Lock()
+        self._written_in = ""
+        """The session in which is written what stands in the composer; none while one is being opened."""
+        self._left_behind = ""
+        """What stood in the composer, from the session before, when that began."""
+        self._written_on = False
+        """Whether the user has written since."""
+        self.attaching = ImageAttacher(session, means)
+        """Attaches the images that the user names."""
+        workbench.composer.dropped.find = self.attaching.dropped
+
+    async def open_session(self, record: "SessionRecord | None") -> None:
+        """Show a session, a new one if none is given."""
+        open_session, chat = self._session.open_session, self._workbench.chat
+        self._left_behind = chat.composer.kept_draft if open_session.session is not None else ""
+        self._written_in, self._written_on = "", False
+        session = await open_session.open(record)
+        # What the one before said last does not belong into this one.
+        await self._all_shown()
+        chat.open_log(session.log.events)
+        history = await asyncio.to_thread(open_session.runtime.sessions.sent_messages)
+        draft = await open_session.drafts.recall(session.id, fresh=record is None)
+        if not self._written_on and chat.composer.kept_draft == self._left_behind:
+            chat.composer.restore(draft)
+        elif draft:
+            # The user has written meanwhile, which is never taken away, nor mixed with what stood there before.
+            history.append(ComposerDraft.of(draft).text)
+        chat.composer.set_history(history)
+        self._written_in = session.id
+        open_session.drafts.keep(session.id, chat.composer.kept_draft)
+        chat.composer.set_queue(session.queue)
+        self.back_to_composer(session.take_back())
+        if session.follows:
+            self._means.tell(FOLLOWS)
+        self._workbench.tell_review(partial(_recall_comments, session.log.events))
+        await self._show_proposals()
+
+    async def go_to(self, session_id: str, event: int) -> None:
+        """Show what was said at an event, in whatever session that is."""
+        from app.conversation.events import place_of
+
+        if (now := self._session.now) is None or now.id != session_id:
+            store = self._session.open_session.runtime.sessions
+            await self.open_session(await asyncio.to_thread(store.get, session_id))
+        log = self._session.get().log.events
+        if (place := place_of(log, event)) is not None:
+            # What was asked aside stands beside its hunk and nowhere else.
+            await self.open_proposal(place.proposal)
+            self._workbench.tell_review(lambda review: review.show_thread(place))
+            return
+        self._workbench.show_pane("chat")
+        await self._workbench.chat.show_event(log, event)
+
+    # What the user says
+
+    async def send(self, text: str, command: "Invocation | None" = None, mentions: "Sequence[Mention]" = ()) -> None:
+        """A message to the model; it goes back into the composer if it cannot be kept.
+
+        Args:
+            text: what the model gets.
+            command: the one of the user's own that has made it.
+            mentions: files that the user has named in it.
+        """
+        try:
+            if command is None and self._session.ready.is_set() and self._is_meant_for_review(text):
+                return
+            async with self._sending:
+                # Until the session that was asked for is open, messages wait here, in their order.
+                session = await self._session.wanted()
+                images = await self.attaching.images(mentions)
+            await session.send(text, command, images)
+        except Exception:
+            self._put_first([command.typed if command else text])
+            raise
+
+    def _is_meant_for_review(self, text: str) -> bool:
+        """Whether it is just a key that decides there, while something waits; leads there then."""
+
+        if not (self._workbench.tabs.waiting or self._workbench.tabs.asked) or not is_decision(text, self._keys()):
+            return False
+        self._workbench.lead_to_review("approvals")
+        self._means.tell(not_sent(text))
+        return True
+
+    async def answer(self, text: str, call: str, mentions: "Sequence[Mention]" = ()) -> None:
+        """The answer to the model's question; it goes back into the composer if an image cannot be sent with it."""
+        await self._session.opened()
+        try:
+            images = await self.attaching.images(mentions)
+        except Exception:
+            self._put_first([text])
+            raise
+        await self._session.get().answer(text, call, images)
+
+    # What the user writes
+
+    def take_words(self, text: str) -> None:
+        """Words that nobody in the review can take any more."""
+        self.back_to_composer([text])
+        self._means.tell("Your words are in the composer: what they were about is decided.")
+
+    def back_to_composer(self, texts: Sequence[str]) -> None:
+        """Put the user's words before what is being written, to be sent again or not."""
+        if texts:
+            self._put_first(texts)
+            open_session, draft = self._session.open_session, self._composer.kept_draft
+            self._means.work(partial(open_session.keep_taken, draft), group="queue")
+
+    def interrupt(self) -> None:
+        """Stop the model; what was queued goes back to the composer."""
+        if (session := self._session.now) is not None and session.busy:
+            self.back_to_composer(session.interrupt())
+
+    def take_queue_back(self) -> None:
+        """What was queued goes back to the composer to be changed; the model works on."""
+        if (session := self._session.now) is not None:
+            self.back_to_composer(session.take_back())
+
+    def keep_draft(self, draft: str) -> None:
+        """What is being written survives a restart."""
+        self._written_on |= draft != self._left_behind
+        if self._written_in:
+            self._session.open_session.drafts.keep(self._written_in, draft)
+
+    def _put_first(self, texts: Sequence[str]) -> None:
+        self._composer.draft = "\n\n".join(part for part in (*texts, self._composer.draft) if part)
+
+    @property
+    def _composer(self) -> "Composer":
+        return self._workbench.composer
+
+    # What the user wants to see
+
+    async def open_proposal(self, proposal_id: str) -> None:
+        """Show a proposal in the review, however old it is."""
+        await self._session.opened()
+        await self._session.open_session.bring_up(proposal_id)
+        await self._show_proposals()
+        self._workbench.tell_review(lambda review: review.show_item(proposal_id))
+        self._workbench.show_pane("diff")
+
+
+def _recall_comments(events: "Sequence[Event]", review: "Review") -> None:
+    """Have the comments at hand that went to the model in a session, to be ticked off in its next version."""
+    from app.conversation.events import ProposalDecided
+
+    # One proposal may have been denied in parts, with comments on each: a tick knows them by their number.
+    sent: dict[str, list[LineComment]] = {}
+    for event in events:
+        if isinstance(event, ProposalDecided) and event.comments:
+            sent.setdefault(event.proposal, []).extend(event.comments)
+    for proposal_id, comments in sent.items():
+        review.set_sent_comments(proposal_id, comments)

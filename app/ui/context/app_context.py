@@ -1,0 +1,57 @@
+"""What the app does for its parts, so that none of them has to know the app."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from textual.app import App
+from textual.screen import Screen
+
+Job = Callable[[], Coroutine[Any, Any, Any]]
+"""Something to do, as a function: a coroutine that is never begun would be a defect."""
+_Answer = TypeVar("_Answer")
+
+
+class RunWork(Protocol):
+    """Does something beside the message loop; whatever goes wrong is told in one line and does not end the app."""
+
+    def __call__(self, job: Job, *, group: str = "work", exclusive: bool = False) -> None:
+        """Begin.
+
+        Args:
+            job: what to do.
+            group: what it belongs to.
+            exclusive: cancels the others of its group.
+        """
+        ...
+
+
+class Notify(Protocol):
+    """Shows a line to the user that belongs to no pane."""
+
+    def __call__(self, text: str, *, problem: bool = False) -> None:
+        """Show it."""
+        ...
+
+
+class PushScreen(Protocol):
+    """Puts a screen before the user and gives what it returns; only for what is done by `RunWork`."""
+
+    async def __call__(self, screen: Screen[_Answer]) -> _Answer:
+        """Ask."""
+        ...
+
+
+class AppContext(NamedTuple):
+    """How a part gets work done, and tells and asks the user."""
+
+    work: RunWork
+    tell: Notify
+    ask: PushScreen
+
+
+def open_link(app: App[object], href: str, tell: Notify) -> None:
+    """Open a web address; nothing else is ever opened."""
+    if href.startswith(("https://", "http://")):
+        app.open_url(href)
+    else:
+        tell(f"Not opened, since it is no web address: {href}", problem=True)

@@ -1,0 +1,165 @@
+"""The session on the screen and its model: what is shown and typed is there before they are."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from app.ui.context.app_context import Job
+
+if TYPE_CHECKING:
+    from app.agent.session import Session
+    from app.agent.updates import Update
+    from app.runtime.open_session import OpenSession
+    from app.storage.session_store import SessionStore
+
+
+_SLICE = 0.004
+"""Seconds of work on updates after which keys go first."""
+_REST = 0.004
+"""Seconds for them."""
+
+
+class UpdateBuffer:
+    """The updates of a session that the screen has not taken yet.
+
+    A model or a command may say thousands of things in a second. Were each a message of its own, a key would stand
+    behind all of them in the app's queue. So the screen is told once that there is something, and takes what there is
+    time for.
+    """
+
+    def __init__(self, tell: Callable[[], bool]) -> None:
+        """`tell` says that there is something to take, and returns whether it will be heard."""
+        self._tell = tell
+        self._told = False
+        self._held = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._updates: list[Update] = []
+        self._taken: deque[Update] = deque()
+        """Those of which a slice was shown, what belongs together in one."""
+
+    def put(self, update: "Update") -> None:
+        """Add an update, from whichever of the session's tasks."""
+        self._updates.append(update)
+        if not self._told:
+            self._tell_screen()
+
+    def take(self) -> "Iterator[Update]":
+        """The updates in their order, what belongs together in one, and no more than there is time for at once."""
+        from app.agent.updates import joined
+
+        self._taken.extend(joined(self._updates))
+        self._updates = []
+        end = time.thread_time() + _SLICE
+        while self._taken and not self._held and time.thread_time() < end:
+            yield self._taken.popleft()
+        if not self._held:
+            self._go_on()
+
+    def hold(self, meanwhile: Job) -> Job:
+        """Give no more before something is done: what is said later builds on it.
+
+        The app does not wait for it in its queue, where keys would wait, too. Returns what has to be begun for that.
+        """
+        self._held = True
+
+        async def do() -> None:
+            try:
+                await meanwhile()
+            finally:
+                self._held = False
+                self._go_on()
+
+        return do
+
+    def _go_on(self) -> None:
+        if self._taken or self._updates:
+            asyncio.get_running_loop().call_later(_REST, self._tell_screen)
+        else:
+            self._told = False
+            self._idle.set()
+
+    def _tell_screen(self) -> None:
+        self._told = self._tell()
+        if self._told:
+            self._idle.clear()
+        else:
+            self._idle.set()
+
+    async def emptied(self) -> None:
+        """Return once all that was said is shown, or nobody hears it any more."""
+        await self._idle.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class LeftSession:
+    """What is to be known of a session that was left."""
+
+    id: str
+    waiting: int
+    """How many proposals wait."""
+    is_latest: bool = True
+
+    def compared(self, sessions: "SessionStore") -> "LeftSession":
+        """The same with whether it is the latest, as far as the store tells; blocks."""
+        from app.storage.storage_errors import StorageError
+
+        with suppress(StorageError):
+            latest = sessions.latest()
+            return replace(self, is_latest=latest is None or latest.id == self.id)
+        return self
+
+
+class CurrentSession:
+    """What the user talks to, as far as it is there yet."""
+
+    def __init__(self) -> None:
+        """Nothing is there."""
+        self.demo = False
+        """The model is the demo's."""
+        self.ready = asyncio.Event()
+        """Set once a workspace is attached; a session may still lack a model."""
+        self.asked = asyncio.Event()
+        """Set once a session is on the screen, or a question to the user stands before it."""
+        self._open_session: OpenSession | None = None
+        self._choose: Callable[[], Awaitable[None]] | None = None
+
+    def attach(self, open_session: "OpenSession", choose: Callable[[], Awaitable[None]]) -> None:
+        """Take the workspace with its session, and what lets the user choose a model where there is none."""
+        self._open_session, self._choose = open_session, choose
+        self.ready.set()
+
+    @property
+    def open_session(self) -> "OpenSession":
+        """The workspace with its session, once it is there."""
+        assert self._open_session is not None
+        return self._open_session
+
+    @property
+    def now(self) -> "Session | None":
+        """The open session, if there is one."""
+        return self._open_session.session if self._open_session is not None else None
+
+    def get(self) -> "Session":
+        """The open session; raises NotConnected."""
+        if (session := self.now) is None:
+            from app.runtime.model_connection import NotConnected
+
+            raise NotConnected("No session is open yet: choose a model first, with /model or in /settings.")
+        return session
+
+    async def opened(self) -> None:
+        """Return once a session is on the screen, or a question to the user stands before it."""
+        await self.ready.wait()
+        await self.asked.wait()
+
+    async def wanted(self) -> "Session":
+        """The open session, once it is there; lets the user choose a model if it lacks one. Raises NotConnected."""
+        await self.opened()
+        if self.now is None and self._choose is not None:
+            await self._choose()
+        return self.get()

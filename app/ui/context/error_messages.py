@@ -1,0 +1,67 @@
+"""What becomes of an exception: one line for the user, and the details in a log file that only the user can read."""
+
+import os
+import time
+import traceback
+from pathlib import Path
+
+_LARGEST_LOG = 2**20
+"""Bytes; a larger log is begun anew."""
+
+
+def told(error: Exception, log: Path) -> str:
+    """The line for the user. An error that was not foreseen goes into the log with its traceback, without values."""
+    if _foreseen(error):
+        return str(error)
+    kept = keep("".join(traceback.format_exception(error)), log)
+    where = f" Details are in {log}." if kept else ""
+    return f"Something in signoff went wrong: {type(error).__name__}.{where} What you were doing was not finished."
+
+
+def _foreseen(error: Exception) -> bool:
+    """Whether the error was made for the user's eyes."""
+    from app.agent.turns import OpenElsewhere
+    from app.config.settings import ConfigError
+    from app.llm.failures.request_errors import RequestError
+    from app.proposals.values.proposal_errors import ProposalError
+    from app.runtime.model_connection import NotConnected
+    from app.storage.storage_errors import StorageError
+    from app.ui.context.slash_commands import BadArgument
+    from app.ui.terminal.external_editor import EditorFailed
+    from app.workspace.path_rules import WorkspaceError
+
+    return isinstance(
+        error,
+        BadArgument
+        | ConfigError
+        | EditorFailed
+        | NotConnected
+        | OpenElsewhere
+        | ProposalError
+        | RequestError
+        | StorageError
+        | WorkspaceError,
+    )
+
+
+def is_slip(error: Exception) -> bool:
+    """Whether the user only has to write something else, or to set an editor."""
+    from app.ui.context.slash_commands import BadArgument
+    from app.ui.terminal.external_editor import EditorFailed
+
+    return isinstance(error, BadArgument | EditorFailed)
+
+
+def keep(text: str, log: Path) -> bool:
+    """Add a text to the log; whether that worked."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        mode = os.O_APPEND
+        if log.exists() and log.stat().st_size > _LARGEST_LOG:
+            mode = os.O_TRUNC
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | mode | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as out:
+            out.write(f"--- {time.strftime('%Y-%m-%d %H:%M:%S')}\n{text}\n")
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,151 @@
+"""The settings in force, and what follows them: theme, keys, panes, session."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from textual.app import App
+
+from app.ui.themes.first_theme import OWN_THEMES, STANDARD, fitting, own_theme
+
+if TYPE_CHECKING:
+    from app.config.settings import Settings
+    from app.runtime.open_workspace import OpenWorkspace
+
+_ENDPOINT = (
+    "base_url",
+    "model",
+    "anthropic_api_key",
+    "api_key",
+    "headers",
+    "wire",
+    "reasoning_effort",
+    "request",
+    "price",
+    "profile",
+    "context_window",
+    "models",
+)
+"""Settings that a connection is made from."""
+_REVIEW_SHARE = "review_share"
+
+
+class Preferences:
+    """What the user wants of a running app; every change is in force at once."""
+
+    def __init__(
+        self, app: App[Any], runtime: "OpenWorkspace", settings: "Settings", follow: "Callable[[Settings], None]"
+    ) -> None:
+        """Nothing of them is in force yet.
+
+        Args:
+            app: has themes and keys.
+            runtime: the open workspace, with its configuration.
+            settings: the merged ones.
+            follow: brings panes and session in line with settings.
+        """
+        self._app = app
+        self._runtime = runtime
+        self._follow = follow
+        self.settings = settings
+
+    def load_themes(self) -> list[str]:
+        """Make all themes known to the app. Returns a line for each that could not be used."""
+        app, shown = self._app, self._app.current_theme
+        for path in OWN_THEMES.glob("*.toml"):
+            app.register_theme(own_theme(path.stem))
+        problems: list[str] = []
+        if self._runtime.places.themes.is_dir():
+            # Only what the user wrote has to be checked.
+            from app.ui.themes.theme_files import load_themes
+
+            loaded = load_themes((self._runtime.places.themes,))
+            for theme in loaded.themes:
+                app.register_theme(theme.as_theme())
+            problems += loaded.problems
+        if self.settings.theme not in app.available_themes:
+            problems.append(f"There is no theme {self.settings.theme!r}; /theme lists them.")
+            self.settings = self.settings.model_copy(update={"theme": STANDARD})
+        app.theme = fitting(self.settings.theme, app.console.color_system)
+        if app.current_theme != shown and app.theme == shown.name:
+            # The first picture took less from its file than there is: the style sheets are still those of then.
+            app.refresh_css(animate=False)
+        return problems
+
+    def load_keymap(self) -> list[str]:
+        """Put the user's keys in force. Returns why they could not be used, if so."""
+        from app.keys.keymap import KeymapError, checked, without_default
+
+        try:
+            keymap = checked(self.settings.keys)
+        except KeymapError as error:
+            self.settings = self.settings.model_copy(update={"keys": {}})
+            return [f"{error} The standard keys are in force."]
+        self._app.set_keymap(keymap)
+        for action, keys in without_default(keymap):
+            self._app.bind(keys, action.handler, description=action.title, show=False)
+        return []
+
+    def review_share(self) -> int | None:
+        """How much of the width the user gave the review the last time, in any workspace; raises StorageError."""
+        kept = self._runtime.sessions.setting(_REVIEW_SHARE, shared=True)
+        return int(kept) if kept is not None and kept.isdecimal() else None
+
+    def keep_review_share(self, share: int) -> None:
+        """Remember it; raises StorageError."""
+        self._runtime.sessions.set_setting(_REVIEW_SHARE, str(share), shared=True)
+
+    def change(self, **changes: Any) -> None:
+        """Put settings in force, in this run only; where they are that already, nothing is drawn anew."""
+        changed = self.settings.model_copy(update=changes)
+        if changed != self.settings:
+            self.settings = changed
+            self.apply()
+
+    def save(self, **changes: Any) -> None:
+        """Write settings to the user's configuration, secrets as text; None takes one out. Raises ConfigError."""
+        from pydantic import SecretStr
+
+        from app.config.settings import save
+
+        save(
+            self._runtime.places.config_file,
+            {
+                (key,): value.get_secret_value() if isinstance(value, SecretStr) else value
+                for key, value in changes.items()
+            },
+        )
+
+    def save_for_model(self, name: str, path: Sequence[str], value: Any) -> None:
+        """Write what is set for one model alone, and put it in force; None takes it out.
+
+        Args:
+            name: of the model, or a pattern.
+            path: the key in its table, below those before it.
+            value: of the kind that the file holds.
+
+        Raises:
+            ConfigError: it cannot be set, or the file cannot be written.
+        """
+        from app.config.settings import checked_value, put, save
+
+        tables = {
+            of: table.model_dump(exclude_unset=True, exclude_none=True) for of, table in self.settings.models.items()
+        }
+        put(tables, (name, *path), value)
+        models = checked_value("models", tables)
+        save(self._runtime.places.config_file, {("models", name, *path): value})
+        self.change(models=models)
+
+    async def reload(self) -> bool:
+        """Read all configuration anew, as at the start; whether the endpoint is another now. Raises ConfigError."""
+        configuration = await asyncio.to_thread(self._runtime.reload)
+        before, self.settings = self.settings, configuration.settings
+        self.apply()
+        return any(getattr(before, key) != getattr(self.settings, key) for key in _ENDPOINT)
+
+    def apply(self) -> None:
+        """Bring theme, panes and session in line with the settings."""
+        if self.settings.theme in self._app.available_themes:
+            self._app.theme = fitting(self.settings.theme, self._app.console.color_system)
+        self._follow(self.settings)

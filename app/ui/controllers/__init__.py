@@ -1,0 +1,1 @@
+"""What acts on the user's input in the app: decisions, commands, connecting to a model, attaching images."""

@@ -1,0 +1,551 @@
+"""What the commands do: one method each, called alike by slash, by palette and by key.
+
+Kept whole: it is the list of all commands, a few lines each.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, get_args, runtime_checkable
+
+from textual.app import SystemCommand
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
+
+from app.agent.updates import Phase
+from app.images.mentions import Mention, mentions
+from app.keys.keymap import DECISIONS, key_name, keys_of
+from app.keys.registry import Action, in_scope
+from app.prompts.custom_commands import CommandCatalogue, CommandUnusable
+from app.ui.context import slash_commands
+from app.ui.context.app_context import AppContext
+from app.ui.context.slash_commands import COMMANDS, BadArgument
+
+if TYPE_CHECKING:
+    from app.conversation.events import Invocation
+    from app.prompts.custom_commands import CustomCommand
+    from app.proposals.values.models import Proposal
+    from app.runtime.open_workspace import OpenWorkspace
+    from app.storage.session_store import SessionRecord
+    from app.ui.context.current_session import CurrentSession
+    from app.ui.context.preferences import Preferences
+    from app.ui.controllers.connector import Connector
+    from widgets.chat.composer import Composer
+
+
+@runtime_checkable
+class HasKeys(Protocol):
+    """An app whose keys the user may have moved."""
+
+    @property
+    def keymap(self) -> Mapping[str, str]:
+        """The user's own keys, by action id."""
+        ...
+
+
+def offered(
+    perform: Callable[[Action], None], own: "Iterable[CustomCommand]", call: Callable[[str], None]
+) -> Iterable[SystemCommand]:
+    """Every action but those that move a cursor, and those that decide, which Enter never does; then the user's own.
+
+    Args:
+        perform: does an action.
+        own: the user's own commands.
+        call: calls one by its name.
+    """
+    for action in _actions():
+        yield SystemCommand(_name(action), action.help, partial(perform, action))
+    for command in own:
+        # What stands below a name is taken for markup.
+        yield SystemCommand(f"/{command.name}", command.told.replace("[", "\\["), partial(call, command.name))
+
+
+def _actions() -> Iterator[Action]:
+    for action in in_scope("app", "review", "diff"):
+        if action.id not in ("app.palette", "app.keys") and action.id not in DECISIONS and not action.moves:
+            yield action
+
+
+def _name(action: Action) -> str:
+    return f"{'' if action.scope == 'app' else 'Review: '}{action.title}"
+
+
+class PaletteCommands(Provider):
+    """The commands of the app, by name, with their keys."""
+
+    async def discover(self) -> Hits:
+        """All of them, by name."""
+        for title, told, callback, _ in sorted(self.app.get_system_commands(self.screen), key=lambda one: one.title):
+            yield DiscoveryHit(self._with_keys(Content(title)), callback, text=title, help=told)
+
+    async def search(self, query: str) -> Hits:
+        """Those whose name is like what is looked for."""
+        matcher = self.matcher(query)
+        for title, told, callback, _ in self.app.get_system_commands(self.screen):
+            if (match := matcher.match(title)) > 0:
+                yield Hit(match, self._with_keys(matcher.highlight(title)), callback, text=title, help=told)
+
+    def _with_keys(self, name: Content) -> Content:
+        keymap = self.app.keymap if isinstance(self.app, HasKeys) else {}
+        action = next((one for one in _actions() if _name(one) == name.plain), None)
+        keys = " ".join(key_name(key) for key in keys_of(action, keymap)[:2]) if action is not None else ""
+        command = f"/{action.command}" if action is not None and action.command else ""
+        beside = "  ".join(filter(None, (keys, command)))
+        return Content.assemble(name, "  ", (beside, "$text-accent")) if beside else name
+
+
+Send = Callable[[str, "Invocation | None", tuple[Mention, ...]], Awaitable[None]]
+
+
+class OwnCommands:
+    """What there is of them, as of the last look at their files."""
+
+    def __init__(
+        self, runtime: "OpenWorkspace", composer: "Composer", session: "CurrentSession", means: AppContext, send: Send
+    ) -> None:
+        """Nothing is looked at yet.
+
+        Args:
+            runtime: the open workspace.
+            composer: offers them.
+            session: whom they speak to.
+            means: of the app.
+            send: sends a message that a command has made.
+        """
+        self._runtime = runtime
+        self._composer = composer
+        self._session = session
+        self._means = means
+        self._send = send
+        self.known = CommandCatalogue()
+        """All of them."""
+
+    async def look(self) -> CommandCatalogue:
+        """Look at the files anew, and offer what they have."""
+        from app.runtime.prompt_sources import news_of_held, own_commands
+
+        self.known = await asyncio.to_thread(own_commands, self._runtime, COMMANDS.keys())
+        own = [(one.name, one.told) for one in self.known.commands.values()]
+        built_in = [(name, action.help) for name, action in COMMANDS.items()]
+        self._composer.set_commands(built_in + own, unlisted=self.known.held)
+        if news := await asyncio.to_thread(news_of_held, self._runtime, self.known):
+            self._means.tell(news)
+        return self.known
+
+    async def run(self, name: str, argument: str) -> None:
+        """Call one; raises BadArgument where that cannot be."""
+        from app.conversation.events import Notice
+        from app.runtime.prompt_sources import message_of
+
+        try:
+            message = message_of(await self.look(), name, argument)
+        except CommandUnusable as unusable:
+            raise BadArgument(str(unusable)) from unusable
+        if (session := self._session.now) is not None and session.question is not None:
+            raise BadArgument("A question waits for your answer; answer it first.")
+        await self._send(message.text, message.command, mentions(message.text))
+        if message.notice:
+            await self._session.get().note(Notice(text=message.notice))
+
+
+Handler = Callable[[str], Awaitable[None]]
+
+
+class CommandRunner:
+    """Runs commands by name over one workspace."""
+
+    def __init__(
+        self,
+        runtime: "OpenWorkspace",
+        session: "CurrentSession",
+        preferences: "Preferences",
+        connector: "Connector",
+        means: AppContext,
+        *,
+        open_session: "Callable[[SessionRecord | None], Awaitable[None]]",
+        go_to: Callable[[str, int], Awaitable[None]],
+        turn_todos: Callable[[], bool],
+        leave: Callable[[], Awaitable[None]],
+        themes: Callable[[], Iterable[str]],
+        own: "OwnCommands",
+    ) -> None:
+        """Make it; nothing is run.
+
+        Args:
+            runtime: the open workspace.
+            session: what most of them are about.
+            preferences: the settings in force.
+            connector: the way to another model.
+            means: of the app.
+            open_session: shows a session, a new one for None.
+            go_to: shows an event of a session, given by their ids.
+            turn_todos: unfolds or folds the to-do list; returns whether there is one.
+            leave: ends the app.
+            themes: the names that there are.
+            own: commands of the user's own.
+        """
+        self._runtime = runtime
+        self._session = session
+        self._preferences = preferences
+        self._connector = connector
+        self._means = means
+        self._open_session = open_session
+        self._go_to = go_to
+        self._turn_todos = turn_todos
+        self._leave = leave
+        self._themes = themes
+        self.own = own
+        self._handlers: dict[str, Handler] = {
+            "quit": self._quit,
+            "help": self._help,
+            "keys": self._help,
+            "new": self._new,
+            "sessions": self._sessions,
+            "search": self._search,
+            "rename": self._rename,
+            "todos": self._todos,
+            "resume": self._resume,
+            "fork": self._fork,
+            "continue": self._continue,
+            "model": self._model,
+            "effort": self._effort,
+            "theme": self._theme,
+            "gate": self._gate,
+            "plan": self._plan,
+            "worktree": self._worktree,
+            "from": self._from,
+            "compact": self._compact,
+            "export": self._export,
+            "doctor": self._doctor,
+            "skills": self._skills,
+            "wire": self._wire,
+            "settings": self._settings,
+            "interventions": self._interventions,
+            "trust": self._trust,
+            "mcp": self._mcp,
+            "layout": self._layout,
+            "wrap": self._wrap,
+            "vim": self._vim,
+        }
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The commands that it can run."""
+        return frozenset(self._handlers)
+
+    async def run(self, name: str, argument: str = "") -> None:
+        """Run a command, signoff's or the user's own.
+
+        Raises:
+            BadArgument: there is no such command, or its argument makes no sense.
+        """
+        handler = self._handlers.get(name)
+        if handler is None:
+            await self.own.run(name, argument)
+            return
+        if argument and not COMMANDS[name].argument:
+            slash_commands.nothing(name, argument)
+        await handler(argument)
+
+    # Around the app
+
+    async def _quit(self, _: str) -> None:
+        await self._leave()
+
+    async def _help(self, _: str) -> None:
+        from app.ui.screens.help_screen import HelpScreen
+
+        await self._means.ask(HelpScreen(self._preferences.settings.keys, self.own.known))
+
+    async def _interventions(self, _: str) -> None:
+        shown = not self._preferences.settings.show_interventions
+        self._preferences.change(show_interventions=shown)
+        self._means.tell("signoff's words to the model are shown." if shown else "signoff's words are hidden.")
+
+    async def _settings(self, _: str) -> None:
+        from app.ui.screens.settings_screen import SettingsScreen
+
+        pick_theme = partial(self._theme, "")
+        await self._means.ask(
+            SettingsScreen(self._preferences, self._runtime, self._connector, self._means.work, pick_theme)
+        )
+
+    async def _trust(self, _: str) -> None:
+        from app.ui.screens.trust_screen import TrustScreen, examine
+
+        found = await asyncio.to_thread(examine, self._runtime)
+        if not await self._means.ask(TrustScreen(found)):
+            return
+        await self.own.look()
+        if await self._preferences.reload():
+            await self._connector.use(self._preferences.settings)
+        await self._session.open_session.served.look(self._preferences.settings)
+
+    async def _mcp(self, _: str) -> None:
+        from app.ui.screens.servers_screen import ServersScreen
+
+        await self._means.ask(ServersScreen(self._session.open_session.served))
+
+    async def _theme(self, argument: str) -> None:
+        name = slash_commands.word("theme", argument)
+        if not name:
+            from app.ui.screens.themes_screen import ThemeScreen
+
+            picked = await self._means.ask(ThemeScreen())
+            name = picked or ""
+        elif name not in self._themes():
+            raise BadArgument(f"There is no theme {name!r}; /theme lists them.")
+        if name:
+            self._preferences.change(theme=name)
+            self._preferences.save(theme=name)
+
+    async def _layout(self, argument: str) -> None:
+        layout = slash_commands.one_of("layout", argument, ("auto", "unified", "split"))
+        if not layout:
+            turns = {"auto": "unified", "unified": "split", "split": "auto"}
+            layout = turns[self._preferences.settings.layout]
+        self._preferences.change(layout=layout)
+        self._means.tell(f"Diff layout: {layout}.")
+
+    async def _wrap(self, argument: str) -> None:
+        wrap = slash_commands.switch("wrap", argument, self._preferences.settings.wrap)
+        self._preferences.change(wrap=wrap)
+        self._means.tell("Long lines in the diff wrap." if wrap else "Long lines in the diff scroll.")
+
+    async def _vim(self, argument: str) -> None:
+        vim = slash_commands.switch("vim", argument, self._preferences.settings.vim)
+        self._preferences.change(vim=vim)
+        self._preferences.save(vim=vim)
+        self._means.tell("Vim's keys: Escape goes to normal mode." if vim else "Vim's keys are off.")
+
+    # Sessions
+
+    async def _new(self, _: str) -> None:
+        if await self._may_stop("Begin anew", "An empty session is opened"):
+            await self._open_session(None)
+
+    async def _sessions(self, _: str) -> None:
+        from app.ui.screens.sessions_screen import SessionScreen
+
+        session = self._session.now
+        picked = await self._means.ask(SessionScreen(self._runtime.sessions, session.id if session else ""))
+        if picked is not None and await self._may_leave(picked.id):
+            await self._open_session(picked)
+
+    async def _search(self, argument: str) -> None:
+        from app.ui.screens.search_screen import SearchScreen
+
+        found = await self._means.ask(SearchScreen(self._runtime.search, argument))
+        if found is not None and (self._is_open(found.session) or await self._may_leave(found.session)):
+            await self._go_to(found.session, found.event)
+
+    async def _rename(self, argument: str) -> None:
+        if not argument:
+            raise BadArgument(f"Write {slash_commands.usage(COMMANDS['rename'])}.")
+        await asyncio.to_thread(self._runtime.sessions.rename, self._session.get().id, argument)
+        self._means.tell("Renamed.")
+
+    def _is_open(self, session_id: str) -> bool:
+        session = self._session.now
+        return session is not None and session.id == session_id
+
+    async def _resume(self, argument: str) -> None:
+        wanted = slash_commands.word("resume", argument)
+        store, session = self._runtime.sessions, self._session.now
+        if wanted:
+            record = await asyncio.to_thread(store.get, wanted)
+        else:
+            earlier = [one for one in await asyncio.to_thread(store.all) if session is None or one.id != session.id]
+            if not earlier:
+                raise BadArgument("There is no earlier session here.")
+            record = earlier[0]
+        if await self._may_leave(record.id):
+            await self._open_session(record)
+
+    async def _may_leave(self, session_id: str) -> bool:
+        """Ask whether another session may be opened while the model works in this one."""
+        return await self._may_stop("Resume", f"Session {session_id} is opened instead of this one")
+
+    async def _fork(self, _: str) -> None:
+        session = self._session.get()
+        if not session.log.events:
+            raise BadArgument("There is nothing in this session to fork yet.")
+        if not await self._may_stop("Fork", "A copy goes on from what is in the session now"):
+            return
+        forked = await asyncio.to_thread(self._runtime.sessions.fork, session.id)
+        await self._open_session(forked)
+        self._means.tell(f"This is a copy, {forked.id}; the original, {session.id}, stays as it was.")
+
+    async def _may_stop(self, heading: str, comes: str) -> bool:
+        """Ask whether a running turn may be stopped, if one runs, for what comes in its stead."""
+        session = self._session.now
+        if session is None or not session.busy:
+            return True
+        from app.ui.screens.dialog import AskScreen
+
+        question = f"The model is at work. {comes}, and the model is stopped."
+        ask: AskScreen = AskScreen(heading, question, f"stop and {heading.lower()}", "let it work")
+        return await self._means.ask(ask) is True
+
+    async def _export(self, argument: str) -> None:
+        session, runtime = self._session.get(), self._runtime
+        folder = runtime.workspace.root
+        target = slash_commands.file(argument, folder) or folder / f"signoff-{session.id}.md"
+        target = await asyncio.to_thread(_free_name, target) if not argument else target
+        if await asyncio.to_thread(target.exists):
+            raise BadArgument(f"{target} exists already; name another file.")
+
+        def write() -> None:
+            from app.conversation.markdown_export import markdown_record
+
+            events = list(session.log.events)
+            record = runtime.sessions.get(session.id)
+            staged = {event.proposal for event in events if event.type == "proposal_staged"}
+            diffs = {one: runtime.service.as_unified_diff(one) for one in staged}
+            text = markdown_record(record.title, record.model, events, diffs)
+            with target.open("x", encoding="utf-8", errors="surrogateescape") as out:
+                out.write(text)
+
+        try:
+            await asyncio.to_thread(write)
+        except OSError as error:
+            raise BadArgument(f"{target} cannot be written: {error.strerror}.") from error
+        self._means.tell(f"Written to {target}.")
+
+    # The model
+
+    async def _todos(self, _: str) -> None:
+        if not self._turn_todos():
+            self._means.tell("The model keeps no to-do list now, or all of it is done.")
+
+    async def _continue(self, _: str) -> None:
+        session = self._session.get()
+        if session.busy and session.phase is not Phase.RETRYING:
+            raise BadArgument("The model is at work already.")
+        if session.question is not None:
+            raise BadArgument("A question waits for your answer; answer it to go on.")
+        await session.resume()
+
+    async def _model(self, argument: str) -> None:
+        name = await self._connector.change_model(slash_commands.word("model", argument))
+        if name:
+            self._means.tell(f"From the next request on: {name}.")
+
+    async def _effort(self, argument: str) -> None:
+        from app.config.config_tables import Effort
+
+        effort = slash_commands.one_of("effort", argument, get_args(Effort))
+        settings = self._preferences.settings
+        if not effort:
+            now = settings.of_its_model.reasoning_effort
+            self._means.tell(f"Reasoning effort: {now}. {slash_commands.usage(COMMANDS['effort'])}")
+            return
+        await self._connector.use(settings.with_effort(effort))
+        if effort == "off":
+            self._means.tell("From the next request on the server chooses how much the model reasons.")
+        elif self._session.open_session.effort == "off":
+            self._means.tell(
+                f"The server has refused {effort}; requests go without it. /doctor has it asked for anew."
+            )
+        else:
+            self._means.tell(f"From the next request on: reasoning effort {effort}.")
+
+    async def _gate(self, argument: str) -> None:
+        wanted = slash_commands.gate(argument)
+        if wanted is None:
+            from app.ui.screens.gate_screen import GateScreen
+
+            wanted = await self._means.ask(
+                GateScreen(self._preferences.settings.gate, self._preferences.settings.chain_steps)
+            )
+            if wanted is None:
+                return
+        kind, steps = wanted
+        self._preferences.change(gate=kind, chain_steps=steps or self._preferences.settings.chain_steps)
+        count = self._preferences.settings.chain_steps
+        self._means.tell(
+            "The gate closes after every staged edit."
+            if kind == "every-edit"
+            else f"The gate closes after {count} staging step{'s' if count != 1 else ''}."
+        )
+
+    async def _plan(self, argument: str) -> None:
+        on = slash_commands.switch("plan", argument, self._preferences.settings.plan)
+        self._preferences.change(plan=on)
+        self._means.tell(
+            "Plan mode: the model may look and run commands, and can change nothing."
+            if on
+            else "Plan mode is off: the model may propose edits again."
+        )
+
+    async def _compact(self, _: str) -> None:
+        session = self._session.get()
+        if session.busy:
+            raise BadArgument("The model is at work; compact when control is back.")
+        if not session.log.events:
+            raise BadArgument("There is nothing to compact yet.")
+        await session.compact()
+
+    async def _worktree(self, argument: str) -> None:
+        from app.runtime.git_proposals import stage_worktree
+
+        paths = slash_commands.words(argument)
+        everything = "--all" in paths
+        paths = [path for path in paths if path != "--all"]
+        staging = partial(stage_worktree, self._runtime, paths, "", everything=everything)
+        await self._say_staged(*await asyncio.to_thread(staging))
+
+    async def _from(self, argument: str) -> None:
+        from app.runtime.git_proposals import stage_commits
+
+        words = slash_commands.words(argument)
+        everything = "--all" in words
+        words = [word for word in words if word != "--all"]
+        if len(words) not in (1, 2):
+            raise BadArgument(f"Write {slash_commands.usage(COMMANDS['from'])}.")
+        if len(words) == 2 or "://" in words[0]:
+            self._means.tell(f"Fetching {' '.join(words)}…")
+        staging = partial(stage_commits, self._runtime, words, everything=everything)
+        await self._say_staged(*await asyncio.to_thread(staging))
+
+    async def _say_staged(self, proposal: "Proposal", left_out: Sequence[str]) -> None:
+        await self._session.ready.wait()
+        await self._session.open_session.notice_proposals()
+        without = f" Left out: {left_out[0]}." if left_out else ""
+        more = f" And {len(left_out) - 1} more." if len(left_out) > 1 else ""
+        signed = "".join(f" {one.words}." for one in proposal.left_out)
+        self._means.tell(f"{proposal.id} waits for you: {proposal.summary}.{without}{more}{signed}")
+
+    async def _doctor(self, _: str) -> None:
+        from app.runtime.model_connection import endpoint_of, model_from
+        from app.ui.screens.doctor_screen import DoctorScreen
+
+        settings = self._preferences.settings
+        named = "" if self._session.demo else model_from(self._runtime, settings)
+        endpoint = endpoint_of(settings, self._runtime.origin_of, named)
+        if await self._means.ask(DoctorScreen(self._runtime, endpoint)):
+            await self._connector.use(self._preferences.settings)
+
+    async def _skills(self, _: str) -> None:
+        from app.runtime.prompt_sources import skills_of
+        from app.ui.screens.skills_screen import SkillsScreen
+
+        told = self._runtime.skills
+        await self._means.ask(SkillsScreen(await asyncio.to_thread(skills_of, self._runtime), told))
+
+    async def _wire(self, _: str) -> None:
+        from app.ui.screens.wire_screen import WireScreen, moves_of_last_turn
+
+        session = self._session.get()
+        if session.last_request is None:
+            raise BadArgument("No request has gone out since this session was opened.")
+        await self._means.ask(WireScreen(session.last_request, moves_of_last_turn(session.log.events)))
+
+
+def _free_name(wanted: Path) -> Path:
+    """The name, or with the time of day if there is such a file."""
+    if not wanted.exists():
+        return wanted
+    return wanted.with_stem(f"{wanted.stem}-{time.strftime('%H%M%S')}")

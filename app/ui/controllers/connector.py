@@ -1,0 +1,188 @@
+"""Gets the app a model: connects to what is configured, or lets the user choose what is missing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from app.runtime.model_connection import NotConnected, endpoint_name, keep_picked_model, picked_model
+from app.ui.context.app_context import AppContext
+from app.ui.context.current_session import CurrentSession
+from app.ui.context.preferences import Preferences
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+
+    from app.config.settings import Settings
+    from app.llm.capabilities.model_list import ListedModel
+    from app.runtime.open_workspace import OpenWorkspace
+    from app.storage.session_store import SessionRecord
+    from app.ui.screens.model_settings_screen import ModelSettingsScreen
+
+_USED = ("base_url", "model", "api_key", "reasoning_effort", "models")
+"""Settings that may be others after a connection was made with them."""
+NO_MODEL = "No model yet: send anything to choose one"
+
+
+class Connector:
+    """The way from settings to an open session."""
+
+    def __init__(
+        self,
+        session: CurrentSession,
+        preferences: Preferences,
+        means: AppContext,
+        *,
+        open_session: "Callable[[SessionRecord | None], Awaitable[None]]",
+        hint: Callable[[str], None],
+        runtime: "OpenWorkspace",
+    ) -> None:
+        """Nothing is connected yet.
+
+        Args:
+            session: what is connected.
+            preferences: name endpoint and model.
+            means: lets the user choose.
+            open_session: shows a session once there is a model.
+            hint: says in the composer what to do where there is none.
+            runtime: remembers what was picked, and knows where the user can write it down.
+        """
+        self._session = session
+        self._preferences = preferences
+        self._ask, self._work = means.ask, means.work
+        self._open_session = open_session
+        self._hint = hint
+        self._store = runtime.sessions
+        self._config_file = runtime.places.config_file
+        self._record: SessionRecord | None = None
+        self._choosing = asyncio.Lock()
+
+    async def begin(self, record: "SessionRecord | None") -> None:
+        """Connect and open a session; ask for what is missing."""
+        self._record = record
+        try:
+            await self.choose()
+        finally:
+            self._session.asked.set()
+
+    async def choose(self) -> None:
+        """Connect with the settings as they are, or let the user choose; raises NotConnected.
+
+        Whoever comes while another is at it waits, and takes what that one brought: a message that is sent before
+        the session is open must not open a second one.
+        """
+        others = self._choosing.locked()
+        async with self._choosing:
+            if not others and self._session.now is None:
+                await self._choose()
+
+    async def _choose(self) -> None:
+        settings = self._preferences.settings
+        if settings.names_an_endpoint and not settings.model:
+            name = await self._picked_before(settings) or await self.pick_model(settings)
+            if not name:
+                self._hint(NO_MODEL)
+                return
+            # What is set for models may be other than before the choice.
+            settings = self._preferences.settings.model_copy(update={"model": name})
+        try:
+            await self.use(settings)
+        except NotConnected as error:
+            await self._set_up(str(error))
+            return
+        await self._open_session(self._record)
+
+    async def use(self, settings: "Settings") -> None:
+        """Talk to the endpoint and model of these settings from the next request on; raises NotConnected."""
+        await self._session.open_session.connect(settings)
+        self._preferences.change(**{key: getattr(settings, key) for key in _USED})
+
+    def renew(self, settings: "Settings") -> None:
+        """Talk with these settings from the next request on, if there is a session."""
+        if self._session.now is not None:
+            self._work(partial(self.use, settings))
+
+    async def change_model(self, name: str) -> str:
+        """Use another model from the next request on, the one that the user picks if none is named; returns its name,
+        nothing if none was picked. Raises NotConnected.
+        """
+        settings = self._preferences.settings
+        if name:
+            await self._keep(settings, name)
+        else:
+            name = await self.pick_model(settings) or ""
+        if name:
+            await self.use(self._preferences.settings.model_copy(update={"model": name}))
+        return name
+
+    async def _picked_before(self, settings: "Settings") -> str:
+        return await asyncio.to_thread(picked_model, self._store, endpoint_name(settings))
+
+    async def _keep(self, settings: "Settings", name: str) -> None:
+        await asyncio.to_thread(keep_picked_model, self._store, endpoint_name(settings), name)
+
+    async def pick_model(self, settings: "Settings") -> str | None:
+        """Let the user choose among the endpoint's models, or write a name. What the endpoint has is remembered."""
+        from app.ui.screens.setup_screens import ModelScreen
+
+        listed: list[ListedModel] = []
+
+        async def load() -> "Sequence[ListedModel]":
+            listed[:] = await self._session.open_session.list_models(settings)
+            return listed
+
+        self._session.asked.set()
+        name = await self._ask(ModelScreen(load, endpoint_name(settings), settings.model, self.settings_of))
+        if name and (not listed or any(model.id == name for model in listed)):
+            await self._keep(settings, name)
+        return name
+
+    def settings_of(self, model: "ListedModel") -> "ModelSettingsScreen":
+        """The screen of what is set for a model alone."""
+        from app.ui.screens.model_settings_screen import ModelSettingsScreen
+
+        runtime = self._session.open_session.runtime
+        return ModelSettingsScreen(model, preferences=self._preferences, runtime=runtime, renew=self.renew)
+
+    async def _set_up(self, missing: str) -> None:
+        from app.ui.screens.setup_screens import DEMO, WRITTEN, SetupScreen
+
+        self._session.asked.set()
+        choice = await self._ask(SetupScreen(missing, partial(picked_model, self._store)))
+        if choice is None:
+            self._hint(NO_MODEL)
+            return
+        if choice == WRITTEN:
+            await self._write_endpoint(missing)
+            return
+        if choice == DEMO:
+            from app.demo.demo_server import DemoServerFailed
+
+            try:
+                choice = await self._session.open_session.start_demo()
+            except DemoServerFailed as error:
+                raise NotConnected(str(error)) from error
+            self._session.demo = True
+        base_url, model = choice
+        settings = self._preferences.settings.model_copy(update={"base_url": base_url, "model": model})
+        await self.use(settings)
+        if not self._session.demo:
+            await self._keep(settings, model)
+        await self._open_session(self._record)
+
+    async def _write_endpoint(self, missing: str) -> None:
+        """Let the user write a key or an address, and go on with it; who leaves that is asked again."""
+        from app.config.settings import ConfigError
+        from app.ui.screens.setup_screens import EndpointScreen
+
+        def save(changes: "Mapping[str, str | SecretStr]") -> None:
+            self._preferences.save(**changes)
+
+        if not await self._ask(EndpointScreen(self._preferences.settings, self._config_file, save)):
+            await self._set_up(missing)
+            return
+        try:
+            await self._preferences.reload()
+        except ConfigError as error:
+            raise NotConnected(str(error)) from error
+        await self._choose()

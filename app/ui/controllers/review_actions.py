@@ -1,0 +1,531 @@
+"""Carries out what the user decides in the review, and says there what it came to.
+
+Kept whole: each message of the review has its effect here.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from app.agent.updates import PhaseChanged
+from app.images.mentions import is_named_like_an_image
+from app.proposals.values.proposal_errors import CheckFailed, NotRecorded
+from app.text.plural import plural
+from app.text.safe_text import visible
+from app.ui.context.app_context import AppContext
+from app.ui.context.current_session import CurrentSession
+from app.ui.context.preferences import Preferences
+from app.ui.controllers.image_attacher import ImageAttacher
+from app.ui.controllers.review_services import ReviewChecks
+from app.ui.screens.external_diff_screen import ExternalDiffs
+from widgets.common.input_order import input_first
+from widgets.review import review_messages
+from widgets.review.review import Review
+
+if TYPE_CHECKING:
+    from app.agent.updates import Update
+    from app.images.image import Image
+    from app.images.mentions import Mention
+    from app.proposals.decide.conflicts import FileConflict, UnsavedText
+    from app.proposals.values.decision_facts import DecisionContext
+    from app.proposals.values.decision_results import DecisionResult
+    from app.proposals.values.models import FileDiff, FileVersion, Proposal
+    from app.runtime.open_workspace import OpenWorkspace
+    from app.ui.terminal.external_editor import ExternalEditor
+
+
+_WITH_THE_ANSWER = " Your words go to the model with your answer to its question."
+
+
+class AfterDecision:
+    """Follows up on the decisions of one review."""
+
+    def __init__(
+        self, review: Review, session: CurrentSession, preferences: Preferences, leave: Callable[[], None]
+    ) -> None:
+        """Nothing is decided yet.
+
+        Args:
+            review: where the user decides.
+            session: whose model hears of it.
+            preferences: say whether the model goes on by itself.
+            leave: leads back to the composer.
+        """
+        self._review = review
+        self._session = session
+        self._preferences = preferences
+        self._leave = leave
+        self._deciding = False
+        """Whether the user is at deciding, and is led back to the composer after the last decision."""
+
+    def begins(self) -> None:
+        """The user decides."""
+        self._deciding = True
+
+    def breaks_off(self) -> None:
+        """The user goes back on a decision or away from the review, or it failed: the focus is where it is wanted."""
+        self._deciding = False
+
+    def settle(self) -> None:
+        """Lead back to the composer once nothing waits for a decision and the model is done."""
+        session, review = self._session.now, self._review
+        busy = session is not None and session.busy
+        if not self._deciding or busy or review.state.waiting_count:
+            return
+        self._deciding = False
+        if review.in_focus and review.deciding.question is None:
+            self._leave()
+
+    def words_sent(self, about: "Sequence[Proposal]") -> str:
+        """What becomes of words that were said with decisions on these, as a sentence."""
+        if all(one.origin.kind == "agent" for one in about):
+            return f" Your words go to {' and '.join(dict.fromkeys(one.origin.agent_name for one in about))}."
+        session = self._session.now
+        if all(one.session not in ("", session.id if session else "") for one in about):
+            sessions = "sessions" if len({one.session for one in about}) > 1 else "session"
+            return f" Your words go to the {sessions} of {' and '.join(one.id for one in about)}."
+        if session is None:
+            return " There is no model that could read your words; they are in the log."
+        if session.question is not None:
+            return _WITH_THE_ANSWER
+        return " Your words are on their way to the model."
+
+    async def go_on(self, proposal: "Proposal", *, asked: bool) -> str:
+        """Let the model go on after an approval if that is wanted; what comes of it, as a sentence.
+
+        Args:
+            proposal: the one that was written last.
+            asked: by key; else the settings may want it, once nothing waits any more.
+        """
+        session = self._session.now
+        if not asked and not (self._preferences.settings.continue_after_approval and await self._nothing_waits()):
+            return ""
+        if proposal.origin.kind == "agent":
+            return f" It is of {proposal.origin.agent_name}, which goes on by itself."
+        if proposal.session and (session is None or proposal.session != session.id):
+            return " It is of another session, whose model goes on there."
+        if session is None:
+            return " There is no model yet that could go on."
+        if session.follows:
+            return " Let the model go on in the window that has this session open."
+        if session.question is not None:
+            return " The model goes on once you have answered its question."
+        await session.resume()
+        return " The model goes on."
+
+    def follow(self, update: "Update") -> None:
+        """Take in what the session says."""
+        session = self._session.now
+        if session is None or not isinstance(update, PhaseChanged) or session.busy:
+            return
+        # What was said to be under way has come, or waits for an answer now.
+        waits = session.unheard and session.question is not None
+        self._review.turn_over(_WITH_THE_ANSWER.strip() if waits else "")
+        self.settle()
+
+    async def _nothing_waits(self) -> bool:
+        return not any(one.state.waiting for one in await self._session.open_session.proposals())
+
+
+_Spoken = TypeVar("_Spoken", review_messages.Approve, review_messages.Deny)
+
+Decided = (
+    review_messages.Approve
+    | review_messages.ApproveAll
+    | review_messages.Deny
+    | review_messages.DenyAll
+    | review_messages.Undo
+    | review_messages.Redo
+)
+"""The messages of the review that are decisions."""
+
+
+class ReviewActions:
+    """The effects behind the review's messages; every one of them may raise `ProposalError` or `StorageError`."""
+
+    def __init__(
+        self,
+        review: Review,
+        session: CurrentSession,
+        runtime: "OpenWorkspace",
+        preferences: Preferences,
+        editor: "ExternalEditor",
+        means: AppContext,
+        checks: ReviewChecks,
+        attaching: ImageAttacher,
+        *,
+        leave: Callable[[], None],
+        show_proposals: Callable[[], Awaitable[None]],
+    ) -> None:
+        """The review may be there before the session is; what is decided then waits for it.
+
+        Args:
+            review: where the user decides.
+            session: in which it is recorded, and whose model hears of it.
+            runtime: the open workspace.
+            preferences: the settings in force.
+            editor: the user's own.
+            means: of the app.
+            checks: run before an approval, and end with a decision.
+            attaching: attaches the images that the user names in the words of a decision.
+            leave: leads back to the composer.
+            show_proposals: brings the review up to date.
+        """
+        self._review = review
+        self._session = session
+        self._runtime = runtime
+        self._editor = editor
+        self._means = means
+        self._checks = checks
+        self._attaching = attaching
+        self._show_proposals = show_proposals
+        self.aftermath = AfterDecision(review, session, preferences, leave)
+        self._preferences = preferences
+        self.outside = ExternalDiffs(review, runtime, means)
+
+    async def carry_out(self, event: Decided) -> None:
+        """Do what was decided."""
+        await self._session.opened()
+        match event:
+            case review_messages.Undo():
+                await self.undo(event)
+            case review_messages.Redo():
+                await self.redo(event)
+            case _:
+                await self._decide(event)
+
+    async def _decide(
+        self,
+        event: (
+            "review_messages.Approve | review_messages.ApproveAll | review_messages.Deny | review_messages.DenyAll"
+        ),
+    ) -> None:
+        try:
+            match event:
+                case review_messages.Approve():
+                    await self.approve(event)
+                case review_messages.ApproveAll():
+                    await self.approve_all(event)
+                case review_messages.Deny():
+                    await self.deny(event)
+                case review_messages.DenyAll():
+                    await self.deny_all(event)
+        except BaseException:
+            self.aftermath.breaks_off()
+            raise
+        self.aftermath.settle()
+
+    async def approve(self, event: review_messages.Approve) -> None:
+        """Write a proposal, or some hunks of it."""
+        (result,) = await self._each((event,), self._write)
+        follows = self._fate((event,), (result,)) or await self.aftermath.go_on(result.proposal, asked=event.go_on)
+        self._say_written(result, follows)
+
+    async def approve_all(self, event: review_messages.ApproveAll) -> None:
+        """Write several proposals, the oldest first; the first that cannot be written stops it."""
+        written = await self._each(event.each, self._write)
+        follows = self._fate(event.each, written) or await self.aftermath.go_on(written[-1].proposal, asked=False)
+        if len(written) == 1:
+            self._say_written(written[0], follows)
+        else:
+            ids = ", ".join(result.proposal.id for result in written)
+            back = ("undo", "undoes the last")
+            self._say(f"{len(written)} proposals written: {ids}.{follows}", passing=bool(follows), back=back)
+
+    async def deny(self, event: review_messages.Deny) -> None:
+        """Discard a proposal; with feedback the model goes on at once."""
+        from app.proposals.values.models import ProposalState
+
+        (result,) = await self._each((event,), self._discard)
+        name = event.proposal_id
+        if result.proposal.on_disk:
+            what = f"{name} taken back off the disk: {_listed([file.path for file in result.files])}."
+            back = "puts it back"
+        elif event.hunks:
+            fact = "what was written stays" if result.proposal.written_in_part else "nothing was written"
+            what = f"{plural(len(event.hunks), 'hunk')} of {name} denied; {fact}."
+            back = "takes that back" if result.proposal.state is not ProposalState.APPLIED else ""
+        elif result.proposal.state is ProposalState.APPLIED:
+            what, back = f"The rest of {name} denied; what was written stays.", "undoes that"
+        else:
+            what, back = f"{name} denied; nothing was written.", "reopens it"
+        if event.go_on:
+            said = f" Why it was stale is sent.{await self.aftermath.go_on(result.proposal, asked=True)}"
+        else:
+            said = self._fate((event,), (result,))
+        self._say(f"{what}{said}", passing=bool(said), back=("undo", back) if back else None)
+
+    async def deny_all(self, event: review_messages.DenyAll) -> None:
+        """Discard several proposals."""
+        denied = await self._each(event.each, self._discard)
+        on_disk = [result.proposal.id for result in denied if result.proposal.on_disk]
+        others = [result.proposal for result in denied if not result.proposal.on_disk]
+        partly = [proposal.id for proposal in others if proposal.written_in_part]
+        fact = f"what was written of {_listed(partly)} stays" if partly else "nothing was written"
+        if on_disk:
+            fact = f"{_listed(on_disk)} taken back off the disk"
+        undoes = denied[-1].proposal.written_in_part and not denied[-1].proposal.on_disk
+        back = "undoes what was written of the last" if undoes else "reopens the last"
+        what = f"{plural(len(event.each), 'proposal')} denied; {fact}."
+        said = self._fate(event.each, denied)
+        self._say(f"{what}{said}", passing=bool(said), back=("undo", back))
+
+    async def _write(self, event: review_messages.Approve) -> "DecisionResult":
+        words = event.words
+        if red := await self._checks.before_approval(event):
+            said = ", ".join(f"{one.name}: {one.words}" for one in red)
+            hint = "" if any(one.red for one in red) else "; approve it again to write it all the same"
+            raise CheckFailed(f"{event.proposal_id} was not written ({said}){hint}.")
+        images = await self._images(event)
+        self._checks.stop(event.proposal_id)
+        result = await self._session.open_session.decisions.approve(
+            event.proposal_id,
+            event.hunks,
+            event.revision,
+            words.feedback,
+            words.comments,
+            self._circumstances(event.proposal_id),
+            images,
+        )
+        self._say_written(result)
+        return result
+
+    async def _discard(self, event: review_messages.Deny) -> "DecisionResult":
+        words = event.words
+        circumstances = self._circumstances(event.proposal_id)
+        images = await self._images(event)
+        self._checks.stop(event.proposal_id)
+        decisions = self._session.open_session.decisions
+        return await decisions.deny(
+            event.proposal_id, event.hunks, words.feedback, words.comments, event.revision, circumstances, images
+        )
+
+    async def _images(self, event: "review_messages.Approve | review_messages.Deny") -> "tuple[Image, ...]":
+        """The images that go with the user's words; another agent reads files by itself, by their names."""
+        proposal = self._review.state.get(event.proposal_id)
+        if proposal is not None and proposal.origin.kind == "agent":
+            self._tell_of_names(event.words.mentions, proposal.origin.agent_name)
+            return ()
+        undone = f"{event.proposal_id} waits as it did, and your words are where you wrote them"
+        return await self._attaching.images(event.words.mentions, undone)
+
+    def _circumstances(self, proposal_id: str) -> "DecisionContext":
+        """What the user has before them of a proposal, for the record."""
+        from app.proposals.values.decision_facts import DecisionContext
+
+        state = self._review.state
+        proposal = state.get(proposal_id)
+        unseen = None if proposal is None else state.unseen(proposal)
+        checked = state.checks.get(proposal_id)
+        return DecisionContext(
+            through="app",
+            unseen_lines=None if unseen is None else unseen.lines,
+            unseen_files=() if unseen is None else unseen.paths,
+            checks=() if checked is None else tuple(one.fact for one in checked.results),
+        )
+
+    async def _each(
+        self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"
+    ) -> "list[DecisionResult]":
+        """Carry out decisions in their order; the words that go with those that fail are the user's to say again."""
+        results = []
+        for number, event in enumerate(events):
+            try:
+                results.append(await carry_out(event))
+            except BaseException as error:
+                # A decision that stands without a record keeps its words, which are said once it has one.
+                kept = isinstance(error, NotRecorded)
+                for unsaid in events[number + kept :]:
+                    self._review.give_back(unsaid.proposal_id, unsaid.words)
+                raise
+            self._review.said(event.proposal_id, event.words)
+        return results
+
+    def _fate(
+        self, events: "Sequence[review_messages.Approve | review_messages.Deny]", results: "Sequence[DecisionResult]"
+    ) -> str:
+        spoken = [result.proposal for event, result in zip(events, results, strict=True) if event.words]
+        return self.aftermath.words_sent(spoken) if spoken else ""
+
+    async def undo(self, event: review_messages.Undo) -> None:
+        """Take a decision back."""
+        self.aftermath.breaks_off()
+        result = await self._session.open_session.decisions.undo(event.proposal_id)
+        if result.denial and result.proposal.on_disk:
+            what = f"{plural(len(result.hunks), 'hunk')} of " if result.hunks else ""
+            back = ("redo", "takes it back again") if result.proposal.reopened else None
+            self._say(f"On disk and waiting again: {what}{event.proposal_id}.", back=back)
+            return
+        if result.denial and result.hunks:
+            self._say(f"Waiting again: {plural(len(result.hunks), 'hunk')} of {event.proposal_id}.")
+            return
+        if result.denial:
+            self._say(f"{event.proposal_id} waits again. What you said stays said.", back=("redo", "denies it again"))
+            return
+        paths = _listed([file.path for file in result.files])
+        self._say(f"{event.proposal_id} undone: {paths}.", back=("redo", "applies it again"))
+
+    async def redo(self, event: review_messages.Redo) -> None:
+        """Decide again as before it was undone."""
+        self.aftermath.breaks_off()
+        result = await self._session.open_session.decisions.redo(event.proposal_id)
+        if result.denial:
+            fact = "taken back off the disk again" if result.proposal.on_disk else "denied; nothing was written"
+            self._say(f"{event.proposal_id} {fact}.", back=("undo", "reopens it"))
+        else:
+            self._say_written(result)
+
+    async def load_diffs(self, event: review_messages.DiffsWanted) -> None:
+        """Compute a proposal's diffs off the event loop."""
+        diffs = await asyncio.to_thread(self._diffs, event.proposal_id)
+        if not self._review.in_focus:
+            # The review may have come just now, and changes as a whole with this: a key does not wait for both.
+            await input_first(self._review.app)
+        self._review.set_diffs(event.proposal_id, diffs)
+        await self.outside.look()
+
+    def _diffs(self, proposal_id: str) -> "list[FileDiff]":
+        # The proposal service is made, and imported, when it is first asked for: on the same thread.
+        return self._runtime.service.diffs(proposal_id)
+
+    async def load_versions(self, event: review_messages.VersionsWanted) -> None:
+        """Compute what changed from the version before to this one."""
+        from app.proposals.decide.comment_follow_up import version_diffs
+
+        diffs = await asyncio.to_thread(version_diffs, self._runtime.proposals, event.proposal_id)
+        self._review.set_versions(event.proposal_id, diffs)
+
+    async def load_answers(self, event: review_messages.AnswersWanted) -> None:
+        """Find out what became of the lines that the user commented on."""
+        from app.proposals.decide.comment_follow_up import answers_to
+
+        answers = await asyncio.to_thread(answers_to, self._runtime.proposals, event.proposal_id, event.comments)
+        self._review.set_answers(event.proposal_id, answers)
+
+    async def take_lines(self, event: review_messages.TakeLines) -> None:
+        """Cut single lines out of their hunks, so that they are taken in or out by themselves."""
+        await self._session.opened()
+        parts = await asyncio.to_thread(
+            lambda: self._runtime.service.split(event.proposal_id, event.lines, event.revision)
+        )
+        self._review.take_parts(event.proposal_id, parts, event.whole)
+        await self._show_proposals()
+
+    async def edit(self, event: review_messages.Edit) -> None:
+        """Let the user change the proposed text of a file, and put the result in its place."""
+        from app.proposals.decide.conflicts import UnsavedText
+        from app.proposals.values.models import ProposalState
+        from app.proposals.values.proposal_errors import ChangedSinceSeen, StaleProposal
+        from app.ui.screens.edit_screen import EditScreen, proposed_text
+
+        await self._session.opened()
+        shown = self._review.state.get(event.proposal_id)
+        if shown is not None and shown.state is ProposalState.STALE:
+            await self._resolve(event)
+            return
+        name, service = event.proposal_id, self._runtime.service
+        revision = (await asyncio.to_thread(service.get, name)).revision
+        diffs = await asyncio.to_thread(self._diffs, name)
+        diff = next((one for one in diffs if one.change.path == event.path), None)
+        if diff is None or diff.change.binary or diff.change.result is None:
+            self._say(f"{event.path} has no text to edit.", problem=True)
+            return
+
+        unsaved: list[UnsavedText] = []
+
+        async def save(text: str) -> None:
+            decisions = self._session.open_session.decisions
+            try:
+                await decisions.edit_proposal(name, event.path, text, revision)
+            except (StaleProposal, ChangedSinceSeen):
+                # What can't be merged by hand is told while the text is still on the screen.
+                mine = UnsavedText(text, proposed_text(diff, before=True))
+                conflict = await asyncio.to_thread(service.conflict, name, event.path, mine)
+                if conflict.regions:
+                    unsaved.append(mine)
+                    return
+                await decisions.resolve_conflict(name, event.path, conflict.text(), conflict.disk)
+            self._say(f"{event.path} in {name} is yours now; {self._key('approve')} writes it.")
+
+        text, tell = proposed_text(diff), self._means.tell
+        await self._means.ask(
+            EditScreen(
+                name,
+                event.path,
+                text,
+                save,
+                self._editor,
+                tell,
+                line=event.line,
+                vim=self._preferences.settings.vim,
+            )
+        )
+        if unsaved:
+            await self._resolve(event, unsaved[0])
+
+    async def _resolve(self, event: review_messages.Edit, unsaved: "UnsavedText | None" = None) -> None:
+        """Let the user resolve the conflicts of a stale proposal, file after file.
+
+        Args:
+            event: which proposal, and the file to begin with.
+            unsaved: the user's text for that file, which came to be in conflict while they wrote it.
+        """
+        from app.proposals.values.models import ProposalState
+        from app.ui.screens.resolve_screen import Answer, ResolveScreen
+
+        name = event.proposal_id
+        path, service = event.path, self._runtime.service
+        while True:
+            conflict = await asyncio.to_thread(service.conflict, name, path, unsaved)
+            path = conflict.path
+
+            async def save(answer: Answer, seen: "FileVersion | None", path: str = path) -> None:
+                await self._session.open_session.decisions.resolve_conflict(name, path, answer, seen)
+
+            async def again(text: "UnsavedText | None", path: str = path) -> "FileConflict":
+                return await asyncio.to_thread(service.conflict, name, path, text)
+
+            vim, tell = self._preferences.settings.vim, self._means.tell
+            screen = ResolveScreen(conflict, save, again, self._editor, tell, unsaved=unsaved, vim=vim)
+            if not await self._means.ask(screen):
+                return
+            proposal = await asyncio.to_thread(service.get, name)
+            if proposal.state is not ProposalState.STALE:
+                break
+            path, unsaved = "", None
+        self._say(f"The conflicts of {name} are resolved; {self._key('approve')} writes it.")
+
+    def confirm(self, event: review_messages.Confirmed) -> None:
+        """Answer a tool that asked."""
+        self.aftermath.begins()
+        self._session.get().confirm(event.key, event.answer)
+        # Words on a call go out as text alone.
+        self._tell_of_names(event.mentions, "The model")
+
+    def _tell_of_names(self, mentions: "Sequence[Mention]", who: str) -> None:
+        """Say that images are only named to somebody, if any are."""
+        if named := [one.path for one in mentions if is_named_like_an_image(one.path)]:
+            self._means.tell(f"{who} gets the name {visible(', '.join(named), keep='')} alone, and not the image.")
+
+    def _say_written(self, result: "DecisionResult", follows: str = "") -> None:
+        from app.proposals.values.models import ProposalState
+
+        rest = " Other hunks still wait." if result.proposal.state is ProposalState.PARTLY_APPROVED else ""
+        paths = _listed([file.path for file in result.files])
+        verb, undoes = ("kept", "has it wait again") if result.proposal.on_disk else ("written", "undoes it")
+        self._say(
+            f"{result.proposal.id} {verb}: {paths}.{rest}{follows}", passing=bool(follows), back=("undo", undoes)
+        )
+
+    def _key(self, action: str) -> str:
+        return self._review.key_of(action)
+
+    def _say(
+        self, text: str, *, problem: bool = False, passing: bool = False, back: tuple[str, str] | None = None
+    ) -> None:
+        self._review.outcome(text, problem=problem, passing=passing, back=back)
+
+
+def _listed(paths: Sequence[str]) -> str:
+    shown = ", ".join(paths[:4])
+    return f"{shown} and {len(paths) - 4} more" if len(paths) > 4 else shown

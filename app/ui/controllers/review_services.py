@@ -1,0 +1,225 @@
+"""Keeps what the user has begun in the review, by proposal, in the store: feedback, comments, choices, ticks."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from contextlib import aclosing
+from functools import cache
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter, ValidationError
+
+from app.agent.updates import Recorded, SideDiscarded, SideStreamed, Update
+from app.config.settings import WORKSPACE_FILE
+from app.conversation.events import SideAnswer, SideQuestion
+from app.storage.session_store import SessionStore
+from app.storage.storage_errors import StorageError
+from app.ui.context.app_context import AppContext, Notify
+from app.ui.context.current_session import CurrentSession
+from widgets.chat.markdown.markdown_document import preload
+from widgets.review import review_messages
+from widgets.review.review import Review
+from widgets.review.review_messages import Approve
+
+if TYPE_CHECKING:
+    from app.automation.check_follower import CheckFollower
+    from app.automation.check_results import CheckResult
+    from app.config.settings import CheckTable
+    from app.proposals.values.models import Proposal
+    from app.runtime.open_workspace import OpenWorkspace
+    from widgets.review.unfinished_review import UnfinishedReview
+
+
+class SideQuestionActions:
+    """The effects behind the questions of a review."""
+
+    def __init__(self, review: Review, session: CurrentSession, runtime: "OpenWorkspace", tell: Notify) -> None:
+        """Nothing was asked.
+
+        Args:
+            review: where the user asks.
+            session: whose model is asked.
+            runtime: the open workspace.
+            tell: shows a line that belongs to no pane.
+        """
+        self._review = review
+        self._session = session
+        self._runtime = runtime
+        self.tell = tell
+
+    async def ask(self, event: review_messages.AskAside) -> None:
+        """Ask; what comes of it comes as updates of the session.
+
+        Whatever stands in the way is raised, and the words are back where they were written.
+        """
+        try:
+            await self._session.opened()
+            await self._session.get().aside.ask(event.place, event.text, event.picked)
+            await asyncio.to_thread(preload)
+        except BaseException:
+            self._review.asking.give_back(event.place, event.text)
+            raise
+
+    def stop(self, event: review_messages.StopAside) -> None:
+        """Wait for an answer no longer; the turn that runs goes on.
+
+        One that another window asked for is that window's: here nobody waits for it any more.
+        """
+        session = self._session.now
+        if session is None or not session.aside.stop(event.question):
+            self._review.take_aside(SideDiscarded(event.question, over=True))
+
+    def follow(self, update: Update) -> None:
+        """Show what the session says of a question."""
+        match update:
+            case SideStreamed() | SideDiscarded() | Recorded(event=SideQuestion() | SideAnswer()):
+                self._review.take_aside(update)
+
+    async def load(self, event: review_messages.ThreadsWanted) -> None:
+        """Bring what was asked about a proposal, in whichever session; raises StorageError."""
+        asked = await asyncio.to_thread(self._runtime.sessions.side_questions, event.proposal_id)
+        if asked:
+            self._review.load_threads(asked)
+
+
+class ReviewChecks:
+    """The checks of one workspace; nothing is loaded or run where none are configured."""
+
+    def __init__(self, review: Review, runtime: "OpenWorkspace", means: AppContext) -> None:
+        """Nothing is run before it is told what waits.
+
+        Args:
+            review: where they are shown.
+            runtime: the open workspace, with the checks that are in force.
+            means: of the app.
+        """
+        self._review = review
+        self._runtime = runtime
+        self._means = means
+        self._following: CheckFollower | None = None
+        self._proposals: Sequence[Proposal] = ()
+
+    def follow(self, proposals: "Sequence[Proposal] | None" = None) -> None:
+        """Check what is newly staged and what is shown; as they are now if they are given."""
+        if proposals is not None:
+            self._proposals = proposals
+        if self._following is None and self._configured():
+            from app.automation.check_follower import CheckFollower
+
+            self._following = CheckFollower(
+                self._runtime.checks,
+                self._configured,
+                self._runtime.service.trees,
+                lambda proposal: self._review.state.chosen.part(proposal).decided,
+                self._review.set_checks,
+            )
+            self._means.work(self._follow_disk, group="checks", exclusive=True)
+        if self._following is not None:
+            self._following.follow(self._proposals, self._review.state.current)
+        else:
+            self._say_untrusted()
+
+    def stop(self, *proposal_ids: str) -> None:
+        """End the checks of what is being decided on."""
+        if self._following is not None:
+            self._following.stop(proposal_ids)
+
+    def ask(self, proposal_id: str) -> None:
+        """Run those that were not run, or all again."""
+        if self._following is None or not self._following.ask(proposal_id):
+            self._review.say(f"There is nothing to run on {proposal_id} now.")
+
+    async def before_approval(self, event: Approve) -> "tuple[CheckResult, ...]":
+        """Run what is to be run before it is written; gives those that speak against it."""
+        if self._following is None:
+            return ()
+        return await self._following.before_approval(event.proposal_id, event.revision, event.hunks)
+
+    async def _follow_disk(self) -> None:
+        from app.automation.check_follower import tree_changes
+
+        assert self._following is not None
+        async with aclosing(tree_changes(self._runtime.workspace)) as changes:
+            await self._following.follow_disk(changes)
+
+    async def show_output(self, proposal_id: str) -> None:
+        """Show what they printed."""
+        from app.ui.screens.checks_screen import ChecksScreen
+
+        if (checked := self._review.state.checks.get(proposal_id)) is not None:
+            await self._means.ask(ChecksScreen(checked))
+
+    async def close(self) -> None:
+        """End all of them."""
+        if self._following is not None:
+            await self._following.close()
+
+    def _say_untrusted(self) -> None:
+        """That there would be checks, if the user trusted the workspace's file."""
+        proposal = self._review.state.proposal
+        if proposal is not None and "check" in self._runtime.configuration.untrusted:
+            from app.automation.check_results import ProposalChecks
+
+            why_not = f"{WORKSPACE_FILE} waits for your trust (/trust)"
+            self._review.set_checks(ProposalChecks(proposal.id, proposal.revision, (), why_not))
+
+    def _configured(self) -> "tuple[CheckTable, ...]":
+        return self._runtime.settings.check
+
+
+_PREFIX = "review:"
+_PAUSE = 0.3
+"""Seconds without a change before it is written."""
+
+
+@cache
+def _adapter() -> "TypeAdapter[UnfinishedReview]":
+    # Whether there are any is asked before the review is loaded.
+    from widgets.review.unfinished_review import UnfinishedReview
+
+    return TypeAdapter(UnfinishedReview)
+
+
+class ReviewNotes:
+    """The notes of one workspace."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+        self._unsaved: dict[str, UnfinishedReview] = {}
+
+    def are_there(self) -> bool:
+        """Whether anything was begun; raises StorageError."""
+        return bool(self._store.settings(_PREFIX))
+
+    def load(self) -> "dict[str, UnfinishedReview]":
+        """What was begun, by proposal; what another version has left unreadable is left out. Raises StorageError."""
+        found = {}
+        for key, value in self._store.settings(_PREFIX).items():
+            try:
+                found[key.removeprefix(_PREFIX)] = _adapter().validate_json(value)
+            except ValidationError:
+                continue
+        return found
+
+    async def keep(self, proposal_id: str, notes: "UnfinishedReview") -> None:
+        """Take what is begun on a proposal; it is written once there is a pause. Raises StorageError."""
+        waits = bool(self._unsaved)
+        self._unsaved[proposal_id] = notes
+        if not waits:
+            await asyncio.sleep(_PAUSE)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write at once what is not yet written; raises StorageError."""
+        unsaved, self._unsaved = self._unsaved, {}
+        if unsaved:
+            await asyncio.to_thread(self._write, unsaved)
+
+    async def close(self) -> None:
+        """Write what is left; the app ends in any case."""
+        with contextlib.suppress(StorageError):
+            await self.flush()
+
+    def _write(self, unsaved: "dict[str, UnfinishedReview]") -> None:
+        for proposal_id, notes in unsaved.items():
+            self._store.set_setting(_PREFIX + proposal_id, _adapter().dump_json(notes).decode() if notes else None)

@@ -1,0 +1,188 @@
+"""A file of a proposal as the user's own diff program shows it: to read and to search, nothing else.
+
+What is on screen here counts for nothing: the program may leave out what it likes.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from app.git.diff_program import DiffOutput
+from app.ui.context.app_context import AppContext
+from app.ui.screens.dialog import Dialog
+from widgets.common.coloured_text import coloured_lines
+from widgets.common.key_hints import KeyHint
+from widgets.common.text_view import TextLine, TextView
+from widgets.diff.diff_search import SearchBar
+
+if TYPE_CHECKING:
+    from app.git.diff_program import DiffOutput
+    from app.proposals.values.models import FileChange
+    from app.runtime.open_workspace import OpenWorkspace
+    from widgets.review.review import Review
+
+
+Run = Callable[[str, int], Awaitable[DiffOutput]]
+"""Runs the program on a file, by its path, for so many columns."""
+
+
+class ExternalDiffScreen(Dialog[None]):
+    """One file at a time."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "search", "Search"),
+        Binding("full_stop", "match(1)", "Next match"),
+        Binding("comma", "match(-1)", "Previous match"),
+        Binding("right_curly_bracket", "file(1)", "Next file"),
+        Binding("left_curly_bracket", "file(-1)", "Previous file"),
+    ]
+    KEYS = (
+        KeyHint("slash", "search"),
+        KeyHint("full_stop,comma", "next, previous match"),
+        KeyHint("right_curly_bracket,left_curly_bracket", "files"),
+        KeyHint("g,G", "top, end"),
+        KeyHint("escape", "close"),
+    )
+    DEFAULT_CSS = """
+    ExternalDiffScreen {
+        TextView { height: 1fr; }
+    }
+    """
+
+    def __init__(self, name: str, paths: Sequence[str], at: int, run: Run) -> None:
+        """Show the files of `paths` from the one `at` on; `name` is what they are of, and by which program."""
+        super().__init__(classes="-large")
+        self._about = name
+        self._paths = paths
+        self._at = at
+        self._run = run
+
+    def heading(self) -> str:
+        """What it is of."""
+        return self._about
+
+    def body(self) -> Iterable[Widget]:
+        """The text, and where one types what is looked for."""
+        yield TextView()
+        yield SearchBar()
+
+    def on_mount(self) -> None:
+        """Show the first."""
+        self.query_one(TextView).focus()
+        self.call_after_refresh(self._load)
+
+    @work(group="load", exclusive=True, exit_on_error=False, description="run the diff program")
+    async def _load(self) -> None:
+        view, path = self.query_one(TextView), self._paths[self._at]
+        place = f"{path} · file {self._at + 1} of {len(self._paths)}" if len(self._paths) > 1 else path
+        self.say(f"{place} …")
+        printed = await self._run(path, max(20, view.size.width - 3))
+        lines = await asyncio.to_thread(coloured_lines, printed.output)
+        if not printed.output.strip():
+            lines = [] if printed.problem else [TextLine((("It shows no difference.", "quiet"),))]
+        if printed.problem:
+            lines = [TextLine(((printed.problem, ""),), mark="important"), *lines]
+        view.set_lines(lines)
+        self.say(place)
+
+    def action_file(self, by: int) -> None:
+        """The next file, or the one before."""
+        self._at = (self._at + by) % len(self._paths)
+        self._load()
+
+    def action_search(self) -> None:
+        """Let the user type what is looked for."""
+        self.query_one(SearchBar).open()
+
+    def action_match(self, by: int) -> None:
+        """Go to the next line that matches, or to the one before."""
+        found, of = self.query_one(TextView).go_to_match(by)
+        if self.query_one(TextView).query_text:
+            self.say(f"match {found} of {of}" if of else "no match")
+
+    @on(SearchBar.Typed)
+    def _look_for(self, event: SearchBar.Typed) -> None:
+        self.query_one(TextView).look_for(event.query)
+
+    @on(SearchBar.Finished)
+    def _end_search(self, event: SearchBar.Finished) -> None:
+        view = self.query_one(TextView)
+        view.focus()
+        view.look_for(event.query)
+        if event.query:
+            self.action_match(1)
+
+
+class ExternalDiffs:
+    """Knows the program, and opens the screen on what it prints."""
+
+    def __init__(self, review: "Review", runtime: "OpenWorkspace", means: AppContext) -> None:
+        """Know nothing yet.
+
+        Args:
+            review: offers the key.
+            runtime: the open workspace.
+            means: of the app.
+        """
+        self._review = review
+        self._runtime = runtime
+        self._means = means
+        self._looked = False
+
+    async def look(self) -> None:
+        """Find out once whether there is a program, so that its key is offered."""
+        if not self._looked:
+            await self._find()
+            self._looked = True
+
+    async def show(self, proposal_id: str, path: str) -> None:
+        """Show a file of a proposal by it; the others of the proposal are a key away."""
+        from app.git.diff_program import HOW_TO_SET
+        from app.proposals.risk.reading_order import in_order
+
+        # Of the proposal that was on the screen when the key was pressed; another may be by now.
+        proposal, by_path = self._review.state.get(proposal_id), self._review.preview.by_path
+        if proposal is None or all(change.path != path for change in proposal.files):
+            return
+        paths = [change.path for change in proposal.files]
+        changes = dict(zip(paths, proposal.files, strict=True))
+        shown = in_order(paths, paths, () if by_path else proposal.order)
+        command = await self._find()
+        if not command:
+            self._review.say(HOW_TO_SET)
+            return
+        run = partial(self._run, command, changes)
+        name = f"{proposal_id} · {command}"
+        await self._means.ask(ExternalDiffScreen(name, shown, shown.index(path), run))
+
+    async def _find(self) -> str:
+        from app.git.diff_program import external_diff
+
+        configured = self._runtime.settings.external_diff
+        command = await asyncio.to_thread(external_diff, configured, os.environ)
+        self._review.view.has_external_diff = bool(command)
+        self._review.refresh_bindings()
+        return command
+
+    async def _run(self, command: str, changes: "dict[str, FileChange]", path: str, width: int) -> "DiffOutput":
+        from app.git.diff_program import DiffOutput, DiffSides, run_external_diff
+        from app.proposals.overlay.overlay import Contents
+
+        change, contents = changes[path], Contents(self._runtime.proposals)
+
+        def sides() -> DiffSides:
+            old, new = (None if one is None else contents.get(one) for one in (change.base, change.result))
+            return DiffSides(path, old, new)
+
+        dark = self._review.app.current_theme.dark
+        try:
+            both = await asyncio.to_thread(sides)
+        except KeyError:
+            return DiffOutput("", f"What {path} was is not kept any more.")
+        return await run_external_diff(command, both, width=width, dark=dark, environment=os.environ)

@@ -1,0 +1,185 @@
+"""Help: what signoff is, all keys as they are in force, all commands. Made from the registry and the keymap."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import wrap
+from typing import ClassVar
+
+from textual import events, on
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from app.keys.keymap import key_name, keys_of
+from app.keys.registry import ACTIONS, Action, Scope, in_scope
+from app.prompts.custom_commands import CommandCatalogue
+from app.text.safe_text import visible
+from app.ui.context.slash_commands import usage
+from app.ui.screens.dialog import Dialog
+from widgets.common.key_hints import KeyHint
+
+SCOPES: tuple[tuple[Scope, str], ...] = (
+    ("review", "Review: decide"),
+    ("diff", "Review: read the diff"),
+    ("files", "Review: the list of files"),
+    ("approval", "Review: the list of what waits"),
+    ("writing", "Review: comments and feedback"),
+    ("asking", "Review: asking aside"),
+    ("composer", "Composer"),
+    ("chat", "Transcript"),
+    ("app", "Everywhere"),
+)
+"""The order of the groups: what people look for first comes first."""
+
+_IN_SHORT = """\
+The model proposes, you sign off: nothing on disk changes before you approve it.
+Write in the composer. What the model wants to change appears beside it: F3 goes to the diff, F4 to the approvals. \
+There y writes it, n discards it, and r sends it back with your words. What you type in the composer never decides."""
+
+_WIDEST = 164
+_TWO_COLUMNS = 132
+_GUTTER = 4
+_KEYS = 21
+_USAGE = 30
+_FRAME = 7
+"""Columns of border, padding and scrollbar."""
+
+
+class HelpScreen(Dialog[None]):
+    """Everything that can be done, searchable."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("f1", "leave", "Close", show=False)]
+    HEADING = "Help"
+    KEYS = (KeyHint("", "type to search"), KeyHint("up,down,pageup,pagedown", "scroll"), KeyHint("escape", "close"))
+
+    DEFAULT_CSS = f"""
+    HelpScreen {{
+        & > #dialog {{ width: {_WIDEST}; height: 60; }}
+        #help-text {{ padding: 0 1; height: 1fr; margin-top: 1; scrollbar-gutter: stable; }}
+        #help-text Static {{ height: auto; width: 1fr; }}
+        #help-columns {{ height: auto; }}
+        #help-right {{ margin-left: {_GUTTER}; }}
+        .-one-column #help-right {{ display: none; }}
+        #help-short {{ margin-bottom: 1; }}
+    }}
+    """
+
+    def __init__(self, keymap: Mapping[str, str], own: CommandCatalogue) -> None:
+        """`keymap` is the user's, by action id; `own` are the user's own commands."""
+        super().__init__()
+        self._keymap = keymap
+        self._own = own
+
+    def body(self) -> Iterable[Widget]:
+        """Search field and text."""
+        yield Input(placeholder="Search keys and commands")
+        with VerticalScroll(id="help-text", can_focus=False):
+            yield Static(_IN_SHORT, id="help-short", markup=False)
+            with Horizontal(id="help-columns"):
+                yield Static(id="help-left")
+                yield Static(id="help-right")
+
+    def on_mount(self) -> None:
+        """The cursor goes to the field."""
+        self.query_one(Input).focus()
+
+    @on(Input.Changed)
+    def search(self, event: Input.Changed) -> None:
+        """Show what matches."""
+        self._show(event.value, self.app.size.width)
+        self.query_one("#help-text", VerticalScroll).scroll_home(animate=False)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """The columns follow the width."""
+        self._show(self.query_one(Input).value, event.size.width)
+
+    def on_key(self, event: events.Key) -> None:
+        """The text scrolls while the field has the focus."""
+        scroll = self.query_one("#help-text", VerticalScroll)
+        steps = {"up": -1, "down": 1, "pageup": -(scroll.size.height - 1), "pagedown": scroll.size.height - 1}
+        if event.key in steps:
+            event.stop()
+            scroll.scroll_relative(y=steps[event.key], animate=False)
+
+    def _show(self, query: str, terminal_width: int) -> None:
+        words = query.casefold().split()
+        width = max(30, min(_WIDEST, terminal_width) - _FRAME)
+        two = terminal_width >= _TWO_COLUMNS and not words
+        left, right = _parted(self._groups(words, (width - _GUTTER) // 2 if two else width), two)
+        nothing = Content.styled("Nothing matches.", "$foreground 65%")
+        self.query_one("#dialog").set_class(not two, "-one-column")
+        self.query_one("#help-short").display = not words
+        self.query_one("#help-left", Static).update(_joined(left) if left else nothing)
+        self.query_one("#help-right", Static).update(_joined(right))
+
+    def _groups(self, words: Sequence[str], width: int) -> list[list[Content]]:
+        """The lines of each group that has any."""
+        groups = [
+            (
+                title,
+                [
+                    line
+                    for action in in_scope(scope)
+                    if self._fits(action, words)
+                    for line in self._row(action, width)
+                ],
+            )
+            for scope, title in SCOPES
+        ]
+        commands = [action for action in ACTIONS if action.command and self._fits(action, words)]
+        rows = [line for action in commands for line in _columns(usage(action), action.help, width, _USAGE)]
+        groups.append(("Commands, in the composer or by name in the palette", rows))
+        groups.append(("Your own commands", [line for row in self._own_rows(words, width) for line in row]))
+        return [[Content.styled(title, "bold $text-primary"), *lines] for title, lines in groups if lines]
+
+    def _own_rows(self, words: Sequence[str], width: int) -> Iterator[list[Content]]:
+        for command in self._own.commands.values():
+            text = f"/{command.name} {command.told} {command.path}".casefold()
+            if all(word in text for word in words):
+                told = f"{command.description} ({visible(command.path, keep='')})"
+                yield _columns(f"/{command.name} {command.argument}".rstrip(), told, width, _USAGE)
+        if not words:
+            for problem in self._own.clashes():
+                yield [Content.styled(line, "$text-warning") for line in wrap(problem, width)]
+
+    def _fits(self, action: Action, words: Iterable[str]) -> bool:
+        keys = " ".join(key_name(key) for key in keys_of(action, self._keymap))
+        text = f"{action.id} {action.title} {action.help} {keys} /{action.command}".casefold()
+        return all(word in text for word in words)
+
+    def _row(self, action: Action, width: int) -> list[Content]:
+        keys = keys_of(action, self._keymap)
+        if not keys:
+            return []
+        names = "  ".join(key_name(key) for key in keys)
+        return _columns(names, action.help or action.title, width, _KEYS, moved=action.id in self._keymap)
+
+
+def _parted(groups: list[list[Content]], two: bool) -> tuple[list[list[Content]], list[list[Content]]]:
+    """The groups in one column, or in two of about the same height."""
+    if not two:
+        return groups, []
+    heights = [len(group) + 1 for group in groups]
+    cut = min(range(1, len(groups) + 1), key=lambda at: abs(sum(heights[:at]) - sum(heights[at:])))
+    return groups[:cut], groups[cut:]
+
+
+def _joined(groups: Iterable[list[Content]]) -> Content:
+    return Content("\n\n").join([Content("\n").join(lines) for lines in groups])
+
+
+def _columns(left: str, right: str, width: int, indent: int, *, moved: bool = False) -> list[Content]:
+    """Two columns; the right one is wrapped within itself."""
+    if width < 2 * indent:
+        indent = min(indent, _KEYS)
+    lines: list[str] = [""]
+    for word in right.split():
+        if lines[-1] and len(lines[-1]) + len(word) + 1 > width - indent:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    style = "bold $text-warning" if moved else "bold $text-accent"
+    if len(left) >= indent:
+        return [Content.styled(left, style), *(Content(" " * indent + line) for line in lines)]
+    first = Content.assemble((left.ljust(indent), style), lines[0])
+    return [first, *(Content(" " * indent + line) for line in lines[1:])]

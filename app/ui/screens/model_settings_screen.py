@@ -1,0 +1,366 @@
+"""What is set for one model alone: what holds, where it is from, and the user's own word on it in config.toml."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+from pydantic import BaseModel
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+from app.config.config_tables import ChosenWire, Effort, Price, fitting, is_pattern
+from app.config.settings import WORKSPACE_FILE, ConfigError, Settings, read_file
+from app.config.toml import parse_toml
+from app.llm.capabilities.model_list import ListedModel
+from app.llm.capabilities.profiles import LearnedField, believed, seed
+from app.llm.values.address import take_apart
+from app.llm.values.prices import price_for
+from app.runtime.model_connection import LearnedProfiles, address_of
+from app.runtime.open_workspace import OpenWorkspace
+from app.text.safe_text import visible
+from app.ui.screens.dialog import shown_path
+from app.ui.screens.values_dialog import ValuesDialog
+from widgets.common.key_hints import KeyHint
+
+if TYPE_CHECKING:
+    from app.config.settings import Settings
+    from app.llm.capabilities.model_list import ListedModel
+    from app.runtime.open_workspace import OpenWorkspace
+    from app.ui.context.preferences import Preferences
+
+
+IMAGES = ("profile", "images_supported")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSetting:
+    """One thing that can be set for a model."""
+
+    value: Any
+    """What is in force; None if it is not known."""
+    origin: str
+    """Where it is from, in words."""
+    own: Any = None
+    """What the user's file sets for this very model; None if nothing."""
+
+
+def facts_of(runtime: OpenWorkspace, settings: Settings, model: ListedModel) -> dict[tuple[str, ...], ModelSetting]:
+    """What holds for a model with these settings, by its place in the model's table.
+
+    Args:
+        runtime: has the files, and what was learned.
+        settings: those in force.
+        model: with what the list of the endpoint says of it.
+    """
+    settings = settings.model_copy(update={"model": model.id})
+    origins = _Origins(runtime, settings)
+    known = _Known(runtime, settings, model)
+    effective = settings.of_its_model
+    general = {
+        ("reasoning_effort",): settings.reasoning_effort if settings.reasoning_effort != "off" else None,
+        ("context_window",): settings.context_window,
+        ("wire",): settings.wire if settings.wire != "auto" else None,
+        ("price",): price_for(model.id, settings.price),
+        ("request",): settings.request or None,
+        IMAGES: settings.profile.get(IMAGES[-1]),
+    }
+    in_force = {
+        ("reasoning_effort",): effective.reasoning_effort,
+        ("context_window",): effective.context_window,
+        ("wire",): effective.wire,
+        ("price",): price_for(model.id, effective.price),
+        ("request",): effective.request,
+        IMAGES: effective.profile.get(IMAGES[-1]),
+    }
+    found: dict[tuple[str, ...], ModelSetting] = {}
+    for path, value in in_force.items():
+        own = _inside(origins.file, ("models", model.id, *path))
+        if said := origins.of_table(path):
+            found[path] = ModelSetting(value, said, own)
+        elif general[path] is not None:
+            found[path] = ModelSetting(value, origins.of_general(path, value), own)
+        else:
+            found[path] = ModelSetting(*known.of(path), own)
+    return found
+
+
+class _Origins:
+    """Where the user or the workspace says something."""
+
+    def __init__(self, runtime: OpenWorkspace, settings: Settings) -> None:
+        self._runtime = runtime
+        self._settings = settings
+        try:
+            self.file = read_file(runtime.places.config_file)
+        except ConfigError:
+            self.file = {}
+
+    def of_table(self, path: Sequence[str]) -> str:
+        """Where a table for this model says it; empty if none does."""
+        tables = {name: table.model_dump(exclude_unset=True) for name, table in self._settings.models.items()}
+        for name in fitting(self._settings.model, tables):
+            if _inside(tables[name], path) is None:
+                continue
+            whose = "yours" if _inside(self.file, ("models", name, *path)) is not None else WORKSPACE_FILE
+            return f"{whose}, for {'this model' if name == self._settings.model else name}"
+        return ""
+
+    def of_general(self, path: Sequence[str], value: Any) -> str:
+        """Where it is set for all models."""
+        origin = self._runtime.origin_of(path[0])
+        same = _inside(self.file, path) == value or path[0] in ("price", "request")
+        if origin == self._runtime.places.config_file.name:
+            return "yours, for all models" if same else "yours, in this session"
+        return f"from {origin}" if origin else "yours, in this session"
+
+
+class _Known:
+    """What is known where nobody has said anything."""
+
+    def __init__(self, runtime: OpenWorkspace, settings: Settings, model: ListedModel) -> None:
+        address = take_apart(address_of(settings)).url
+        self._seed = seed(address, model.id)
+        self._beliefs: dict[str, LearnedField] = {
+            belief.field: belief for belief in believed(LearnedProfiles(runtime.sessions), address, model.id)
+        }
+        self._listed = {
+            "context_window": model.context_window,
+            "price": model.price,
+            "images_supported": model.takes_images,
+        }
+
+    def of(self, path: Sequence[str]) -> tuple[Any, str]:
+        """Value and origin."""
+        field = path[-1]
+        listed = self._listed.get(field)
+        if (belief := self._beliefs.get(field)) is not None:
+            value = Price.model_validate(belief.value) if field == "price" and belief.value else belief.value
+            return value, "the server's list" if value == listed else "learned of the server"
+        if listed is not None:
+            return listed, "the server's list"
+        value = "off" if field == "reasoning_effort" else getattr(self._seed, field, None)
+        return value, "built in" if value is not None else ""
+
+
+def _inside(table: Any, path: Sequence[str]) -> Any:
+    """What is in tables below each other; None if it is not there."""
+    for key in path:
+        table = table.get(key) if isinstance(table, dict) else None
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettingRow:
+    """One setting on the screen."""
+
+    path: tuple[str, ...]
+    """Its place in the model's table."""
+    title: str
+    help: str
+    kind: Literal["choice", "number", "table"]
+    choices: tuple[Any, ...] = ()
+
+
+ROWS = (
+    ModelSettingRow(("reasoning_effort",), "Reasoning effort", "off: the server chooses", "choice", get_args(Effort)),
+    ModelSettingRow(("context_window",), "Context window", "in tokens", "number"),
+    ModelSettingRow(
+        ("price",), "Price", "$ per million tokens: input = 5, output = 25, cached = 0.5, cache_write = 6", "table"
+    ),
+    ModelSettingRow(("wire",), "Protocol", "auto: the one that fits the address", "choice", get_args(ChosenWire)),
+    ModelSettingRow(IMAGES, "Takes images", "whether they are sent", "choice", (True, False)),
+    ModelSettingRow(("request",), "Request fields", "as in TOML: temperature = 0.2, top_p = 0.9", "table"),
+)
+_TITLE, _ORIGIN, _FRAME = 18, 22, 6
+"""Columns of what stands beside a value."""
+
+
+class ModelSettingsScreen(ValuesDialog):
+    """A list of settings; Enter turns one over, or opens it for writing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space,right,l", "turn(1)", "Next value", show=False),
+        Binding("left,h", "turn(-1)", "Value before", show=False),
+        Binding("delete,backspace", "take_back", "Not set", show=False),
+    ]
+    KEYS = (
+        KeyHint("up,down", "choose"),
+        KeyHint("enter", "change"),
+        KeyHint("left,right", "value before, next"),
+        KeyHint("delete", "not set"),
+        KeyHint("escape", "close"),
+    )
+    DEFAULT_CSS = "ModelSettingsScreen > #dialog { height: 18; }"
+
+    def __init__(
+        self,
+        model: "ListedModel",
+        *,
+        preferences: "Preferences",
+        runtime: "OpenWorkspace",
+        renew: "Callable[[Settings], None]",
+    ) -> None:
+        """Show what holds for a model.
+
+        Args:
+            model: with what the endpoint's list says of it.
+            preferences: what is in force.
+            runtime: says where each comes from.
+            renew: connects anew with these settings.
+        """
+        super().__init__()
+        self._model = model
+        self._preferences = preferences
+        self._runtime = runtime
+        self._renew = renew
+        self._facts: Mapping[tuple[str, ...], ModelSetting] = {}
+        self._explained = ROWS[0]
+
+    def heading(self) -> str:
+        """The model's name."""
+        return f"Settings of {self._model.id}"
+
+    def on_mount(self) -> None:
+        """All settings."""
+        self._draw()
+        self.query_one(OptionList).focus()
+        self.say("saved at once")
+        self.tell(f"Kept in {shown_path(self._runtime.places.config_file)}")
+
+    def on_resize(self) -> None:
+        """The columns follow the width."""
+        self._draw()
+
+    def _draw(self) -> None:
+        self._facts = facts_of(self._runtime, self._preferences.settings, self._model)
+        options = self.query_one(OptionList)
+        at = options.highlighted
+        options.clear_options()
+        options.add_options([Option(self._line(row, self._facts[row.path])) for row in ROWS])
+        options.highlighted = at or 0
+
+    def _line(self, row: ModelSettingRow, fact: ModelSetting) -> Content:
+        width = max(12, min(self.app.size.width, 84) - _FRAME - _TITLE - _ORIGIN)
+        value = visible(_shown(fact.value), keep="")
+        value = value if len(value) < width else value[: width - 2] + "…"
+        return Content.assemble(
+            f"{row.title:<{_TITLE}}",
+            (f"{value:<{width}}", "bold $text-accent" if fact.own is not None else ""),
+            (visible(fact.origin, keep=""), "$foreground 65%"),
+        )
+
+    @property
+    def _row(self) -> ModelSettingRow:
+        return ROWS[self.query_one(OptionList).highlighted or 0]
+
+    @on(OptionList.OptionHighlighted)
+    def explain(self, event: OptionList.OptionHighlighted) -> None:
+        """Say what the setting under the cursor means."""
+        event.stop()
+        row = self._row
+        # The list drawn anew tells of the same row again, which would hide what came of a change.
+        if row is not self._explained and self.query_one(OptionList).has_focus:
+            self._explained = row
+            self.tell(f"{row.title}: {row.help}")
+
+    @on(OptionList.OptionSelected)
+    def open(self, event: OptionList.OptionSelected) -> None:
+        """Change the setting under the cursor."""
+        event.stop()
+        row, fact = self._row, self._facts[self._row.path]
+        if row.kind == "choice":
+            self.action_turn(1)
+            return
+        # Of request fields the model's own are written; those for all models stay what they are.
+        begun = fact.own if row.path == ("request",) else fact.value
+        text = "" if begun is None else _shown(begun)
+        keys = "Enter saves · Esc leaves it as it was · empty takes back what is set for this model"
+        self.open_field(text, f"{row.title}: {row.help}", keys)
+
+    def action_turn(self, step: int) -> None:
+        """The next value, or the one before."""
+        row = self._row
+        if self.writing or row.kind != "choice":
+            return
+        value = self._facts[row.path].value
+        at = row.choices.index(value) + step if value in row.choices else (0 if step > 0 else -1)
+        self._change(row, row.choices[at % len(row.choices)])
+
+    def action_take_back(self) -> None:
+        """Leave the setting to what is general or known."""
+        if self.writing:
+            return
+        row, fact = self._row, self._facts[self._row.path]
+        if fact.own is None:
+            self.tell(f"{row.title}: nothing of yours is set for this model alone.", problem=True)
+        else:
+            self._change(row, None)
+
+    @on(Input.Submitted, "#setting-field")
+    def take(self, event: Input.Submitted) -> None:
+        """Save what was written."""
+        event.stop()
+        row, text = self._row, event.value.strip()
+        try:
+            value = _read(row, text) if text else None
+        except ValueError as error:
+            self.tell(str(error), problem=True)
+            return
+        if self._change(row, value):
+            self.close_field()
+
+    def _change(self, row: ModelSettingRow, value: Any) -> bool:
+        if is_pattern(self._model.id):
+            self.tell("In the name of a table * and ? stand for other letters: set it for all models.", problem=True)
+            return False
+        try:
+            self._preferences.save_for_model(self._model.id, row.path, value)
+        except ConfigError as error:
+            self.tell(str(error), problem=True)
+            return False
+        self._draw()
+        settings = self._preferences.settings
+        if settings.model == self._model.id:
+            self._renew(settings)
+        fact = self._facts[row.path]
+        if value is None:
+            self.tell(f"{row.title}: no longer set for this model. Saved.")
+        else:
+            self.tell(f"{row.title}: {_shown(fact.value)}. Saved.")
+        return True
+
+
+def _read(row: ModelSettingRow, text: str) -> Any:
+    """The value in what was written; raises ValueError, whose message says how to write it."""
+    if row.kind == "number":
+        if not (text.isascii() and text.isdigit()):
+            raise ValueError(f"{row.title} takes a number.")
+        return int(text)
+    try:
+        (table,) = parse_toml(f"value = {{ {text} }}".encode()).values()
+    except ValueError:
+        table = None
+    if not isinstance(table, dict) or not table:
+        raise ValueError(f"{row.title} is written so: {row.help.rpartition(': ')[2]}.")
+    return table
+
+
+def _shown(value: Any) -> str:
+    """A value as the file holds it, a table without its braces."""
+    if value in (None, {}):
+        return "–"
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case BaseModel():
+            return ", ".join(f"{key} = {number:g}" for key, number in value if number is not None)
+        case dict():
+            import tomlkit
+
+            inline = tomlkit.inline_table()
+            inline.update(value)
+            return inline.as_string()[1:-1].strip()
+    return str(value)

@@ -1,0 +1,305 @@
+"""The MCP servers: what each is doing, its tools and its log; switched on and off, started again, signed in to."""
+
+import asyncio
+import getpass
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+from textual import on, work
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Input, Static
+from textual.worker import get_current_worker
+
+from app.mcp_client.mcp_connection import ConnectionLost
+from app.mcp_client.mcp_server import McpServer, ServerState
+from app.mcp_client.oauth import SignInRequest
+from app.mcp_client.server_definition import REACH_WORDS
+from app.runtime.mcp_manager import McpManager
+from app.storage.storage_errors import StorageError
+from app.text.plural import plural
+from app.text.safe_text import visible
+from app.ui.screens.dialog import AskScreen, Dialog, PreviewDialog
+from widgets.common.key_hints import KeyHint
+from widgets.common.search_list import Choice, SearchList
+
+_ELSEWHERE = (
+    "Your browser is on another machine than signoff: at the end it shows an address that it can't open. "
+    "Paste that address here. Or have the port forwarded before you sign in, by this on the machine of your browser:"
+)
+_HERE = "If your browser says at the end that it can't connect, paste the address here that it shows then."
+_WRONG = "That is not where this sign-in ends."
+
+
+class SignInScreen(Dialog[bool]):
+    """Closed with True once the sign-in has ended, whatever came of it; left by the user, nobody waits for it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+y", "copy", "Copy the address", priority=True)]
+    KEYS = (
+        KeyHint("ctrl+y", "copy the address"),
+        KeyHint("enter", "take what is pasted"),
+        KeyHint("escape", "give up"),
+    )
+    DEFAULT_CSS = """
+    SignInScreen {
+        VerticalScroll { height: auto; max-height: 8; }
+        &.-short VerticalScroll { max-height: 3; }
+        Input { margin-top: 1; }
+    }
+    """
+
+    def __init__(
+        self, server: str, invitation: SignInRequest, *, opened: bool, environment: Mapping[str, str]
+    ) -> None:
+        """Invite the user.
+
+        Args:
+            server: its name.
+            invitation: where to sign in.
+            opened: the browser was told of it.
+            environment: says whether the user is on another machine.
+        """
+        super().__init__(classes="-small")
+        self._server = server
+        self._invitation = invitation
+        self._opened = opened
+        self._forwarding = forwarding(invitation.port, environment)
+
+    def heading(self) -> str:
+        """To what."""
+        return f"Sign in to {self._server}"
+
+    def body(self) -> Iterable[Widget]:
+        """The address, what to do where the browser is elsewhere, and the field."""
+        first = "Your browser was opened at" if self._opened else "Open this address in your browser"
+        yield Static(Content(f"{first}:"), classes="text")
+        with VerticalScroll(can_focus=False):
+            yield Static(Content.styled(visible(self._invitation.address, keep=""), "$text-accent"), classes="text")
+        yield Static(Content(_ELSEWHERE if self._forwarding else _HERE), classes="text gap quiet")
+        if self._forwarding:
+            yield Static(Content.styled(visible(self._forwarding, keep=""), "bold"), classes="text")
+        yield Input(placeholder=f"http://127.0.0.1:{self._invitation.port}/callback?…")
+
+    def on_mount(self) -> None:
+        """What is pasted goes to the field."""
+        self.query_one(Input).focus()
+
+    @on(Input.Submitted)
+    def _take(self, event: Input.Submitted) -> None:
+        self.say("One moment." if self._invitation.take(event.value) else _WRONG)
+
+    def action_copy(self) -> None:
+        """Copy the address, also to the clipboard of another machine, where the terminal does that."""
+        self.app.copy_to_clipboard(self._invitation.address)
+        self.say("Copied.")
+
+
+def forwarding(port: int, environment: Mapping[str, str]) -> str:
+    """The command line that forwards a port to this machine; empty where the user is at this machine."""
+    connection = environment.get("SSH_CONNECTION", "").split()
+    if len(connection) != 4:
+        return ""
+    host, at = connection[2:]
+    aside = "" if at == "22" else f" -p {at}"
+    return f"ssh -N -L {port}:127.0.0.1:{port}{aside} {getpass.getuser()}@{host}"
+
+
+_NONE = "No file names an MCP server: a [mcp.NAME] table in config.toml does, or the files of other agents."
+_MARKS = {
+    ServerState.OFF: ("○", "$foreground 65%"),
+    ServerState.STARTING: ("◐", "$text-accent"),
+    ServerState.READY: ("●", "$text-success"),
+    ServerState.FAILED: ("✗", "$text-error"),
+    ServerState.SIGN_IN: ("?", "$text-warning"),
+}
+_DESCRIPTION = 100
+"""Characters of a tool's description that the list shows."""
+QUIET = "$foreground 65%"
+
+
+class ServersScreen(PreviewDialog[None]):
+    """A list to search, with a look at the one under the cursor."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+r", "restart", "Restart", priority=True),
+        Binding("ctrl+l", "log", "Log", priority=True),
+        Binding("ctrl+s", "sign_in", "Sign in", priority=True),
+    ]
+    HEADING = "MCP servers"
+    KEYS = (
+        KeyHint("", "type to search"),
+        KeyHint("up,down", "choose"),
+        KeyHint("enter", "on or off"),
+        KeyHint("ctrl+r", "restart"),
+        KeyHint("ctrl+l", "tools or log"),
+        KeyHint("ctrl+s", "sign in"),
+        KeyHint("escape", "close"),
+    )
+
+    def __init__(self, served: McpManager) -> None:
+        """Whose servers."""
+        super().__init__()
+        self._served = served
+        self._log = False
+
+    def search_list(self) -> SearchList:
+        """Over names, programs and tools."""
+        return SearchList("Search servers and tools", empty=_NONE)
+
+    def on_mount(self) -> None:
+        """Show them, and what changes."""
+        self._follow()
+
+    @work(group="follow", exclusive=True, exit_on_error=False, description="follow the MCP servers")
+    async def _follow(self) -> None:
+        await self._served.found.wait()
+        self.query_one("#preview").display = bool(self._all)
+        self._show()
+        while (servers := self._served.servers) is not None:
+            await servers.changed()
+            self._show()
+
+    @property
+    def _all(self) -> list[McpServer]:
+        return self._served.servers.all if self._served.servers is not None else []
+
+    @property
+    def _chosen(self) -> McpServer | None:
+        return self._of(self.query_one(SearchList).choice)
+
+    def _of(self, choice: Choice | None) -> McpServer | None:
+        return next((each for each in self._all if choice and each.name == choice.key), None)
+
+    def _show(self) -> None:
+        self.query_one(SearchList).set_choices([_choice(each) for each in self._all])
+        ready = [each for each in self._all if each.state is ServerState.READY]
+        tools = sum(len(each.offers) for each in ready)
+        self.say(f"{len(ready)} of {len(self._all)} ready, {plural(tools, 'tool')}" if self._all else "")
+        self._look()
+
+    @on(SearchList.Highlighted)
+    def _look_at(self) -> None:
+        self._look()
+
+    @work(group="look", exclusive=True, exit_on_error=False, description="look at an MCP server")
+    async def _look(self) -> None:
+        server = self._chosen
+        if server is None:
+            self.show_preview("")
+            return
+        shown = _log(server) if self._log else _tools(server)
+        head = _head(server, REACH_WORDS[await server.reach()])
+        self.show_preview(Content("\n\n").join([head, shown]), end=self._log)
+
+    @on(SearchList.Picked)
+    @work(group="switch", exit_on_error=False, description="switch an MCP server")
+    async def _switch(self, event: SearchList.Picked) -> None:
+        server, servers = self._of(event.choice), self._served.servers
+        if server is not None and servers is not None:
+            try:
+                await servers.switch(server, on=not servers.is_on(server))
+            except StorageError as error:
+                self.say(str(error))
+
+    @work(group="switch", exit_on_error=False, description="restart an MCP server")
+    async def action_restart(self) -> None:
+        """Start the one under the cursor again."""
+        if (server := self._chosen) is not None and self._served.servers is not None:
+            await self._served.servers.restart(server)
+
+    @work(group="sign-in", exclusive=True, exit_on_error=False, description="sign in to an MCP server")
+    async def action_sign_in(self) -> None:
+        """Sign in to the one under the cursor, in the browser."""
+        server = self._chosen
+        if server is None or not server.definition.is_remote:
+            self.say("There is nothing to sign in to.")
+            return
+
+        worker = get_current_worker()
+        shown: list[SignInScreen] = []
+
+        async def show(invitation: SignInRequest) -> None:
+            opened = _has_browser()
+            shown.append(SignInScreen(server.name, invitation, opened=opened, environment=os.environ))
+            await self.app.push_screen(shown[0], lambda ended: None if ended else worker.cancel())
+            if opened:
+                await asyncio.to_thread(self.app.open_url, invitation.address)
+
+        try:
+            await server.sign_in(show, lambda roles: self._confirmed(server, roles))
+        except ConnectionLost as error:
+            server.log.note(f"not signed in: {error}")
+            self._log = True
+            self._look()
+            self.say("You are not signed in.")
+        finally:
+            for dialog in shown:
+                if dialog.is_current:
+                    dialog.dismiss(True)
+
+    async def _confirmed(self, server: McpServer, roles: Mapping[str, str]) -> bool:
+        """Ask whether to sign in at addresses of different origins."""
+        named = "\n".join(f"  {purpose}: {origin}" for purpose, origin in roles.items())
+        question = (
+            f"These addresses take part in the sign-in:\n\n{named}\n\n"
+            "Sign in only if you trust all of them: each could act as you at the others."
+        )
+        asking = AskScreen(f"Sign in to {server.name} at these addresses?", question, "sign in", "don't")
+        return await self.app.push_screen_wait(asking) is True
+
+    def action_log(self) -> None:
+        """Show its log in the place of its tools, or the tools again."""
+        self._log = not self._log
+        self._look()
+
+
+def _has_browser() -> bool:
+    """Whether there is one in a window: one for the terminal would draw over the app."""
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _choice(server: McpServer) -> Choice:
+    mark, style = _MARKS[server.state]
+    what = server.problem or (
+        plural(len(server.offers), "tool") if server.state is ServerState.READY else server.state
+    )
+    label = Content.assemble(
+        (f"{mark} ", style),
+        (visible(server.name, keep=""), "bold"),
+        "\n  ",
+        (visible(what, keep=""), "$text-error" if server.problem else QUIET),
+    )
+    tools = " ".join(offer.tool for offer in server.offers)
+    return Choice(server.name, label, f"{server.name} {server.definition.origin} {tools}")
+
+
+def _head(server: McpServer, reach: str) -> Content:
+    definition = server.definition
+    rows = [
+        Content.styled(visible(definition.origin, keep=""), "bold"),
+        Content.styled(visible(f"from {definition.source}", keep=""), QUIET),
+        Content.styled(reach, QUIET),
+    ]
+    if server.problem:
+        rows.append(Content.styled(visible(server.problem, keep=""), "$text-error"))
+    return Content("\n").join(rows)
+
+
+def _tools(server: McpServer) -> Content:
+    rows = []
+    for offer in server.offers:
+        said = visible(" ".join((offer.description or offer.title).split()), keep="")
+        short = said if len(said) <= _DESCRIPTION else f"{said[:_DESCRIPTION].rstrip()}…"
+        rows.append(Content.assemble((visible(offer.tool, keep=""), "$text-secondary"), "  ", (short, QUIET)))
+    rows += [Content.styled(visible(line, keep=""), "$text-warning") for line in server.listing.left_out]
+    return Content("\n").join(rows) if rows else Content.styled("It has told no tools yet.", QUIET)
+
+
+def _log(server: McpServer) -> Content:
+    lines = server.log.lines
+    text = visible("\n".join(lines)) if lines else "It has printed nothing."
+    return Content.styled(text, QUIET)

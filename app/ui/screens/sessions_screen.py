@@ -1,0 +1,232 @@
+"""The session picker: search, a look into the conversation, and what to do with it."""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import ClassVar
+
+from textual import on, work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Input
+
+from app.conversation.events import AssistantMessage, Event, ProposalStaged, UserMessage
+from app.storage.session_store import SessionRecord, SessionStore
+from app.storage.storage_errors import StorageError
+from app.text.plural import plural
+from app.text.safe_text import visible
+from app.ui.screens.dialog import AskScreen, Dialog, PreviewDialog
+from widgets.common.key_hints import KeyHint
+from widgets.common.search_list import Choice, SearchList
+
+_NONE_YET = "No session is kept here yet. One begins with your first message."
+_LAST_MESSAGES = 6
+_MARKED = re.compile(r"\*\*([^*\n]+)\*\*|`([^`\n]+)`")
+_LONGEST = 600
+"""Characters of a message in the preview."""
+_LOOK_BACK = 400
+"""Events at the end of a session that the preview looks at."""
+
+
+class SessionScreen(PreviewDialog[SessionRecord]):
+    """The workspace's sessions: those that are pinned, then the others, the latest first."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+d", "delete", "Delete", priority=True),
+        Binding("ctrl+t", "pin", "Pin", priority=True),
+        Binding("ctrl+r", "rename", "Rename", priority=True),
+    ]
+    HEADING = "Sessions"
+    KEYS = (
+        KeyHint("", "type to search"),
+        KeyHint("up,down", "choose"),
+        KeyHint("enter", "open"),
+        KeyHint("ctrl+t", "pin"),
+        KeyHint("ctrl+r", "rename"),
+        KeyHint("ctrl+d", "delete"),
+        KeyHint("escape", "close"),
+    )
+
+    def __init__(self, store: SessionStore, current: str) -> None:
+        """`current` is the id of the open session."""
+        super().__init__()
+        self._store = store
+        self._current = current
+        self._records: dict[str, SessionRecord] = {}
+
+    def search_list(self) -> SearchList:
+        """Over titles."""
+        return SearchList("Search titles, models and ids", empty=_NONE_YET)
+
+    def on_mount(self) -> None:
+        """Load the list."""
+        self._load()
+
+    @work(group="list", exclusive=True, exit_on_error=False, description="list sessions")
+    async def _load(self) -> None:
+        try:
+            records = await asyncio.to_thread(self._store.all)
+        except StorageError as error:
+            self.show_preview(str(error))
+            return
+        records.sort(key=lambda record: not record.pinned)
+        self._records = {record.id: record for record in records}
+        now = time.time()
+        self.query_one(SearchList).set_choices(
+            [_choice(record, now, current=record.id == self._current) for record in records], self._current
+        )
+        self.say(plural(len(records), "session") if records else "")
+        self.query_one("#preview").display = bool(records)
+
+    @on(SearchList.Highlighted)
+    def look(self, event: SearchList.Highlighted) -> None:
+        """Show how the conversation went on last."""
+        record = self._records.get(event.choice.key) if event.choice else None
+        if record is None:
+            self.show_preview("")
+        else:
+            self._look(record)
+
+    @work(group="preview", exclusive=True, exit_on_error=False, description="preview a session")
+    async def _look(self, record: SessionRecord) -> None:
+        # Whoever runs down the list wants no preview of what is passed by.
+        await asyncio.sleep(0.05)
+        try:
+            events = await asyncio.to_thread(self._store.last_events, record.id, _LOOK_BACK)
+        except StorageError as error:
+            self.show_preview(str(error))
+            return
+        self.show_preview(preview(record, events), end=True)
+
+    @on(SearchList.Picked)
+    def pick(self, event: SearchList.Picked) -> None:
+        """Open it."""
+        if event.choice is not None and (record := self._records.get(event.choice.key)) is not None:
+            self.dismiss(record)
+
+    def action_delete(self) -> None:
+        """Delete the session under the cursor, after a question."""
+        choice = self.query_one(SearchList).choice
+        if choice is not None and choice.key == self._current:
+            self.say("this one is open")
+        elif choice is not None:
+            self._delete(self._records[choice.key])
+
+    @work(group="delete", exclusive=True, exit_on_error=False, description="delete a session")
+    async def _delete(self, record: SessionRecord) -> None:
+        question = (
+            f"“{record.title or 'Untitled'}” of {_when(record.updated)} is deleted for good.\n"
+            "Its proposals and the record of your decisions stay."
+        )
+        if not await self.app.push_screen_wait(AskScreen("Delete this session?", question, "delete", "keep")):
+            return
+        try:
+            await asyncio.to_thread(self._store.delete, [record.id])
+        except StorageError as error:
+            self.show_preview(str(error))
+            return
+        self._load()
+
+    @work(group="pin", exclusive=True, exit_on_error=False, description="pin a session")
+    async def action_pin(self) -> None:
+        """Have the session under the cursor stay, whatever is pruned, or no longer."""
+        if (choice := self.query_one(SearchList).choice) is not None:
+            await self._change(self._store.pin, choice.key, not self._records[choice.key].pinned)
+
+    @work(group="rename", exclusive=True, exit_on_error=False, description="rename a session")
+    async def action_rename(self) -> None:
+        """Give the session under the cursor another title."""
+        if (choice := self.query_one(SearchList).choice) is not None:
+            title = await self.app.push_screen_wait(TitleScreen(self._records[choice.key].title))
+            if title:
+                await self._change(self._store.rename, choice.key, title)
+
+    async def _change(self, change: Callable[..., None], *values: object) -> None:
+        try:
+            await asyncio.to_thread(change, *values)
+        except StorageError as error:
+            self.show_preview(str(error))
+            return
+        self._load()
+
+
+class TitleScreen(Dialog[str]):
+    """A session's title, to be changed."""
+
+    HEADING = "Title"
+    KEYS = (KeyHint("enter", "keep"), KeyHint("escape", "leave as it is"))
+
+    def __init__(self, title: str) -> None:
+        """`title` is the present one."""
+        super().__init__(classes="-small")
+        self._title = title
+
+    def body(self) -> Iterable[Widget]:
+        """One field."""
+        yield Input(self._title, select_on_focus=False)
+
+    @on(Input.Submitted)
+    def keep(self, event: Input.Submitted) -> None:
+        """That is the title; an empty one is none."""
+        event.stop()
+        self.dismiss(event.value.strip())
+
+
+def preview(record: SessionRecord, events: Sequence[Event]) -> Content:
+    """The last messages of a session."""
+    parts: list[Content] = []
+    for event in events:
+        match event:
+            case UserMessage():
+                parts.append(_said("❯ ", "bold $text-accent", event.typed))
+            case AssistantMessage() if event.text.strip() and event.state != "discarded":
+                parts.append(_said("● ", "$text-primary", event.text))
+            case ProposalStaged():
+                parts.append(_said(f"{event.proposal} ", "bold $text-warning", event.summary))
+    facts = f"{record.id} · {visible(record.model, keep='') or 'no model'} · {_when(record.updated)}"
+    head = Content.styled(facts, "$foreground 65%")
+    return Content("\n\n").join([head, *parts[-_LAST_MESSAGES:]])
+
+
+def _said(mark: str, style: str, text: str) -> Content:
+    text = text.strip()
+    short = text if len(text) <= _LONGEST else text[:_LONGEST].rstrip() + " …"
+    return Content.assemble((visible(mark), style), _inline(visible(short)))
+
+
+def _inline(text: str) -> Content:
+    """Text with the commonest of Markdown shown rather than spelt: bold and code."""
+    parts: list[str | tuple[str, str]] = []
+    position = 0
+    for found in _MARKED.finditer(text):
+        bold, code = found.groups()
+        parts += [text[position : found.start()], (bold, "bold") if bold else (code, "$text-secondary")]
+        position = found.end()
+    return Content.assemble(*parts, text[position:])
+
+
+def _choice(record: SessionRecord, now: float, *, current: bool) -> Choice:
+    title = visible(record.title, keep="") or "Untitled"
+    mark = (
+        ("● ", "$text-accent") if current else ("◆ ", "$text-warning") if record.pinned else ("· ", "$foreground 35%")
+    )
+    forked = f" · copy of {record.forked_from}" if record.forked_from else ""
+    pinned = "pinned · " if record.pinned else ""
+    facts = f"{pinned}{ago(now - record.updated)} · {visible(record.model, keep='')}{forked}"
+    label = Content.assemble(mark, (title, "bold" if current else ""), "\n  ", (facts, "$foreground 65%"))
+    return Choice(record.id, label, f"{record.title} {record.model} {record.id}")
+
+
+def ago(seconds: float) -> str:
+    for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = int(seconds // size)
+            return f"{count} {name}{'s' if count > 1 else ''} ago"
+    return "just now"
+
+
+def _when(moment: float) -> str:
+    return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,356 @@
+"""Settings: what is in force and where it comes from; a change takes effect at once and goes into config.toml."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
+
+from textual import on, work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+from app.config.config_tables import Effort
+from app.config.settings import ConfigError, checked_value
+from app.llm.values.address import take_apart
+from app.storage.allowed_commands import AllowedCommandStore
+from app.storage.storage_errors import StorageError
+from app.text.safe_text import visible
+from app.tools.base.tool_form import ToolForm, load_form
+from app.ui.screens.dialog import Dialog, shown_path
+from app.ui.screens.values_dialog import ValuesDialog
+from widgets.common.key_hints import KeyHint
+from widgets.common.search_list import Choice, SearchList
+
+if TYPE_CHECKING:
+    from app.config.settings import Settings
+    from app.runtime.open_workspace import OpenWorkspace
+    from app.ui.context.app_context import RunWork
+    from app.ui.context.preferences import Preferences
+
+
+_NONE = "Nothing runs without a question here. When a command asks, you can allow others of its form, too."
+
+
+class AllowedCommandsScreen(Dialog[None]):
+    """A list to search, and to take from."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+d", "revoke", "Revoke", priority=True)]
+    HEADING = "Commands allowed in this project"
+    KEYS = (
+        KeyHint("", "type to search"),
+        KeyHint("up,down", "choose"),
+        KeyHint("ctrl+d", "revoke"),
+        KeyHint("escape", "close"),
+    )
+    DEFAULT_CSS = "AllowedCommandsScreen > #dialog { height: 20; }"
+
+    def __init__(self, store: AllowedCommandStore) -> None:
+        """Where they are kept."""
+        super().__init__()
+        self._store = store
+
+    def body(self) -> Iterable[Widget]:
+        """The list."""
+        yield SearchList("Search the commands", empty=_NONE)
+
+    def on_mount(self) -> None:
+        """Load the list."""
+        self._load()
+
+    @work(group="list", exclusive=True, exit_on_error=False, description="list allowed commands")
+    async def _load(self) -> None:
+        try:
+            texts = await asyncio.to_thread(self._store.forms)
+        except StorageError as error:
+            self.say(str(error))
+            return
+        self.query_one(SearchList).set_choices([_choice(text) for text in texts])
+        self.say(f"{len(texts)} allowed" if texts else "")
+
+    def action_revoke(self) -> None:
+        """Ask again from now on, in every window."""
+        if (choice := self.query_one(SearchList).choice) is not None:
+            self._revoke(choice.key)
+
+    @work(group="revoke", exclusive=True, exit_on_error=False, description="revoke an allowed command")
+    async def _revoke(self, form: str) -> None:
+        try:
+            await asyncio.to_thread(self._store.remove, form)
+        except StorageError as error:
+            self.say(str(error))
+            return
+        self._load()
+
+
+def _choice(text: str) -> Choice:
+    form = load_form(text)
+    said = visible(str(form), keep="")
+    if isinstance(form, ToolForm):
+        follows = "whatever its arguments"
+    else:
+        follows = "and whatever follows" if form.open else "just this"
+    return Choice(text, Content.assemble(said, (f"   {follows}", "$foreground 65%")), said)
+
+
+class ModelConnector(Protocol):
+    """Connects the session to a model."""
+
+    async def use(self, settings: "Settings") -> None:
+        """Use the endpoint and model of these settings from the next request on. Raises NotConnected."""
+
+    async def pick_model(self, settings: "Settings") -> str | None:
+        """Let the user choose among the endpoint's models; returns None if they choose none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """One setting on the screen."""
+
+    key: str
+    title: str
+    help: str
+    kind: Literal["choice", "switch", "number", "text", "theme", "model", "commands"]
+    choices: tuple[str, ...] = ()
+
+
+ROWS: tuple[tuple[str, tuple[SettingRow, ...]], ...] = (
+    (
+        "Looks",
+        (
+            SettingRow("theme", "Theme", "own, Textual's, or of the themes folder", "theme"),
+            SettingRow("layout", "Diff layout", "auto goes by the width", "choice", ("auto", "unified", "split")),
+            SettingRow("wrap", "Wrap long lines", "in the diff", "switch"),
+            SettingRow("white_space", "Show white space", "changes in it that say nothing", "switch"),
+            SettingRow("show_interventions", "Show signoff's words", "what signoff tells the model", "switch"),
+        ),
+    ),
+    (
+        "The gate",
+        (
+            SettingRow("gate", "Policy", "when the model must hand control back", "choice", ("every-edit", "chain")),
+            SettingRow("chain_steps", "Chain", "staging steps until the gate closes", "number"),
+            SettingRow("continue_after_approval", "Go on after approval", "once nothing waits any more", "switch"),
+            SettingRow("max_steps", "Steps in a turn", "after that the model is told to stop", "number"),
+            SettingRow(
+                "ignored", "Ignored files", "what commands write where git looks away", "choice", ("write", "hold")
+            ),
+            SettingRow("", "Allowed commands", "what runs here without a question", "commands"),
+        ),
+    ),
+    (
+        "The model",
+        (
+            SettingRow("model", "Model", "of the endpoint's list, or any name", "model"),
+            SettingRow("reasoning_effort", "Reasoning effort", "off: the server chooses", "choice", get_args(Effort)),
+            SettingRow("base_url", "Base URL", "an OpenAI-compatible endpoint, up to /v1", "text"),
+            SettingRow("context_window", "Context window", "in tokens, if the endpoint does not say", "number"),
+        ),
+    ),
+    (
+        "Around",
+        (
+            SettingRow("notify", "Call for attention", "when control is back", "choice", ("bell", "desktop", "off")),
+            SettingRow("vim", "Vim keys", "in the composer and in edits", "switch"),
+            SettingRow("editor", "Editor", "command; $VISUAL or $EDITOR if empty", "text"),
+            SettingRow("commit", "Commit", "a git commit of each approved proposal", "switch"),
+        ),
+    ),
+)
+
+
+class SettingsScreen(ValuesDialog):
+    """A list of settings; Enter turns one over, or opens it for writing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space,right,l", "turn(1)", "Next value", show=False),
+        Binding("left,h", "turn(-1)", "Value before", show=False),
+    ]
+    HEADING = "Settings"
+    KEYS = (
+        KeyHint("up,down", "choose"),
+        KeyHint("enter", "change"),
+        KeyHint("left,right", "value before, next"),
+        KeyHint("escape", "close"),
+    )
+
+    def __init__(
+        self,
+        preferences: "Preferences",
+        runtime: "OpenWorkspace",
+        connector: ModelConnector,
+        work: "RunWork",
+        pick_theme: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Show the settings in force.
+
+        Args:
+            preferences: they.
+            runtime: says where each comes from.
+            connector: connects with another endpoint or model.
+            work: runs that.
+            pick_theme: lets the user choose a theme.
+        """
+        super().__init__()
+        self._preferences = preferences
+        self._runtime = runtime
+        self._connector = connector
+        self._work = work
+        self._choose_theme = pick_theme
+        self._rows: list[SettingRow | None] = []
+        self._writing: SettingRow
+        """Whose value the field is for, once it has been open."""
+
+    def on_mount(self) -> None:
+        """All settings."""
+        self._draw()
+        self.query_one(OptionList).focus()
+        self.say("saved at once")
+        self.tell(f"Kept in {shown_path(self._runtime.places.config_file)}")
+
+    def _draw(self) -> None:
+        options = self.query_one(OptionList)
+        at = options.highlighted
+        self._rows = []
+        lines: list[Option] = []
+        for title, rows in ROWS:
+            if lines:
+                lines.append(Option("", disabled=True))
+                self._rows.append(None)
+            lines.append(Option(Content.styled(title, "bold $text-primary"), disabled=True))
+            self._rows.append(None)
+            for row in rows:
+                lines.append(Option(self._line(row)))
+                self._rows.append(row)
+        options.clear_options()
+        options.add_options(lines)
+        options.highlighted = 1 if at is None else at
+
+    def _line(self, row: SettingRow) -> Content:
+        if row.kind == "commands":
+            help_beside = "" if self.narrow else row.help
+            return Content.assemble(f"  {row.title:<23}", f"{'list …':<25}", (help_beside, "$foreground 65%"))
+        value = getattr(self._preferences.settings, row.key)
+        origin = self._runtime.origin_of(row.key)
+        elsewhere = origin not in ("", "config.toml")
+        return Content.assemble(
+            f"  {row.title:<23}",
+            (f"{_shown(row, value):<25}", "bold $text-accent" if origin else ""),
+            (f"from {origin}", "$text-warning")
+            if elsewhere
+            else ("" if self.narrow else row.help, "$foreground 65%"),
+        )
+
+    @on(OptionList.OptionHighlighted)
+    def explain(self, event: OptionList.OptionHighlighted) -> None:
+        """Say what the setting under the cursor means, where the list has no room for it."""
+        event.stop()
+        row = self._row
+        if self.narrow and row is not None and not self.writing and self.query_one(OptionList).has_focus:
+            self.tell(f"{row.title}: {row.help}")
+
+    def on_resize(self) -> None:
+        """The columns follow the width."""
+        self._draw()
+
+    @property
+    def _row(self) -> SettingRow | None:
+        at = self.query_one(OptionList).highlighted
+        return self._rows[at] if at is not None and at < len(self._rows) else None
+
+    @on(OptionList.OptionSelected)
+    def open(self, event: OptionList.OptionSelected) -> None:
+        """Change the setting under the cursor."""
+        event.stop()
+        row = self._row
+        match row:
+            case None:
+                return
+            case SettingRow(kind="text" | "number"):
+                self._write(row)
+            case SettingRow(kind="theme"):
+                self._pick_theme()
+            case SettingRow(kind="model"):
+                self._pick_model()
+            case SettingRow(kind="commands"):
+                self.app.push_screen(AllowedCommandsScreen(self._runtime.allowed_commands))
+            case _:
+                self.action_turn(1)
+
+    def action_turn(self, step: int) -> None:
+        """The next value, or the one before."""
+        row = self._row
+        if row is None or row.kind == "commands" or self.writing:
+            return
+        value = getattr(self._preferences.settings, row.key)
+        if row.kind == "switch":
+            self._change(row, not value)
+        elif row.kind == "choice":
+            self._change(row, row.choices[(row.choices.index(value) + step) % len(row.choices)])
+        elif row.kind == "number" and value is not None:
+            self._change(row, value + step)
+
+    def _write(self, row: SettingRow) -> None:
+        self._writing = row
+        value = getattr(self._preferences.settings, row.key)
+        keys = "Enter saves · Esc leaves it as it was · empty goes back to the default"
+        self.open_field("" if value is None else str(value), f"{row.title}: {row.help}", keys)
+
+    @on(Input.Submitted, "#setting-field")
+    def take(self, event: Input.Submitted) -> None:
+        """Save what was written."""
+        event.stop()
+        row, text = self._writing, event.value.strip()
+        value: Any = text or None
+        if row.kind == "number" and text:
+            if not (text.isascii() and text.isdigit()):
+                self.tell(f"{row.title} takes a number.", problem=True)
+                return
+            value = int(text)
+        if self._change(row, value):
+            self.close_field()
+
+    def _change(self, row: SettingRow, value: Any) -> bool:
+        try:
+            checked = checked_value(row.key, value)
+            self._preferences.save(**{row.key: value})
+            self._preferences.change(**{row.key: checked})
+        except ConfigError as error:
+            self.tell(str(error), problem=True)
+            return False
+        self._draw()
+        overridden = self._runtime.origin_of(row.key)
+        if overridden not in ("", "config.toml"):
+            self.tell(f"Saved, and in force now; at the next start {overridden} wins again.")
+        elif getattr(self._preferences.settings.of_its_model, row.key) != checked:
+            self.tell("Saved; for the model in use another value is set: Ctrl+E in /model shows it.")
+        else:
+            self.tell(f"{row.title}: {_shown(row, checked)}. Saved.")
+        if row.key in ("base_url", "reasoning_effort"):
+            self._work(partial(self._connector.use, self._preferences.settings))
+        return True
+
+    @work(group="pick", exclusive=True, exit_on_error=False, description="pick a theme")
+    async def _pick_theme(self) -> None:
+        await self._choose_theme()
+        self._draw()
+
+    @work(group="pick", exclusive=True, exit_on_error=False, description="pick a model")
+    async def _pick_model(self) -> None:
+        name = await self._connector.pick_model(self._preferences.settings)
+        row = self._row
+        if name and row is not None and self._change(row, name):
+            self._work(partial(self._connector.use, self._preferences.settings))
+
+
+def _shown(row: SettingRow, value: Any) -> str:
+    if row.kind == "switch":
+        return "on" if value else "off"
+    if row.key == "base_url":
+        # A password in it is nobody's who looks over the shoulder.
+        value = take_apart(str(value or "")).url
+    text = visible(str(value), keep="") if value not in (None, "") else "–"
+    return text if len(text) <= 23 else text[:22] + "…"

@@ -1,0 +1,377 @@
+"""The first screen where no model is set up: what is missing, what is there, and what to do."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import SecretStr
+from textual import on, work
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Input, Label, OptionList, Static
+from textual.widgets.option_list import Option
+
+from app.llm.capabilities.model_list import ListedModel
+from app.llm.failures.request_errors import RequestError
+from app.llm.values.address import fault_of, host_of
+from app.text.plural import plural
+from app.text.safe_text import visible
+from app.ui.screens.dialog import Dialog, shown_path
+from widgets.common.key_hints import KeyHint
+from widgets.common.search_list import Choice, SearchList
+
+if TYPE_CHECKING:
+    from app.config.settings import Settings
+    from app.llm.doctor.discovery import LocalServer
+
+
+class ModelScreen(Dialog[str]):
+    """Names of models; what is typed counts too, since not every endpoint lists all that it has."""
+
+    HEADING = "Model"
+    # Over the field's own key, which End is too.
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+e", "settings", "Its settings", priority=True)]
+    KEYS = (
+        KeyHint("", "type to search, or a name"),
+        KeyHint("up,down", "choose"),
+        KeyHint("enter", "take it"),
+        KeyHint("ctrl+e", "its settings"),
+        KeyHint("escape", "close"),
+    )
+
+    DEFAULT_CSS = """
+    ModelScreen {
+        & > #dialog { width: 84; height: 28; }
+        #model-state { margin-bottom: 1; }
+    }
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Awaitable[Sequence[ListedModel]]],
+        address: str,
+        current: str,
+        settings_of: Callable[[ListedModel], Screen[None]],
+    ) -> None:
+        """Make the picker.
+
+        Args:
+            load: asks the endpoint for its models; may raise RequestError.
+            address: the endpoint, to say whose models these are.
+            current: the model in use.
+            settings_of: makes the screen of what is set for a model alone.
+        """
+        super().__init__()
+        self._settings_of = settings_of
+        self._listed: dict[str, ListedModel] = {}
+        self._load = load
+        self._address = address
+        self._current = current
+
+    def body(self) -> Iterable[Widget]:
+        """Whose models, and the list."""
+        yield Static(Content(f"Asking {visible(self._address, keep='')} …"), id="model-state", classes="text quiet")
+        yield SearchList(
+            "Search, or write a name",
+            empty="Type the name of a model, as the endpoint calls it.",
+            unmatched="The endpoint lists no such model. Enter takes a name without blanks as you typed it.",
+        )
+
+    def on_mount(self) -> None:
+        """Ask the endpoint."""
+        self._ask()
+
+    @work(group="models", exclusive=True, exit_on_error=False, description="list models")
+    async def _ask(self) -> None:
+        begun = time.monotonic()
+        state = self.query_one("#model-state", Static)
+        try:
+            self._listed = {model.id: model for model in await self._load()}
+        except RequestError as failed:
+            state.set_class(True, "warning")
+            state.update(Content(visible(f"{failed.message} A name can be typed all the same.", keep="")))
+            self.query_one(SearchList).set_choices(())
+            return
+        names = sorted(self._listed, key=str.casefold)
+        took = time.monotonic() - begun
+        state.update(Content(visible(self._address, keep="")))
+        self.say(f"{plural(len(names), 'model')} · {took * 1000:.0f} ms")
+        choices = [
+            Choice(
+                name,
+                Content.assemble(("● " if name == self._current else "  ", "$text-accent"), visible(name, keep="")),
+                name,
+            )
+            for name in names
+        ]
+        self.query_one(SearchList).set_choices(choices, self._current)
+
+    @on(SearchList.Picked)
+    def pick(self, event: SearchList.Picked) -> None:
+        """Take it."""
+        name = event.choice.key if event.choice is not None else event.text
+        if event.choice is None and len(name.split()) > 1:
+            # Words that were meant for the model, typed before this came up.
+            self.say("a name that is not listed has no blanks")
+        elif name:
+            self.dismiss(name)
+
+    def action_settings(self) -> None:
+        """What is set for the model under the cursor, or for the name that is written."""
+        choices = self.query_one(SearchList)
+        if name := choices.choice.key if choices.choice is not None else choices.text:
+            self.app.push_screen(self._settings_of(self._listed.get(name) or ListedModel(name)))
+        else:
+            self.say("write the name of a model first")
+
+
+Changes = dict[str, str | SecretStr]
+"""Settings by their keys."""
+
+_ANTHROPIC_KEY, _ANTHROPIC_HOST = "sk-ant-", "api.anthropic.com"
+
+
+class EndpointScreen(Dialog[bool]):
+    """Takes a key, an address, or both. Returns True once they are kept.
+
+    A key is neither shown nor part of a message that a handler here takes: what ends the app shows their values.
+    """
+
+    HEADING = "Set up a model"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("down,up", "app.focus_next", show=False)]
+    KEYS = (KeyHint("enter", "keep and go on"), KeyHint("tab", "next field"), KeyHint("escape", "back"))
+
+    DEFAULT_CSS = """
+    EndpointScreen {
+        & > #dialog { width: 88; }
+        Horizontal { height: 1; margin-top: 1; padding: 0 1; }
+        Label { width: 10; color: $foreground 65%; }
+        Input { width: 1fr; }
+    }
+    """
+
+    def __init__(self, settings: "Settings", config_file: Path, save: Callable[[Changes], None]) -> None:
+        """Nothing is written yet.
+
+        Args:
+            settings: those in force.
+            config_file: where the settings are kept.
+            save: keeps them there; raises ConfigError.
+        """
+        super().__init__(classes="-small")
+        self._settings = settings
+        self._config_file = config_file
+        self._save = save
+
+    def body(self) -> Iterable[Widget]:
+        """Both fields, where requests go, where it is kept."""
+        yield Static("The key of a hosted model, the address of a server, or both.", classes="text")
+        with Horizontal():
+            yield Label("Key")
+            yield Input(
+                id="endpoint-key", password=True, placeholder="sk-… of OpenAI or Anthropic, or of your server"
+            )
+        with Horizontal():
+            yield Label("Address")
+            yield Input(id="endpoint-address", placeholder="https://host/v1; not for a key alone")
+        yield Static(id="endpoint-host", classes="text gap")
+        kept = f"Kept in {shown_path(self._config_file)}, which only you can read."
+        yield Static(Content(visible(kept, keep="")), classes="text quiet")
+
+    def on_mount(self) -> None:
+        """Begin with the key."""
+        self.query_one("#endpoint-key", Input).focus()
+        self.show_host()
+
+    @property
+    def _changes(self) -> Changes:
+        """The settings that are written in the fields."""
+        key, address = (self.query_one(f"#endpoint-{name}", Input).value.strip() for name in ("key", "address"))
+        changes: Changes = {"base_url": address} if address else {}
+        if key:
+            anthropic = key.startswith(_ANTHROPIC_KEY) and host_of(address or _ANTHROPIC_HOST) in (
+                "",
+                _ANTHROPIC_HOST,
+            )
+            changes["anthropic_api_key" if anthropic else "api_key"] = SecretStr(key)
+        return changes
+
+    def _fault(self, changes: Changes) -> str:
+        """Why these can't be kept; empty if they can."""
+        address = changes.get("base_url")
+        if isinstance(address, str) and (fault := fault_of(address)):
+            return f"The address cannot be used: {fault}."
+        return "" if changes else "Write a key, an address, or both."
+
+    @on(Input.Changed)
+    def show_host(self) -> None:
+        """Say where requests would go, and the key with them."""
+        from app.runtime.model_connection import address_of
+
+        changes = self._changes
+        if not changes or self._fault(changes):
+            self._say("Requests go nowhere yet.")
+        else:
+            self._say(f"Requests go to {host_of(address_of(self._settings.model_copy(update=changes)))}.")
+
+    @on(Input.Submitted)
+    def keep(self) -> None:
+        """Keep what is written."""
+        changes = self._changes
+        if fault := self._fault(changes):
+            self._say(fault, problem=True)
+        else:
+            self._write(changes)
+
+    @work(group="write", exclusive=True, exit_on_error=False, description="keeping the endpoint")
+    async def _write(self, changes: Changes) -> None:
+        from app.config.settings import ConfigError
+
+        try:
+            await asyncio.to_thread(partial(self._save, changes))
+        except ConfigError as error:
+            self._say(str(error), problem=True)
+            return
+        self.dismiss(True)
+
+    def _say(self, text: str, *, problem: bool = False) -> None:
+        line = self.query_one("#endpoint-host", Static)
+        line.set_class(problem, "warning")
+        line.update(Content(visible(text, keep="")))
+
+
+DEMO = ("", "demo")
+"""The result that stands for the demo model."""
+WRITTEN = ("", "written")
+"""The result that stands for a key or an address that the user is about to write."""
+
+_KINDS = {"ollama": "Ollama", "lmstudio": "LM Studio", "llama.cpp": "llama.cpp", "vllm": "vLLM", "unknown": "server"}
+
+
+class SetupScreen(Dialog[tuple[str, str]]):
+    """Offers local servers that answer on loopback, to write a key or an address, and the demo.
+
+    Returns base URL and model of the endpoint that the user picked, `WRITTEN`, `DEMO`, or None for neither.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "look", "Look again")]
+    HEADING = "Welcome to signoff"
+    KEYS = (
+        KeyHint("up,down", "choose"),
+        KeyHint("enter", "start"),
+        KeyHint("r", "look again"),
+        KeyHint("escape", "go on without a model"),
+    )
+
+    DEFAULT_CSS = """
+    SetupScreen {
+        & > #dialog { width: 88; }
+        OptionList { height: auto; max-height: 9; text-wrap: nowrap; text-overflow: ellipsis; }
+    }
+    """
+
+    def __init__(self, missing: str, picked_before: Callable[[str], str] = lambda base_url: "") -> None:
+        """Nothing is looked for yet.
+
+        Args:
+            missing: says in one line what is not set up.
+            picked_before: tells which model was picked at an address the last time.
+        """
+        super().__init__(classes="-small")
+        self._missing = missing
+        self._picked_before = picked_before
+        self._servers: list[LocalServer] = []
+        self._choices = [WRITTEN, DEMO]
+
+    def body(self) -> Iterable[Widget]:
+        """What is missing, what is there, what to do."""
+        yield Static("The model proposes changes to this folder; you sign them off, or not.", classes="text")
+        yield Static(Content(visible(self._missing, keep="")), classes="text gap warning")
+        yield Static(Content.styled("Pick a model", "bold $text-primary"), classes="text gap")
+        yield OptionList(_written(), _demo(), markup=False)
+        yield Static(how_to(), classes="text gap")
+
+    def on_mount(self) -> None:
+        """Begin to look."""
+        options = self.query_one(OptionList)
+        options.highlighted = self._choices.index(DEMO)
+        options.focus()
+        self.action_look()
+
+    @work(group="look", exclusive=True, exit_on_error=False, description="looking for local servers")
+    async def action_look(self) -> None:
+        """Ask the usual ports of this machine."""
+        from app.llm.doctor import discovery
+
+        self.say("looking for models on this machine …")
+        self._servers = await discovery.local_servers(discovery.USUAL_PORTS)
+        found = [(server, model) for server in self._servers for model in server.models]
+        before = await asyncio.to_thread(self._before, found)
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options([*(Option(_label(server, model)) for server, model in found), _written(), _demo()])
+        self._choices = [*((server.base_url, model) for server, model in found), WRITTEN, DEMO]
+        options.highlighted = before if found else self._choices.index(DEMO)
+        count = len(found)
+        self.say(
+            f"{count} model{'s' if count > 1 else ''} on this machine" if found else "no model server on this machine"
+        )
+
+    def _before(self, found: "Sequence[tuple[LocalServer, str]]") -> int:
+        """Which of them the user picked the last time, else the first."""
+        picked = (model == self._picked_before(server.base_url) for server, model in found)
+        return next((number for number, before in enumerate(picked) if before), 0)
+
+    @on(OptionList.OptionSelected)
+    def pick(self, event: OptionList.OptionSelected) -> None:
+        """Hand the choice back."""
+        event.stop()
+        self.dismiss(self._choices[event.option_index])
+
+
+def how_to() -> Content:
+    """The ways to name a model that is not on this machine."""
+    return Content.assemble(
+        ("Or set one, and start again\n", "bold $text-primary"),
+        ("hosted     ", "$foreground 65%"),
+        ("export OPENAI_API_KEY=…", "$text-accent"),
+        ("  or ", "$foreground 65%"),
+        ("ANTHROPIC_API_KEY=…\n", "$text-accent"),
+        ("elsewhere  ", "$foreground 65%"),
+        ("export OPENAI_BASE_URL=https://…/v1", "$text-accent"),
+    )
+
+
+def _label(server: "LocalServer", model: str) -> Content:
+    kind = _KINDS.get(server.kind, server.kind)
+    return Content.assemble(
+        ("● ", "$text-success"),
+        (visible(model, keep="").ljust(36), "bold"),
+        (visible(f" {kind} · {server.base_url}", keep=""), "$foreground 65%"),
+    )
+
+
+def _written() -> Option:
+    return Option(
+        Content.assemble(
+            ("○ ", "$text-secondary"),
+            ("Another model".ljust(36), "bold"),
+            (" write its key or its address", "$foreground 65%"),
+        )
+    )
+
+
+def _demo() -> Option:
+    return Option(
+        Content.assemble(
+            ("○ ", "$text-secondary"),
+            ("The demo model".ljust(36), "bold"),
+            (" no key, no network, on this machine", "$foreground 65%"),
+        )
+    )

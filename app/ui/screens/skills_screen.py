@@ -1,0 +1,73 @@
+"""The skills that there are: what each is for, where it comes from, and what all of them take of the context."""
+
+from collections.abc import Iterable
+
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from app.conversation.compaction.token_count import text_tokens
+from app.prompts.skills import Skill, Skills
+from app.text.plural import plural
+from app.text.safe_text import visible
+from app.ui.screens.dialog import Dialog
+from widgets.common.figures import thousands
+from widgets.common.key_hints import KeyHint
+
+
+class SkillsScreen(Dialog[None]):
+    """A list to read."""
+
+    HEADING = "Skills"
+    KEYS = (KeyHint("up,down,pageup,pagedown", "scroll"), KeyHint("escape", "close"))
+    DEFAULT_CSS = """
+    SkillsScreen {
+        VerticalScroll { height: auto; max-height: 1fr; }
+        VerticalScroll Static { height: auto; }
+    }
+    """
+
+    def __init__(self, skills: Skills, told: Skills | None) -> None:
+        """All that there are.
+
+        Args:
+            skills: as their files are now.
+            told: those that the model of the open session knows; None without a session.
+        """
+        super().__init__(classes="-small")
+        self._skills = skills
+        self._told = told
+
+    def body(self) -> Iterable[Widget]:
+        """Each with its description, then what is wrong."""
+        yield Static(_summary(self._skills, self._told), classes="text quiet")
+        with VerticalScroll():
+            for skill in self._skills.by_name.values():
+                yield Static(_row(skill), classes="text gap")
+            for problem in self._skills.problems:
+                yield Static(Content(visible(problem, keep="")), classes="text warning gap")
+
+    def on_mount(self) -> None:
+        """The keys scroll."""
+        self.query_one(VerticalScroll).focus()
+
+
+def _row(skill: Skill) -> Content:
+    return Content("\n").join(
+        [
+            Content.styled(visible(skill.name, keep=""), "bold $text-accent"),
+            Content(visible(skill.description, keep="")),
+            Content.styled(visible(skill.where, keep=""), "$foreground 65%"),
+        ]
+    )
+
+
+def _summary(skills: Skills, told: Skills | None) -> Content:
+    if not skills.by_name:
+        return Content("There are none. A skill is a folder with a SKILL.md in .agents/skills, here or in your home.")
+    tokens = text_tokens(skills.told())
+    said = f"{plural(len(skills.by_name), 'skill')}: about {thousands(tokens)} tokens of each request."
+    if told is not None and told.told() != skills.told():
+        said += " The model of this session knows what there was when it was opened; /new takes in the rest."
+    return Content(said)

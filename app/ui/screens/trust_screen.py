@@ -1,0 +1,185 @@
+"""Trust in what the workspace brings along: its text, what it would do, and yes or no to these very bytes."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from app.config.settings import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError
+from app.config.toml import parse_toml
+from app.mcp_client.configured_servers import ServerFile, server_files
+from app.prompts.custom_commands import FoundCommands, in_workspace
+from app.runtime.open_workspace import OpenWorkspace
+from app.storage.storage_errors import StorageError
+from app.text.deceiving_text import inspect
+from app.text.safe_text import visible
+from app.ui.screens.dialog import Dialog
+from app.workspace import trust
+from app.workspace.paths import WorkspaceError
+from widgets.common.key_hints import KeyHint
+
+
+@dataclass(frozen=True, slots=True)
+class TrustSubject:
+    """What the workspace brings along, as it was read once; trust is given to these bytes and nothing else."""
+
+    runtime: OpenWorkspace
+    content: bytes = b""
+    """Of the configuration file."""
+    trusted: bool = False
+    problem: str = ""
+    """Why it cannot be read or used; empty if it can."""
+    values: dict[str, Any] = field(default_factory=dict)
+    commands: FoundCommands = field(default_factory=FoundCommands)
+    commands_trusted: bool = True
+    servers: tuple[ServerFile, ...] = ()
+    """Files of other agents that name MCP servers."""
+
+    @property
+    def all_trusted(self) -> bool:
+        """Whether nothing here awaits trust."""
+        return self.trusted and self.commands_trusted and all(each.trusted for each in self.servers)
+
+    @property
+    def parts(self) -> list[tuple[bytes, str]]:
+        """What trust is given to, each with the name by which the store keeps that."""
+        parts = [(self.content, trust.FILE_NAME), (self.commands.content, trust.COMMANDS)]
+        parts += [(each.content, each.name) for each in self.servers]
+        return [(content, name) for content, name in parts if content]
+
+
+def examine(runtime: OpenWorkspace) -> TrustSubject:
+    """Read it; blocks."""
+    try:
+        content = trust.configuration(runtime.workspace)
+        values = parse_toml(content)
+        commands = in_workspace(runtime.workspace)
+        store = runtime.sessions
+        commands_trusted = trust.is_trusted(commands.content, store, trust.COMMANDS)
+        trusted, servers = trust.is_trusted(content, store), tuple(server_files(runtime.workspace, store))
+        return TrustSubject(runtime, content, trusted, "", values, commands, commands_trusted, servers)
+    except (OSError, WorkspaceError, StorageError, ConfigError, ValueError) as error:
+        return TrustSubject(runtime, problem=str(error))
+
+
+class TrustScreen(Dialog[bool]):
+    """Returns True if trust was given or taken back."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "trust", "Trust"),
+        Binding("n", "leave", "Not now"),
+        Binding("d", "distrust", "Take trust back"),
+    ]
+    HEADING = "Trust what this workspace brings along?"
+
+    DEFAULT_CSS = """
+    TrustScreen {
+        #trust-text {
+            height: auto;
+            min-height: 1;
+            max-height: 60%;
+            padding: 0 1;
+            background: $background;
+        }
+        #trust-text Static { height: auto; }
+    }
+    """
+
+    def __init__(self, examined: TrustSubject) -> None:
+        """What `examine` found."""
+        super().__init__(classes="-small")
+        self._examined = examined
+
+    def key_hints(self) -> Sequence[KeyHint]:
+        """What the keys do here."""
+        if self._examined.problem or not self._examined.parts:
+            return self.KEYS
+        if self._examined.all_trusted:
+            return (KeyHint("d", "take the trust back"), KeyHint("escape", "leave it"))
+        return (KeyHint("y", "trust exactly this text"), KeyHint("n,escape", "not now"))
+
+    def body(self) -> Iterable[Widget]:
+        """The file, and what it would do."""
+        found = self._examined
+        if found.problem:
+            yield Static(
+                Content.styled(visible(f".signoff.toml cannot be used: {found.problem}"), "$text-error"),
+                classes="text",
+            )
+            return
+        if not found.parts:
+            yield Static(
+                Content("This workspace has no .signoff.toml, commands or MCP servers: there is nothing to trust."),
+                classes="text",
+            )
+            return
+        with VerticalScroll(id="trust-text"):
+            for path, text in _texts(found):
+                yield Static(Content.styled(visible(path, keep=""), "bold $text-primary"))
+                yield Static(Content(visible(text).strip("\n") + "\n"))
+        yield Static(effects(found), classes="text gap")
+
+    def action_trust(self) -> None:
+        """Trust the bytes that are shown."""
+        found = self._examined
+        if not found.all_trusted and not found.problem:
+            self._keep(trust.trust)
+
+    def action_distrust(self) -> None:
+        """Trust it no more."""
+        if self._examined.all_trusted:
+            self._keep(lambda content, store, name: trust.distrust(store, name))
+
+    def _keep(self, change: Callable[[bytes, trust.TrustStore, str], None]) -> None:
+        try:
+            for content, name in self._examined.parts:
+                change(content, self._examined.runtime.sessions, name)
+        except StorageError as error:
+            self.say(str(error))
+            return
+        self.dismiss(True)
+
+
+def effects(found: TrustSubject) -> Content:
+    """What is in force already, what trust would add, and what no workspace may set."""
+    never = [key for key in found.values if key in NEVER_FROM_WORKSPACE]
+    free = [key for key in found.values if key in UNTRUSTED_KEYS and not _loosens(key, found.values[key])]
+    held = [key for key in found.values if key not in never and key not in free]
+    rows = [
+        _row("Trusted: in force" if found.trusted else "Waits for your trust", held, "$text-warning"),
+        _row("In force without trust", free, "$text-success"),
+        _row("Never taken from a workspace", never, "$foreground 65%"),
+    ]
+    if names := [f"/{one.name}" for one in found.commands.commands]:
+        title = "Trusted commands" if found.commands_trusted else "Commands that wait for your trust"
+        rows.append(_row(title, names, "$text-warning"))
+    for each in found.servers:
+        title = f"{'Trusted servers' if each.trusted else 'Servers that wait for your trust'} in {each.name}"
+        rows.append(_row(title, [f"{one.name} ({one.origin})" for one in each.found.definitions], "$text-warning"))
+    for path, text in _texts(found):
+        if found_odd := inspect(text):
+            careful = f"Careful: {visible(path, keep='')} holds {found_odd}."
+            rows.append(Content.styled(careful, "bold $text-error"))
+    return Content("\n").join([row for row in rows if row.plain] or [Content("It sets nothing.")])
+
+
+def _texts(found: TrustSubject) -> list[tuple[str, str]]:
+    """Path and text of each file."""
+    configuration = [(trust.FILE_NAME, found.content.decode("utf-8", "replace"))] if found.content else []
+    servers = [(each.name, each.content.decode("utf-8", "replace")) for each in found.servers]
+    return [*configuration, *found.commands.texts, *servers]
+
+
+def _loosens(key: str, value: Any) -> bool:
+    return key == "gate" and value != "every-edit"
+
+
+def _row(title: str, keys: Sequence[str], style: str) -> Content:
+    if not keys:
+        return Content("")
+    return Content.assemble((f"{title}: ", f"bold {style}"), visible(", ".join(keys), keep=""))

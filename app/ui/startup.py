@@ -1,0 +1,398 @@
+"""The way from the first picture to an open session: what is opened, what is loaded when, and the parts made of it.
+
+What is looked at first is loaded and painted first: the end of the session, then the review if something waits in it,
+then all that the model and its session need. Each is imported on a thread while what was painted before can be used.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from app.agent.updates import Update
+    from app.config.settings import Settings
+    from app.conversation.events import Event
+    from app.proposals.values.models import Proposal
+    from app.runtime.open_workspace import OpenWorkspace
+    from app.storage.session_store import SessionRecord
+    from app.ui.chat_controller import ChatController
+    from app.ui.context.app_context import AppContext
+    from app.ui.context.current_session import CurrentSession, UpdateBuffer
+    from app.ui.context.preferences import Preferences
+    from app.ui.controllers.app_commands import CommandRunner
+    from app.ui.controllers.connector import Connector
+    from app.ui.controllers.review_actions import ReviewActions
+    from app.ui.controllers.review_services import ReviewChecks, ReviewNotes, SideQuestionActions
+    from app.ui.terminal.external_editor import ExternalEditor
+    from app.ui.terminal.fitted_app import FittedApp
+    from app.ui.workbench import Workbench
+
+
+class ReviewControllers(NamedTuple):
+    """What acts on what the user does in the review."""
+
+    notes: "ReviewNotes"
+    """Keeps what is begun in it."""
+    checks: "ReviewChecks"
+    """Runs the user's checks on what waits."""
+    decisions: "ReviewActions"
+    """Carries out what it says."""
+    asking: "SideQuestionActions"
+    """Asks what is asked in it."""
+
+    def follow(self, update: "Update") -> None:
+        """Take in what the session says."""
+        self.decisions.aftermath.follow(update)
+        self.asking.follow(update)
+
+    def settle(self, proposals: "Sequence[Proposal]") -> None:
+        """Take in what waits now."""
+        self.checks.follow(proposals)
+        self.decisions.aftermath.settle()
+
+    async def close(self) -> None:
+        """End what runs, and keep what is begun."""
+        await self.notes.close()
+        await self.checks.close()
+
+
+class Controllers:
+    """What stands behind the panes; each part is there once what it needs was loaded."""
+
+    runtime: "OpenWorkspace"
+    """The open workspace."""
+    preferences: "Preferences"
+    """The settings in force."""
+    external_editor: "ExternalEditor"
+    """The user's own."""
+    behind_review: "ReviewControllers | None" = None
+    """None until the review is there."""
+    connector: "Connector"
+    """The way to a model."""
+    commands: "CommandRunner"
+    """What the slash commands do."""
+
+
+class ReviewLoader:
+    """Makes the review, once."""
+
+    def __init__(
+        self,
+        parts: Controllers,
+        workbench: "Workbench",
+        current: "CurrentSession",
+        talk: "ChatController",
+        means: "AppContext",
+        show_proposals: "Callable[[], Awaitable[None]]",
+    ) -> None:
+        """Nothing is loaded.
+
+        Args:
+            parts: of the app, with the preferences; what stands behind the review is put there.
+            workbench: where it is shown.
+            current: the session in which its decisions are recorded.
+            talk: is behind the chat.
+            means: of the app.
+            show_proposals: brings the review up to date.
+        """
+        self._parts = parts
+        self._workbench = workbench
+        self._current = current
+        self._talk = talk
+        self._means = means
+        self._show_proposals = show_proposals
+        self._may_begin = asyncio.Event()
+        self._making = asyncio.Lock()
+
+    def begin(self) -> None:
+        """The settings and the store are there: from now on the review can be made."""
+        self._may_begin.set()
+
+    async def preload(self) -> None:
+        """Import it, on a thread: the model may stage something soon."""
+        await asyncio.to_thread(load_review_side)
+
+    async def there(self) -> None:
+        """Return once the review is in its place, with what waits; raises StorageError."""
+        await self._may_begin.wait()
+        async with self._making:
+            if self._parts.behind_review is None:
+                await self._make()
+
+    async def _make(self) -> None:
+        await self.preload()
+        from app.storage.storage_errors import StorageError
+        from app.ui.controllers.review_actions import ReviewActions
+        from app.ui.controllers.review_services import ReviewChecks, ReviewNotes, SideQuestionActions
+        from app.ui.review_side import ReviewSide
+        from widgets.review.review import Review
+
+        parts, preferences = self._parts, self._parts.preferences
+        keys = preferences.settings.keys
+        review = Review(keys=keys)
+        review.writing.dropped.find = self._talk.attaching.dropped
+        notes, checks = ReviewNotes(parts.runtime.sessions), ReviewChecks(review, parts.runtime, self._means)
+        decisions = ReviewActions(
+            review,
+            self._current,
+            parts.runtime,
+            preferences,
+            parts.external_editor,
+            self._means,
+            checks,
+            self._talk.attaching,
+            leave=partial(self._workbench.show_pane, "chat"),
+            show_proposals=self._show_proposals,
+        )
+        asking = SideQuestionActions(review, self._current, parts.runtime, self._means.tell)
+        side = ReviewSide(review, keys, decisions, notes, checks, asking, self._means.work, self._talk.take_words)
+        try:
+            begun = await asyncio.to_thread(notes.load)
+            share = await asyncio.to_thread(preferences.review_share)
+        except StorageError as error:
+            begun, share = {}, None
+            self._means.tell(str(error), problem=True)
+        if share is not None:
+            self._workbench.sides.share(share)
+        await self._workbench.install_review(side, preferences.settings)
+        review.recall(begun)
+        parts.behind_review = ReviewControllers(notes, checks, decisions, asking)
+        if self._current.ready.is_set():
+            await self._show_proposals()
+
+
+def load_review_side() -> None:
+    """Import the review, what colours code in it, and what stages something in it."""
+    import app.proposals.stack.draft
+    import app.proposals.stack.proposal_staging
+    import app.ui.review_side  # noqa: F401
+    from widgets.diff.syntax_tokens import preload
+
+    preload()
+
+
+class OpenedWorkspace(NamedTuple):
+    """An open workspace, with what the command line asked for."""
+
+    runtime: "OpenWorkspace"
+    settings: "Settings"
+    record: "SessionRecord | None" = None
+    """The session to go on with; a new one if None."""
+    demo: bool = False
+    """The endpoint is the demo model."""
+
+    def last_turns(self) -> "Sequence[Event]":
+        """The end of the session to go on with; raises StorageError."""
+        return self.runtime.sessions.last_turns(self.record.id) if self.record is not None else []
+
+    def proposals(self) -> "list[Proposal]":
+        """What the review shows, as the store has it; raises StorageError."""
+        return self.runtime.proposals.recent()
+
+    def has_notes(self) -> bool:
+        """Whether something is begun in the review that was not sent yet; raises StorageError."""
+        from app.ui.controllers.review_services import ReviewNotes
+
+        return ReviewNotes(self.runtime.sessions).are_there()
+
+
+Opener = Callable[[], Awaitable[OpenedWorkspace]]
+"""Opens the workspace; called once the first picture is on the screen."""
+
+
+async def begun(opener: Opener) -> "tuple[OpenedWorkspace, Sequence[Event]]":
+    """Open the workspace while the chat is loaded; with it the end of its session, which is shown first."""
+    loading = asyncio.create_task(asyncio.to_thread(load_chat_side))
+    opened = await opener()
+    end = await asyncio.to_thread(read_end, opened)
+    await loading
+    return opened, end
+
+
+class Startup:
+    """Makes the parts and shows them, one after the other."""
+
+    def __init__(
+        self,
+        app: "FittedApp",
+        parts: Controllers,
+        workbench: "Workbench",
+        current: "CurrentSession",
+        talk: "ChatController",
+        means: "AppContext",
+        inbox: "UpdateBuffer",
+        *,
+        show_proposals: Callable[[], Awaitable[None]],
+        draw_status: Callable[[], None],
+        leave: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Nothing is made yet.
+
+        Args:
+            app: has themes, keys and the terminal.
+            parts: where they go.
+            workbench: where they are shown.
+            current: the session, which is attached last.
+            talk: is behind the chat.
+            means: of the app.
+            inbox: takes what the session says.
+            show_proposals: brings the review up to date.
+            draw_status: brings the status bar up to date.
+            leave: ends the app.
+        """
+        self._app = app
+        self._parts = parts
+        self._workbench = workbench
+        self._current = current
+        self._talk = talk
+        self._means = means
+        self._inbox = inbox
+        self._show_proposals = show_proposals
+        self._draw_status = draw_status
+        self._leave = leave
+        self.review = ReviewLoader(parts, workbench, current, talk, means, show_proposals)
+        """Makes the review when it is wanted."""
+
+    async def show(self, opened: OpenedWorkspace, end: "Sequence[Event]") -> None:
+        """Show what was opened: the end of its session first, if it has one."""
+        self._parts.runtime, self._current.demo = opened.runtime, opened.demo
+        problems = self._take_settings(opened.settings)
+        self.review.begin()
+        if end:
+            await self._show_chat(end)
+            await self._painted()
+            problems += await self._show_waiting(opened)
+        else:
+            # Nothing in the chat is worth a picture of its own.
+            found, _ = await asyncio.gather(self._show_waiting(opened), self._show_chat())
+            problems += found
+        await self._painted()
+        await asyncio.to_thread(load_session_parts)
+        problems += self._parts.preferences.load_themes()
+        self._host_session()
+        for line in problems:
+            self._means.tell(line, problem=True)
+        self._means.work(partial(self._parts.connector.begin, opened.record), group="connect")
+        self._means.work(self._parts.commands.own.look, group="own commands", exclusive=True)
+        await self._current.asked.wait()
+        for line in await self._current.open_session.start():
+            self._means.tell(line, problem=True)
+        await self._show_proposals()
+
+    async def expect_turn(self) -> None:
+        """Load on threads what a turn needs, one after the other: the user is writing, or the model is.
+
+        The review comes last: nothing waits in it before the first response is over.
+        """
+        await self._current.open_session.expect_turn()
+        await self.review.preload()
+
+    def _take_settings(self, settings: "Settings") -> list[str]:
+        from app.ui.context.preferences import Preferences
+        from app.ui.terminal.external_editor import ExternalEditor
+
+        preferences = Preferences(self._app, self._parts.runtime, settings, self._follow)
+        self._parts.preferences = preferences
+        self._parts.external_editor = ExternalEditor(
+            self._app,
+            self._app.attention,
+            lambda: preferences.settings.editor,
+            self._parts.runtime.workspace.root,
+        )
+        problems = preferences.load_keymap()
+        self._workbench.composer.set_vim(settings.vim)
+        self._draw_status()
+        return problems
+
+    def _follow(self, settings: "Settings") -> None:
+        """Bring panes and session in line with the settings."""
+        self._workbench.apply_settings(settings)
+        self._current.open_session.apply(settings)
+        self._draw_status()
+
+    async def _show_chat(self, end: "Sequence[Event]" = ()) -> None:
+        from app.ui.chat_area import ChatArea
+
+        side = ChatArea(
+            self._workbench.composer, self._parts.runtime.workspace, self._current, self._talk, self._means
+        )
+        await self._workbench.install_chat(side, self._parts.preferences.settings, end)
+
+    async def _show_waiting(self, opened: OpenedWorkspace) -> list[str]:
+        """Show the review if the user left something in it; returns a line for each problem."""
+        from app.storage.storage_errors import StorageError
+
+        try:
+            proposals, has_notes = await asyncio.to_thread(lambda: (opened.proposals(), opened.has_notes()))
+        except StorageError as error:
+            return [str(error)]
+        self._workbench.show_proposals(proposals)
+        if has_notes or any(one.state.waiting for one in proposals):
+            await self.review.there()
+        return []
+
+    def _host_session(self) -> None:
+        from app.runtime.open_session import OpenSession
+        from app.ui.controllers.app_commands import CommandRunner, OwnCommands
+        from app.ui.controllers.connector import Connector
+
+        parts = self._parts
+        parts.connector = Connector(
+            self._current,
+            parts.preferences,
+            self._means,
+            open_session=self._talk.open_session,
+            hint=self._workbench.composer.set_placeholder,
+            runtime=parts.runtime,
+        )
+        parts.commands = CommandRunner(
+            parts.runtime,
+            self._current,
+            parts.preferences,
+            parts.connector,
+            self._means,
+            open_session=self._talk.open_session,
+            go_to=self._talk.go_to,
+            turn_todos=lambda: self._workbench.chat.todo_bar.turn(),
+            leave=self._leave,
+            themes=lambda: self._app.available_themes,
+            own=OwnCommands(parts.runtime, self._workbench.composer, self._current, self._means, self._talk.send),
+        )
+        session = OpenSession(parts.runtime, parts.preferences.settings, self._inbox.put)
+        self._current.attach(session, parts.connector.choose)
+
+    async def _painted(self) -> None:
+        painted = asyncio.Event()
+        self._app.call_after_refresh(painted.set)
+        await painted.wait()
+
+
+def load_chat_side() -> None:
+    """Import the chat and what shows the settings."""
+    import app.ui.chat_area
+    import app.ui.context.preferences
+    import app.ui.status
+    import app.ui.terminal.external_editor  # noqa: F401
+
+
+def read_end(opened: OpenedWorkspace) -> "Sequence[Event]":
+    """The end of the session: to read the whole log takes longer."""
+    end = opened.last_turns()
+    if end:
+        from widgets.chat.markdown.markdown_document import preload
+
+        preload()
+    return end
+
+
+def load_session_parts() -> None:
+    """Import all that the model and its session need."""
+    import watchfiles  # noqa: F401
+
+    import app.prompts.custom_commands
+    import app.runtime.open_session
+    import app.ui.controllers.app_commands
+    import app.ui.controllers.connector  # noqa: F401

@@ -1,0 +1,74 @@
+"""The theme of the first picture, read without the configuration proper, which takes longer to load than to paint.
+
+What is read here is read again and checked as soon as the first picture is on the screen, so anything odd is simply
+passed over.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from textual.color import ColorParseError
+from textual.theme import BUILTIN_THEMES, Theme
+
+from app.config.toml import parse_toml
+from app.storage.app_dirs import AppDirs
+from app.workspace.reading import read_file
+
+OWN_THEMES = Path(__file__).resolve().parents[3] / "themes"
+"""The folder of the themes that signoff brings."""
+STANDARD = "signoff-dark"
+"""The theme where none, or none that exists, is configured."""
+_OF_16_COLOURS = "ansi-dark"
+_LARGEST = 8 * 1024
+"""Bytes of a workspace's file that is read before there is a picture; the theme of a longer one comes later."""
+_LARGEST_OWN = 1024 * 1024
+
+
+def first_theme(flag: str | None, environment: Mapping[str, str], workspace: Path, where: AppDirs) -> Theme:
+    """The configured theme, or the standard one."""
+    named = (
+        flag,
+        environment.get("SIGNOFF_THEME"),
+        _toml(workspace / ".signoff.toml", foreign=True).get("theme"),
+        _toml(where.config_file).get("theme"),
+    )
+    wanted = next((name for name in named if isinstance(name, str) and name), STANDARD)
+    return _theme(wanted, where.themes) or BUILTIN_THEMES.get(wanted) or own_theme(STANDARD)
+
+
+def fitting(theme: str, color_system: str | None) -> str:
+    """The theme to show where this one is configured.
+
+    With 16 colours the standard theme loses its surfaces and greens to rounding; Textual's `ansi-dark` is made of the
+    terminal's own colours. Any other theme is the user's choice.
+    """
+    return _OF_16_COLOURS if theme == STANDARD and color_system == "standard" else theme
+
+
+def own_theme(name: str) -> Theme:
+    """One of signoff's own."""
+    return Theme(**_toml(OWN_THEMES / f"{name}.toml"))
+
+
+def _theme(name: str, users: Path) -> Theme | None:
+    if "/" in name:
+        return None
+    # Values of a wrong kind fail anywhere inside Textual's colours; the check of the file names them later.
+    with suppress(AttributeError, TypeError, ValueError, ColorParseError):
+        theme = Theme(**_toml(users / f"{name}.toml"))
+        theme.to_color_system().generate()
+        # A variable could hold anything, also what no style sheet takes.
+        return Theme(**{**vars(theme), "variables": {}})
+    return own_theme(name) if (OWN_THEMES / f"{name}.toml").is_file() else None
+
+
+def _toml(path: Path, *, foreign: bool = False) -> dict[str, Any]:
+    """What is in a file; a link is followed unless it came with a workspace."""
+    try:
+        content, _ = read_file(path, _LARGEST) if foreign else read_file(os.path.realpath(path), _LARGEST_OWN)
+        return parse_toml(content)
+    except (OSError, ValueError):
+        return {}

@@ -1,0 +1,78 @@
+"""Facts about the git repository around a folder, read from its files; git itself is never run.
+
+Layout as in git's own documentation (gitrepository-layout): `.git` is a folder, or in a linked worktree or a
+submodule a file with one line `gitdir: PATH`; a linked worktree names the shared folder in `commondir`.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.workspace.reading import read_file
+
+_READ = 4096
+"""Bytes of HEAD and its kin that are looked at; they have one short line."""
+_HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_BRANCH = "ref: refs/heads/"
+
+
+@dataclass(frozen=True, slots=True)
+class GitRepository:
+    """The repository that a folder is part of."""
+
+    top: Path
+    """The folder that has `.git` in it."""
+    folder: Path
+    """Where HEAD is."""
+    shared: Path
+    """Where `info/exclude` and the config are: `folder`, except in a linked worktree."""
+
+
+def repository(root: Path) -> GitRepository | None:
+    """The nearest repository at or above `root`; None if there is none."""
+    for top in (root, *root.parents):
+        entry = top / ".git"
+        try:
+            if entry.is_dir():
+                folder = entry
+            elif (line := _first_line(entry)).startswith("gitdir: "):
+                folder = top / line.removeprefix("gitdir: ")
+            else:
+                continue
+            if not (folder / "HEAD").is_file():
+                continue
+            common = _first_line(folder / "commondir")
+        except OSError:
+            continue
+        return GitRepository(top, folder, folder / common if common else folder)
+    return None
+
+
+def folder_in_repository(root: Path) -> str:
+    """Where the folder lies in its repository, as a POSIX path; empty for the top, and outside of any."""
+    found = repository(root)
+    return "" if found is None or found.top == root else root.relative_to(found.top).as_posix()
+
+
+def branch(root: Path) -> str:
+    """The branch that is checked out, the first seven digits of a detached HEAD, or nothing.
+
+    The name is the repository's text: make it visible before it reaches a screen.
+    """
+    found = repository(root)
+    if found is None:
+        return ""
+    head = _first_line(found.folder / "HEAD")
+    if head.startswith(_BRANCH):
+        name = head.removeprefix(_BRANCH)
+        # Repositories in the reftable format keep this placeholder in HEAD.
+        return "" if name == ".invalid" else name
+    return head[:7] if _HASH.fullmatch(head) else ""
+
+
+def _first_line(path: Path) -> str:
+    try:
+        content, _ = read_file(path, _READ, head=True)
+    except OSError:
+        return ""
+    return content.decode(errors="replace").partition("\n")[0].rstrip()

@@ -1,0 +1,117 @@
+"""The chat's side of the screen: the composer, which is there from the first picture on, and the chat above it."""
+
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.app import ComposeResult
+from textual.widget import Widget
+
+from widgets.chat.composer import Composer
+from widgets.common.containers import Column
+
+if TYPE_CHECKING:
+    from widgets.chat.chat_pane import ChatPane
+
+
+class ComposerQuestion(Widget):
+    """The base class of a question above the composer; its keys answer while the composer is empty."""
+
+    def written(self) -> None:
+        """React to a change of the text in the composer."""
+        raise NotImplementedError
+
+    def lose_picture(self) -> None:
+        """Refuse keys until the question has been painted again."""
+        raise NotImplementedError
+
+
+class ChatColumn(Column):
+    """Holds the composer, and hands what it says to the chat once there is one."""
+
+    DEFAULT_CSS = """
+    ChatColumn {
+        width: 1fr;
+        height: 1fr;
+        layers: arriving default;
+        overflow: hidden;
+        background: $background;
+    }
+    """
+
+    def __init__(self, composer: Composer, pane: "ChatPane | None" = None) -> None:
+        """The composer, and the chat if it is there already."""
+        super().__init__()
+        self.composer = composer
+        self._pane = pane
+        self._bar: ComposerQuestion | None = None
+
+    def compose(self) -> ComposeResult:
+        """The chat, or what keeps its place, and the composer below."""
+        yield self._pane or Column(id="front-chat")
+        yield self.composer
+
+    def take(self, pane: "ChatPane") -> None:
+        """Hand what the composer says to this chat from now on."""
+        self._pane = pane
+        self._share_height()
+
+    def on_resize(self) -> None:
+        """The composer may take a third of the height, and so may the options of a question."""
+        self._share_height()
+
+    def _share_height(self) -> None:
+        third = self.size.height // 3
+        self.composer.set_max_height(third)
+        if self._pane is not None:
+            self._pane.question_bar.set_max_height(third)
+            self._pane.todo_bar.set_max_height(third)
+
+    def on_click(self) -> None:
+        """A click into the chat brings the keyboard here; the composer keeps it if it has it."""
+        if not self.has_focus_within:
+            self.screen.set_focus(self.composer.editor)
+
+    @on(Composer.Submitted)
+    def pass_on_what_is_sent(self, event: Composer.Submitted) -> None:
+        """It may be the answer to a question; if not, it goes on to the app."""
+        if self._pane is not None:
+            self._pane.take_sent(event)
+
+    @on(Composer.DraftChanged)
+    def let_typing_go_first(self) -> None:
+        """The message goes on to the app."""
+        if self._bar is not None:
+            self._bar.written()
+        if self._pane is not None:
+            self._pane.let_typing_go_first()
+
+    def ask(self, bar: ComposerQuestion) -> None:
+        """Put what is asked above the composer."""
+        self._bar = bar
+        self.mount(bar, before=self.composer)
+
+    def lose_picture(self) -> None:
+        """Refuse keys of the question until it has been painted again."""
+        if self._bar is not None:
+            self._bar.lose_picture()
+
+    @on(Composer.PageWanted)
+    def page_transcript(self, event: Composer.PageWanted) -> None:
+        """Page through the transcript; the focus stays where the user writes."""
+        event.stop()
+        if self._pane is None:
+            return
+        if event.direction > 0:
+            self._pane.transcript.action_page_down()
+        else:
+            self._pane.transcript.action_page_up()
+
+    @on(Composer.UnknownCommand)
+    def tell_unknown_command(self, event: Composer.UnknownCommand) -> None:
+        """Nothing was sent; say so."""
+        event.stop()
+        self.notify(
+            f"There is no command /{event.name}. Put a space before it to send it as a message.",
+            severity="warning",
+            markup=False,
+        )

@@ -1,0 +1,432 @@
+"""The chat pane: transcript, status line and open question, fed with the updates of a session."""
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.worker import Worker
+
+from app.agent.updates import (
+    CallStreamed,
+    CommandOutput,
+    Phase,
+    PhaseChanged,
+    QueueChanged,
+    ReasoningStreamed,
+    Recorded,
+    SideDiscarded,
+    SideStreamed,
+    TextStreamed,
+    Update,
+    joined,
+)
+from app.conversation.events import Event, TurnEnded
+from app.conversation.log import from_a_turn
+from app.images.mentions import Mention
+from widgets.chat.composer import PLACEHOLDER, Composer
+from widgets.chat.composer_bars import QuestionBar, TodoBar
+from widgets.chat.entries.entry_base import Change, PutEntry
+from widgets.chat.entry_builder import EntryBuilder, key_of
+from widgets.chat.markdown.markdown_document import preload
+from widgets.chat.status_line import StatusLine
+from widgets.chat.transcript import Transcript
+from widgets.common.containers import Column
+from widgets.common.input_order import in_hand
+
+_INTERVAL = 1 / 30
+"""Seconds between two pictures, at least."""
+TYPING_PAUSE = 0.01
+"""Seconds that what streams in waits after a key, so that the key is painted first."""
+_LONGEST_PAUSE = 0.1
+"""Seconds after which it waits no longer, however fast somebody types."""
+_FLOOD, _EBB = 40_000, 20_000
+"""Characters a second that nobody sees go by, twice what the fastest models write: of more, fewer are painted. Where
+other programs take part of the time, a flood comes slower: it is one until it is no faster than those models."""
+_LEAST = 0.05
+"""Seconds for which a flood has to last: one chunk right after a picture is none, however many a second that were."""
+_REST, _FLOOD_REST = 1.0, 16.0
+"""How long a picture is left alone, in units of what it took to make it: the rest of the time is for reading what
+comes, and for other programs where there is but a part of a core for this one."""
+_LONGEST_REST, _LONGEST_FLOOD_REST = 0.1, 0.4
+"""Seconds after which what has come is shown in any case."""
+
+
+class RefreshPace:
+    """Tells when the next picture is due."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` in seconds."""
+        self._clock = clock
+        self._waiting = 0
+        """Characters that have come since the last picture."""
+        self._written = 0
+        """Characters of the call that is being written."""
+        self._taken = -math.inf
+        self._flooded = False
+        """What was shown last was of a flood."""
+        self._picture_took = 0.0
+        self._typed = -math.inf
+
+    def came(self, characters: int) -> None:
+        """So many more have come."""
+        self._waiting += characters
+
+    def written(self, so_far: int) -> None:
+        """A call that is being written has so many characters by now; fewer than before, if it is the next."""
+        self._waiting += so_far - self._written if so_far >= self._written else so_far
+        self._written = so_far
+
+    def took(self) -> None:
+        """What has come is being shown."""
+        self._flooded = self.in_flood
+        self._waiting = 0
+        self._taken = self._clock()
+
+    def pictured(self) -> None:
+        """It is on the screen."""
+        self._picture_took = self._clock() - self._taken
+
+    def typed(self) -> None:
+        """A key was pressed."""
+        self._typed = self._clock()
+
+    @property
+    def in_flood(self) -> bool:
+        """Whether more comes than anyone sees go by."""
+        return self._waiting > (_EBB if self._flooded else _FLOOD) * max(_LEAST, self._clock() - self._taken)
+
+    def keys_go_first(self, *, in_hand: bool) -> bool:
+        """Whether to ask again after `TYPING_PAUSE`; `in_hand`: a key is being dealt with."""
+        now = self._clock()
+        typing = in_hand or now - self._typed < TYPING_PAUSE
+        return typing and now - self._taken < _LONGEST_PAUSE
+
+    @property
+    def rest(self) -> float:
+        """Seconds after which to ask again; 0 if the next picture is due. A word after a pause is shown at once."""
+        share, longest = (_FLOOD_REST, _LONGEST_FLOOD_REST) if self.in_flood else (_REST, _LONGEST_REST)
+        between = max(_INTERVAL, min(self._picture_took * (1 + share), longest))
+        # What comes in bursts is no flood: that shows a moment later.
+        return min(max(0.0, self._taken + between - self._clock()), _INTERVAL)
+
+
+_SLICE_INTERVAL = 0.004
+"""Seconds for the keyboard between two slices of layout that did not fit into one."""
+_END = 300
+"""Events of a long session that are shown at once; those before them follow."""
+_SLICE_EVENTS = 50
+"""Events of those that are taken between two looks at the keyboard: some half a millisecond."""
+
+
+class ChatPane(Column):
+    """Shows a session and takes what the user says to it; knows nothing of how the session works."""
+
+    DEFAULT_CSS = """
+    ChatPane {
+        height: 1fr;
+        width: 1fr;
+        background: $background;
+    }
+    """
+
+    @dataclass
+    class ProposalOpened(Message):
+        """The user wants to review a proposal."""
+
+        proposal_id: str
+
+    @dataclass
+    class QuestionAnswered(Message):
+        """The user has answered the model's question."""
+
+        call: str
+        text: str
+        mentions: tuple[Mention, ...] = ()
+
+    class TurnOver(Message):
+        """Control is back with the user: the model has answered, asked, staged or failed."""
+
+    @dataclass
+    class LinkOpened(Message):
+        """The user clicked a link in the model's text; the address is the model's."""
+
+        href: str
+
+    def __init__(self, composer: Composer) -> None:
+        """`composer` is where the user writes to this chat; it has its place beside it."""
+        super().__init__()
+        self.transcript = Transcript()
+        self.todo_bar = TodoBar()
+        self.status_line = StatusLine()
+        self.question_bar = QuestionBar()
+        self.composer = composer
+        self.composer.steer_elsewhere = self.question_bar.steer
+        self._entry_builder = EntryBuilder()
+        self._shown_from: Event | None = None
+        """The first event of what is shown of a log."""
+        self._filling: list[Update] | None = None
+        """What the session says while the whole of a long log is made ready."""
+        self._sought = ""
+        """The key of the entry to go to, once the whole log is shown."""
+        self._streamed: list[Update] = []
+        self._pace = RefreshPace()
+        self._flush_due: asyncio.TimerHandle | None = None
+        self._reader: Worker[None] | None = None
+        """Loads what reads Markdown."""
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield self.transcript
+        yield self.todo_bar
+        yield self.status_line
+        yield self.question_bar
+
+    @property
+    def asks(self) -> bool:
+        """Whether the model waits for the answer to a question."""
+        return self._entry_builder.open_question is not None
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether there is more to show, in a moment."""
+        return self._flush_due is not None or self._filling is not None
+
+    def focus_composer(self) -> None:
+        """Let the user write."""
+        self.screen.set_focus(self.composer.editor)
+
+    # The session.
+
+    def open_log(self, log: Sequence[Event]) -> None:
+        """Show a session as its log tells it: its end at once, the whole of a long one as time allows.
+
+        Where its end is shown already, what is on the screen stays where it is.
+        """
+        self._stop_flushing()
+        self._take_streamed()
+        self._filling, self._sought = None, ""
+        self.status_line.show_phase(Phase.IDLE)
+        self.composer.set_queue(())
+        if not self._shows_end_of(log):
+            end = log if len(log) <= _END else from_a_turn(log[-_END:])
+            self._shown_from = end[0] if end else None
+            self._entry_builder, layout = EntryBuilder(), self.transcript.new_layout()
+            for change in self._entry_builder.events(end):
+                layout.take(change)
+            self.transcript.show_layout(layout)
+            self._after_events()
+            if len(end) == len(log):
+                return
+        self._filling = []
+        fill: Callable[[], Awaitable[None]] = partial(self._fill, tuple(log), self._filling)
+        self.run_worker(fill, group="fill", exclusive=True, description="fill")
+
+    async def show_event(self, log: Sequence[Event], event_id: int) -> None:
+        """Go to what is shown for an event of the log that was opened, as soon as that is shown."""
+        self._sought = await asyncio.to_thread(key_of, tuple(log), event_id)
+        if self._filling is None:
+            self._go_to_sought()
+
+    def _go_to_sought(self) -> None:
+        if self._sought:
+            self.transcript.go_to_entry(self._sought)
+            self._sought = ""
+
+    def _shows_end_of(self, log: Sequence[Event]) -> bool:
+        """Whether what is shown is of this log."""
+        first = self._shown_from
+        return first is not None and first == next((event for event in reversed(log) if event.id <= first.id), None)
+
+    async def _fill(self, log: Sequence[Event], meanwhile: list[Update]) -> None:
+        """Show the whole log above its end, which goes on meanwhile."""
+        builder, layout = EntryBuilder(), self.transcript.new_layout()
+        for at in range(0, len(log), _SLICE_EVENTS):
+            for change in builder.events(log[at : at + _SLICE_EVENTS]):
+                layout.take(change)
+            await asyncio.sleep(0)
+        if self._filling is not meanwhile:
+            return
+        self.flush()
+        for update in joined(meanwhile):
+            for change in builder.update(update):
+                layout.take(change)
+        self._filling = None
+        self._shown_from, self._entry_builder = log[0], builder
+        self.transcript.show_more(layout)
+        self._after_events()
+        self._go_to_sought()
+
+    def apply(self, update: Update) -> None:
+        """Take one update of the running session. Streamed text is collected and shown some thirty times a second."""
+        if self._filling is not None:
+            self._filling.append(update)
+        match update:
+            case TextStreamed(text) | ReasoningStreamed(text) | CommandOutput(text=text):
+                self._pace.came(len(text))
+                self._collect(update)
+            case CallStreamed(characters=so_far):
+                self._pace.written(so_far)
+                self._collect(update)
+            case PhaseChanged(phase, detail, until):
+                if phase is Phase.REQUESTING:
+                    self._load_reader()
+                self.status_line.show_phase(phase, detail, until)
+            case QueueChanged(texts):
+                self.composer.set_queue(texts)
+            case SideStreamed() | SideDiscarded():
+                pass
+            case Recorded(event):
+                self.flush()
+                self._show(self._entry_builder.event(event))
+                self._after_events()
+                if isinstance(event, TurnEnded):
+                    self._show_end(event)
+                    self.post_message(self.TurnOver())
+            case _:
+                self.flush()
+                self._show(self._entry_builder.update(update))
+
+    def _after_events(self) -> None:
+        self.todo_bar.show(self._entry_builder.todos)
+        question = self._entry_builder.open_question
+        self.question_bar.show(question)
+        if question is None:
+            self.composer.set_placeholder(PLACEHOLDER)
+        elif question.options:
+            self.composer.set_placeholder(f"Press 1–{len(question.options)}, or write your own answer")
+        else:
+            self.composer.set_placeholder("Write your answer")
+
+    def _show_end(self, event: TurnEnded) -> None:
+        match event.stopped:
+            case "aborted":
+                self.status_line.show_end("Interrupted", "goes on")
+            case "failed":
+                self.status_line.show_end(event.message or "The request failed.", "sends it again")
+            case "answer" if event.message:
+                self.status_line.show_end(event.message, "goes on")
+            case _:
+                self.status_line.show_end("")
+
+    # Streaming.
+
+    def _load_reader(self) -> None:
+        """Load what reads Markdown, once, on a thread: the model may answer soon."""
+        if self._reader is None:
+            self._reader = self.run_worker(asyncio.to_thread(preload), exit_on_error=False, description="preload")
+
+    def _collect(self, update: Update) -> None:
+        # Thousands of these may come in a second: nothing is done here but to keep them.
+        self._streamed.append(update)
+        if self._flush_due is None:
+            self._flush_soon(self._pace.rest)
+
+    def _take_streamed(self) -> list[Update]:
+        taken, self._streamed = joined(self._streamed), []
+        self._pace.took()
+        return taken
+
+    def _flush_and_go_on(self) -> None:
+        self._flush_due = None
+        loading = self._reader is not None and not self._reader.is_finished
+        if loading or self._pace.keys_go_first(in_hand=in_hand(self.app)):
+            self._flush_soon(TYPING_PAUSE)
+        elif not (rest := self._pace.rest):
+            self.flush()
+        elif not self.transcript.work_on():
+            self._flush_soon(_SLICE_INTERVAL)
+        elif self._streamed:
+            self._flush_soon(rest)
+
+    def flush(self) -> None:
+        """Show what has streamed in, and go on with layout that did not fit into its budget."""
+        if updates := self._take_streamed():
+            self.status_line.count(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
+            changes = [change for update in updates for change in self._entry_builder.update(update)]
+            if self._show(changes, streams=True):
+                self.call_after_refresh(self._pace.pictured)
+        elif not self.transcript.work_on():
+            self._flush_soon(_SLICE_INTERVAL)
+
+    def _show(self, changes: list[Change], *, streams: bool = False) -> bool:
+        # Of several values for one entry, only the last is laid out.
+        last = {change.entry.key: change for change in changes if isinstance(change, PutEntry)}
+        shown = [change for change in changes if not isinstance(change, PutEntry) or last[change.entry.key] is change]
+        done = self.transcript.apply(shown, streams=streams)
+        if not done:
+            self._flush_soon(_SLICE_INTERVAL)
+        return done
+
+    def _flush_soon(self, delay: float) -> None:
+        # Not by a timer of Textual's: one of a single shot is lost if the process is held up longer than the delay
+        # just as it begins. Nothing more would ever be shown.
+        if self._flush_due is None and self.is_mounted:
+            loop = asyncio.get_running_loop()
+            self._flush_due = loop.call_later(delay, self.call_next, self._flush_and_go_on)
+
+    @on(events.Unmount)
+    def _stop_flushing(self) -> None:
+        if self._flush_due is not None:
+            self._flush_due.cancel()
+            self._flush_due = None
+
+    # The parts.
+
+    def take_sent(self, event: Composer.Submitted) -> None:
+        """With a question open, what is sent is its answer; else it goes on to the app."""
+        self.transcript.follow()
+        question = self._entry_builder.open_question
+        if question is not None:
+            event.stop()
+            self.call_next(self._answer, question.call, event.text, event.mentions)
+
+    def _answer(self, call: str, text: str, mentions: tuple[Mention, ...]) -> None:
+        # In a turn of its own: a message goes up no further than to the one in whose turn it is made.
+        self.post_message(self.QuestionAnswered(call, text, mentions))
+
+    def let_typing_go_first(self) -> None:
+        """Remember when a key was pressed. What is typed may soon be answered."""
+        self._pace.typed()
+        if not self.composer.is_empty:
+            self._load_reader()
+
+    @on(QuestionBar.Picked)
+    def answer_with_option(self, event: QuestionBar.Picked) -> None:
+        """An option is an answer."""
+        event.stop()
+        if (question := self.question_bar.question) is not None:
+            self.transcript.follow()
+            self.post_message(self.QuestionAnswered(question.call, event.option))
+
+    @on(Transcript.ProposalOpened)
+    def open_proposal(self, event: Transcript.ProposalOpened) -> None:
+        """Pass it on."""
+        event.stop()
+        self.post_message(self.ProposalOpened(event.proposal_id))
+
+    @on(Transcript.LinkOpened)
+    def open_link(self, event: Transcript.LinkOpened) -> None:
+        """Pass it on."""
+        event.stop()
+        self.post_message(self.LinkOpened(event.href))
+
+    @on(Transcript.FollowChanged)
+    def show_following(self, event: Transcript.FollowChanged) -> None:
+        """Tell that there is more below."""
+        event.stop()
+        self.status_line.show_following(event.following, event.unseen)
+
+    @on(StatusLine.NewestWanted)
+    def show_newest(self, event: StatusLine.NewestWanted) -> None:
+        """Go to the end of the transcript."""
+        event.stop()
+        self.transcript.follow()
+
+
+_SPOKEN = (TextStreamed, ReasoningStreamed)

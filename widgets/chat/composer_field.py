@@ -1,0 +1,228 @@
+"""The text field of the composer: pastes that behave as one character, and keys that others may take first."""
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual import events, on
+from textual.widgets import TextArea
+from textual.widgets.text_area import Location
+
+from widgets.chat.folded_pastes import ComposerDraft, FoldedPastes, is_big
+from widgets.common.input_order import JoinedKey, arrival
+
+if TYPE_CHECKING:
+    from widgets.vim.vim_keys import VimKeys
+
+QUIET_SECONDS = 1.0
+"""For how long no key has come when one is taken for something else than writing."""
+
+_STEERED = frozenset({"tab", "escape"})
+"""Keys that the list above the composer takes while it is open, besides those that are actions of the text area."""
+
+
+class Editor(TextArea):
+    """A `TextArea` that asks `steer` before it uses a key that could also steer a list of choices.
+
+    `steer` gets `up`, `down`, `page_up`, `page_down`, `tab`, `escape` or a digit, and returns whether it has used it.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"editor--paste"}
+    DEFAULT_CSS = """
+    Editor {
+        height: auto;
+        min-height: 1;
+        max-height: 10;
+        border: none;
+        padding: 0;
+        background: transparent;
+        scrollbar-size-vertical: 1;
+        &:focus { border: none; }
+        & > .editor--paste { color: $text-accent; text-style: bold; }
+        & > .text-area--placeholder { color: $foreground 45%; }
+        &:ansi > .text-area--placeholder { text-style: dim; }
+        & > .text-area--cursor-line { background: transparent; }
+    }
+    """
+
+    def __init__(self, steer: Callable[[str], bool], pasted: Callable[[str], Awaitable[str]] | None = None) -> None:
+        """An empty editor; `pasted` tells what is to be inserted for a pasted text."""
+        super().__init__(soft_wrap=True, tab_behavior="focus", highlight_cursor_line=False)
+        # A blinking cursor is a timer that never stops, and wakes the machine twice a second.
+        self.set_reactive(TextArea.cursor_blink, False)
+        self.pastes = FoldedPastes()
+        self._steer = steer
+        self._pasted = pasted
+        self._last_cursor: Location = (0, 0)
+        self.vim: VimKeys | None = None
+        """Vim's keys, where the user wants them."""
+        self.before_key: Callable[[events.Key], bool] = lambda event: False
+        """Sees each key first, and says whether it has dealt with it."""
+        self.is_quiet = True
+        """Whether the key that came last was alone: no other before it for a while, none in the same read."""
+        self._key_at = -math.inf
+        """When it came."""
+
+    @property
+    def draft(self) -> ComposerDraft:
+        """The text with every folded paste written out, and where they are."""
+        return self.pastes.draft(self.text)
+
+    def show(self, draft: ComposerDraft) -> None:
+        """Show another text, the cursor at its end."""
+        self.text = self.pastes.begin(draft)
+        self.move_cursor(self.document.end)
+
+    def get_line(self, line_index: int) -> Text:
+        """A line with its paste markers coloured."""
+        line = super().get_line(line_index)
+        for start, end in self.pastes.spans(line.plain):
+            line.stylize(self.get_component_rich_style("editor--paste", partial=True), start, end)
+        return line
+
+    # Keys.
+
+    async def on_key(self, event: events.Key) -> None:
+        """Let the list of choices have its keys, and do at once what other keys are bound to here.
+
+        A key that is left to Textual goes up to the app before its binding is looked for, and waits on the way for
+        what the chat has to lay out.
+        """
+        key, now = event.key, arrival(self.app)
+        self.is_quiet = now - self._key_at >= QUIET_SECONDS and not isinstance(event, JoinedKey)
+        self._key_at = now
+        if self.before_key(event):
+            event.stop()
+            event.prevent_default()
+            return
+        # A digit that came with other characters begins a text.
+        chooses = key.isdigit() and not self.text and not isinstance(event, JoinedKey)
+        steers = key in _STEERED or chooses
+        done = steers and self._steer(key)
+        if not done and self.vim is not None:
+            done = self.vim.take(event)
+        if not done and not steers and not event.is_printable:
+            done = await self._run_binding(key)
+        if done:
+            event.stop()
+            event.prevent_default()
+
+    async def _run_binding(self, key: str) -> bool:
+        bound = self.screen.active_bindings.get(key)
+        if bound is None or not bound.enabled or self.screen not in bound.node.ancestors:
+            return False
+        return await self.app.run_action(bound.binding.action, bound.node)
+
+    async def on_paste(self, event: events.Paste) -> None:
+        """Fold a big paste; line ends become newlines. What is typed meanwhile comes after it."""
+        event.prevent_default()
+        event.stop()
+        self.paste(event.text if self._pasted is None else await self._pasted(event.text))
+
+    def paste(self, text: str) -> None:
+        """Insert pasted text at the cursor, folded if it is big."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        start, end = self.selection
+        result = self.replace(
+            self.pastes.fold(text, self.text) if is_big(text) else text, start, end, maintain_selection_offset=False
+        )
+        self.move_cursor(result.end_location)
+
+    def action_paste(self) -> None:
+        """Paste from the clipboard."""
+        if self.app.clipboard:
+            self.paste(self.app.clipboard)
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        """Up, unless a list or the history takes it."""
+        if select or not self._steer("up"):
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        """Down, unless a list or the history takes it."""
+        if select or not self._steer("down"):
+            super().action_cursor_down(select)
+
+    def action_cursor_page_up(self) -> None:
+        """A page up, in the transcript if the text has only one page."""
+        if not self._steer("page_up"):
+            super().action_cursor_page_up()
+
+    def action_cursor_page_down(self) -> None:
+        """A page down, in the transcript if the text has only one page."""
+        if not self._steer("page_down"):
+            super().action_cursor_page_down()
+
+    @property
+    def on_first_row(self) -> bool:
+        """Whether the cursor is on the first row as shown."""
+        return self.navigator.is_first_wrapped_line(self.cursor_location)
+
+    @property
+    def on_last_row(self) -> bool:
+        """Whether the cursor is on the last row as shown."""
+        return self.navigator.is_last_wrapped_line(self.cursor_location)
+
+    def set_vim(self, on: bool, tell: Callable[[str], None]) -> None:
+        """Have vim's keys or not; `tell` takes the mode."""
+        if on and self.vim is None:
+            from widgets.vim.vim_keys import VimKeys
+
+            self.vim = VimKeys(self, tell, widen=self._whole_markers, at_edge=self._steer)
+        elif not on:
+            self.vim = None
+            tell("")
+
+    def _whole_markers(self, text: str, span: tuple[int, int]) -> tuple[int, int]:
+        """A stretch that holds each paste marker wholly or not at all."""
+        start, end = span
+        first, last = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+        for left, right in self.pastes.spans(text[first : last if last >= 0 else len(text)]):
+            if start < first + right and end > first + left:
+                start, end = min(start, first + left), max(end, first + right)
+        return start, end
+
+    # Paste markers are one character to the cursor and to deletion.
+
+    def _marker_at(self, location: Location, left: bool) -> tuple[Location, Location] | None:
+        row, column = location
+        for start, end in self.pastes.spans(self.document.get_line(row)):
+            if (start < column <= end) if left else (start <= column < end):
+                return (row, start), (row, end)
+        return None
+
+    def _delete_marker(self, left: bool) -> bool:
+        marker = self._marker_at(self.cursor_location, left) if self.selection.is_empty else None
+        if marker is not None:
+            self.delete(*marker, maintain_selection_offset=False)
+        return marker is not None
+
+    def action_delete_left(self) -> None:
+        """Delete a character or a whole paste."""
+        if not self._delete_marker(left=True):
+            super().action_delete_left()
+
+    def action_delete_right(self) -> None:
+        """Delete a character or a whole paste."""
+        if not self._delete_marker(left=False):
+            super().action_delete_right()
+
+    def action_delete_word_left(self) -> None:
+        """Delete a word or a whole paste."""
+        if not self._delete_marker(left=True):
+            super().action_delete_word_left()
+
+    def action_delete_word_right(self) -> None:
+        """Delete a word or a whole paste."""
+        if not self._delete_marker(left=False):
+            super().action_delete_word_right()
+
+    @on(TextArea.SelectionChanged)
+    def keep_out_of_markers(self) -> None:
+        """Move a cursor that came to stand inside a marker to its far end."""
+        location = self.cursor_location
+        marker = self._marker_at(location, left=True)
+        if marker is not None and location != marker[1] and self.selection.is_empty:
+            self.cursor_location = marker[0] if self._last_cursor > location else marker[1]
+        self._last_cursor = self.cursor_location

@@ -1,0 +1,139 @@
+"""What all entries of the transcript have: a key, rows, marks, a height to expect, and a text to copy."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol
+
+from app.images.image import Image
+from widgets.chat.markdown.styled_lines import (
+    MUTED,
+    TEXT,
+    Span,
+    StyledLine,
+    TextStyle,
+    end_of_path,
+    shorten,
+    visible,
+    width_of,
+)
+
+_SIGN = "▣ "
+_SHORTEST_NAME = 12
+"""Cells that the name of an image keeps, however narrow it is."""
+
+
+def image_line(image: Image, width: int, lead: tuple[Span, ...] = ()) -> StyledLine:
+    """The line, behind the cells that lead all lines of its entry; the name is shortened where it is narrow."""
+    room = width - sum(width_of(text) for text, _ in lead) - len(_SIGN)
+    facts = shorten(image.facts, room - _SHORTEST_NAME - 2)
+    name = end_of_path(visible(image.name), max(_SHORTEST_NAME, room - 2 - len(facts)))
+    return StyledLine((*lead, (_SIGN, TextStyle("user-mark")), (name, TextStyle("user")), (f"  {facts}", MUTED)))
+
+
+MARK_WIDTH = 2
+"""Cells that the marks take; rows are laid out for what remains."""
+
+NO_MARK: Span = ("  ", TEXT)
+USER_BAR: Span = ("▌ ", TextStyle("user-mark"))
+"""Runs along everything that the user wrote."""
+
+
+class EntryGutter(NamedTuple):
+    """What stands at the left of an entry's first row, and of the others."""
+
+    first: Span = NO_MARK
+    rest: Span = NO_MARK
+    last: Span | None = None
+    """What stands at the last row, if that is not what stands at the others."""
+
+    def at(self, row: int, height: int) -> Span:
+        """The mark of a row of an entry."""
+        if row == 0:
+            return self.first
+        return self.last if self.last is not None and row == height - 1 else self.rest
+
+
+class GrowingRows(Protocol):
+    """The rows of a text to which more may come: what is settled of them is not laid out again."""
+
+    @property
+    def lines(self) -> list[StyledLine]:
+        """The rows as of the last `advance`."""
+        ...
+
+    def advance(self, deadline: float | None = None) -> bool:
+        """Lay out what has come; returns False if the deadline (in `time.thread_time`) came first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptEntry:
+    """One thing that was said or done. Entries are values: another one with the same key takes the place of this."""
+
+    fill: ClassVar[str] = ""
+    """The role whose background lies under the whole entry."""
+    runs: ClassVar[bool] = False
+    """Neighbours of this kind stand close: they read as one."""
+
+    key: str
+
+    def rows(self, width: int, opened: bool) -> list[StyledLine]:
+        """The rows for `width` cells beside the marks; at least one, so long as there is no `growing`."""
+        raise NotImplementedError
+
+    def growing(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
+        """In place of `rows`, where a text may grow that is too long to be laid out anew each time.
+
+        `former` is what this method has returned for the entry that had this place before, if anything.
+        """
+        return None
+
+    def marks(self, opened: bool) -> EntryGutter:
+        """The marks at the left; `opened` turns the triangle of an entry that unfolds."""
+        return EntryGutter()
+
+    def expected_height(self, width: int) -> int:
+        """About how many rows it will take, without laying it out."""
+        return 1
+
+    @property
+    def opens(self) -> bool:
+        """Whether Enter or a click shows more of it."""
+        return False
+
+    @property
+    def copied(self) -> str:
+        """Its own text, for the clipboard."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedEntry(TranscriptEntry):
+    """An entry of one line, which opens to show the rest."""
+
+    triangle: ClassVar[TextStyle] = MUTED
+
+    def marks(self, opened: bool) -> EntryGutter:
+        """A triangle."""
+        return EntryGutter(("▾ " if opened else "▸ ", self.triangle))
+
+    @property
+    def opens(self) -> bool:
+        """Always."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class PutEntry:
+    """Show this entry: in the place of the one with the same key, else at the end."""
+
+    entry: TranscriptEntry
+
+
+@dataclass(frozen=True, slots=True)
+class DropEntry:
+    """Take the entry with this key away."""
+
+    key: str
+
+
+Change = PutEntry | DropEntry

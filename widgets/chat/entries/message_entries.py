@@ -1,0 +1,279 @@
+"""What the user and the model say to each other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from app.images.image import Image
+from app.text.plural import plural
+from widgets.chat.entries.entry_base import (
+    USER_BAR,
+    EntryGutter,
+    FoldedEntry,
+    GrowingRows,
+    TranscriptEntry,
+    image_line,
+)
+from widgets.chat.markdown.markdown_document import MarkdownDocument, markdown_lines
+from widgets.chat.markdown.styled_lines import (
+    BLANK,
+    MUTED,
+    TEXT,
+    Span,
+    StyledLine,
+    TextStyle,
+    left_out,
+    shorten,
+    visible,
+    wrap,
+    wrap_text,
+)
+
+
+class PlainDocument:
+    """Text in, rows out, below a row that heads them."""
+
+    def __init__(self, width: int, face: TextStyle) -> None:
+        """Empty, `width` cells wide."""
+        self.width = width
+        self._face = face
+        self._settled = ""
+        """The whole lines of the text whose rows stay, their line ends included."""
+        self._rows = 0
+        """How many of the rows are theirs, the head included."""
+        self.lines: list[StyledLine] = []
+
+    def show(self, head: StyledLine, text: str) -> None:
+        """Show this text: at little cost if it is what is shown with more behind it."""
+        if not text.startswith(self._settled):
+            self._settled, self._rows = "", 0
+        rows = self.lines[1 : self._rows]
+        whole = text.rfind("\n") + 1
+        if whole > len(self._settled):
+            rows += wrap_text(visible(text[len(self._settled) : whole])[:-1], self._face, self.width)
+            self._settled = text[:whole]
+        self._rows = 1 + len(rows)
+        self.lines = [head, *rows, *wrap_text(visible(text[whole:]), self._face, self.width)]
+
+    def advance(self, deadline: float | None = None) -> bool:
+        """Everything is laid out already."""
+        return True
+
+
+LONGEST_MESSAGE = 24
+"""Rows of a user message before the rest of it is folded."""
+_LONG_TEXT, _LONG_LINES = 400, 3
+"""Characters and line breaks from which on there may be more to show."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserEntry(TranscriptEntry):
+    """The user's words; of very many the first are shown, and the rest is not even laid out until asked for."""
+
+    text: str
+    answers: bool = False
+    """They answer a question."""
+    images: tuple[Image, ...] = ()
+    """What went with them."""
+
+    def rows(self, width: int, opened: bool) -> list[StyledLine]:
+        """The words, folded if they are many, and a line for each image."""
+        return [*self._words(width, opened), *(image_line(image, width) for image in self.images)]
+
+    def _words(self, width: int, opened: bool) -> list[StyledLine]:
+        face = TextStyle("user")
+        if opened:
+            return wrap_text(visible(self.text), face, width)
+        # More than is ever shown, so that it has to be cut wherever the text goes on behind it.
+        looked_at = (LONGEST_MESSAGE + 2) * width
+        lines = wrap_text(visible(self.text[:looked_at]), face, width)
+        if len(lines) <= LONGEST_MESSAGE + 1:
+            return lines
+        kept = LONGEST_MESSAGE - 4
+        return [*lines[:kept], _more(lines[kept:], self.text.count("\n", looked_at))]
+
+    def marks(self, opened: bool) -> EntryGutter:
+        """The bar of all that the user writes."""
+        return EntryGutter(USER_BAR, USER_BAR)
+
+    def expected_height(self, width: int) -> int:
+        """Not above what folding leaves."""
+        words = max(1, self.text.count("\n") + 1 + len(self.text) // max(20, width))
+        return min(LONGEST_MESSAGE + 1, words) + len(self.images)
+
+    @property
+    def opens(self) -> bool:
+        """If they may be folded."""
+        return _is_long(self.text)
+
+    @property
+    def copied(self) -> str:
+        """The words."""
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEntry(UserEntry):
+    """A command of the user's own as it was typed; it opens to the message that it has made."""
+
+    expansion: str = ""
+    wished: str = ""
+    """The model and the effort that it is for, where they are not those in use."""
+
+    def rows(self, width: int, opened: bool) -> list[StyledLine]:
+        """What was typed, and below it what the model got, or how much of it."""
+        # Named: a dataclass with slots is not the class that `super()` looks for.
+        typed = UserEntry.rows(self, width, opened)
+        count = self.expansion.count("\n") + 1
+        label = f"{'▾' if opened else '▸'} {plural(count, 'line')} to the model"
+        told = " · ".join(filter(None, (label, visible(self.wished))))
+        head = StyledLine(((shorten(told, width), MUTED),), action="toggle")
+        return [*typed, head, *(wrap_text(visible(self.expansion), MUTED, width) if opened else ())]
+
+    def expected_height(self, width: int) -> int:
+        """With the line below."""
+        return UserEntry.expected_height(self, width) + 1
+
+    @property
+    def opens(self) -> bool:
+        """To the message."""
+        return True
+
+    @property
+    def copied(self) -> str:
+        """The message as the model has it."""
+        return self.expansion
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerEntry(TranscriptEntry):
+    """The model's words, as Markdown."""
+
+    text: str
+    state: Literal["streaming", "complete", "interrupted", "truncated", "discarded"] = "complete"
+
+    def rows(self, width: int, opened: bool) -> list[StyledLine]:
+        """Of a discarded answer: what became of it, and its first words struck out."""
+        head = StyledLine((("Discarded: the attempt failed and was repeated", MUTED),))
+        struck = wrap_text(visible(self.text.strip()), TextStyle("muted", strike=True), width)
+        more = [_more(struck[2:])] if len(struck) > 2 and not opened else []
+        return [head, *(struck if opened else struck[:2]), *more]
+
+    def growing(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
+        """The Markdown as far as it is written."""
+        if self.state == "discarded":
+            return None
+        document = former
+        fits = isinstance(document, MarkdownDocument) and document.width == width
+        if not (fits and isinstance(document, MarkdownDocument) and document.takes(self.text)):
+            document = MarkdownDocument(width, visible)
+        document.append(self.text[len(document.source) :])
+        if self.state != "streaming":
+            document.finish(self._note)
+        return document
+
+    @property
+    def _note(self) -> list[StyledLine]:
+        """What is said under an answer that did not end well."""
+        match self.state:
+            case "interrupted":
+                note = "interrupted"
+            case "truncated":
+                note = "cut off before it was finished"
+            case _:
+                return []
+        return [StyledLine(((f"⊘ {note}", TextStyle("warning")),), 2)]
+
+    def marks(self, opened: bool) -> EntryGutter:
+        """The model's point."""
+        return EntryGutter(("⊘ ", MUTED) if self.state == "discarded" else ("● ", TextStyle("answer-mark")))
+
+    def expected_height(self, width: int) -> int:
+        """By the lines of its source."""
+        return max(1, self.text.count("\n") + 1 + len(self.text) // (2 * max(20, width)))
+
+    @property
+    def opens(self) -> bool:
+        """If it was discarded and is folded."""
+        return self.state == "discarded" and _is_long(self.text)
+
+    @property
+    def copied(self) -> str:
+        """The Markdown."""
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningEntry(FoldedEntry):
+    """What the model thought before it answered; folded to one line."""
+
+    text: str
+    streaming: bool = False
+
+    def rows(self, width: int, opened: bool) -> list[StyledLine]:
+        """One line; while it streams, the newest of the text is what is worth a glance."""
+        label = "Thinking  " if self.streaming else "Thought  "
+        text = visible(self.text[-800:] if self.streaming else self.text.lstrip()[:800]).strip()
+        shown = text[-400:].rsplit("\n", 1)[-1] if self.streaming else text[:400].split("\n", 1)[0]
+        preview = shorten(shown.replace("**", ""), width - len(label))
+        return [StyledLine(((label, MUTED), (preview, TextStyle("muted", italic=True))), action="toggle")]
+
+    def growing(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
+        """All of it, when it is opened."""
+        if not opened:
+            return None
+        document = former if isinstance(former, PlainDocument) and former.width == width else None
+        document = document or PlainDocument(width, TextStyle("muted", italic=True))
+        head = StyledLine((("Thinking" if self.streaming else "Thought", MUTED),), action="toggle")
+        document.show(head, self.text.strip())
+        return document
+
+    @property
+    def copied(self) -> str:
+        """The thoughts."""
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionEntry(TranscriptEntry):
+    """A question of the model."""
+
+    call: str
+    text: str
+    options: tuple[str, ...] = ()
+    answer: str | None = None
+
+    def rows(self, width: int, opened: bool) -> list[StyledLine]:
+        """The question, and once it is answered what there was to choose from."""
+        lines = markdown_lines(self.text, width, visible) or [BLANK]
+        if self.answer is None:
+            return lines
+        if len(lines) > 1 and self.options:
+            lines.append(BLANK)
+        for number, option in enumerate(self.options, 1):
+            chosen = option == self.answer
+            mark: Span = (f"{number}. ", TextStyle("success", bold=True) if chosen else MUTED)
+            face = TextStyle("success") if chosen else MUTED
+            lines.extend(wrap([(visible(option), face)], width, (mark,), ((" " * len(mark[0]), TEXT),)))
+        return lines
+
+    def marks(self, opened: bool) -> EntryGutter:
+        """A question mark."""
+        return EntryGutter(("? ", TextStyle("user-mark", bold=True)))
+
+    def expected_height(self, width: int) -> int:
+        """With its options."""
+        return 1 + len(self.options)
+
+    @property
+    def copied(self) -> str:
+        """The question."""
+        return self.text
+
+
+def _is_long(text: str) -> bool:
+    return len(text) > _LONG_TEXT or text.count("\n") > _LONG_LINES
+
+
+def _more(rows: Sequence[StyledLine], further: int = 0) -> StyledLine:
+    return StyledLine(((left_out(rows, further), MUTED),), 0, None, action="toggle")

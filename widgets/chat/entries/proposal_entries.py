@@ -1,0 +1,235 @@
+"""What the model proposes and the user decides: the card of a proposal, and each decision about it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from app.conversation.events import Decision
+from app.images.image import Image
+from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
+from app.text.plural import plural
+from widgets.chat.entries.entry_base import USER_BAR, EntryGutter, TranscriptEntry, image_line
+from widgets.chat.markdown.styled_lines import (
+    MUTED,
+    TEXT,
+    Span,
+    StyledLine,
+    TextStyle,
+    fitting,
+    shorten_path,
+    visible,
+    width_of,
+    wrap,
+    wrap_text,
+)
+
+LONGEST_FILES = 8
+"""Files listed on a proposal's card."""
+
+_STATE_FACES = {
+    "pending": TextStyle("warning"),
+    "partly_approved": TextStyle("warning"),
+    "applied": TextStyle("success"),
+    "denied_in_part": TextStyle("success"),
+    "denied": TextStyle("error"),
+    "stale": TextStyle("error"),
+    "failed": TextStyle("error"),
+}
+"""The colours of a proposal's states; others are muted."""
+_STATE_WORDS = {
+    "pending": "waits for you",
+    "partly_approved": "partly approved, the rest waits",
+    "applied": "approved",
+    "denied_in_part": "approved in part, the rest denied",
+    "denied": "denied",
+    "stale": "stale",
+    "superseded": "replaced by a newer one",
+    "undone": "undone",
+    "failed": "could not be applied",
+}
+_DECISION_WORDS: dict[Decision, tuple[str, TextStyle]] = {
+    Decision.APPROVED: ("Approved", TextStyle("success")),
+    Decision.PARTLY_APPROVED: ("Approved in part:", TextStyle("success")),
+    Decision.DENIED: ("Denied", TextStyle("error")),
+    Decision.UNDONE: ("Undid", TextStyle("warning")),
+    Decision.REOPENED: ("Reopened", TextStyle("warning")),
+    Decision.REDONE: ("Applied again:", TextStyle("success")),
+    Decision.EDITED: ("Edited", TextStyle("warning")),
+}
+_ON_DISK_WORDS = {
+    Decision.APPROVED: "Kept",
+    Decision.PARTLY_APPROVED: "Kept in part:",
+    Decision.DENIED: "Took off the disk:",
+    Decision.REOPENED: "Reopened",
+}
+"""Of what was on disk before it was decided on."""
+_DECISION_MARKS: dict[Decision, Span] = {
+    Decision.APPROVED: ("✓ ", TextStyle("success")),
+    Decision.PARTLY_APPROVED: ("◐ ", TextStyle("success")),
+    Decision.DENIED: ("✗ ", TextStyle("error")),
+    Decision.UNDONE: ("↶ ", TextStyle("warning")),
+    Decision.REOPENED: ("↶ ", TextStyle("warning")),
+    Decision.REDONE: ("↷ ", TextStyle("success")),
+    Decision.EDITED: ("✎ ", TextStyle("warning")),
+}
+_WAITING = ("pending", "partly_approved", "stale")
+_OP_WORDS = {"create": "new", "delete": "deleted", "rename": "renamed", "mode": "mode"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalEntry(TranscriptEntry):
+    """A staged proposal, as a card that leads to the review."""
+
+    fill: ClassVar[str] = "card"
+
+    proposal: str
+    summary: str
+    files: tuple[FileStat, ...]
+    state: str = "pending"
+    """`app.proposals.values.models.ProposalState`, as far as the session's events tell, or `denied_in_part`."""
+    reason: str = ""
+    supersedes: str = ""
+    is_command: bool = False
+    """Whether the summary is a command, which is cut to one line here and stands whole in the review."""
+
+    def rows(self, width: int, opened: bool) -> list[StyledLine]:
+        """Id, summary, files with their numbers, state, and how to get to the review."""
+        head: list[Span] = [(visible(self.proposal), TextStyle("card-id", bold=True)), ("  ", TEXT)]
+        if self.is_command:
+            tail = f" · {plural(len(self.files), 'file')}"
+            command = _cut(visible(self.summary), width - width_of(self.proposal) - 2 - width_of(tail))
+            lines = [StyledLine((*head, (command, TextStyle("text", bold=True)), (tail, MUTED)), fill="card")]
+        else:
+            head.append((visible(" ".join(self.summary.split())), TextStyle("text", bold=True)))
+            indent: Span = (" " * (width_of(self.proposal) + 2), TEXT)
+            lines = wrap(head, width, (), (indent,), fill="card")
+        listed = () if self.is_command else self.files
+        files = listed if len(listed) <= LONGEST_FILES + 1 else listed[:LONGEST_FILES]
+        lines.extend(_file_line(stat, width, "card") for stat in files)
+        if len(files) < len(listed):
+            lines.append(StyledLine(((f"… {len(listed) - len(files)} more files", MUTED),), fill="card"))
+        face = _STATE_FACES.get(self.state, MUTED)
+        status: list[Span] = [(_STATE_WORDS.get(self.state, visible(self.state)), face)]
+        if self.supersedes:
+            status.append((f" · revises {visible(self.supersedes)}", MUTED))
+        if self.reason:
+            status.append((f" · {visible(self.reason)}", MUTED))
+        if self.state in _WAITING:
+            status += [(" · ", MUTED), ("Enter", TextStyle("key", bold=True)), (" or click to review", MUTED)]
+        lines.extend(wrap(status, width, fill="card"))
+        return lines
+
+    def marks(self, opened: bool) -> EntryGutter:
+        """The edge of the card."""
+        face = _STATE_FACES.get(self.state, MUTED)
+        return EntryGutter(("╭ ", face), ("│ ", face), ("╰ ", face))
+
+    def expected_height(self, width: int) -> int:
+        """A row for each file that is listed."""
+        return 2 + (0 if self.is_command else min(len(self.files), LONGEST_FILES + 1))
+
+    @property
+    def copied(self) -> str:
+        """Its name, and what it is."""
+        return f"{self.proposal} {self.summary}"
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionEntry(TranscriptEntry):
+    """What the user decided, with the feedback."""
+
+    proposal: str
+    decision: Decision
+    files: tuple[FileStat, ...] = ()
+    hunks: tuple[HunkFact, ...] = ()
+    feedback: str = ""
+    comments: tuple[LineComment, ...] = ()
+    images: tuple[Image, ...] = ()
+    """What went with these words."""
+    still_pending: bool = False
+    on_disk: bool = False
+    """It was on disk before."""
+
+    def rows(self, width: int, opened: bool) -> list[StyledLine]:
+        """What was decided, and below it the user's own words."""
+        word, face = _DECISION_WORDS[self.decision]
+        word = _ON_DISK_WORDS.get(self.decision, word) if self.on_disk else word
+        spans: list[Span] = [(word, face), (f" {visible(self.proposal)}", TextStyle("text", bold=True))]
+        if self.hunks:
+            spans.append((f" · {self._hunk_words()}", MUTED))
+        elif self.files:
+            names = f"{len(self.files)} files" if len(self.files) > 1 else visible(self.files[0].path)
+            spans.append((f" · {names}", MUTED))
+            numbers = _numbers(sum(s.added for s in self.files), sum(s.removed for s in self.files))
+            if numbers and self.decision not in (Decision.DENIED, Decision.REOPENED):
+                spans += [(" ", TEXT), *numbers]
+        if self.still_pending:
+            rest = {Decision.EDITED: "it still waits", Decision.REOPENED: "it waits again"}
+            spans.append((f" · {rest.get(self.decision, 'the rest still waits')}", TextStyle("warning")))
+        lines = wrap(spans, width)
+        bar: tuple[Span, ...] = (USER_BAR,)
+        if self.feedback.strip():
+            lines.extend(wrap_text(visible(self.feedback.strip()), TextStyle("user"), width, bar))
+        for comment in self.comments:
+            place = f"{visible(comment.path)}:{comment.line}  "
+            lines.extend(
+                wrap([(place, MUTED), (visible(" ".join(comment.text.split())), TextStyle("user"))], width, bar, bar)
+            )
+        return [*lines, *(image_line(image, width, bar) for image in self.images)]
+
+    def _hunk_words(self) -> str:
+        """What became of the hunks that waited, where the decision was on some, or on the rest."""
+        count = len(self.hunks)
+        if self.decision is not Decision.DENIED:
+            if self.on_disk and self.decision is Decision.REOPENED:
+                return plural(count, "hunk")
+            if not self.still_pending and all(hunk.landed for hunk in self.hunks):
+                return _the_rest(count)
+            verb = "kept" if self.on_disk else "written"
+            return f"{sum(hunk.landed for hunk in self.hunks)} of {count} hunks {verb}"
+        if not self.still_pending:
+            return _the_rest(count)
+        verb = "" if self.on_disk else " discarded"
+        return f"{sum(hunk.reason == 'denied' for hunk in self.hunks)} of {count} hunks{verb}"
+
+    def marks(self, opened: bool) -> EntryGutter:
+        """The sign of the decision."""
+        return EntryGutter(_DECISION_MARKS[self.decision])
+
+    def expected_height(self, width: int) -> int:
+        """With the feedback."""
+        return 1 + (self.feedback.count("\n") + 1 if self.feedback else 0) + len(self.images)
+
+    @property
+    def copied(self) -> str:
+        """The feedback, or what it is about."""
+        return self.feedback or self.proposal
+
+
+def _cut(text: str, width: int) -> str:
+    """The beginning of a text in which white space counts, an ellipsis where something was left out."""
+    if width_of(text) <= width:
+        return text
+    return f"{text[: fitting(text, 0, max(0, width - 1))]}…"
+
+
+def _the_rest(count: int) -> str:
+    return "the hunk that still waited" if count == 1 else f"the {count} hunks that still waited"
+
+
+def _numbers(added: int, removed: int) -> list[Span]:
+    spans: list[Span] = []
+    if added:
+        spans.append((f"+{added}", TextStyle("added")))
+    if removed:
+        spans.append((" " if spans else "", TEXT))
+        spans.append((f"-{removed}", TextStyle("removed")))
+    return spans
+
+
+def _file_line(stat: FileStat, width: int, fill: str) -> StyledLine:
+    numbers = _numbers(stat.added, stat.removed)
+    tail: list[Span] = [("  ", TEXT), *numbers] if numbers else []
+    if word := _OP_WORDS.get(stat.op):
+        tail.append((f"  {word}", MUTED))
+    room = width - sum(width_of(text) for text, _ in tail)
+    return StyledLine(((shorten_path(visible(stat.path), room), TEXT), *tail), fill=fill)

@@ -1,0 +1,218 @@
+"""What the model does: a tool call is one quiet line, which opens to the arguments and the result."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from widgets.chat.entries.entry_base import EntryGutter, TranscriptEntry
+from widgets.chat.markdown.highlighted_code import code_lines
+from widgets.chat.markdown.styled_lines import (
+    MUTED,
+    TEXT,
+    Span,
+    StyledLine,
+    TextStyle,
+    left_out,
+    seconds,
+    shorten,
+    shorten_path,
+    visible,
+    width_of,
+)
+
+VERBS = {
+    "read_file": "Read",
+    "list_files": "List",
+    "search_text": "Search",
+    "edit_file": "Edit",
+    "write_file": "Write",
+    "delete_file": "Delete",
+    "rename_file": "Rename",
+    "apply_patch": "Patch",
+    "ask_user": "Ask",
+    "write_todos": "To do",
+    "run_command": "Run",
+}
+"""How the transcript calls a tool; others go by their own name."""
+
+
+def call_target(name: str, arguments: Mapping[str, Any]) -> str:
+    """The target of a call as text from the model: not made safe, not shortened."""
+
+    def get(key: str) -> str:
+        value = arguments.get(key)
+        return "" if value is None else str(value)
+
+    match name:
+        case "read_file":
+            start, end = get("start_line"), get("end_line")
+            lines = f":{start or '1'}-{end}" if end else f":{start}-" if start else ""
+            return get("path") + lines
+        case "list_files":
+            return " ".join(part for part in (get("path") or ".", get("pattern")) if part)
+        case "search_text":
+            places = [part for part in (get("path"), get("glob")) if part]
+            return f"“{get('pattern')}”" + (f" in {' '.join(places)}" if places else "")
+        case "rename_file":
+            return f"{get('path')} → {get('new_path')}"
+        case "apply_patch":
+            names = dict.fromkeys(
+                line[6:].strip()
+                for line in get("patch").split("\n")
+                if line.startswith(("+++ b/", "--- a/")) and line[6:].strip()
+            )
+            return ", ".join(names)
+        case "run_command":
+            return get("command")
+        case _:
+            return get("path") or next((str(value) for value in arguments.values() if isinstance(value, str)), "")
+
+
+LONGEST_DETAIL = 300
+"""Rows of a tool's result shown when its line is opened."""
+_LEAST_TARGET = 8
+"""Cells for what a tool works on, the end of a path or the beginning of a command, before what came of it is cut."""
+_LIVE_ROWS, _LIVE_CHARACTERS = 5, 4000
+"""Rows of output shown under a running command, and how much of its end is looked at for them."""
+
+ToolStatus = Literal[
+    "writing", "waiting", "running", "asking", "ok", "error", "staged", "refused", "rejected", "aborted", "invalid"
+]
+"""`writing`: the model is still writing the call; `asking`: it waits for the user's permission; at the end
+`app.conversation.events.VimResult`."""
+
+_TOOL_WORDS = {
+    "waiting": "waits",
+    "running": "running",
+    "asking": "needs your permission",
+    "refused": "not run: signoff had stopped the turn",
+    "rejected": "you said no",
+    "aborted": "interrupted",
+    "invalid": "not a valid call",
+    "error": "failed",
+}
+
+
+_MARKS: dict[ToolStatus, Span] = {
+    "writing": ("… ", TextStyle("muted")),
+    "waiting": ("◌ ", TextStyle("muted")),
+    "running": ("◐ ", TextStyle("warning")),
+    "asking": ("! ", TextStyle("warning", bold=True)),
+    "ok": ("✓ ", TextStyle("success")),
+    "staged": ("◆ ", TextStyle("warning")),
+    "error": ("✗ ", TextStyle("error")),
+    "refused": ("⊘ ", TextStyle("muted")),
+    "rejected": ("⊘ ", TextStyle("error")),
+    "aborted": ("⊘ ", TextStyle("muted")),
+    "invalid": ("✗ ", TextStyle("error")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEntry(TranscriptEntry):
+    """A tool call."""
+
+    runs: ClassVar[bool] = True
+
+    name: str
+    target: str = ""
+    """Where: a path, a pattern, a command."""
+    status: ToolStatus = "waiting"
+    summary: str = ""
+    duration: float = 0.0
+    characters: int = 0
+    """While it is being written: how much of it there is."""
+    arguments: Mapping[str, Any] | None = None
+    raw_arguments: str = ""
+    output: str = ""
+    """Live output while it runs, then what the model read."""
+    proposal: str = ""
+
+    def rows(self, width: int, opened: bool) -> list[StyledLine]:
+        """What, where, result and duration in one row; below it the details, or the end of what a command says."""
+        head = self._head(width)
+        if opened:
+            return [head, *self._details(width)]
+        if self.status != "running" or not self.output:
+            return [head]
+        shown = visible(self.output[-_LIVE_CHARACTERS:].rstrip("\n")).split("\n")[-_LIVE_ROWS:]
+        return [head, *(StyledLine(((shorten(row, width) or " ", TextStyle("tool")),)) for row in shown)]
+
+    def _head(self, width: int) -> StyledLine:
+        verb = VERBS.get(self.name, visible(self.name) or "Tool")
+        # What is asked stands whole above the composer or in the review.
+        target = "a command" if self.status == "asking" and self.name == "run_command" else visible(self.target)
+        target = " ".join(target.split())
+        facts = [f" · {fact}" for fact in self._facts(width, width - width_of(f"{verb} {target}")) if fact]
+        tail = "".join(facts)
+        room = width - width_of(verb) - 1 - width_of(tail)
+        if room < _LEAST_TARGET and len(facts) > 1 and facts[-1] == f" · {seconds(self.duration)}":
+            # How long it took is worth no half of a number.
+            tail = "".join(facts[:-1])
+            room = width - width_of(verb) - 1 - width_of(tail)
+        if room < _LEAST_TARGET:
+            tail = f" {shorten(tail, max(0, width - width_of(verb) - _LEAST_TARGET - 2))}"
+            room = width - width_of(verb) - 1 - width_of(tail)
+        target = shorten_path(target, room)
+        fact_face = TextStyle("error") if self.status in ("error", "invalid") else TextStyle("tool")
+        return StyledLine(
+            (
+                (verb, TextStyle("tool-name", bold=True)),
+                (f" {target}" if target else "", TextStyle("tool-name")),
+                (tail, fact_face),
+            ),
+            action="toggle",
+        )
+
+    def _facts(self, width: int, beside: int) -> list[str]:
+        """What came of it; `beside` are the cells of the row that verb and target leave."""
+        if self.status == "writing":
+            return [f"{self.characters:,} characters" if self.characters else "", seconds(self.duration)]
+        # A failure is told with the path that the line begins with anyway.
+        summary = self.summary.removeprefix(self.target).lstrip(" :") if self.target else self.summary
+        staged = f"staged in {self.proposal}" if self.status == "staged" and self.proposal else ""
+        took = seconds(self.duration)
+        left = beside - sum(width_of(f" · {fact}") for fact in ("", staged, took) if fact) - 3
+        told = shorten(visible(summary), max(20, width // 2, left)) or _TOOL_WORDS.get(self.status, "")
+        # A command's summary ends in it, where there is room for all of it.
+        return [told, staged if f"→ {self.proposal}" not in told else "", took]
+
+    def _details(self, width: int) -> list[StyledLine]:
+        lines: list[StyledLine] = []
+        arguments = {shorten(visible(name), width // 2): value for name, value in (self.arguments or {}).items()}
+        column = max((width_of(name) for name in arguments), default=0) + 2
+        for name, value in arguments.items():
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+            text = visible(text)
+            if "\n" in text or width_of(text) > width - column:
+                lines.append(StyledLine(((name, MUTED),)))
+                lines.extend(_limited(code_lines(text.rstrip("\n"), "", width), LONGEST_DETAIL))
+            else:
+                lines.append(StyledLine(((name + " " * (column - width_of(name)), MUTED), (text, TEXT))))
+        if self.raw_arguments:
+            lines.extend(_limited(code_lines(visible(self.raw_arguments), "", width), LONGEST_DETAIL))
+        if self.output.strip():
+            lines.append(StyledLine((("result", MUTED),)))
+            lines.extend(_limited(code_lines(visible(self.output.rstrip("\n")), "", width), LONGEST_DETAIL))
+        return lines
+
+    def marks(self, opened: bool) -> EntryGutter:
+        """How it stands."""
+        return EntryGutter(_MARKS[self.status])
+
+    @property
+    def opens(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def copied(self) -> str:
+        """What the model read."""
+        return self.output
+
+
+def _limited(lines: list[StyledLine], limit: int) -> list[StyledLine]:
+    if len(lines) <= limit:
+        return lines
+    return [*lines[:limit], StyledLine(((left_out(lines[limit:]), MUTED),))]

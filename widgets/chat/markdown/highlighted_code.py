@@ -1,0 +1,198 @@
+"""Highlighted code: lexed a piece at a time, and only when a row of it is drawn."""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from widgets.chat.markdown.styled_lines import Span, StyledLine, TextStyle, fitting
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
+_PLAIN = TextStyle("code")
+_OVERLAP = 4
+"""Lines with text, of those whose faces are known, that are lexed again with what came behind them."""
+_HANG = 4
+"""Cells by which the rest of a line that was cut is indented further than the line."""
+
+_ROLES: tuple[tuple[str, str], ...] = (
+    ("Comment.Preproc", "code-keyword"),
+    ("Comment", "code-comment"),
+    ("Keyword.Constant", "code-number"),
+    ("Keyword.Type", "code-type"),
+    ("Keyword", "code-keyword"),
+    ("Operator.Word", "code-keyword"),
+    ("Literal.String", "code-string"),
+    ("Literal.Number", "code-number"),
+    ("Name.Function", "code-function"),
+    ("Name.Decorator", "code-function"),
+    ("Name.Class", "code-type"),
+    ("Name.Exception", "code-type"),
+    ("Name.Builtin", "code-type"),
+    ("Name.Namespace", "code-type"),
+    ("Name.Tag", "code-keyword"),
+    ("Name.Attribute", "code-function"),
+    ("Name.Constant", "code-number"),
+    ("Generic.Deleted", "removed"),
+    ("Generic.Inserted", "added"),
+    ("Generic.Heading", "code-keyword"),
+    ("Generic.Subheading", "code-function"),
+    ("Generic.Prompt", "code-comment"),
+)
+"""Pygments token names to roles; the first that the token's name starts with counts."""
+
+
+@lru_cache(maxsize=256)
+def _face(token: Any) -> TextStyle:
+    name = str(token).removeprefix("Token.")
+    for prefix, role in _ROLES:
+        if name.startswith(prefix):
+            return TextStyle(role, italic=role == "code-comment")
+    return _PLAIN
+
+
+_lexers: "dict[str, Lexer | None]" = {"": None}
+"""The lexers that were loaded, by the name of the language; None where there is none."""
+
+
+def language_of(info: str) -> str:
+    """The name of the language in a fence's info string: `python` for `python title=x` and `{.python}`."""
+    return re.split(r"[\s,:{]", info.strip().lstrip("{."), maxsplit=1)[0].rstrip("}").lower()
+
+
+def load_lexers(languages: Iterable[str]) -> None:
+    """Load the lexers of these languages; for a thread, since one takes up to 40 ms."""
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    for language in languages:
+        try:
+            _lexers[language] = get_lexer_by_name(language, stripnl=False, ensurenl=False)
+        except ClassNotFound:
+            _lexers[language] = None
+
+
+class CodePiece:
+    """Some lines of one language, highlighted when first asked for; plain while its lexer is not loaded."""
+
+    __slots__ = ("_former", "_highlighted", "language", "lines")
+
+    def __init__(self, lines: Sequence[str], info: str, former: "CodePiece | None" = None) -> None:
+        """`lines` without their line ends, `info` of the fence; `former` is the piece as it was before it grew."""
+        self.lines = lines
+        self.language = language_of(info)
+        self._highlighted: list[list[Span]] | None = None
+        # One that was never drawn is of no use, but the one before it may be.
+        self._former: CodePiece | None = former
+        if former is not None and former._highlighted is None:
+            self._former = former._former
+
+    @property
+    def missing_lexer(self) -> str:
+        """The language whose lexer is to be loaded first; empty if none is missing."""
+        return "" if self.language in _lexers else self.language
+
+    def spans(self, index: int) -> Sequence[Span]:
+        """The spans of line `index`."""
+        if self.missing_lexer:
+            return [(self.lines[index], _PLAIN)]
+        if self._highlighted is None:
+            self._highlighted = self._continued() or _highlighted(self.lines, self.language)
+            self._former = None
+        return self._highlighted[index]
+
+    def _continued(self) -> list[list[Span]]:
+        """The faces of the former piece, with those of what came since; nothing if they don't fit together.
+
+        A lexer doesn't say what it is in, a string for one, at the end of a line. So it begins some lines above what
+        is new: where it finds in them what it had found from the top, it is in the same there.
+        """
+        former = self._former
+        if former is None or former._highlighted is None or former.language != self.language:
+            return []
+        # The last line of the former was not whole.
+        same = len(former.lines) - 1
+        if self.lines[:same] != former.lines[:same]:
+            return []
+        begin, left = same, _OVERLAP
+        while begin and left:
+            begin -= 1
+            left -= bool(self.lines[begin].strip())
+        rows = _highlighted(self.lines[begin:], self.language)
+        known = former._highlighted[:same]
+        return [*known, *rows[same - begin :]] if begin and rows[: same - begin] == known[begin:] else []
+
+
+def _highlighted(lines: Sequence[str], language: str) -> list[list[Span]]:
+    """The lines with their faces, lexed from the first on."""
+    lexer = _lexers[language]
+    if lexer is None:
+        return [[(line, _PLAIN)] for line in lines]
+    rows: list[list[Span]] = [[]]
+    # Some lexers, of diffs for one, know a line only by its end.
+    for token, value in lexer.get_tokens("\n".join([*lines, ""])):
+        face = _face(token)
+        first, *others = value.split("\n")
+        if first:
+            rows[-1].append((first, face))
+        for other in others:
+            rows.append([(other, face)] if other else [])
+    # A lexer that drops or adds characters must not move the text: fall back to the line itself.
+    return [
+        rows[index] if index < len(rows) and "".join(text for text, _ in rows[index]) == line else [(line, _PLAIN)]
+        for index, line in enumerate(lines)
+    ]
+
+
+def code_lines(
+    source: str,
+    info: str,
+    width: int,
+    prefix: tuple[Span, ...] = (),
+    joined: Collection[int] = (),
+    former: CodePiece | None = None,
+) -> list[StyledLine]:
+    """Lay code out: rows cut at the width rather than at words, so that a copy is exact; faces come when drawn.
+
+    Args:
+        source: the code.
+        info: what the fence says of its language.
+        width: in cells.
+        prefix: what stands before each row.
+        joined: the lines that go on with the one before.
+        former: the code as it was before it grew.
+    """
+    texts = source.expandtabs(4).split("\n")
+    piece = CodePiece(texts, info, former)
+    gutter: tuple[Span, ...] = (*prefix, (" ", _PLAIN))
+    gutter_length = sum(len(text) for text, _ in gutter)
+    room = max(8, width - gutter_length - 1)
+    rows: list[StyledLine] = []
+    for index, text in enumerate(texts):
+        joint = "" if index in joined else None
+        hang = min(len(text) - len(text.lstrip(" ")) + _HANG, room // 2)
+        for start, end in _cuts(text, room, room - hang):
+            lead = (*gutter, (" " * hang, _PLAIN)) if start else gutter
+            length = gutter_length + hang if start else gutter_length
+            row = (*lead, (text[start:end], _PLAIN))
+            rows.append(StyledLine(row, length, "" if start else joint, "code", (piece, index, start, end)))
+    return rows
+
+
+def _cuts(text: str, width: int, later: int) -> list[tuple[int, int]]:
+    """Where a code line is cut: at a space in the last third of the row if there is one; nothing is dropped.
+
+    The first row has `width` cells, the others `later`.
+    """
+    cuts: list[tuple[int, int]] = []
+    position = 0
+    while True:
+        end = fitting(text, position, later if cuts else width)
+        if end >= len(text):
+            cuts.append((position, len(text)))
+            return cuts
+        space = text.rfind(" ", end - (end - position) // 3, end)
+        stop = space + 1 if space > position else end
+        cuts.append((position, stop))
+        position = stop

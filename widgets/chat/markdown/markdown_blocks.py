@@ -1,0 +1,364 @@
+"""Chunks of Markdown to lines: parsed by markdown-it, laid out for a width."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from widgets.chat.markdown.highlighted_code import CodePiece, code_lines
+from widgets.chat.markdown.markdown_inline import inline_spans, parser
+from widgets.chat.markdown.markdown_splitter import MarkdownChunk
+from widgets.chat.markdown.styled_lines import BLANK, TEXT, Span, StyledLine, TextStyle, width_of, wrap
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+
+Cell = list[Span]
+Row = list[Cell]
+
+_TABLE_RULE = TextStyle("table-rule")
+_GAP = 3
+"""Cells between two columns: a space, a thin rule, a space."""
+
+
+def column_widths(rows: Sequence[Row], width: int) -> list[int]:
+    """Widths of the columns so that these rows fit into `width` cells.
+
+    Long columns give way first; words stay whole as long as all the longest ones have room.
+    """
+    columns = max((len(row) for row in rows), default=0)
+    wanted, least = [1] * columns, [1] * columns
+    for row in rows:
+        for index, cell in enumerate(row):
+            text = "".join(part for part, _ in cell)
+            wanted[index] = max(wanted[index], width_of(text))
+            least[index] = max([least[index], *map(width_of, text.split())])
+    room = max(columns, width - _GAP * (columns - 1))
+    if sum(least) > room:
+        least = [1] * columns
+    return _shared(wanted, least, room)
+
+
+def _shared(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Share the room so that the widest columns get the same, if they need no more (max-min fairness)."""
+    result = list(wanted)
+    left, reserved = room, sum(least)
+    narrow_first = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    for position, index in enumerate(narrow_first):
+        share = left // (len(wanted) - position)
+        reserved -= least[index]
+        result[index] = max(least[index], min(wanted[index], share, left - reserved))
+        left -= result[index]
+    return result
+
+
+def table_lines(
+    rows: Sequence[Row], widths: Sequence[int], aligns: Sequence[str], prefix: tuple[Span, ...], heading: bool
+) -> list[StyledLine]:
+    """Lay rows out in columns of these widths; with `heading`, the first row is followed by a rule."""
+    lines: list[StyledLine] = []
+    gutter = sum(len(text) for text, _ in prefix)
+    for number, row in enumerate(rows):
+        lines.extend(_row_lines(row, widths, aligns, prefix, gutter))
+        if heading and number == 0:
+            rule = "─┼─".join("─" * width for width in widths)
+            lines.append(StyledLine((*prefix, (rule, _TABLE_RULE)), gutter))
+    return lines
+
+
+def _row_lines(
+    row: Row, widths: Sequence[int], aligns: Sequence[str], prefix: tuple[Span, ...], gutter: int
+) -> list[StyledLine]:
+    cells = [wrap(row[index] if index < len(row) else [], width) for index, width in enumerate(widths)]
+    lines: list[StyledLine] = []
+    for level in range(max((len(cell) for cell in cells), default=0)):
+        spans: list[Span] = [*prefix]
+        for index, cell in enumerate(cells):
+            if index:
+                spans.append((" │ ", _TABLE_RULE))
+            content = cell[level].spans if level < len(cell) else ()
+            free = max(0, widths[index] - sum(width_of(text) for text, _ in content))
+            align = aligns[index] if index < len(aligns) else ""
+            before = free if align == "right" else free // 2 if align == "center" else 0
+            after = free - before
+            if before:
+                spans.append((" " * before, TextStyle()))
+            spans.extend(content)
+            if after and index < len(widths) - 1:
+                spans.append((" " * after, TextStyle()))
+        lines.append(StyledLine(tuple(spans), gutter))
+    return lines
+
+
+_MARK = TextStyle("list-mark")
+_QUOTE = TextStyle("quote")
+_RULE = TextStyle("rule")
+_BULLETS = ("•", "◦", "▪")
+_TASKS = {
+    "[ ] ": ("☐ ", TextStyle("list-mark")),
+    "[x] ": ("☑ ", TextStyle("success")),
+    "[X] ": ("☑ ", TextStyle("success")),
+}
+
+
+@dataclass(slots=True)
+class RenderState:
+    """What rendering a chunk has to know of the chunks before it."""
+
+    previous: MarkdownChunk | None = None
+    widths: list[int] = field(default_factory=list)
+    """Columns of the table that is going on."""
+    item_indent: int = 2
+    """Cells before the text of the list item that is going on."""
+    environment: dict[str, Any] = field(default_factory=dict)
+    """What the parser has to know of the rest of the text: where its link references lead."""
+    unfinished_code: CodePiece | None = None
+    """The code that is being written as it was a moment ago, while an unfinished chunk is rendered."""
+
+    def unfinished(self, code: CodePiece | None) -> "RenderState":
+        """A copy, to render an unfinished chunk with; `code` is the one that it was a moment ago, if it was code."""
+        return RenderState(self.previous, self.widths, self.item_indent, self.environment, code)
+
+
+def needs_space(previous: MarkdownChunk | None, chunk: MarkdownChunk) -> bool:
+    """Whether an empty row goes between two chunks."""
+    if previous is None or not chunk.begins or previous.kind == "heading":
+        return chunk.spaced and not chunk.begins and chunk.kind in ("item_rest", "quote")
+    if chunk.kind == "item" and (previous.number is None) != (chunk.number is None) and previous.kind == "item":
+        return True
+    if {previous.kind, chunk.kind} <= {"item", "item_rest", "block", "rest"}:
+        return chunk.spaced
+    return True
+
+
+def render_chunk(chunk: MarkdownChunk, width: int, state: RenderState, above: list[StyledLine]) -> list[StyledLine]:
+    """The lines of a chunk. A `rest` takes the last line out of `above` and flows on from it."""
+    if chunk.kind == "rest":
+        lines = _flow_on(chunk, width, above, state)
+    else:
+        lines = _chunk_lines(chunk, width, state)
+        if not lines:
+            # Only link references are defined in it, or it is the end of a block of which all is laid out.
+            return []
+        if needs_space(state.previous, chunk):
+            lines = [BLANK, *lines]
+    state.previous = chunk
+    return lines
+
+
+def _chunk_lines(chunk: MarkdownChunk, width: int, state: RenderState) -> list[StyledLine]:
+    match chunk.kind:
+        case "fence":
+            text, joined = chunk.text, chunk.joined
+            former = state.unfinished_code
+            return code_lines(text, chunk.info, width, (), joined, former) if text or chunk.begins else []
+        case "table":
+            return _table(chunk, width, state)
+        case "item_rest":
+            indent = " " * state.item_indent
+            return _Blocks(chunk.text, width, state.environment).render(((indent, TEXT),))
+        case "item":
+            blocks = _Blocks(chunk.text, width, state.environment, chunk.number)
+            lines = blocks.render()
+            state.item_indent = blocks.item_indent
+            return lines
+        case _:
+            return _Blocks(chunk.text, width, state.environment).render()
+
+
+def _flow_on(chunk: MarkdownChunk, width: int, above: list[StyledLine], state: RenderState) -> list[StyledLine]:
+    tokens = parser().parseInline(chunk.text.lstrip(), dict(state.environment))
+    rows = inline_spans(tokens[0].children or [], TEXT) if tokens else [[]]
+    joint: str | None = None
+    if above:
+        last = above.pop()
+        rows[0] = [*last.spans, (" ", TEXT), *rows[0]] if chunk.text[:1].isspace() else [*last.spans, *rows[0]]
+        joint = last.joint
+    lines: list[StyledLine] = []
+    for spans in rows:
+        lines.extend(wrap(spans, width, joint=joint))
+        joint = None
+    return lines
+
+
+def _table(chunk: MarkdownChunk, width: int, state: RenderState) -> list[StyledLine]:
+    source = chunk.header + chunk.text
+    rows, aligns = _table_rows(parser().parse(source, dict(state.environment)))
+    if not rows:
+        return _Blocks(source, width, state.environment).render()
+    if chunk.begins:
+        state.widths = column_widths(rows, width)
+        return table_lines(rows, state.widths, aligns, (), heading=True)
+    return table_lines(rows[1:], state.widths, aligns, (), heading=False)
+
+
+def _table_rows(tokens: Sequence["Token"]) -> tuple[list[Row], list[str]]:
+    rows: list[Row] = []
+    aligns: list[str] = []
+    heading = False
+    for token in tokens:
+        match token.type:
+            case "tr_open":
+                rows.append([])
+            case "th_open":
+                heading = True
+                aligns.append(str(token.attrs.get("style", "")).removeprefix("text-align:"))
+            case "td_open":
+                heading = False
+            case "inline" if rows:
+                face = TextStyle("table-head", bold=True) if heading else TEXT
+                cell: list[Span] = []
+                for part in inline_spans(token.children or [], face):
+                    cell.extend(part)
+                rows[-1].append(cell)
+    return rows, aligns
+
+
+class _Blocks:
+    """A walk over block tokens; containers add to the prefix of the rows inside them."""
+
+    def __init__(self, source: str, width: int, environment: dict[str, Any], number: int | None = None) -> None:
+        self.width = width
+        self.item_indent = 2
+        self._tokens = parser().parse(source, dict(environment))
+        self._source = source.split("\n")
+        self._number = number
+        """What the outermost ordered list starts with, if the text doesn't know."""
+
+    def render(self, prefix: tuple[Span, ...] = ()) -> list[StyledLine]:
+        """All rows."""
+        lines: list[StyledLine] = []
+        self._walk(self._tokens, prefix, prefix, 0, lines)
+        return lines
+
+    def _spaced(self, token: "Token") -> bool:
+        """Whether there is an empty line above the block, quotation marks aside."""
+        return token.map is not None and not self._source[token.map[0] - 1].strip(" >")
+
+    def _walk(
+        self,
+        tokens: Sequence["Token"],
+        first: tuple[Span, ...],
+        rest: tuple[Span, ...],
+        depth: int,
+        lines: list[StyledLine],
+    ) -> None:
+        """Render sibling blocks; the first row of the first one gets `first`, all others `rest`."""
+        position = 0
+        begun = False
+        previous = ""
+        while position < len(tokens):
+            token = tokens[position]
+            end = _closing(tokens, position)
+            kind = token.type
+            lead = rest if begun else first
+            if begun and previous != "heading_open" and (self._spaced(token) or kind == "heading_open"):
+                lines.append(StyledLine(rest, _length(rest)))
+            inner = tokens[position + 1 : end]
+            match kind:
+                case "paragraph_open":
+                    self._paragraph(inner, lead, rest, lines)
+                case "heading_open":
+                    self._heading(token, inner, lead, rest, lines)
+                case "bullet_list_open" | "ordered_list_open":
+                    self._list(token, inner, lead, rest, depth, lines)
+                case "blockquote_open":
+                    bar = ("▎ ", _QUOTE)
+                    self._walk(inner, (*lead, bar), (*rest, bar), depth, lines)
+                case "fence" | "code_block":
+                    if lead != rest and not begun:
+                        lines.append(StyledLine(lead, _length(lead)))
+                    lines.extend(code_lines(token.content.rstrip("\n"), token.info, self.width, rest))
+                case "hr":
+                    room = self.width - _length(rest)
+                    lines.append(StyledLine((*lead, ("─" * max(3, room), _RULE)), _length(lead)))
+                case "table_open":
+                    rows, aligns = _table_rows(inner)
+                    widths = column_widths(rows, self.width - _length(rest))
+                    lines.extend(table_lines(rows, widths, aligns, rest, heading=True))
+                case _ if token.content:
+                    lines.extend(wrap([(token.content.strip(), TEXT)], self.width, lead, rest))
+            begun = True
+            previous = kind
+            position = end + 1
+
+    def _paragraph(
+        self, inner: Sequence["Token"], first: tuple[Span, ...], rest: tuple[Span, ...], lines: list[StyledLine]
+    ) -> None:
+        face = _quoted(rest)
+        for spans in inline_spans(inner[0].children or [], face):
+            if spans and first is not rest and first[-1] in _TASKS.values():
+                spans[0] = (spans[0][0][4:], spans[0][1])
+            lines.extend(wrap(spans, self.width, first, rest))
+            first = rest
+
+    def _heading(
+        self,
+        token: "Token",
+        inner: Sequence["Token"],
+        first: tuple[Span, ...],
+        rest: tuple[Span, ...],
+        lines: list[StyledLine],
+    ) -> None:
+        role = "heading" if token.tag in ("h1", "h2") else "subheading"
+        for spans in inline_spans(inner[0].children or [], TextStyle(role, bold=True)):
+            lines.extend(wrap(spans, self.width, first, rest))
+            first = rest
+
+    def _list(
+        self,
+        token: "Token",
+        inner: Sequence["Token"],
+        first: tuple[Span, ...],
+        rest: tuple[Span, ...],
+        depth: int,
+        lines: list[StyledLine],
+    ) -> None:
+        ordered = token.type == "ordered_list_open"
+        number = int(token.attrs.get("start", 1))
+        if self._number is not None and depth == 0:
+            number = self._number
+        position = 0
+        while position < len(inner):
+            end = _closing(inner, position)
+            mark = f"{number}. " if ordered else f"{_BULLETS[min(depth, 2)]} "
+            indent = (" " * len(mark), TEXT)
+            if depth == 0:
+                self.item_indent = _length(rest) + len(mark)
+            if position and self._spaced(inner[position]):
+                lines.append(StyledLine(rest, _length(rest)))
+            lead = first if position == 0 else rest
+            children = inner[position + 1 : end]
+            if box := _task_box(children):
+                self._walk(children, (*lead, box), (*rest, ("  ", TEXT)), depth + 1, lines)
+            elif children:
+                self._walk(children, (*lead, (mark, _MARK)), (*rest, indent), depth + 1, lines)
+            else:
+                lines.append(StyledLine((*lead, (mark, _MARK)), _length(lead)))
+            number += 1
+            position = end + 1
+
+
+def _task_box(children: Sequence["Token"]) -> Span | None:
+    """The box in place of the bullet, if the item is a task."""
+    return _TASKS.get(children[1].content[:4]) if len(children) > 1 and children[1].type == "inline" else None
+
+
+def _closing(tokens: Sequence["Token"], position: int) -> int:
+    """The index of the token that closes the one at `position`; itself if it opens nothing."""
+    token = tokens[position]
+    if token.nesting != 1:
+        return position
+    for index in range(position + 1, len(tokens)):
+        if tokens[index].level == token.level and tokens[index].nesting == -1:
+            return index
+    return len(tokens) - 1
+
+
+def _length(prefix: tuple[Span, ...]) -> int:
+    return sum(len(text) for text, _ in prefix)
+
+
+def _quoted(prefix: tuple[Span, ...]) -> TextStyle:
+    """The face of a paragraph behind this prefix: quiet inside a quotation."""
+    return TextStyle("quote-text") if any(face is _QUOTE for _, face in prefix) else TEXT

@@ -1,0 +1,254 @@
+"""A Markdown text that may still be growing, as lines for a width; finished blocks are laid out once."""
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from widgets.chat.markdown.highlighted_code import CodePiece
+from widgets.chat.markdown.markdown_blocks import RenderState, render_chunk
+from widgets.chat.markdown.markdown_inline import link_references, parser
+from widgets.chat.markdown.markdown_splitter import LONGEST_PARAGRAPH, MarkdownChunk, MarkdownSplitter
+from widgets.chat.markdown.styled_lines import StyledLine
+
+_ONLY_MARKS = re.compile(r"[\s>]*+(?:[-+*_=#`~|]++|\d{1,3}|(?:[-+*]|\d{1,3}[.)])(?:\s++\[[ xX]?\]?)?)?\s*+$")
+"""A line that has nothing of its own to show yet, whatever it becomes."""
+_CODE = re.compile(r"(?<!`)(`++)[^`]++\1(?!`)")
+_RUN = re.compile(r"\*+|_+|~~")
+_OPEN_LINK = re.compile(r"!?\[[^\[\]\n]*\]\([^()\s]*$")
+_PARAGRAPH = re.compile(r"\n[ \t>]*+\n|\n(?=[ \t>]*+(?:[-*+]|\d{1,9}[.)])\s)")
+"""Where a paragraph of a list or a quotation begins."""
+_LONGEST_EMPHASIS = 80
+"""Characters after which a single mark was none: bold goes on for longer than words in italics."""
+_RULE_BELOW = re.compile(r"[|:\- \t]*$")
+
+
+def is_worth_showing(line: str, fence: str) -> bool:
+    """Whether an unfinished line says something already; `fence` are the marks that end the code that it is in."""
+    if fence:
+        return not fence.startswith(line.strip())
+    return _ONLY_MARKS.match(line) is None
+
+
+def expected(chunk: MarkdownChunk) -> MarkdownChunk:
+    """The last chunk of a text as it is when what is open in it is closed."""
+    match chunk.kind:
+        case "fence":
+            return chunk
+        case "table" if chunk.text or not chunk.begins:
+            *rows, last = chunk.text.split("\n")
+            before, pipe, cell = last.rpartition("|")
+            return replace(chunk, text="\n".join([*rows, before + pipe + close_marks(cell)]))
+        case "table":
+            heading, rule, _ = chunk.header.split("\n")
+            return chunk if _cells(heading) == _cells(rule) else _table(chunk, heading)
+        case "block" if chunk.text.startswith("|"):
+            heading, _, rule = chunk.text.partition("\n")
+            return _table(chunk, heading) if _RULE_BELOW.match(rule) else chunk
+        case _:
+            return replace(chunk, text=close_marks(chunk.text))
+
+
+def close_marks(text: str) -> str:
+    """Text that was cut off inside emphasis, code or an address, with the marks closed."""
+    begins = max((found.end() for found in _PARAGRAPH.finditer(text)), default=0)
+    last = _CODE.sub(lambda code: "x" * len(code[0]), text[begins:])
+    if last.count("`") % 2:
+        return text.rstrip("`") if last.endswith("`") else text + "`"
+    if _OPEN_LINK.search(last):
+        return text + ")"
+    opened: list[tuple[str, int, int]] = []
+    """What is open: the mark, how many of it, and where."""
+    for run in _RUN.finditer(last):
+        _take(run, last, opened)
+    trimmed = text.rstrip("*_~")
+    if len(trimmed) < len(text) and (not trimmed or trimmed[-1].isspace() or trimmed[-1] in "(["):
+        text = trimmed
+    near = [(mark, count) for mark, count, at in opened if count > 1 or len(last) - at <= _LONGEST_EMPHASIS]
+    return text + "".join(mark * count for mark, count in reversed(near))
+
+
+def _take(run: re.Match[str], text: str, opened: list[tuple[str, int, int]]) -> None:
+    """Open or close emphasis by the rules of CommonMark, roughly."""
+    mark, count = run[0][0], len(run[0])
+    before, after = text[run.start() - 1 : run.start()] or " ", text[run.end() : run.end() + 1] or " "
+    if not before.isspace() and not (mark == "_" and after.isalnum()):
+        while count and opened and opened[-1][0] == mark:
+            _, held, at = opened.pop()
+            count, held = max(0, count - held), max(0, held - count)
+            if held:
+                opened.append((mark, held, at))
+    if count and not after.isspace() and not (mark == "_" and before.isalnum()):
+        opened.append((mark, count, run.start()))
+
+
+def _cells(row: str) -> int:
+    return row.replace("\\|", "").strip().strip("|").count("|") + 1
+
+
+def _table(chunk: MarkdownChunk, heading: str) -> MarkdownChunk:
+    """A table of which there is but the heading, with the rule that is to come."""
+    return replace(chunk, kind="table", text="", header=f"{heading}\n|{'---|' * _cells(heading)}\n")
+
+
+class MarkdownDocument:
+    """Source in, lines out.
+
+    `append` takes more source and costs next to nothing; `advance` does the layout, up to a deadline if one is
+    given. What is laid out stays: only the last, unfinished block is done again when it grows.
+    """
+
+    def __init__(self, width: int, clean: Callable[[str], str] = str) -> None:
+        """`width` in cells; `clean` makes control characters visible, and keeps line ends."""
+        self._width = width
+        self._clean = clean
+        self._parts: list[str] = []
+        self._incoming: list[str] = []
+        self._waiting: list[str] = []
+        self._position = 0
+        self._partial = ""
+        self._finished = False
+        self._note: Sequence[StyledLine] = ()
+        self._splitter = MarkdownSplitter()
+        self._chunks: list[MarkdownChunk] = []
+        self._state = RenderState()
+        self._lines: list[StyledLine] = []
+        self._settled = 0
+        self._held: StyledLine | None = None
+        """The settled row that the unfinished end of a long paragraph flows on from, while that is shown."""
+        self._unfinished_code: CodePiece | None = None
+        """The code at the unfinished end, while that is shown."""
+
+    @property
+    def lines(self) -> list[StyledLine]:
+        """The rows as of the last `advance`."""
+        return [*self._lines, *self._note] if self._note else self._lines
+
+    @property
+    def settled(self) -> int:
+        """How many of the rows never change again at this width."""
+        return self._settled
+
+    @property
+    def width(self) -> int:
+        """Cells that the rows were laid out for."""
+        return self._width
+
+    @property
+    def finished(self) -> bool:
+        """Whether `finish` was called."""
+        return self._finished
+
+    @property
+    def source(self) -> str:
+        """The whole text so far."""
+        if len(self._parts) > 1:
+            self._parts = ["".join(self._parts)]
+        return self._parts[0] if self._parts else ""
+
+    def takes(self, text: str) -> bool:
+        """Whether this text is the source so far with, unless it is finished, more behind it."""
+        return text == self.source if self._finished else text.startswith(self.source)
+
+    def append(self, text: str) -> None:
+        """More source."""
+        self._parts.append(text)
+        self._incoming.append(text)
+
+    def finish(self, note: Sequence[StyledLine] = ()) -> None:
+        """No more source will come; the last block is final, and `note` stands below it."""
+        self._note = note
+        if self._finished:
+            return
+        self._finished = True
+        if environment := link_references(self._clean(self.source)):
+            self._begin_again(environment)
+
+    def _begin_again(self, environment: dict[str, Any]) -> None:
+        """Lay out the whole text anew: a reference is defined at the end as a rule, after the links that use it."""
+        self._incoming, self._waiting, self._position, self._partial = [self.source], [], 0, ""
+        self._splitter = MarkdownSplitter()
+        self._state = RenderState(environment=environment)
+        self._lines = []
+        self._settled = 0
+        self._held = None
+
+    def advance(self, deadline: float | None = None) -> bool:
+        """Lay out what has come; returns True when nothing is left to do.
+
+        `deadline` is a `time.thread_time` value after which the rest is left to the next call.
+        """
+        self._take_incoming()
+        del self._lines[self._settled :]
+        if self._held is not None:
+            self._lines.append(self._held)
+            self._settled += 1
+            self._held = None
+        while self._position < len(self._waiting):
+            self._settle(self._splitter.feed(self._cleaned(self._waiting[self._position])))
+            self._position += 1
+            if deadline is not None and time.thread_time() > deadline:
+                return False
+        self._waiting.clear()
+        self._position = 0
+        if len(self._partial) > LONGEST_PARAGRAPH:
+            chunks, self._partial = self._splitter.overflow(self._cleaned(self._partial))
+            self._settle(chunks)
+        if self._finished:
+            if self._partial:
+                self._settle(self._splitter.feed(self._cleaned(self._partial)))
+                self._partial = ""
+            self._settle(self._splitter.finish())
+        else:
+            self._render_open_end()
+        return True
+
+    def _take_incoming(self) -> None:
+        text = self._partial + "".join(self._incoming)
+        self._incoming.clear()
+        # A carriage return may be half of a line end whose other half is still to come.
+        held = "\r" if text.endswith("\r") and not self._finished else ""
+        *lines, self._partial = text[: len(text) - len(held)].replace("\r\n", "\n").split("\n")
+        self._partial += held
+        self._waiting.extend(lines)
+
+    def _cleaned(self, line: str) -> str:
+        # To the parser a lone carriage return would be a line end, and no two lines may hide in one.
+        return self._clean(line).replace("\t", "    ").replace("\r", " ")
+
+    def _settle(self, chunks: list[MarkdownChunk]) -> None:
+        for chunk in chunks:
+            self._lines += render_chunk(chunk, self._width, self._state, self._lines)
+            self._settled = len(self._lines)
+
+    def _render_open_end(self) -> None:
+        """Rows for the block that is still being written; thrown away by the next `advance`."""
+        probe = self._splitter.copy()
+        partial = self._cleaned(self._partial.rstrip("\r"))
+        chunks = probe.feed(partial) if is_worth_showing(partial, probe.fence) else []
+        chunks += map(expected, probe.finish())
+        state = self._state.unfinished(self._unfinished_code)
+        for chunk in chunks:
+            if chunk.kind == "rest" and self._lines and len(self._lines) == self._settled:
+                self._held = self._lines[-1]
+                self._settled -= 1
+            self._lines += render_chunk(chunk, self._width, state, self._lines)
+        code = self._lines[-1].code if self._lines else None
+        self._unfinished_code = code[0] if code is not None and isinstance(code[0], CodePiece) else None
+
+
+def markdown_lines(text: str, width: int, clean: Callable[[str], str] = str) -> list[StyledLine]:
+    """The rows of a whole text."""
+    document = MarkdownDocument(width, clean)
+    document.append(text)
+    document.finish()
+    document.advance()
+    return document.lines
+
+
+def preload() -> None:
+    """Load what reads Markdown and code, on any thread: else the first answer does, while the keyboard waits."""
+    import pygments.lexers  # noqa: F401
+
+    parser()

@@ -1,0 +1,457 @@
+"""Cuts a Markdown text that is still growing into chunks that never have to be looked at again.
+
+A chunk is a block (paragraph, heading, list item, quote) or, where one block may grow without bound (a fence, a
+table, a paragraph of many pages), a piece of it. Where the cuts are depends on the text alone, not on how it
+arrived, so a streamed text and the same text read from the log come out alike. The rules are those of CommonMark
+0.31 as far as they decide where a block ends, and of GitHub's tables.
+
+Kept whole: one state machine, a method for each of its states.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["block", "heading", "rule", "rest", "item", "item_rest", "quote", "fence", "table"]
+
+LONGEST_PARAGRAPH = 4096
+"""Characters after which a paragraph or a list item goes on in another chunk, and a line of anything else in another
+line."""
+LARGEST_PIECE = 2 * LONGEST_PARAGRAPH
+"""Characters of code, of a table or of a quotation after which it goes on in another chunk, however few its lines."""
+LONGEST_FENCE = 64
+"""Lines of code in one chunk; cut earlier at an empty line if there is one after `SHORTEST_FENCE`."""
+SHORTEST_FENCE = 40
+LONGEST_TABLE = 24
+"""Rows of a table in its first chunk, which decides the widths of the columns."""
+MORE_OF_TABLE = 8
+"""Rows in each of its later chunks: those that are open are laid out for each picture."""
+LONGEST_QUOTE = 40
+"""Lines of a quotation after which an empty quoted line cuts it; three times as many, and any line does."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownChunk:
+    """A piece of Markdown that can be rendered by itself."""
+
+    kind: Kind
+    """`rest` goes on with the paragraph before it, `item_rest` with the list item before it."""
+    text: str
+    spaced: bool = False
+    """An empty line came before it."""
+    begins: bool = True
+    """It is the first piece of its block."""
+    number: int | None = None
+    """For an item of an ordered list, its number."""
+    info: str = ""
+    """For a fence, what stands after the opening marks."""
+    header: str = ""
+    """For a table, its first two lines."""
+    joined: tuple[int, ...] = ()
+    """For a fence, which of its lines go on with the line before: that was too long."""
+
+
+FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})(.*)$")
+INNER_FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")
+ITEM_MARK = re.compile(r"^\s*(?:[-*+]|\d{1,9}[.)])\s+")
+HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+RULE = re.compile(r" {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}$")
+UNDERLINE = re.compile(r" {0,3}(?:-+|=+)[ \t]*$")
+ITEM = re.compile(r"( {0,3})(?:([-*+])|(\d{1,9})([.)]))(?:([ \t]+)(?=\S)|[ \t]*$)")
+NESTED_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+\S")
+QUOTE = re.compile(r" {0,3}>")
+DELIMITER = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*+(?:\|[ \t]*:?-+:?[ \t]*+)*(?:\|[ \t]*)?$")
+
+
+def indentation(line: str) -> int:
+    """Spaces before the text of a line."""
+    return len(line) - len(line.lstrip(" "))
+
+
+def starts_block(line: str, inside_paragraph: bool = False) -> bool:
+    """Whether the line begins a block of its own, so that an open paragraph, table or quote ends before it."""
+    if FENCE.match(line) or HEADING.match(line) or RULE.match(line) or QUOTE.match(line):
+        return True
+    item = ITEM.match(line)
+    if not item:
+        return False
+    # In the middle of a paragraph an empty item or a number other than 1 is just text.
+    return not inside_paragraph or (item[5] is not None and item[3] in (None, "1"))
+
+
+class MarkdownSplitter:
+    """The state between two lines; feed it lines, take the chunks that are finished."""
+
+    __slots__ = (
+        "_begins",
+        "_fence",
+        "_fence_indent",
+        "_fence_opening",
+        "_header",
+        "_indent",
+        "_info",
+        "_inner_fence",
+        "_joined",
+        "_kind",
+        "_lines",
+        "_marker",
+        "_number",
+        "_pending_blank",
+        "_size",
+        "_spaced",
+        "_within",
+    )
+
+    def __init__(self) -> None:
+        self._kind: Kind | None = None
+        self._lines: list[str] = []
+        self._size = 0
+        self._spaced = False
+        self._begins = True
+        self._pending_blank = False
+        self._fence = ""
+        self._fence_indent = 0
+        self._fence_opening = ""
+        self._inner_fence = ""
+        self._info = ""
+        self._header = ""
+        self._marker = ""
+        self._indent = 0
+        self._number: int | None = None
+        self._joined: list[int] = []
+        self._within = False
+        """The line that was fed last goes on."""
+
+    @property
+    def fence(self) -> str:
+        """The marks that end the code that the next line is in, if it is in code."""
+        return self._fence if self._kind == "fence" else self._inner_fence
+
+    def copy(self) -> "MarkdownSplitter":
+        """An independent splitter in the same state, to try an unfinished line on."""
+        other = MarkdownSplitter.__new__(MarkdownSplitter)
+        for name in MarkdownSplitter.__slots__:
+            setattr(other, name, getattr(self, name))
+        other._lines = list(self._lines)
+        other._joined = list(self._joined)
+        return other
+
+    def feed(self, line: str) -> list[MarkdownChunk]:
+        """Take one line without its line end; returns the chunks that it finished."""
+        chunks, rest = self._cut_line(line)
+        chunks += self._take(rest)
+        self._within = False
+        return chunks
+
+    def _take(self, line: str) -> list[MarkdownChunk]:
+        if self._within:
+            return self._go_on(line)
+        match self._kind:
+            case "fence":
+                return self._in_fence(line)
+            case "item" | "item_rest":
+                return self._in_item(line)
+            case "table":
+                return self._in_table(line)
+            case "quote":
+                return self._in_quote(line)
+            case "block" | "rest":
+                return self._in_paragraph(line)
+            case _:
+                return self._between(line)
+
+    def overflow(self, partial: str) -> tuple[list[MarkdownChunk], str]:
+        """Cut an unfinished last line that is already too long; returns chunks and what is left of it."""
+        chunks, rest = self._cut_line(partial)
+        if len(rest) > LONGEST_PARAGRAPH and rest.strip():
+            if self._kind is None:
+                self._open("block", rest)
+            else:
+                self._add(rest)
+            chunks += self._cut_paragraph()
+            rest = self._take_back()
+            self._within = True
+        return chunks, rest
+
+    def finish(self) -> list[MarkdownChunk]:
+        """The end of the text: the chunk that was still open."""
+        return [] if self._kind is None else [self._close()]
+
+    # A line that is too long.
+
+    def _is_of_paragraph(self, line: str) -> bool:
+        """Whether the line begins a paragraph or goes on with one: those are cut after sentences."""
+        if self._kind not in (None, "block", "rest"):
+            return False
+        return self._within or not starts_block(line, inside_paragraph=self._kind is not None)
+
+    def _cut_line(self, line: str) -> tuple[list[MarkdownChunk], str]:
+        """Take a line as far as it is too long, piece by piece; returns chunks and what is left of it."""
+        chunks: list[MarkdownChunk] = []
+        while len(line) > LONGEST_PARAGRAPH and not self._is_of_paragraph(line):
+            cut = line.rfind(" ", LONGEST_PARAGRAPH // 2, LONGEST_PARAGRAPH) + 1 or LONGEST_PARAGRAPH
+            chunks += self._take(line[:cut])
+            self._within = True
+            line = line[cut:]
+        return chunks, line
+
+    def _go_on(self, piece: str) -> list[MarkdownChunk]:
+        """The next piece of a line, in the block that the line is in whatever the piece looks like."""
+        match self._kind:
+            case "fence":
+                self._joined.append(len(self._lines))
+                return self._add_code(piece)
+            case "item" | "item_rest":
+                return self._in_item(" " * self._indent + piece.lstrip()) if piece.strip() else []
+            case "quote":
+                return self._continue_quote(f"> {piece}")
+            case "table":
+                return self._add_row(f"| {piece}")
+            case "block" | "rest":
+                self._add(piece)
+            case _:
+                self._open("block", piece)
+        return self._cut_paragraph() if self._size > LONGEST_PARAGRAPH else []
+
+    # One method for each state.
+
+    def _between(self, line: str) -> list[MarkdownChunk]:
+        if not line.strip():
+            self._pending_blank = True
+            return []
+        if fence := FENCE.match(line):
+            self._open("fence")
+            self._fence_indent = len(fence[1])
+            self._fence = fence[2]
+            self._info = fence[3].strip()
+            return []
+        if HEADING.match(line):
+            self._open("heading", line)
+            return [self._close()]
+        if RULE.match(line):
+            self._open("rule", line)
+            return [self._close()]
+        if item := ITEM.match(line):
+            self._open_item(item, line, None)
+            return []
+        self._open("quote" if QUOTE.match(line) else "block", line)
+        if self._kind == "quote":
+            self._track_inner_fence(line.strip().lstrip("> "), line)
+        return self._cut_paragraph() if self._size > LONGEST_PARAGRAPH and self._kind == "block" else []
+
+    def _in_fence(self, line: str) -> list[MarkdownChunk]:
+        stripped = line.strip()
+        if stripped.startswith(self._fence) and not stripped.strip(self._fence[0]) and indentation(line) < 4:
+            return [self._close()]
+        return self._add_code(line[min(indentation(line), self._fence_indent) :])
+
+    def _add_code(self, line: str) -> list[MarkdownChunk]:
+        self._add(line)
+        count = len(self._lines)
+        full = count >= LONGEST_FENCE or (count >= SHORTEST_FENCE and not line.strip())
+        return [self._piece()] if full or self._size > LARGEST_PIECE else []
+
+    def _in_item(self, line: str) -> list[MarkdownChunk]:
+        depth = indentation(line)
+        blank = not line.strip()
+        if self._inner_fence and (blank or depth >= self._indent):
+            chunks = self._cut_item() if self._size > LONGEST_PARAGRAPH else []
+            if chunks:
+                self._add(self._fence_opening)
+            self._add(line)
+            self._track_inner_fence(line.strip(), line)
+            return chunks
+        self._inner_fence = ""
+        if blank:
+            self._add(line)
+            self._pending_blank = True
+            return []
+        if depth >= self._indent:
+            return self._continue_item(line)
+        item = None if RULE.match(line) else ITEM.match(line)
+        if item:
+            chunks = [self._close()]
+            same = (item[2] or item[4]) == self._marker
+            self._open_item(item, line, self._number if same else None)
+            return chunks
+        if not self._pending_blank and not starts_block(line):
+            self._add(line)
+            return []
+        return [self._close(), *self._between(line)]
+
+    def _continue_item(self, line: str) -> list[MarkdownChunk]:
+        chunks: list[MarkdownChunk] = []
+        if self._size > LONGEST_PARAGRAPH // 2 and (
+            self._pending_blank or NESTED_ITEM.match(line) or self._size > LONGEST_PARAGRAPH
+        ):
+            chunks = self._cut_item()
+        self._pending_blank = False
+        self._add(line)
+        self._track_inner_fence(ITEM_MARK.sub("", line), line)
+        return chunks
+
+    def _cut_item(self) -> list[MarkdownChunk]:
+        """Close a list item that has grown long, and go on with it in a chunk of its own."""
+        indent, number, marker, fence = self._indent, self._number, self._marker, self._inner_fence
+        chunk = self._close()
+        self._open("item_rest")
+        self._begins = False
+        self._indent, self._number, self._marker, self._inner_fence = indent, number, marker, fence
+        return [chunk]
+
+    def _in_table(self, line: str) -> list[MarkdownChunk]:
+        if not line.strip() or starts_block(line):
+            return [self._close(), *self._between(line)]
+        return self._add_row(line)
+
+    def _add_row(self, line: str) -> list[MarkdownChunk]:
+        self._add(line)
+        most = LONGEST_TABLE if self._begins else MORE_OF_TABLE
+        return [self._piece()] if len(self._lines) >= most or self._size > LARGEST_PIECE else []
+
+    def _in_quote(self, line: str) -> list[MarkdownChunk]:
+        if QUOTE.match(line):
+            return self._continue_quote(line)
+        if not line.strip() or starts_block(line):
+            return [self._close(), *self._between(line)]
+        self._add(line)
+        return []
+
+    def _continue_quote(self, line: str) -> list[MarkdownChunk]:
+        quoted = line.strip().lstrip("> ")
+        count = len(self._lines)
+        if not quoted and not self._inner_fence and count >= LONGEST_QUOTE:
+            chunk = self._piece()
+            self._spaced = True
+            return [chunk]
+        chunks: list[MarkdownChunk] = []
+        if count >= 3 * LONGEST_QUOTE or self._size > LARGEST_PIECE:
+            chunks.append(self._piece())
+            if self._inner_fence:
+                self._add(self._fence_opening)
+        self._add(line)
+        self._track_inner_fence(quoted, line)
+        return chunks
+
+    def _track_inner_fence(self, content: str, line: str) -> None:
+        """Note where a fence inside a quote or a list item begins and ends; `content` is the line without markers."""
+        if not self._inner_fence:
+            if fence := INNER_FENCE.match(content):
+                self._inner_fence = fence[1]
+                self._fence_opening = line
+        elif content.startswith(self._inner_fence) and not content.strip(self._inner_fence[0]):
+            self._inner_fence = ""
+
+    def _in_paragraph(self, line: str) -> list[MarkdownChunk]:
+        if not line.strip():
+            return [self._close(), *self._between(line)]
+        if self._kind == "block":
+            if UNDERLINE.match(line) and not self._lines[0].startswith("    "):
+                if DELIMITER.match(line) and "|" in self._lines[-1] and len(self._lines) == 1:
+                    return self._begin_table(line)
+                self._add(line)
+                return [self._close("heading")]
+            if DELIMITER.match(line) and "|" in line and "|" in self._lines[-1]:
+                return self._begin_table(line)
+        if starts_block(line, inside_paragraph=True):
+            return [self._close(), *self._between(line)]
+        self._add(line)
+        return self._cut_paragraph() if self._size > LONGEST_PARAGRAPH else []
+
+    def _begin_table(self, delimiter: str) -> list[MarkdownChunk]:
+        heading = self._lines.pop()
+        chunks: list[MarkdownChunk] = []
+        spaced = self._spaced
+        if self._lines:
+            chunks.append(self._close())
+            spaced = False
+        self._open("table")
+        self._spaced = spaced
+        self._header = f"{heading}\n{delimiter}\n"
+        return chunks
+
+    # Opening and closing.
+
+    def _open(self, kind: Kind, *lines: str) -> None:
+        self._kind = kind
+        self._lines = list(lines)
+        self._size = sum(len(line) + 1 for line in lines)
+        self._spaced = self._pending_blank
+        self._pending_blank = False
+        self._begins = True
+        self._number = None
+        self._info = self._header = self._inner_fence = ""
+
+    def _open_item(self, item: re.Match[str], line: str, previous: int | None) -> None:
+        self._open("item", line)
+        self._marker = item[2] or item[4]
+        if item[3]:
+            self._number = int(item[3]) if previous is None else previous + 1
+        padding = len(item[5] or " ")
+        marker_end = len(item[1]) + len(item[2] or item[3] + item[4])
+        self._indent = marker_end + (padding if padding <= 4 else 1)
+        self._track_inner_fence(ITEM_MARK.sub("", line), " " * self._indent + ITEM_MARK.sub("", line))
+
+    def _add(self, line: str) -> None:
+        self._lines.append(line)
+        self._size += len(line) + 1
+
+    def _take_back(self) -> str:
+        line = self._lines.pop()
+        self._size -= len(line) + 1
+        if not self._lines and self._kind == "block":
+            self._kind = None
+            self._pending_blank = self._spaced
+        return line
+
+    def _chunk(self, kind: Kind) -> MarkdownChunk:
+        lines = self._lines
+        if kind == "item_rest":
+            lines = [line[min(indentation(line), self._indent) :] for line in lines]
+        text = "\n".join(lines)
+        if kind != "fence":
+            text = text.rstrip()
+        joined, self._joined = tuple(self._joined), []
+        return MarkdownChunk(kind, text, self._spaced, self._begins, self._number, self._info, self._header, joined)
+
+    def _close(self, kind: Kind | None = None) -> MarkdownChunk:
+        assert self._kind is not None
+        chunk = self._chunk(kind or self._kind)
+        blank = self._pending_blank
+        self._kind = None
+        self._lines = []
+        self._size = 0
+        self._pending_blank = blank
+        return chunk
+
+    def _piece(self) -> MarkdownChunk:
+        """Hand out what is there of the block and go on with it."""
+        assert self._kind is not None
+        chunk = self._chunk(self._kind)
+        self._lines = []
+        self._size = 0
+        self._begins = False
+        self._spaced = False
+        return chunk
+
+    def _cut_paragraph(self) -> list[MarkdownChunk]:
+        """Cut an open paragraph that is too long, after a sentence if there is one."""
+        assert self._kind is not None
+        text = "\n".join(self._lines)
+        chunks: list[MarkdownChunk] = []
+        while len(text) > LONGEST_PARAGRAPH:
+            cut = max(
+                text.rfind(". ", LONGEST_PARAGRAPH // 2, LONGEST_PARAGRAPH - 1) + 1,
+                text.rfind(".\n", LONGEST_PARAGRAPH // 2, LONGEST_PARAGRAPH - 1) + 1,
+            )
+            if not cut:
+                cut = max(text.rfind(" ", 1, LONGEST_PARAGRAPH), text.rfind("\n", 1, LONGEST_PARAGRAPH))
+            if cut < 1:
+                cut = LONGEST_PARAGRAPH
+            chunks.append(MarkdownChunk(self._kind, text[:cut], self._spaced, self._begins))
+            text = text[cut:]
+            self._kind = "rest"
+            self._begins = self._spaced = False
+        self._lines = text.split("\n") if chunks else self._lines
+        self._size = len(text) + 1
+        return chunks

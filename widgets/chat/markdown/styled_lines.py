@@ -1,0 +1,229 @@
+"""Lines of styled text, laid out for a width but free of colours: what a theme paints and a selection copies."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from rich.cells import cell_len, split_graphemes
+
+from app.text.plural import plural
+from app.text.safe_text import visible as without_controls
+
+
+class TextStyle(NamedTuple):
+    """How a stretch of text looks, in words that a theme gives colours to."""
+
+    role: str = "text"
+    """The component class without its prefix: `heading` is painted as `chat--heading`."""
+    bold: bool = False
+    italic: bool = False
+    strike: bool = False
+    href: str = ""
+    """Where a click leads, if anywhere."""
+
+
+TEXT = TextStyle()
+MUTED = TextStyle("muted")
+
+Span = tuple[str, TextStyle]
+"""Text without line breaks, and its face."""
+
+
+class LazySpans(Protocol):
+    """Text whose faces are worked out only when it is drawn (highlighted code)."""
+
+    def spans(self, index: int) -> Sequence[Span]:
+        """The spans of line `index`."""
+        ...
+
+    @property
+    def missing_lexer(self) -> str:
+        """The language whose lexer is to be loaded first; empty if none is missing."""
+        ...
+
+
+class StyledLine(NamedTuple):
+    """One row."""
+
+    spans: tuple[Span, ...]
+    gutter: int = 0
+    """How many leading characters are decoration (a bullet's indent, a bar) that a copy leaves out."""
+    joint: str | None = None
+    """None if the row starts a line of its own; else it continues the row above, joined by this when copied."""
+    fill: str = ""
+    """The role whose background runs to the right edge."""
+    code: tuple[LazySpans, int, int, int] | None = None
+    """For code, in place of the text after the gutter: source, line index, first and last character."""
+    action: str = ""
+    """What a click on the row means, if it means anything by itself."""
+
+    @property
+    def text(self) -> str:
+        """The row's characters."""
+        return "".join(text for text, _ in self.spans)
+
+    def resolved(self) -> Sequence[Span]:
+        """The spans with lazy faces worked out."""
+        if self.code is None:
+            return self.spans
+        source, index, start, end = self.code
+        return [*slice_spans(self.spans, 0, self.gutter), *slice_spans(source.spans(index), start, end)]
+
+
+BLANK = StyledLine(())
+
+
+def visible(text: str) -> str:
+    """Untrusted text made safe to show, its line ends as newlines."""
+    return without_controls(text.replace("\r\n", "\n"))
+
+
+def width_of(text: str) -> int:
+    """Cells that the text takes in a terminal."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def slice_spans(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
+    """The characters from `start` up to `end`, with their faces."""
+    taken: list[Span] = []
+    position = 0
+    for text, face in spans:
+        after = position + len(text)
+        if after > start and position < end:
+            taken.append((text[max(0, start - position) : end - position], face))
+        position = after
+    return tuple(taken)
+
+
+def breaks(text: str, width: int) -> Iterator[tuple[int, int, str | None]]:
+    """Greedy line breaking at spaces: yields start, end, and the joint to the row above (None for the first).
+
+    A word wider than a row is cut between graphemes.
+    """
+    width = max(1, width)
+    joint: str | None = None
+    position, length = 0, len(text)
+    ascii_only = text.isascii()
+    while True:
+        end = min(length, position + width) if ascii_only else fitting(text, position, width)
+        if end >= length:
+            yield position, length, joint
+            return
+        cut = end if text[end] == " " else text.rfind(" ", position + 1, end)
+        if cut <= position or not text[position:cut].strip():
+            yield position, end, joint
+            position, joint = end, ""
+            continue
+        start, position = position, cut
+        while position < length and text[position] == " ":
+            position += 1
+        yield start, cut, joint
+        joint = text[cut:position]
+        if position >= length:
+            return
+
+
+def fitting(text: str, position: int, width: int) -> int:
+    """The end of the longest piece from `position` that fits into `width` cells; at least one grapheme."""
+    window = text[position : position + 2 * width + 8]
+    if window.isascii():
+        return min(len(text), position + width)
+    graphemes, _ = split_graphemes(window)
+    used = 0
+    end = 0
+    for start, stop, cells in graphemes:
+        if used + cells > width and start:
+            return position + start
+        used += cells
+        end = stop
+    return position + end
+
+
+def wrap(
+    spans: Sequence[Span],
+    width: int,
+    first: tuple[Span, ...] = (),
+    rest: tuple[Span, ...] = (),
+    fill: str = "",
+    joint: str | None = None,
+) -> list[StyledLine]:
+    """Lay spans out in rows of `width` cells; `first` goes before the first row, `rest` before the others.
+
+    `joint` is how the first row joins the row above it.
+    """
+    text = "".join([part for part, _ in spans])
+    first_gutter = sum(len(part) for part, _ in first)
+    rest_gutter = sum(len(part) for part, _ in rest)
+    room = width - sum(width_of(part) for part, _ in rest)
+    lines: list[StyledLine] = []
+    for start, end, row_joint in breaks(text, room):
+        if lines:
+            lines.append(StyledLine((*rest, *slice_spans(spans, start, end)), rest_gutter, row_joint, fill))
+        else:
+            lines.append(StyledLine((*first, *slice_spans(spans, start, end)), first_gutter, joint, fill))
+    return lines
+
+
+def wrap_text(
+    text: str,
+    face: TextStyle,
+    width: int,
+    first: tuple[Span, ...] = (),
+    rest: tuple[Span, ...] | None = None,
+    fill: str = "",
+) -> list[StyledLine]:
+    """Lay plain text out, its own line breaks and indentation kept; `rest` is `first` again if not given."""
+    lines: list[StyledLine] = []
+    following = first if rest is None else rest
+    for source in text.expandtabs(4).split("\n"):
+        lines.extend(wrap([(source, face)], width, following if lines else first, following, fill))
+    return lines
+
+
+def left_out(rows: Sequence[StyledLine], further: int = 0) -> str:
+    """What is not shown, in lines of the text as it was written.
+
+    Args:
+        rows: the rows that are not shown; at least one.
+        further: lines behind them that were not even laid out.
+    """
+    more = sum(row.joint is None for row in rows) + further
+    lines = plural(more, "more line") if more else ""
+    rest = "the rest of this line" if rows[0].joint is not None else ""
+    return f"… {' and '.join(part for part in (rest, lines) if part)}"
+
+
+def shorten(text: str, width: int) -> str:
+    """The text in one row of at most `width` cells, an ellipsis where something was left out."""
+    flat = " ".join(text.split())
+    if width_of(flat) <= width:
+        return flat
+    end = fitting(flat, 0, width - 1) if width > 1 else 0
+    kept = flat[:end]
+    return kept + "…" if width_of(kept) < width else "…"
+
+
+def shorten_path(text: str, width: int) -> str:
+    """As `shorten`, but it is the start of a path that goes."""
+    return shorten(text, width) if "/" not in text or " " in text else end_of_path(text, width)
+
+
+def end_of_path(path: str, width: int) -> str:
+    """The end of a path that has no room in `width` cells, from the name of a folder on if that is possible."""
+    if width_of(path) <= width:
+        return path
+    tail = path[-max(1, width - 1) :]
+    while len(tail) > 1 and width_of(tail) >= width:
+        tail = tail[1:]
+    return "…" + (tail[tail.find("/") :] if "/" in tail[:-1] else tail)
+
+
+def seconds(duration: float) -> str:
+    """A duration for people: `0.4 s`, `12 s`, `3 min 05 s`; empty where it is not worth a word."""
+    if duration < 0.05:
+        return ""
+    if duration < 9.95:
+        return f"{duration:.1f} s"
+    if duration < 59.5:
+        return f"{duration:.0f} s"
+    minutes, rest = divmod(round(duration), 60)
+    return f"{minutes} min {rest:02d} s"

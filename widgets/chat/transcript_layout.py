@@ -1,0 +1,430 @@
+"""Which entries of the transcript are laid out: those on screen exactly, the others when somebody gets there."""
+
+import time
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import NamedTuple, Self
+
+from widgets.chat.entries.entry_base import Change, DropEntry, EntryGutter, GrowingRows, PutEntry, TranscriptEntry
+from widgets.chat.entries.message_entries import AnswerEntry
+from widgets.chat.entries.program_entries import InterventionEntry
+from widgets.chat.markdown.styled_lines import BLANK, StyledLine
+
+
+class SlotLayout(NamedTuple):
+    """What a slot had at another width."""
+
+    width: int
+    entry: TranscriptEntry
+    opened: bool
+    lines: list[StyledLine] | None
+    marks: EntryGutter
+    height: int
+    exact: bool
+    growing: GrowingRows | None
+
+
+class EntrySlot:
+    """One entry, and its rows once somebody looked."""
+
+    __slots__ = ("_before", "_growing", "entry", "exact", "gap", "height", "lines", "marks", "opened")
+
+    def __init__(self, entry: TranscriptEntry, width: int) -> None:
+        """A slot with an estimated height."""
+        self.entry = entry
+        self.opened = False
+        self.lines: list[StyledLine] | None = None
+        self.marks = EntryGutter()
+        """As of the time when the rows were laid out."""
+        self.gap = 0
+        """Empty rows above."""
+        self.height = entry.expected_height(width)
+        """Rows without the gap; 0 while it is hidden."""
+        self.exact = False
+        self._growing: GrowingRows | None = None
+        self._before: SlotLayout | None = None
+
+    def resize(self, old: int, new: int) -> None:
+        """Have the rows of the new width, if it is the one before the old, else a guess at their number."""
+        now = SlotLayout(old, self.entry, self.opened, self.lines, self.marks, self.height, self.exact, self._growing)
+        before, self._before = self._before, now
+        if before is not None and (before.width, before.opened) == (new, self.opened) and before.entry == self.entry:
+            _, _, _, self.lines, self.marks, self.height, self.exact, self._growing = before
+        else:
+            self.lines, self._growing = None, None
+            self.exact, self.height = False, self.entry.expected_height(new)
+
+    def lay_out(self, width: int, deadline: float | None = None) -> bool:
+        """Make `lines` and `height` exact; returns False if the deadline came first and some is left to do."""
+        done = True
+        self._growing = self.entry.growing(self._growing, width, self.opened)
+        if self._growing is not None:
+            done = self._growing.advance(deadline)
+            self.lines = self._growing.lines
+        else:
+            self.lines = self.entry.rows(width, self.opened)
+        self.marks = self.entry.marks(self.opened)
+        self.height = max(1, len(self.lines))
+        self.exact = done
+        return done
+
+    def line(self, offset: int) -> StyledLine:
+        """A row, if it was laid out."""
+        lines = self.lines or ()
+        return lines[offset] if 0 <= offset < len(lines) else BLANK
+
+    def forget(self) -> None:
+        """Let go of the rows, keep the height."""
+        self.lines = None
+        self._growing = None
+        self._before = None
+
+
+class EntrySlots:
+    """All slots in order, and the row at which each begins."""
+
+    def __init__(self) -> None:
+        self.items: list[EntrySlot] = []
+        self.hide_interventions = False
+        self._by_key: dict[str, int] = {}
+        self._tops: list[int] = [0]
+        """Row of each slot's gap, and at the end the number of rows."""
+        self._valid = 0
+        """How many of `_tops` are right."""
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def total(self) -> int:
+        """Rows of everything, and one empty row below."""
+        self._update()
+        return self._tops[-1] + 1 if self.items else 0
+
+    def index_of(self, key: str) -> int | None:
+        """The position of an entry."""
+        return self._by_key.get(key)
+
+    def top(self, index: int) -> int:
+        """The row at which the slot begins, its gap included."""
+        self._update()
+        return self._tops[index]
+
+    def at(self, row: int) -> int:
+        """The index of the slot that holds a row; the last one for a row beyond the end."""
+        self._update()
+        return max(0, min(len(self.items) - 1, bisect_right(self._tops, row) - 1))
+
+    def place(self, row: int) -> tuple[int, float] | None:
+        """The index of the slot that holds a row, and how far down in it that is, from 0 to 1."""
+        if not self.items:
+            return None
+        index = self.at(row)
+        slot = self.items[index]
+        return index, (row - self.top(index)) / max(1, slot.gap + slot.height)
+
+    def row(self, index: int, part: float) -> int:
+        """The row at this `place`."""
+        slot = self.items[index]
+        return self.top(index) + round(part * (slot.gap + slot.height))
+
+    def append(self, slot: EntrySlot) -> int:
+        """Add a slot at the end; returns its index."""
+        index = len(self.items)
+        self.items.append(slot)
+        self._by_key[slot.entry.key] = index
+        self._set_gap(index)
+        return index
+
+    def replace_entry(self, index: int, entry: TranscriptEntry) -> None:
+        """Show another value in the same place."""
+        slot = self.items[index]
+        slot.entry = entry
+        slot.exact = False
+        if index + 1 < len(self.items):
+            self._set_gap(index + 1)
+
+    def put(self, index: int, slot: EntrySlot) -> None:
+        """Have this slot, with the rows that it has, for the entry here."""
+        entry = self.items[index].entry
+        if slot.entry != entry:
+            slot.entry, slot.exact = entry, False
+        self.items[index] = slot
+        for touched in range(index, min(index + 2, len(self.items))):
+            self._set_gap(touched)
+
+    def remove(self, index: int) -> None:
+        """Take a slot away."""
+        slot = self.items.pop(index)
+        del self._by_key[slot.entry.key]
+        for later in range(index, len(self.items)):
+            self._by_key[self.items[later].entry.key] = later
+        if index < len(self.items):
+            self._set_gap(index)
+        self.touch(index)
+
+    def touch(self, index: int) -> None:
+        """The height or gap of this slot has changed."""
+        self._valid = min(self._valid, index)
+
+    def resize(self, old: int, new: int) -> None:
+        """The width has changed: heights are exact only of slots that have been laid out for it."""
+        for slot in self.items:
+            slot.resize(old, new)
+            if self.hidden(slot.entry):
+                slot.height = 0
+        self.touch(0)
+
+    def toggle_interventions(self) -> None:
+        """Hide or show what signoff told the model."""
+        self.hide_interventions = not self.hide_interventions
+        for slot in self.items:
+            if isinstance(slot.entry, InterventionEntry):
+                slot.forget()
+                slot.exact = False
+                slot.height = 0 if self.hide_interventions else 1
+        for index in range(len(self.items)):
+            self._set_gap(index)
+        self.touch(0)
+
+    def turn(self, index: int) -> None:
+        """Open or fold a slot; an open one stands apart from what follows it."""
+        slot = self.items[index]
+        slot.opened = not slot.opened
+        later = index + 1
+        while later < len(self.items) and self.hidden(self.items[later].entry):
+            later += 1
+        if later < len(self.items):
+            self._set_gap(later)
+
+    def hidden(self, entry: TranscriptEntry) -> bool:
+        """Whether the user doesn't want to see this entry."""
+        return self.hide_interventions and isinstance(entry, InterventionEntry)
+
+    def _set_gap(self, index: int) -> None:
+        slot = self.items[index]
+        previous = index - 1
+        while previous >= 0 and self.hidden(self.items[previous].entry):
+            previous -= 1
+        if self.hidden(slot.entry):
+            gap = 0
+        elif previous < 0:
+            gap = 1
+        else:
+            above = self.items[previous]
+            one = type(above.entry) is type(slot.entry) and slot.entry.runs
+            gap = 0 if one and not above.opened else 1
+        if gap != slot.gap:
+            slot.gap = gap
+        self.touch(index)
+
+    def _update(self) -> None:
+        count = len(self.items)
+        if self._valid == count and len(self._tops) == count + 1:
+            return
+        start = self._valid
+        del self._tops[start + 1 :]
+        sizes = [slot.gap + slot.height for slot in self.items[start:]]
+        self._tops[start:] = accumulate(sizes, initial=self._tops[start])
+        self._valid = count
+
+
+_LAID_OUT = 128
+"""Slots far from the view that may keep their rows; more are forgotten, their heights kept."""
+_BUDGET = 0.004
+"""Seconds of work between two looks at the keyboard while text streams in."""
+_LEAST_WIDTH, _FIRST_WIDTH = 10, 77
+
+
+class TranscriptLayout:
+    """The slots of all entries, laid out for a width as far as they are looked at."""
+
+    def __init__(self) -> None:
+        """Nothing is shown."""
+        self.slots = EntrySlots()
+        self._width = _FIRST_WIDTH
+        self._laid_out: dict[int, EntrySlot] = {}
+        """Slots that hold rows, by identity, the least lately laid out first."""
+        self._unfinished: set[str] = set()
+        """Keys of entries whose layout did not fit into the time that there was for it."""
+
+    @property
+    def laid_out_count(self) -> int:
+        """How many entries hold rows."""
+        return len(self._laid_out)
+
+    @property
+    def behind(self) -> bool:
+        """Whether some layout is left to `catch_up` with."""
+        return bool(self._unfinished)
+
+    def another(self) -> Self:
+        """An empty one as large as this."""
+        other = type(self)()
+        other.conform_to(self)
+        return other
+
+    def conform_to(self, other: Self) -> None:
+        """Have the width of the other, and hide what it hides."""
+        if self._width != other._width:
+            self.resize(other._width)
+        if self.slots.hide_interventions != other.slots.hide_interventions:
+            self.slots.toggle_interventions()
+
+    def take_over(self, other: Self, row: int) -> tuple[int, int]:
+        """Have the entries of the other, which is not used any more, laid out and opened as they are there.
+
+        Returns how many entries and rows further down that lies here which is at `row` there.
+        """
+        if not len(other.slots) or not len(self.slots):
+            return 0, 0
+        held = other.slots.at(row)
+        key, top = other.slots.items[held].entry.key, other.slots.top(held)
+        for slot in other.slots.items:
+            if (index := self.slots.index_of(slot.entry.key)) is not None:
+                self.slots.put(index, slot)
+                if slot.lines is not None:
+                    self._laid_out[id(slot)] = slot
+        self._unfinished |= other._unfinished
+        here = self.slots.index_of(key)
+        if here is None:
+            # In a turn of which but the end was shown, the keys are others: what is as far from the end is it.
+            here = max(0, len(self.slots) - len(other.slots) + held)
+        return here - held, self.slots.top(here) - top
+
+    def resize(self, width: int) -> None:
+        """Lay out for so many cells beside the marks.
+
+        The rows for the width before are kept, since the review comes and goes: nothing wraps anew then. All other
+        heights are guessed.
+        """
+        old, self._width = self._width, max(_LEAST_WIDTH, width)
+        if old == self._width:
+            return
+        self._unfinished.clear()
+        self.slots.resize(old, self._width)
+        self._laid_out = {id(slot): slot for slot in self.slots.items if slot.lines is not None}
+
+    def take(self, change: Change) -> int | None:
+        """Take a change; returns the index of the entry that is new or different, None if one is gone."""
+        match change:
+            case PutEntry(entry):
+                index = self.slots.index_of(entry.key)
+                if index is not None:
+                    self.slots.replace_entry(index, entry)
+                    return index
+                slot = EntrySlot(entry, self._width)
+                if self.slots.hidden(entry):
+                    slot.height, slot.exact = 0, True
+                return self.slots.append(slot)
+            case DropEntry(key):
+                index = self.slots.index_of(key)
+                if index is not None:
+                    self._laid_out.pop(id(self.slots.items[index]), None)
+                    self.slots.remove(index)
+                return None
+
+    def lay_out(self, index: int, deadline: float | None = None) -> None:
+        """Make the rows of a slot exact, or as many as there is time for."""
+        slot = self.slots.items[index]
+        if self.slots.hidden(slot.entry):
+            slot.height, slot.exact, slot.lines = 0, True, []
+        elif not slot.lay_out(self._width, deadline):
+            self._unfinished.add(slot.entry.key)
+        self.slots.touch(index)
+        self._laid_out.pop(id(slot), None)
+        self._laid_out[id(slot)] = slot
+        if len(self._laid_out) > _LAID_OUT:
+            oldest = next(iter(self._laid_out))
+            self._laid_out.pop(oldest).forget()
+
+    def update(self, indices: Iterable[int], near: range) -> None:
+        """Lay out what has changed in the rows `near` the view, as much as there is time for at once.
+
+        What is elsewhere is laid out when it comes into view.
+        """
+        deadline = time.thread_time() + _BUDGET
+        late = False
+        for index in sorted(indices):
+            if index >= len(self.slots):
+                continue
+            slot = self.slots.items[index]
+            if late:
+                self._unfinished.add(slot.entry.key)
+            elif slot.lines is not None or isinstance(slot.entry, AnswerEntry) or self.slots.top(index) in near:
+                self.lay_out(index, deadline)
+                late = time.thread_time() > deadline
+
+    def catch_up(self, near: range) -> bool:
+        """Go on with what did not fit into its time; returns whether nothing is left of it."""
+        indices = [index for key in self._unfinished if (index := self.slots.index_of(key)) is not None]
+        self._unfinished.clear()
+        self.update(indices, near)
+        return not self.behind
+
+    def show_end(self, height: int) -> None:
+        """Make the last `height` rows exact."""
+        rows = 0
+        for index in range(len(self.slots) - 1, -1, -1):
+            self.make_exact(index)
+            slot = self.slots.items[index]
+            rows += slot.gap + slot.height
+            if rows > height:
+                return
+
+    def show_from(self, row: int, height: int, anchor: int | None = None) -> int:
+        """Make the screen that begins at `row` exact; returns the row at which it begins then.
+
+        Heights that were guesses may move everything below them; the slot `anchor` (the one at the top, if not
+        given) stays where it is on the screen, so nobody sees a jump.
+        """
+        if not len(self.slots):
+            return row
+        for _ in range(16):
+            first = self.slots.at(row)
+            held = first if anchor is None else anchor
+            before = self.slots.top(held)
+            for index in range(max(0, first - 1), self.slots.at(row + height) + 1):
+                self.make_exact(index)
+            shift = self.slots.top(held) - before
+            if not shift:
+                break
+            row = max(0, row + shift)
+        return row
+
+    def held(self, row: int) -> tuple[str, int] | None:
+        """The key of the entry at a row, and where that begins."""
+        if not len(self.slots):
+            return None
+        index = self.slots.at(row)
+        return self.slots.items[index].entry.key, self.slots.top(index)
+
+    def shift(self, held: tuple[str, int]) -> int:
+        """By how many rows an entry that was `held` has moved down; 0 if it is gone."""
+        index = self.slots.index_of(held[0])
+        return self.slots.top(index) - held[1] if index is not None else 0
+
+    def make_exact(self, index: int) -> None:
+        """Lay out a slot, unless it is."""
+        slot = self.slots.items[index]
+        if slot.lines is None or not (slot.exact or slot.entry.key in self._unfinished):
+            self.lay_out(index)
+
+    def at(self, row: int) -> tuple[int, int]:
+        """The index of the slot that holds a row, and which of its rows it is: negative in the gap above it."""
+        index = self.slots.at(row)
+        slot = self.slots.items[index]
+        if slot.lines is None:
+            self.lay_out(index)
+        return index, row - self.slots.top(index) - slot.gap
+
+    def line(self, row: int) -> StyledLine:
+        """What a row says."""
+        index, offset = self.at(row)
+        return self.slots.items[index].line(offset)
+
+    def turn(self, index: int) -> None:
+        """Open or fold an entry."""
+        self.slots.turn(index)
+        self.lay_out(index)

@@ -1,0 +1,265 @@
+"""Rows to strips of styled cells."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.cache import FIFOCache
+from textual.content import Content
+from textual.strip import Strip
+
+from widgets.chat.markdown.styled_lines import TEXT, Span, StyledLine, TextStyle, width_of
+from widgets.chat.transcript_layout import EntrySlot, TranscriptLayout
+
+if TYPE_CHECKING:
+    from textual.widget import Widget
+
+
+_RULES: dict[str, str] = {
+    "text": "color: $foreground;",
+    "muted": "color: $text-muted;",
+    "user": "color: $foreground;",
+    "user-mark": "color: $accent;",
+    "answer-mark": "color: $primary;",
+    "heading": "color: $text-primary;",
+    "subheading": "color: $foreground;",
+    "quote": "color: $text-muted;",
+    "quote-text": "color: $text-muted;",
+    "list-mark": "color: $text-primary;",
+    "rule": "color: $text-disabled;",
+    "table-rule": "color: $text-disabled;",
+    "table-head": "color: $text-primary;",
+    "link": "color: $text-primary; text-style: underline;",
+    "tool": "color: $text-muted;",
+    "tool-name": "color: $foreground;",
+    "success": "color: $text-success;",
+    "warning": "color: $text-warning;",
+    "error": "color: $text-error;",
+    "program": "color: $text-muted; text-style: italic;",
+    "program-mark": "color: $secondary;",
+    "card": "background: $surface;",
+    "card-id": "color: $text-accent; text-style: bold;",
+    "key": "color: $text-accent; text-style: bold;",
+    "added": "color: $text-success;",
+    "removed": "color: $text-error;",
+    "code": "color: $foreground; background: $surface;",
+    "code-inline": "color: $text-secondary;",
+    "code-comment": "color: $foreground 62%;",
+    "code-keyword": "color: $text-accent;",
+    "code-string": "color: $text-success;",
+    "code-number": "color: $text-warning;",
+    "code-function": "color: $text-primary;",
+    "code-type": "color: $text-secondary;",
+    "cursor": "background: $foreground 8%;",
+}
+"""What each role looks like; a role is the component class `chat--ROLE`."""
+
+COMPONENT_CLASSES: set[str] = {f"chat--{role}" for role in _RULES}
+
+_QUIET = ("muted", "quote", "quote-text", "rule", "table-rule", "tool", "program", "code-comment")
+
+
+_TRANSCRIPT = """{
+    height: 1fr;
+    scrollbar-size-vertical: 1;
+    scrollbar-background: $background;
+    scrollbar-background-hover: $background;
+    scrollbar-background-active: $background;
+    scrollbar-color: $foreground 15%;
+    scrollbar-color-hover: $foreground 30%;
+    scrollbar-color-active: $foreground 40%;
+    background: $background;
+}
+"""
+
+
+def transcript_css(selector: str) -> str:
+    """The default CSS of the transcript, which `selector` names, and of all roles in it."""
+    return f"{selector} {_TRANSCRIPT}{_component_css(selector)}"
+
+
+def _component_css(selector: str) -> str:
+    rules = [f"& > .chat--{role} {{ {rule} }}" for role, rule in _RULES.items()]
+    # A terminal's own colours cannot be mixed: what is quiet is dim.
+    rules += [f"&:ansi > .chat--{role} {{ text-style: dim{' italic' * (role == 'program')}; }}" for role in _QUIET]
+    return f"{selector} {{\n" + "\n".join(rules) + "\n}\n"
+
+
+class TranscriptStyles:
+    """The styles of one widget under one theme; make a new one when the styles change."""
+
+    def __init__(self, widget: "Widget") -> None:
+        self._widget = widget
+        self._styles: dict[tuple[TextStyle, str, bool], Style] = {}
+        self._colours: dict[str, Style] = {}
+        self.base = widget.rich_style
+        """The widget's own style, with its background."""
+
+    def style(self, face: TextStyle, fill: str = "", cursor: bool = False) -> Style:
+        """The style of a face on the background of `fill`."""
+        key = (face, fill, cursor)
+        style = self._styles.get(key)
+        if style is None:
+            style = self._styles[key] = self._resolve(face, fill, cursor)
+        return style
+
+    def _resolve(self, face: TextStyle, fill: str, cursor: bool) -> Style:
+        style = self.base
+        if fill:
+            style += Style(bgcolor=self._component(fill).bgcolor)
+        if cursor:
+            style += Style(bgcolor=self._component("cursor").bgcolor)
+        component = self._component(face.role)
+        style += Style(
+            color=component.color,
+            bold=face.bold or component.bold or None,
+            italic=face.italic or component.italic or None,
+            underline=component.underline or None,
+            strike=face.strike or None,
+            dim=component.dim or None,
+        )
+        if face.href:
+            style += Style.from_meta({"href": face.href})
+        return style
+
+    def _component(self, role: str) -> Style:
+        style = self._colours.get(role)
+        if style is None:
+            style = self._colours[role] = self._widget.get_component_rich_style(f"chat--{role}")
+        return style
+
+
+_BESIDE_GREETING, _LEAST_GREETING = 2, 20
+"""Cells left free at each side of the greeting, and those that it has in any case."""
+_KEY_COLUMN = re.compile(r"\S+ {2,}(?=\S)")
+_KEPT_STRIPS = 256
+"""Rows that keep their strips: some screens of them."""
+RIGHT_MARGIN = 1
+"""Cells between the rows and the scroll bar."""
+
+
+class TranscriptPainter:
+    """Paints the rows of one widget under its theme."""
+
+    def __init__(self, widget: "Widget") -> None:
+        """Make another one when the styles change."""
+        self._widget = widget
+        self._palette = TranscriptStyles(widget)
+        self.missing_lexers: set[str] = set()
+        """Languages of code that was painted plain because their lexers are not loaded."""
+        # The links of an LRUCache refer to each other: with a painter that is replaced, its strips would stay.
+        self._strips: FIFOCache[tuple[int, Span, int, bool], tuple[StyledLine, Strip]] = FIFOCache(_KEPT_STRIPS)
+
+    def row(
+        self,
+        layout: TranscriptLayout,
+        row: int,
+        width: int,
+        cursor: int | None,
+        selected: tuple[tuple[int, int], Style] | None,
+    ) -> Strip:
+        """A row of the transcript.
+
+        Args:
+            layout: where it is found.
+            row: counted from the top of it all.
+            width: in cells.
+            cursor: the index of the entry that is lit, if one is.
+            selected: the first and the last character of a selected stretch, -1 for the end, and how it looks.
+        """
+        index, offset = layout.at(row)
+        slot = layout.slots.items[index]
+        if not 0 <= offset < slot.height:
+            return self._blank(width)
+        lit = index == cursor
+        if selected is None:
+            return self._cached(slot, offset, width, lit)
+        segments = _select(self._segments(slot, offset, lit), *selected[0], selected[1])
+        return self._strip(segments, slot, offset, width, lit)
+
+    def _blank(self, width: int) -> Strip:
+        return Strip.blank(width, self._palette.base)
+
+    def _cached(self, slot: EntrySlot, offset: int, width: int, cursor: bool) -> Strip:
+        """A row that is kept while it is the same object, as settled rows of a growing answer are."""
+        line = slot.line(offset)
+        key = (id(line), slot.marks.at(offset, slot.height), width, cursor)
+        cached = self._strips.get(key)
+        if cached is not None and cached[0] is line:
+            return cached[1]
+        strip = self._strip(self._segments(slot, offset, cursor), slot, offset, width, cursor)
+        self._strips[key] = (line, strip)
+        return strip
+
+    def greeting(self, lines: Sequence[Content], row: int, width: int, height: int) -> Strip:
+        """A row of these lines, which stand as one block in the middle, sentences and keys wrapped if need be."""
+        room = max(_LEAST_GREETING, width - 2 * _BESIDE_GREETING)
+        lines = [piece for line in lines for piece in _wrapped(line, room)]
+        top = max(0, (height - len(lines)) // 2)
+        if not 0 <= row - top < len(lines):
+            return self._blank(width)
+        left = max(_BESIDE_GREETING, (width - max(line.cell_length for line in lines)) // 2)
+        line = Content(" " * left) + lines[row - top]
+        segments = line.render_segments(self._widget.visual_style)
+        return Strip(segments).adjust_cell_length(width, self._palette.base)
+
+    def _segments(self, slot: EntrySlot, offset: int, cursor: bool) -> list[Segment]:
+        line = slot.line(offset)
+        text, face = slot.marks.at(offset, slot.height)
+        under = slot.entry.fill
+        segments = [Segment(text, self._palette.style(face, under, cursor))]
+        fill = line.fill or under
+        inside = line.code is None
+        if line.code is not None and (language := line.code[0].missing_lexer):
+            self.missing_lexers.add(language)
+        for part, part_face in line.resolved():
+            # The background of code begins with the code, not with the indent of the list that it is in.
+            inside = inside or part_face.role.startswith("code")
+            if part:
+                style = self._palette.style(part_face, fill if inside else under, _lit(offset, cursor))
+                segments.append(Segment(part, style))
+        return segments
+
+    def _strip(self, segments: list[Segment], slot: EntrySlot, offset: int, width: int, cursor: bool) -> Strip:
+        rest = self._palette.style(TEXT, slot.line(offset).fill or slot.entry.fill, _lit(offset, cursor))
+        room = width - RIGHT_MARGIN - sum(width_of(text) for text, _, _ in segments)
+        if room < 0:
+            return (
+                Strip(segments).adjust_cell_length(width - RIGHT_MARGIN).adjust_cell_length(width, self._palette.base)
+            )
+        # Each strip on the way would have its caches.
+        padding = [Segment(" " * room, rest)] if room else []
+        return Strip([*segments, *padding, Segment(" " * RIGHT_MARGIN, self._palette.base)], width)
+
+
+def _wrapped(line: Content, width: int) -> Sequence[Content]:
+    """A line in rows of this width; the words behind a key stay below each other."""
+    if line.cell_length <= width:
+        return [line]
+    key = _KEY_COLUMN.match(line.plain)
+    indent = key.end() if key else 0
+    first, *rest = line[indent:].wrap(width - indent)
+    return [line[:indent] + first, *(Content(" " * indent) + piece for piece in rest)]
+
+
+def _lit(offset: int, cursor: bool) -> bool:
+    """The cursor lights the first row, and the edge of the others: a screenful of text stays calm."""
+    return cursor and offset == 0
+
+
+def _select(segments: list[Segment], start: int, end: int, style: Style) -> list[Segment]:
+    chosen: list[Segment] = []
+    position = 0
+    for text, own, _ in segments:
+        stop = len(text) if end < 0 else max(0, min(len(text), end - position))
+        begin = max(0, min(len(text), start - position))
+        if begin >= stop:
+            chosen.append(Segment(text, own))
+        else:
+            combined = own + style if own else style
+            parts = ((text[:begin], own), (text[begin:stop], combined), (text[stop:], own))
+            chosen.extend(Segment(part, part_style) for part, part_style in parts if part)
+        position += len(text)
+    return chosen

@@ -1,0 +1,136 @@
+"""Work about what is shown that would hold up its first frame, and begins after that."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from app.proposals.values.models import FileDiff
+from widgets.diff.diff_layout import DiffLayout
+from widgets.diff.diff_model import LAYOUT_SLICE, DiffModel
+from widgets.diff.diff_rows import texts_of
+from widgets.diff.line_marks import moved_lines
+from widgets.diff.line_measuring import widest
+from widgets.diff.render_context import RenderContext
+from widgets.diff.white_space import left_out
+
+_SMALL_CHANGE = 400
+"""Changed lines up to which moved lines are looked for at once rather than in a thread."""
+
+_SHORT_LINES = 200
+"""Characters of such a line, on average."""
+
+_PAUSE = 0.004
+"""Seconds left to keys and frames between two slices of a layout."""
+
+Job = Callable[[], Awaitable[None]]
+
+
+class BackgroundJobs:
+    """Finds out about the change on a sheet; one job of a kind at a time, each for what was shown when it began."""
+
+    def __init__(
+        self,
+        sheet: DiffModel,
+        run: Callable[[str, Job], None],
+        redraw: Callable[[], None],
+        grown: Callable[[], None],
+        relayout: Callable[[], None],
+    ) -> None:
+        """Begin with nothing to do.
+
+        Args:
+            sheet: what is shown.
+            run: runs a job in the place of the one before under that name.
+            redraw: called when the lines look different.
+            grown: called when there are more of them, or wider ones.
+            relayout: called when other lines are to be shown.
+        """
+        self._sheet = sheet
+        self._run = run
+        self._redraw = redraw
+        self._grown = grown
+        self._relayout = relayout
+        self._waiting: dict[str, Job] = {}
+        self._lexing: RenderContext | None = None
+
+    def look_at_diffs(self) -> None:
+        """Another change is shown: find its moved lines, at once where that is quick."""
+        self._waiting.clear()
+        scene = self._sheet.scene
+        if _is_small(scene.diffs):
+            scene.marks.moved = moved_lines(scene.diffs)
+        else:
+            self._waiting["inspect"] = partial(self._inspect, scene)
+        self.look_for_spaces()
+
+    def look_for_spaces(self) -> None:
+        """Find what differs in white space alone, if that is to be left out; at once where it is quick."""
+        sheet = self._sheet
+        if sheet.white_space or sheet.spaces is not None:
+            return
+        if _is_small(sheet.diffs):
+            sheet.spaces = left_out(sheet.diffs)
+        else:
+            self._waiting["spaces"] = partial(self._find_spaces, sheet.diffs)
+
+    def lay_out(self) -> None:
+        """There is another layout: work out the rest of it."""
+        self._waiting.pop("layout", None)
+        if not self._sheet.is_short:
+            self._waiting["layout"] = partial(self._lay_out_rest, self._sheet.rows)
+
+    def after_frame(self) -> bool:
+        """A frame was drawn, which may ask for colours; whether there is anything to start."""
+        scene = self._sheet.scene
+        if scene.syntax.wanted and self._lexing is not scene:
+            self._lexing = scene
+            self._waiting["syntax"] = partial(self._lex, scene)
+        return bool(self._waiting and self._sheet.rows.rows)
+
+    def start(self) -> None:
+        """Start what waits."""
+        for name, job in self._waiting.items():
+            self._run(name, job)
+        self._waiting.clear()
+
+    async def _inspect(self, scene: RenderContext) -> None:
+        """Find the moved lines of a large change, in a thread."""
+        moved = await asyncio.to_thread(moved_lines, scene.diffs)
+        if scene is self._sheet.scene and moved:
+            scene.marks.moved = moved
+            self._redraw()
+
+    async def _find_spaces(self, diffs: Sequence[FileDiff]) -> None:
+        """Find what of a large change differs in white space alone, in a thread."""
+        found = await asyncio.to_thread(left_out, diffs)
+        if diffs is self._sheet.diffs:
+            self._sheet.spaces = found
+            self._relayout()
+
+    async def _lay_out_rest(self, layout: DiffLayout) -> None:
+        """Lay out what is not on view yet, a little at a time, and find out how wide all of it is, in a thread."""
+        sheet = self._sheet
+        while layout is sheet.rows and not layout.complete:
+            layout.grow(seconds=LAYOUT_SLICE)
+            await asyncio.sleep(_PAUSE)
+        if layout is not sheet.rows:
+            return
+        self._grown()
+        if not sheet.wrap:
+            cells = await asyncio.to_thread(widest, sheet.diffs, layout.segments)
+            if layout is sheet.rows:
+                sheet.note_width(cells)
+                self._grown()
+
+    async def _lex(self, scene: RenderContext) -> None:
+        while scene is self._sheet.scene and await scene.syntax.work():
+            self._redraw()
+        if self._lexing is scene:
+            self._lexing = None
+
+
+def _is_small(diffs: Sequence[FileDiff]) -> bool:
+    """Whether everything about a change is found out in a moment."""
+    texts = (text for diff in diffs for hunk in diff.change.hunks for text in texts_of(diff, hunk))
+    few = sum(diff.change.added + diff.change.removed for diff in diffs) <= _SMALL_CHANGE
+    return few and sum(sum(map(len, text)) for text in texts) <= _SMALL_CHANGE * _SHORT_LINES

@@ -1,0 +1,321 @@
+"""Lines of source as strips: state of the hunk, line numbers, sign, and code with all that is marked in it."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rich.cells import set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.selection import Selection
+from textual.strip import Strip
+
+from app.proposals.values.models import HunkState
+from widgets.diff.diff_rows import LineRow, Side, SourceLine
+from widgets.diff.display_cells import DisplayText
+from widgets.diff.line_marks import suspects
+from widgets.diff.render_context import DrawnLine, RenderContext, StyleOf
+from widgets.diff.syntax_tokens import Flagged, Run, Stretch, clipped, overlaid, runs
+
+RIGHT_SIDE = 1 << 20
+"""Added to the selection offsets of the right half, so that the two halves are told apart."""
+
+BEFORE_EDGE, BEYOND_EDGE = "←", "→"
+"""Stand in the first or last cell of a line that goes on there."""
+
+_CONTINUED = " ↳ "
+"""Stands in the place of the sign where a wrapped line goes on."""
+
+_MATCH, _CURRENT, _UNSAFE, _TRAILING, _SELECTED, _LEFT_OUT = 1, 2, 4, 8, 16, 32
+
+_FLAG_CLASSES = (
+    (_LEFT_OUT, "diff--edge"),
+    (_TRAILING, "diff--trailing"),
+    (_UNSAFE, "diff--unsafe"),
+    (_MATCH, "diff--match"),
+    (_CURRENT, "diff--match-current"),
+    (_SELECTED, "screen--selection"),
+)
+"""Marks that lie over everything else, in this order."""
+
+
+class CodeStyle(NamedTuple):
+    """How a line of source is drawn."""
+
+    kind: str
+    """`added`, `removed`, `moved`, or empty for context."""
+    sign: str
+    """Three cells: a mark for what is moved or differs in whitespace alone, + or -, and a space."""
+    words: Sequence[tuple[int, int]]
+    """Changed characters of the source."""
+    dim: bool
+    """Whether an approval would not write it."""
+
+
+class CodePosition(NamedTuple):
+    """Where a piece of code is drawn."""
+
+    row: LineRow
+    side: Side
+    number: int
+    """Line of that side, from 0."""
+    part: int
+    """Which terminal line of a wrapped row."""
+    y: int
+    """Terminal line in the whole diff."""
+    cursor: tuple[str, ...]
+    selection: Selection | None
+    offsets: bool
+    """Whether every piece tells where it stands, for the mouse; drawing does without, it is dear."""
+
+
+class CodePainter:
+    """Draws the rows that show source."""
+
+    def __init__(self, scene: RenderContext, style: StyleOf) -> None:
+        self.scene = scene
+        self.style = style
+
+    def paint(
+        self,
+        row: LineRow,
+        part: int,
+        y: int,
+        cursor: tuple[str, ...],
+        selection: Selection | None,
+        offsets: bool,
+    ) -> Strip:
+        """One terminal line of a row; with `offsets`, its pieces tell the mouse which characters they are."""
+        width = self.scene.width
+        plain = self.style(("diff--plain", *cursor))
+        state = self.state(row, part, cursor)
+        if offsets:
+            state = _before(state, 0, y)
+        if not self.scene.split:
+            side: Side = "old" if row.new is None else "new"
+            segments = [state, *self._side(row, side, (row.old, row.new), part, y, cursor, selection, offsets)]
+            return Strip(segments, self.scene.gutter + self.scene.code_width).adjust_cell_length(width, plain)
+        left = self._side(row, "old", (row.old,), part, y, cursor, selection, offsets)
+        right = self._side(row, "new", (row.new,), part, y, cursor, selection, offsets)
+        middle = Segment("│", self.style(("diff--plain", "diff--filler", *cursor)))
+        cells = 2 * (self.scene.gutter + self.scene.code_width) - 1
+        return Strip([state, *left, middle, *right], cells).adjust_cell_length(width, plain)
+
+    def state(self, row: LineRow, part: int, cursor: tuple[str, ...]) -> Segment:
+        """The two cells that say what becomes of the hunk."""
+        here = "›" if cursor and part == 0 else " "
+        if row.hunk is None:
+            return Segment(f" {here}", self.style(("diff--plain", "diff--state", *cursor)))
+        hunk = self.scene.diffs[row.file].change.hunks[row.hunk]
+        first = row.position == 0 and part == 0
+        match hunk.state:
+            case HunkState.APPLIED if self.scene.undone:
+                glyph, name = "↶" if first else "│", "diff--gutter"
+            case HunkState.APPLIED:
+                glyph, name = "✓" if first else "│", "diff--state-done"
+            case HunkState.DENIED:
+                glyph, name = "✗" if first else "┊", "diff--state-denied"
+            case _ if not self.scene.undecided:
+                glyph, name = "│", "diff--gutter"
+            case _ if hunk.id in self.scene.left_out:
+                glyph, name = "○" if first else "┊", "diff--state-out"
+            case _:
+                glyph, name = "●" if first else "┃", "diff--state"
+        mark = "↻" if first and hunk.repeat_of else here
+        return Segment(glyph + mark, self.style(("diff--plain", name, *cursor)))
+
+    def _side(
+        self,
+        row: LineRow,
+        side: Side,
+        numbers: tuple[int | None, ...],
+        part: int,
+        y: int,
+        cursor: tuple[str, ...],
+        selection: Selection | None,
+        offsets: bool,
+    ) -> list[Segment]:
+        """Line numbers, sign and code of one side, or of both in the unified view."""
+        number = row.old if side == "old" else row.new
+        if number is None:
+            filler = self.style(("diff--plain", "diff--filler", *cursor))
+            return [Segment("╱" * (self.scene.digits + 3 + self.scene.code_width), filler)]
+        looks = self._looks(row, side, number)
+        tinted = looks.kind and not looks.dim
+        gutter = ("diff--plain", f"diff--gutter-{looks.kind}" if tinted else "diff--gutter", *cursor)
+        texts = [str(value + 1) if value is not None and not part else "" for value in numbers]
+        label = " ".join(text.rjust(self.scene.digits) for text in texts)
+        line = self.scene.drawn(row, side, number)
+        sign = looks.sign if not part else _CONTINUED if part < len(line.starts) else "   "
+        code = self._code(CodePosition(row, side, number, part, y, cursor, selection, offsets), line, looks)
+        numbers_and_sign = Segment(f"{label}{sign}", self.style(gutter))
+        if offsets:
+            numbers_and_sign = _before(numbers_and_sign, RIGHT_SIDE if self.scene.split and side == "new" else 0, y)
+        return [numbers_and_sign, *code]
+
+    def _looks(self, row: LineRow, side: Side, number: int) -> CodeStyle:
+        if row.hunk is None:
+            return CodeStyle("", "   ", (), False)
+        dim = self.scene.left_out_row(row)
+        words, spaces = self.scene.marks.words(row.file, row.hunk, side, number)
+        sign, kind = ("-", "removed") if side == "old" else ("+", "added")
+        if spaces:
+            return CodeStyle(kind, f"␣{sign} ", words, dim)
+        line = SourceLine(row.file, side, number)
+        if line in self.scene.marks.moved:
+            since = self.scene.marks.words_since_moved(line)
+            return CodeStyle("moved", f"»{sign} " if side == "old" else f"«{sign} ", since, dim)
+        return CodeStyle(kind, f" {sign} ", words, dim)
+
+    def _code(self, at: CodePosition, line: DrawnLine, looks: CodeStyle) -> list[Segment]:
+        """The visible cells of a line, with tokens, changed words, matches and the selection."""
+        width = self.scene.code_width
+        shown = line.text
+        first, last, blank, before, after = self.scene.cut(line, at.part)
+        base = ["diff--plain"]
+        if looks.dim:
+            base.append("diff--left-out")
+        elif looks.kind:
+            base.append(f"diff--{looks.kind}")
+        stretches = () if looks.dim else self._stretches(shown, at, looks, first, last)
+        flags = self._flags(shown, at, looks, first, last)
+        begin = RIGHT_SIDE if self.scene.split and at.side == "new" else 0
+        column = first + begin
+        segments = self._segments(shown.text[first:last], runs(last - first, stretches, flags), base, at, column)
+        plain = self.style((*base, *at.cursor))
+        if blank:
+            gap = Segment(" " * blank, plain)
+            segments.insert(0, _before(gap, begin, at.y) if at.offsets else gap)
+        edge = self.style((*base, "diff--edge", *at.cursor)) if before or after else plain
+        if before:
+            segments.insert(0, Segment(BEFORE_EDGE, edge))
+        padding = width - before - blank - (shown.cell(last) - shown.cell(first))
+        if last == len(shown.text) and self._no_final_newline(at):
+            suffix = set_cell_size(" ∅ no newline at end", max(0, min(padding, 20)))
+            segments.append(Segment(suffix, self.style((*base, "diff--note", *at.cursor))))
+            padding -= len(suffix)
+        if padding > after:
+            segments.append(Segment(" " * (padding - after), _placed(plain, column + last - first, at)))
+        if after:
+            segments.append(Segment(BEYOND_EDGE, _placed(edge, column + last - first, at)))
+        return segments
+
+    def _stretches(
+        self, shown: DisplayText, at: CodePosition, looks: CodeStyle, first: int, last: int
+    ) -> Sequence[Stretch]:
+        """The tokens and changed words among the visible characters, counted from the first of these."""
+        side, number = at.side, at.number
+        if at.row.hunk is None and at.row.new is not None and self._is_same(at.row):
+            side, number = "new", at.row.new
+        tokens: Sequence[Stretch] = self.scene.syntax.spans(at.row.file, side, number)
+        words = looks.words
+        if shown.stops:
+            tokens = [(shown.drawn(begin), shown.drawn(end), name) for begin, end, name in tokens]
+            words = [(shown.drawn(begin), shown.drawn(end)) for begin, end in words]
+        if words:
+            tokens = overlaid(tokens, words, "diff--removed-word" if at.side == "old" else "diff--added-word")
+        return [(begin - first, end - first, name) for begin, end, name in clipped(tokens, first, last)]
+
+    def _is_same(self, row: LineRow) -> bool:
+        """Whether both texts have the same on a row of context; where white space is left out, they may not."""
+        file, _, _ = row.newest
+        return (
+            row.old is None
+            or row.new is None
+            or (self.scene.line(file, "old", row.old) == self.scene.line(file, "new", row.new))
+        )
+
+    def _flags(self, shown: DisplayText, at: CodePosition, looks: CodeStyle, first: int, last: int) -> list[Flagged]:
+        """The marks among the visible characters, counted from the first of these."""
+        flags: list[Flagged] = []
+
+        def mark(begin: int, end: int, flag: int) -> None:
+            begin, end = max(begin, first), min(end, last)
+            if begin < end:
+                flags.append((begin - first, end - first, flag))
+
+        for begin, end in shown.gaps:
+            mark(begin, end, _LEFT_OUT)
+        for begin, end in suspects(self.scene.line(at.row.file, at.side, at.number), shown, first, last):
+            mark(begin, end, _UNSAFE)
+        if looks.kind and at.side == "new" and last == len(shown.text):
+            mark(len(shown.text.rstrip(" ")), len(shown.text), _TRAILING)
+        if query := self.scene.query:
+            current = _CURRENT if self.scene.found == (at.row.file, at.side, at.number) else 0
+            low = max(0, first - len(query))
+            for begin in occurrences(shown.text[low : last + len(query)], query):
+                mark(low + begin, low + begin + len(query), _MATCH | current)
+        if at.selection is not None:
+            span = selected(at.selection, at.y, self.scene.split, at.side)
+            if span is not None:
+                mark(span[0], len(shown.text) if span[1] < 0 else span[1], _SELECTED)
+        return flags
+
+    def _segments(
+        self, text: str, pieces: Iterable[Run], base: list[str], at: CodePosition, column: int
+    ) -> list[Segment]:
+        """Runs of equal looks as Rich knows them."""
+        segments: list[Segment] = []
+        for start, end, name, marked in pieces:
+            classes = (*base, name, *at.cursor) if name else (*base, *at.cursor)
+            if marked:
+                classes += tuple(name for bit, name in _FLAG_CLASSES if marked & bit)
+            style = self.style(classes)
+            if at.offsets:
+                style = _placed(style, column + start, at)
+            segments.append(Segment(text[start:end], style))
+        return segments
+
+    def _no_final_newline(self, at: CodePosition) -> bool:
+        diff = self.scene.diffs[at.row.file]
+        if at.side == "old":
+            return not diff.old_final_newline and at.number == len(diff.old) - 1
+        return not diff.new_final_newline and at.number == len(diff.new) - 1
+
+
+def _placed(style: Style, column: int, at: CodePosition) -> Style:
+    """A style that tells the mouse, if it asks, at which character and line a piece begins."""
+    return style + Style.from_meta({"offset": (column, at.y)}) if at.offsets else style
+
+
+def _before(segment: Segment, column: int, y: int) -> Segment:
+    """What stands before the code of a terminal line, telling the mouse that it is to the left of it.
+
+    A selection that begins there takes the line from its start. It ends two characters before `column` at the
+    latest, since Textual adds one to the end of a selection, and an end of -1 means the end of the line.
+    """
+    placed = Style.from_meta({"offset": (column - 2 - len(segment.text), y)})
+    return Segment(segment.text, segment.style + placed if segment.style else placed)
+
+
+def is_right(column: int) -> bool:
+    """Whether a selection offset is of the right half, or of what stands before its code."""
+    return column >= RIGHT_SIDE // 2
+
+
+def selected(selection: Selection, y: int, split: bool, side: Side) -> tuple[int, int] | None:
+    """The selected characters of the code on a terminal line; -1 stands for its end."""
+    span = selection.get_span(y)
+    if span is None:
+        return None
+    start, end = span
+    if split:
+        right = selection.start is not None and is_right(selection.start.x)
+        if right != (side == "new"):
+            return None
+        if right:
+            start, end = start - RIGHT_SIDE, end if end == -1 else max(0, end - RIGHT_SIDE)
+        elif is_right(end):
+            end = -1
+    return max(0, start), end if end == -1 else max(0, end)
+
+
+def occurrences(text: str, query: str) -> list[int]:
+    """Where a query occurs; case counts only if the query has upper-case letters."""
+    if query == query.lower():
+        text = text.lower()
+    found: list[int] = []
+    at = text.find(query)
+    while at >= 0:
+        found.append(at)
+        at = text.find(query, at + len(query))
+    return found

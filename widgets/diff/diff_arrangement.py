@@ -1,0 +1,301 @@
+"""From file diffs to a layout: which stretches are shown, folded or opened, and where comments stand.
+
+Nothing here makes a list of the whole change: a segment is made when the layout asks for it.
+"""
+
+import sys
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import merge
+from itertools import chain
+from operator import itemgetter
+from typing import NamedTuple
+
+from app.proposals.text.line_comparison import Pair, in_order, pair_lines
+from app.proposals.values.models import FileDiff, Hunk
+from widgets.diff.diff_layout import DiffLayout
+from widgets.diff.diff_rows import (
+    BlankRow,
+    CommentKind,
+    CommentRow,
+    ContextSegment,
+    FileRow,
+    FoldRow,
+    HunkRange,
+    NoteRow,
+    Row,
+    Segment,
+    Side,
+    SingleSegment,
+    SourceLine,
+    SpaceRow,
+    SplitSegment,
+    UnifiedSegment,
+    lines_of,
+    texts_of,
+)
+from widgets.diff.file_facts import file_notes
+from widgets.diff.white_space import HiddenWhitespace
+
+
+@dataclass(frozen=True, slots=True)
+class DiffShape:
+    """What is open and what is folded; a change of it is another shape."""
+
+    split: bool = False
+    whole: bool = False
+    """All unchanged stretches are open."""
+    opened: frozenset[tuple[int, int]] = frozenset()
+    """Folds whose state differs from `whole`: (file, gap)."""
+    collapsed: frozenset[int] = frozenset()
+    """Files of which only the head is shown."""
+    lines: frozenset[SourceLine] = frozenset()
+    """Long lines of which nothing is left out."""
+    spaces: frozenset[str] = frozenset()
+    """Ids of hunks that are shown with their white space, whatever the others are."""
+
+    def turn_fold(self, file: int, gap: int) -> "DiffShape":
+        """Open an unchanged stretch, or close it."""
+        return replace(self, opened=self.opened ^ {(file, gap)})
+
+    def turn_all(self) -> "DiffShape":
+        """Show the whole files, or only what is around the hunks."""
+        return replace(self, whole=not self.whole, opened=frozenset())
+
+    def turn_file(self, file: int) -> "DiffShape":
+        """Show the head of a file alone, or all of it."""
+        return replace(self, collapsed=self.collapsed ^ {file})
+
+    def turn_lines(self, lines: frozenset[SourceLine]) -> "DiffShape":
+        """Show all of some long lines, or leave out of them again what hasn't changed."""
+        return replace(self, lines=self.lines - lines if self.lines & lines else self.lines | lines)
+
+    def with_spaces(self, hunk: str) -> "DiffShape":
+        """Show the white space of a hunk, by its id."""
+        return replace(self, spaces=self.spaces | {hunk})
+
+    def renumbered(self, numbers: Mapping[int, int]) -> "DiffShape":
+        """The same of files that stand in another order: the new number of each by the old one."""
+        return replace(
+            self,
+            opened=frozenset((numbers[file], gap) for file, gap in self.opened if file in numbers),
+            collapsed=frozenset(numbers[file] for file in self.collapsed if file in numbers),
+            lines=frozenset(line._replace(file=numbers[line.file]) for line in self.lines if line.file in numbers),
+        )
+
+    def with_file(self, file: int) -> "DiffShape":
+        """Show a file."""
+        return replace(self, collapsed=self.collapsed - {file})
+
+    def with_unchanged(self, line: SourceLine, hunks: Sequence[Hunk]) -> "DiffShape":
+        """Show an unchanged line of the new text of a file with these hunks."""
+        fold = {(line.file, sum(hunk.new_start <= line.line for hunk in hunks))}
+        return replace(self, opened=self.opened - fold if self.whole else self.opened | fold).with_file(line.file)
+
+
+CONTEXT_LINES = 3
+"""Unchanged lines shown at each side of a hunk."""
+
+SMALLEST_FOLD = 3
+"""Shorter unchanged stretches are shown."""
+
+_MEASURED_ROWS = 250
+"""Rows in a segment, at most, where rows have to be measured one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A remark on a line of the shown diff: the user's, or of a check."""
+
+    line: SourceLine
+    text: str
+    kind: CommentKind = "remark"
+
+
+class _Comments:
+    """Where the user's remarks stand."""
+
+    def __init__(self, comments: Sequence[Comment]) -> None:
+        self.at: dict[SourceLine, list[CommentRow]] = defaultdict(list)
+        """The remarks on each line."""
+        self._lines: dict[tuple[int, Side], list[int]] = {}
+        for number, comment in enumerate(comments):
+            row = CommentRow(comment.line.file, number, comment.text, comment.kind)
+            self.at[comment.line].append(row)
+        for file, side, line in sorted(self.at):
+            self._lines.setdefault((file, side), []).append(line)
+
+    def lines(self, file: int, side: Side, among: range) -> Sequence[int]:
+        """The lines with remarks among some, in order."""
+        lines = self._lines.get((file, side), ())
+        return lines[bisect_left(lines, among.start) : bisect_left(lines, among.stop)]
+
+
+class _Stretch(NamedTuple):
+    """Lines that are the same in both texts."""
+
+    file: int
+    gap: int
+    """As in `FoldRow`."""
+    old: int
+    new: int
+    lines: int
+    spaces: bool
+    """Whether some of them are so but for white space."""
+
+
+@dataclass(slots=True)
+class _Builder:
+    """Makes the segments of a change, in order."""
+
+    diffs: Sequence[FileDiff]
+    shape: DiffShape
+    comments: _Comments
+    measure: Callable[[Row], int]
+    left_out: HiddenWhitespace
+    notes: Mapping[int, Sequence[NoteRow]]
+
+    def words(self, row: NoteRow | CommentRow, new_start: int, hunk: int | None = None) -> SingleSegment:
+        """A note or a remark, wrapped."""
+        segment = SingleSegment(row, new_start, hunk)
+        segment.wrap(self.measure)
+        return segment
+
+    def change(self) -> Iterator[Segment]:
+        """The segments of all files."""
+        for number in range(len(self.diffs)):
+            if number:
+                yield SingleSegment(BlankRow(number - 1), sys.maxsize)
+            yield from self._file(number)
+
+    def _file(self, number: int) -> Iterator[Segment]:
+        change = self.diffs[number].change
+        yield SingleSegment(FileRow(number), -1)
+        if number in self.shape.collapsed:
+            return
+        for note in (*file_notes(number, self.diffs[number]), *self.notes.get(number, ())):
+            yield self.words(note, -1)
+        old = new = 0
+        left_out = self.left_out.parts
+        spaces = False
+        for index, hunk in enumerate(change.hunks):
+            parts: Sequence[Hunk | HunkRange] = left_out.get((number, index)) or (hunk,)
+            for part in parts:
+                # What is left out of a hunk is context, in one stretch with the unchanged lines beside it.
+                gap, first = (index, not index) if part is parts[0] else (-1 - new, False)
+                stretch = _Stretch(
+                    number, gap, old, new, part.new_start - new, spaces or part.new_start > hunk.new_start
+                )
+                yield from self._unchanged(stretch, first=first, last=False)
+                yield from self._hunk(number, index, part, above=int(part is not parts[0]))
+                old, new = part.old_start + part.old_count, part.new_start + part.new_count
+                spaces = new < hunk.new_start + hunk.new_count
+        if not change.binary:
+            gap, rest = len(change.hunks), len(self.diffs[number].new) - new
+            yield from self._unchanged(_Stretch(number, gap, old, new, rest, spaces), first=not gap, last=True)
+
+    def _unchanged(self, stretch: _Stretch, *, first: bool, last: bool) -> Iterator[Segment]:
+        """The stretch before a hunk, or after the last."""
+        file, gap, old, new, count, spaces = stretch
+        head = 0 if first else CONTEXT_LINES
+        tail = 0 if last else CONTEXT_LINES
+        hidden = count - head - tail
+        opened = ((file, gap) in self.shape.opened) != self.shape.whole
+        untouched = first and last and hidden > 0
+        if opened or (hidden < SMALLEST_FOLD and not untouched):
+            yield from self._context(file, old, new, count, gap)
+            return
+        yield from self._context(file, old, new, head, gap)
+        yield SingleSegment(FoldRow(file, gap, new + head, hidden, spaces), new + head)
+        yield from self._context(file, old + count - tail, new + count - tail, tail, gap)
+
+    def _context(self, file: int, old: int, new: int, count: int, gap: int) -> Iterator[Segment]:
+        start = new
+        for line in self.comments.lines(file, "new", range(new, new + count)):
+            yield ContextSegment(file, old + start - new, start, line + 1 - start, gap)
+            for remark in self.comments.at[SourceLine(file, "new", line)]:
+                yield self.words(remark, line + 1)
+            start = line + 1
+        if start < new + count:
+            yield ContextSegment(file, old + start - new, start, new + count - start, gap)
+
+    def _hunk(self, file: int, index: int, hunk: Hunk | HunkRange, above: int) -> Iterator[Segment]:
+        """A hunk or a part of it, which may have others `above`."""
+        if not hunk.old_count and not hunk.new_count:
+            return
+        if self.left_out.parts.get((file, index)) == ():
+            yield SingleSegment(SpaceRow(file, index, self.left_out.lines[file, index]), hunk.new_start, index)
+            return
+        if self.shape.split:
+            whole: Segment = SplitSegment(file, index, hunk, self._pairs(file, hunk), above=above)
+        else:
+            whole = UnifiedSegment(file, index, hunk, above=above)
+        start = 0
+        for row, line in self._commented(file, hunk, whole):
+            if row >= start:
+                yield whole.cut(start, row + 1 - start)
+                start = row + 1
+            for remark in self.comments.at[line]:
+                yield self.words(remark, hunk.new_start, index)
+        if not start:
+            yield whole
+        elif start < whole.rows:
+            yield whole.cut(start, whole.rows - start)
+
+    def _pairs(self, file: int, hunk: Hunk | HunkRange) -> list[Pair] | None:
+        if in_order(hunk.old_count, hunk.new_count):
+            return None
+        return pair_lines(*texts_of(self.diffs[file], hunk))
+
+    def _commented(self, file: int, hunk: Hunk | HunkRange, whole: Segment) -> Iterator[tuple[int, SourceLine]]:
+        """The rows of a hunk under which remarks stand, from the top, with the lines that they are about."""
+
+        def on(side: Side) -> Iterator[tuple[int, SourceLine]]:
+            for line in self.comments.lines(file, side, lines_of(hunk, side)):
+                row = whole.find(side, line)
+                if row is not None:
+                    yield row, SourceLine(file, side, line)
+
+        return merge(on("old"), on("new"), key=itemgetter(0))
+
+
+def arrange(
+    diffs: Sequence[FileDiff],
+    shape: DiffShape,
+    *,
+    top: Sequence[NoteRow] = (),
+    comments: Sequence[Comment] = (),
+    left_out: HiddenWhitespace | None = None,
+    notes: Mapping[int, Sequence[NoteRow]] | None = None,
+    measure: Callable[[Row], int],
+    fits: Callable[[Segment], bool] | None = None,
+) -> DiffLayout:
+    """Lay out a change; the layout has to grow before it has any rows.
+
+    `top` stands above the first file, `notes` under the heads of files, and of the hunks `left_out` is not shown.
+    `measure` tells how many terminal lines a row takes. It is asked about notes and comments, which are few, and of
+    lines of source only if these wrap. They do if there is `fits`, which tells whether no line of a stretch is too
+    long, so that only the others are measured line by line.
+    """
+    builder = _Builder(diffs, shape, _Comments(comments), measure, left_out or HiddenWhitespace(), notes or {})
+    head = [builder.words(note, -1) for note in top]
+    if top and diffs:
+        head.append(SingleSegment(BlankRow(-1), -1))
+    change = builder.change()
+    return DiffLayout(chain(head, change if fits is None else _wrapped(change, measure, fits)))
+
+
+def _wrapped(
+    segments: Iterator[Segment], measure: Callable[[Row], int], fits: Callable[[Segment], bool]
+) -> Iterator[Segment]:
+    """Segments whose lines take as many rows as they need; long ones come in pieces."""
+    for segment in segments:
+        for start in range(0, segment.rows, _MEASURED_ROWS):
+            piece = segment
+            if segment.rows > _MEASURED_ROWS:
+                piece = segment.cut(start, min(_MEASURED_ROWS, segment.rows - start))
+            if not fits(piece):
+                piece.wrap(measure)
+            yield piece

@@ -1,0 +1,275 @@
+"""Which row of a diff stands where, worked out as far down as somebody looks.
+
+A layout takes its segments from an iterator, a few screens of them at first and the rest later, so that the first
+frame costs the same for ten changed lines and for a hundred thousand.
+"""
+
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, islice
+from math import inf
+from typing import NamedTuple
+
+from widgets.diff.diff_rows import (
+    CommentRow,
+    FileRow,
+    FoldRow,
+    LineRow,
+    NoteRow,
+    Row,
+    Segment,
+    SingleSegment,
+    SpaceRow,
+)
+
+_STEP = 2_000
+"""Terminal lines taken at a time on the way to a row."""
+
+
+class RowPart(NamedTuple):
+    """What stands on a terminal line."""
+
+    number: int
+    """The row, from 0."""
+    row: Row
+    part: int
+    """Which line of a wrapped row, from 0."""
+
+
+class Landmarks:
+    """The rows of a layout at which hunks and files begin, and those of the user's remarks."""
+
+    def __init__(self) -> None:
+        self.hunks: list[int] = []
+        """First row of each hunk that is shown."""
+        self.hunk_keys: list[tuple[int, int]] = []
+        """The same hunks, by the index of the file and the index in the file."""
+        self.files: list[int] = []
+        """Row of each file's head."""
+        self.comments: list[int] = []
+        """Row of each remark."""
+
+    def note(self, row: int, segment: Segment) -> None:
+        """Take in what begins at a row."""
+        if type(segment) is SingleSegment:
+            if type(segment.content) is FileRow:
+                self.files.append(row)
+            elif type(segment.content) is CommentRow:
+                self.comments.append(row)
+        if segment.hunk is not None:
+            key = (segment.file, segment.hunk)
+            if not self.hunk_keys or self.hunk_keys[-1] != key:
+                self.hunks.append(row)
+                self.hunk_keys.append(key)
+
+    @staticmethod
+    def after(rows: Sequence[int], row: int) -> int | None:
+        """The next landmark below a row."""
+        index = bisect_right(rows, row)
+        return rows[index] if index < len(rows) else None
+
+    @staticmethod
+    def before(rows: Sequence[int], row: int) -> int | None:
+        """The landmark above a row; from inside a hunk or file, its own beginning."""
+        index = bisect_left(rows, row)
+        return rows[index - 1] if index else None
+
+
+class DiffLayout:
+    """Segments with their offsets. Until it is `complete`, rows and terminal lines are those that are worked out."""
+
+    def __init__(self, source: Iterable[Segment] = ()) -> None:
+        self.segments: list[Segment] = []
+        self.landmarks = Landmarks()
+        self.complete = False
+        self._source = iter(source)
+        self._rows = [0]
+        self._lines = [0]
+
+    def grow(self, *, lines: float = inf, seconds: float = inf) -> None:
+        """Go on until there are so many terminal lines, or for so long; without a limit, to the end."""
+        if self._lines[-1] >= lines or self.complete:
+            return
+        segments, rows, heights, note = self.segments, self._rows, self._lines, self.landmarks.note
+        clock = time.perf_counter
+        row, line, end = rows[-1], heights[-1], clock() + seconds
+        for segment in self._source:
+            segments.append(segment)
+            note(row, segment)
+            row += segment.rows
+            line += segment.rows if segment.heights is None else segment.height
+            rows.append(row)
+            heights.append(line)
+            if line >= lines or clock() >= end:
+                return
+        self.complete = True
+
+    @property
+    def rows(self) -> int:
+        """Rows in all."""
+        return self._rows[-1]
+
+    @property
+    def height(self) -> int:
+        """Terminal lines in all."""
+        return self._lines[-1]
+
+    def row(self, number: int) -> Row:
+        """A row by number; raises IndexError outside."""
+        index = self.segment_of(number)
+        return self.segments[index].row(number - self._rows[index])
+
+    def nearest(self, number: int) -> int:
+        """The number of a row that exists, as near as possible to one that may not."""
+        return max(0, min(number, self.rows - 1))
+
+    def segment_of(self, number: int) -> int:
+        """The index of the segment that holds a row."""
+        if not 0 <= number < self.rows:
+            raise IndexError(number)
+        return bisect_right(self._rows, number) - 1
+
+    def at(self, line: int) -> RowPart:
+        """What stands on a terminal line; raises IndexError outside."""
+        if not 0 <= line < self.height:
+            raise IndexError(line)
+        index = bisect_right(self._lines, line) - 1
+        segment, inner = self.segments[index], line - self._lines[index]
+        if segment.heights is None:
+            return RowPart(self._rows[index] + inner, segment.row(inner), 0)
+        number = bisect_right(segment.heights, inner)
+        above = segment.heights[number - 1] if number else 0
+        return RowPart(self._rows[index] + number, segment.row(number), inner - above)
+
+    def line_of(self, number: int) -> int:
+        """The first terminal line of a row."""
+        index = self.segment_of(number)
+        segment, inner = self.segments[index], number - self._rows[index]
+        if segment.heights is None or not inner:
+            return self._lines[index] + inner
+        return self._lines[index] + segment.heights[inner - 1]
+
+    def height_of(self, number: int) -> int:
+        """Terminal lines of a row."""
+        return (self.line_of(number + 1) if number + 1 < self.rows else self.height) - self.line_of(number)
+
+    def spans_between(self, first: int, last: int) -> Iterator[tuple[int, int, Segment]]:
+        """The segments on these terminal lines, each with its first line and the one after its last."""
+        low, high = self._between(first, last)
+        for index in range(low, high):
+            yield self._lines[index], self._lines[index + 1], self.segments[index]
+
+    def segments_between(self, first: int, last: int) -> Sequence[Segment]:
+        """The segments on the terminal lines `first` to `last`, the last not included."""
+        low, high = self._between(first, last)
+        return self.segments[low:high]
+
+    def _between(self, first: int, last: int) -> tuple[int, int]:
+        """The numbers of the segments on these terminal lines, from, to."""
+        return bisect_right(self._lines, max(0, first)) - 1, bisect_right(self._lines, min(last, self.height) - 1)
+
+    # Finding
+
+    def row_of_hunk(self, file: int, hunk: int) -> int | None:
+        """The first row of a hunk."""
+        known = self.landmarks
+        while not self.complete and (not known.hunk_keys or known.hunk_keys[-1] < (file, hunk)):
+            self.grow(lines=self.height + _STEP)
+        index = bisect_left(known.hunk_keys, (file, hunk))
+        found = index < len(known.hunks) and known.hunk_keys[index] == (file, hunk)
+        return known.hunks[index] if found else None
+
+    def row_of_file(self, file: int) -> int | None:
+        """The row of a file's head."""
+        files = self.landmarks.files
+        while not self.complete and len(files) <= file:
+            self.grow(lines=self.height + _STEP)
+        return files[file] if file < len(files) else None
+
+    def locate(self, row: Row) -> int | None:
+        """The number of an equal row of another layout of the same change.
+
+        A line that is folded here is found at its fold, a fold that is open here at its first line, and anything else
+        that is gone at the head of its file. A line of a hunk may be context, or in one row with all of the hunk.
+        """
+        match row:
+            case LineRow(hunk=int(hunk)):
+                found = self._locate_changed(row, hunk)
+            case SpaceRow(hunk=hunk):
+                found = self.row_of_hunk(row.file, hunk)
+            case LineRow(new=int(line)) | FoldRow(new_start=line):
+                found = self._locate_unchanged(row.file, line)
+            case FileRow():
+                found = None
+            case NoteRow():
+                found = self._locate_single(row, -1)
+            case _:
+                found = self._locate_single(row, None)
+        return self.row_of_file(row.file) if found is None and row.file >= 0 else found
+
+    def _locate_changed(self, row: LineRow, hunk: int) -> int | None:
+        start = self.row_of_hunk(row.file, hunk)
+        if start is None:
+            return None
+        _, side, line = row.newest
+        # What of the hunk is context begins above it, and stands between its parts and below them.
+        for index in count(max(0, self.segment_of(start) - 1)):
+            if index == len(self.segments):
+                self.grow(lines=self.height + _STEP)
+            if index == len(self.segments) or _is_beyond(self.segments[index], row.file, hunk):
+                break
+            inner = self.segments[index].find(side, line) if self.segments[index].file == row.file else None
+            if inner is not None:
+                return self._rows[index] + inner
+        folded = self._locate_unchanged(row.file, line) if side == "new" else None
+        return start if folded is None else folded
+
+    def _locate_unchanged(self, file: int, line: int) -> int | None:
+        first, last = self._segments_of(file, line)
+        index = bisect_right(self.segments, line, first, last, key=_new_start) - 1
+        if index < first:
+            return None
+        segment = self.segments[index]
+        if isinstance(segment, SingleSegment):
+            return self._rows[index] if isinstance(segment.content, FoldRow) else None
+        inner = segment.find("new", line)
+        return None if inner is None else self._rows[index] + inner
+
+    def _locate_single(self, row: Row, line: int | None) -> int | None:
+        first, last = self._segments_of(row.file, line)
+        for index, segment in enumerate(islice(self.segments, first, last), first):
+            if isinstance(segment, SingleSegment) and _is_same(segment.content, row):
+                return self._rows[index]
+        return None
+
+    def _segments_of(self, file: int, line: int | None) -> tuple[int, int]:
+        """The segments of a file, from, to, worked out at least as far as a line of the new text; None is its end."""
+        while not self.complete and not self._is_past(file, line):
+            self.grow(lines=self.height + _STEP)
+        files = self.landmarks.files
+        first = 0 if file < 0 else self.segment_of(files[file]) if file < len(files) else len(self.segments)
+        following = file + 1
+        return first, self.segment_of(files[following]) if following < len(files) else len(self.segments)
+
+    def _is_past(self, file: int, line: int | None) -> bool:
+        if not self.segments:
+            return False
+        last = self.segments[-1]
+        return last.file > file or (line is not None and last.file == file and last.new_start > line)
+
+
+def _is_beyond(segment: Segment, file: int, hunk: int) -> bool:
+    """Whether a segment is below a hunk and the context that follows it."""
+    return segment.file != file if segment.hunk is None else (segment.file, segment.hunk) > (file, hunk)
+
+
+def _is_same(shown: Row, row: Row) -> bool:
+    """Whether it is the same row; a note that can be ticked off stays itself."""
+    if isinstance(shown, NoteRow) and isinstance(row, NoteRow) and row.key:
+        return shown.key == row.key
+    return shown == row
+
+
+def _new_start(segment: Segment) -> int:
+    return segment.new_start

@@ -1,0 +1,212 @@
+"""What the diff preview shows, laid out for its width: a change with notes and remarks, plain lines, or words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from textual.geometry import Size
+
+from app.proposals.values.models import FileDiff, Proposal, ProposalState
+from widgets.diff.diff_arrangement import Comment, DiffShape, arrange
+from widgets.diff.diff_layout import DiffLayout
+from widgets.diff.diff_rows import LineRow, NoteRow, Row, SourceLine, lines_of, text_of
+from widgets.diff.file_facts import proposal_notes, warning_notes
+from widgets.diff.line_marks import LineMarks
+from widgets.diff.line_measuring import widest
+from widgets.diff.render_context import RenderContext
+from widgets.diff.syntax_tokens import SyntaxTokens
+from widgets.diff.white_space import HiddenWhitespace
+
+SPLIT_WIDTH = 140
+"""From this many columns on, the two sides stand side by side unless the user chose otherwise."""
+
+_UNDECIDED = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
+
+_LINES_AT_ONCE = 2_000
+"""Terminal lines, at most, that are laid out and measured before the first frame; the rest follows it."""
+
+LAYOUT_SLICE = 0.004
+"""Seconds that a layout is worked out for at a time."""
+
+
+class DiffModel:
+    """Holds what is shown and how the user wants to see it, and from that makes a layout and a scene."""
+
+    def __init__(self) -> None:
+        self.proposal: Proposal | None = None
+        self.diffs: tuple[FileDiff, ...] = ()
+        self.versions = False
+        """Whether the diffs are between two versions of the proposal."""
+        self.plain_text = False
+        """Whether plain lines are shown, without a cursor."""
+        self.message = ""
+        """What is said in the middle, where nothing else is shown."""
+        self.comments: tuple[Comment, ...] = ()
+        self.notes: tuple[NoteRow, ...] = ()
+        """What stands above the first file, under what the proposal says itself."""
+        self.shape = DiffShape()
+        self.split_wanted: bool | None = None
+        """Whether the two sides shall stand side by side; None goes by the width."""
+        self.wrap = False
+        """Whether long lines take several rows."""
+        self.white_space = True
+        """Whether changes in white space that says nothing are shown."""
+        self.space_key = ""
+        """The key that turns that, as notes name it."""
+        self.spaces: HiddenWhitespace | None = None
+        """What can be left out of the change; None as long as nobody has looked."""
+        self.left_out = HiddenWhitespace()
+        """What is left out of it."""
+        self.scene = RenderContext()
+        self.rows = DiffLayout()
+        self._numbers: Mapping[int, int] = {}
+        """For each file of the diffs before, its number now."""
+        self._top: tuple[NoteRow, ...] = ()
+        self._widest = 0
+
+    # What is shown
+
+    def show(self, proposal: Proposal, diffs: Sequence[FileDiff], *, versions: bool) -> None:
+        """Take a change; how it is looked at is kept, also if its files stand in another order."""
+        places = {diff.change.path: number for number, diff in enumerate(diffs)}
+        self._numbers = {
+            number: places[diff.change.path] for number, diff in enumerate(self.diffs) if diff.change.path in places
+        }
+        self.shape = self.shape.renumbered(self._numbers)
+        self.proposal, self.diffs, self.versions = proposal, tuple(diffs), versions
+        self.spaces = None
+        self.message, self.plain_text = "", False
+        self._top = (*warning_notes(diff.change for diff in self.diffs), *proposal_notes(proposal))
+        shown = self.diffs
+        longest = max((max(len(diff.old), len(diff.new)) for diff in shown), default=1)
+        self.scene = RenderContext(
+            diffs=shown,
+            marks=LineMarks(shown),
+            syntax=SyntaxTokens(lambda file: shown[file].change.path, lambda file, side: text_of(shown[file], side)),
+            digits=max(3, len(str(longest))),
+            left_out=self.scene.left_out,
+            undecided=not versions and proposal.state in _UNDECIDED,
+            undone=proposal.state is ProposalState.UNDONE,
+            query=self.scene.query,
+        )
+        self._widest = 0
+
+    def fold_last(self) -> None:
+        """Show of what nobody writes by hand the heads alone, unless there is nothing else."""
+        last = frozenset(number for number, diff in enumerate(self.diffs) if diff.stands_last)
+        if len(last) < len(self.diffs):
+            self.shape = replace(self.shape, collapsed=self.shape.collapsed | last)
+
+    def clear(self, message: str = "", plain_text: Sequence[NoteRow] | None = None) -> None:
+        """Show no change, but a message or plain lines."""
+        self.proposal, self.diffs, self.versions = None, (), False
+        self.message, self.plain_text = message, plain_text is not None
+        self._top, self.notes = (), tuple(plain_text or ())
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget how the change that was shown before was looked at."""
+        self.comments = ()
+        self.shape = DiffShape()
+        self.scene = RenderContext()
+        self.spaces = None
+
+    def shows(self, proposal: Proposal) -> bool:
+        """Whether it is this one that is shown."""
+        return self.proposal is not None and self.proposal.id == proposal.id and bool(self.diffs)
+
+    def found_again(self, row: Row | None) -> Row | None:
+        """A row of the diffs before as one of the diffs now, in which files and hunks may have other numbers."""
+        if row is not None and row.file >= 0:
+            if row.file not in self._numbers:
+                return None
+            row = row._replace(file=self._numbers[row.file])
+        if not isinstance(row, LineRow) or row.hunk is None or row.file >= len(self.diffs):
+            return row
+        for number, hunk in enumerate(self.diffs[row.file].change.hunks):
+            if row.newest.line in lines_of(hunk, row.newest.side):
+                return row._replace(hunk=number)
+        return row
+
+    def shortened(self, row: LineRow) -> frozenset[SourceLine]:
+        """The lines on a row, if something is left out of them, or was until the user opened them."""
+        lines = frozenset(SourceLine(row.file, side, line) for side, line in row.lines)
+        left_out = any(self.scene.kept(row, side, line) for _, side, line in lines)
+        return lines if left_out or lines & self.shape.lines else frozenset()
+
+    # Layout
+
+    def split_at(self, width: int) -> bool:
+        """Whether the two sides stand side by side in so many columns."""
+        return width >= SPLIT_WIDTH if self.split_wanted is None else self.split_wanted
+
+    def lay_out(self, size: Size, row: Row | None) -> int:
+        """Lay out anew as far as the view shows, and below a row if one is given; tells the number of that row."""
+        if not size.width:
+            # There is nothing to draw on yet; the first resize lays out.
+            self.rows = DiffLayout()
+            return 0
+        scene = self.scene
+        self.shape = replace(self.shape, split=self.split_at(size.width))
+        scene.width, scene.split, scene.wrap = size.width, self.shape.split, self.wrap
+        scene.collapsed, scene.opened = self.shape.collapsed, self.shape.lines
+        self.left_out = self._left_out()
+        scene.marks.show_parts(self.left_out.parts)
+        self.rows = arrange(
+            self.diffs,
+            self.shape,
+            top=(*self._top, *self.notes),
+            comments=self.comments,
+            left_out=self.left_out,
+            notes=self.left_out.notes(self.diffs, self.space_key),
+            measure=scene.height_of,
+            fits=scene.fits_all if self.wrap else None,
+        )
+        # What is on view has to be there; some more makes short changes complete, if it doesn't take long.
+        self.rows.grow(lines=2 * size.height)
+        self.rows.grow(lines=_LINES_AT_ONCE, seconds=LAYOUT_SLICE)
+        number = 0 if row is None else self.rows.locate(row) or 0
+        if row is not None and self.rows.rows:
+            self.rows.grow(lines=self.rows.line_of(self.rows.nearest(number)) + 2 * size.height)
+        return number
+
+    def _left_out(self) -> HiddenWhitespace:
+        """What is left out now, of hunks that nobody has opened and nobody has remarked on."""
+        if self.white_space or self.spaces is None:
+            return HiddenWhitespace()
+        return self.spaces.but(self.diffs, self.shape.spaces, [comment.line for comment in self.comments])
+
+    def is_left_out(self, line: SourceLine, hunk: int) -> bool:
+        """Whether a changed line of a hunk is shown as context, or in one line with all of the hunk."""
+        parts = self.left_out.parts.get((line.file, hunk))
+        return parts is not None and not any(line.line in lines_of(part, line.side) for part in parts)
+
+    def first_hunk(self) -> int:
+        """The first row of the first hunk; the first row where there is none."""
+        hunks = self.rows.landmarks.hunks
+        while not hunks and not self.rows.complete:
+            self.rows.grow(lines=self.rows.height + _LINES_AT_ONCE)
+        return hunks[0] if hunks else 0
+
+    @property
+    def is_short(self) -> bool:
+        """Whether all of it is laid out and measured before the first frame."""
+        return self.rows.complete and self.rows.rows <= _LINES_AT_ONCE
+
+    def measure(self) -> None:
+        """Find out how wide the lines are that are laid out and measured at once."""
+        if self.wrap or self.is_short:
+            self._widest = 0
+        if not self.wrap:
+            first = self.rows.segments_between(0, _LINES_AT_ONCE)
+            self.note_width(widest(self.diffs, (piece.cut(0, min(piece.rows, _LINES_AT_ONCE)) for piece in first)))
+
+    def note_width(self, cells: int) -> None:
+        """There is a line of source so wide."""
+        self._widest = max(self._widest, cells)
+
+    @property
+    def size(self) -> Size:
+        """The cells and terminal lines that there are to look at."""
+        scene = self.scene
+        beside = scene.width - scene.code_width
+        return Size(max(scene.width, beside + self._widest if self._widest else 0), self.rows.height)

@@ -1,0 +1,304 @@
+"""The diff preview with what belongs to it: position, minimap, search line, and the field for comments on lines."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual import on
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from app.text.plural import plural
+from widgets.common.containers import Column, Row
+from widgets.common.figures import LinePart, fitting, line_of
+from widgets.diff.diff_arrangement import Comment
+from widgets.diff.diff_messages import CameOnScreen, CommentWanted, FilesWanted, SearchWanted, ViewMoved
+from widgets.diff.diff_rows import LineRow, SourceLine
+from widgets.diff.diff_search import SearchBar
+from widgets.diff.diff_surface import DiffSurface
+from widgets.diff.diff_view import DiffView
+from widgets.diff.display_cells import display
+from widgets.diff.file_list import FileList
+from widgets.diff.minimap import MiniMap
+from widgets.diff.writing_field import WritingField
+
+_GAP = "  "
+_LONGEST_QUERY = 20
+"""Characters of what was searched for that are repeated beside the count."""
+
+
+class PositionBar(Widget):
+    """Tells where the cursor of a diff view is."""
+
+    DEFAULT_CSS = """
+    PositionBar {
+        height: 1;
+        padding: 0 1;
+        background: $surface;
+        color: $foreground 70%;
+        text-wrap: nowrap;
+        text-overflow: ellipsis;
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[LinePart] = []
+
+    def follow(self, view: DiffSurface, title: Content, origin: Content) -> None:
+        """Show the position of a view, after a title and whose the change is."""
+        parts = [LinePart(7, title), LinePart(1, origin)]
+        if view.diffs:
+            parts += self._place(view)
+        if view.diffs and view.search.query:
+            count = "searching …" if view.search.running else _count(view)
+            parts.append(LinePart(9, Content.styled(f"“{_quoted(view.search.query)}” {count}", "$text-warning")))
+        self._parts = [part for part in parts if part.content.plain]
+        # One line whatever it says, so nothing has to be laid out anew.
+        self.refresh()
+
+    def render(self) -> Content:
+        """As much of it as there is room for: what was searched for stays, and which file it is."""
+        return line_of(fitting(self._parts, self.content_size.width, _GAP), _GAP)
+
+    def _place(self, view: DiffSurface) -> list[LinePart]:
+        """File, line, hunk, and how far down."""
+        row = view.cursor.row
+        diff = view.diffs[min(view.cursor.file, len(view.diffs) - 1)]
+        line = ""
+        if isinstance(row, LineRow):
+            number = row.new if row.new is not None else row.old
+            line = f":{number + 1}" if number is not None else ""
+        parts = [LinePart(8, Content.assemble((display(diff.change.path).text, "bold $foreground"), line))]
+        if len(view.diffs) > 1:
+            parts.append(LinePart(3, Content(f"file {view.cursor.file + 1} of {len(view.diffs)}")))
+        hunks = view.rows.landmarks.hunks
+        if hunks:
+            # As long as not everything is laid out, it isn't known how many are in files that are closed.
+            total = len(hunks) if view.rows.complete else sum(len(diff.change.hunks) for diff in view.diffs)
+            place, hunk = max(1, bisect_right(hunks, view.cursor.number)), view.cursor.hunk
+            # Files may stand in another order than that by which their hunks are numbered, and named everywhere else.
+            differs = hunk is not None and hunk.number != place
+            named = f"hunk {hunk.number:,}, " if hunk is not None and differs else "hunk "
+            from_top = " from the top" if differs else ""
+            parts.append(LinePart(4, Content(f"{named}{place:,} of {total:,}{from_top}")))
+        missing, of = view.on_screen.unseen.count(min(view.cursor.file, len(view.diffs) - 1))
+        # Of a single file the approvals say it.
+        several = len(view.diffs) > 1
+        if several and missing and diff.change.hunks and view.sheet.scene.undecided and not view.sheet.versions:
+            parts.append(LinePart(6, Content.styled(f"{missing:,} of {of:,} unseen", "$text-warning")))
+        if isinstance(row, LineRow) and (moved := _moved(view, row)):
+            parts.append(LinePart(5, Content(moved)))
+        if not view.sheet.white_space:
+            parts.append(LinePart(5, Content.styled(_spaces(view), "$text-warning")))
+        if view.rows.complete:
+            total = view.rows.height
+            end = min(total, view.scroll_offset.y + view.size.height)
+            all_of_it = end >= total and not view.scroll_offset.y
+            parts.append(LinePart(2, Content("all" if all_of_it else f"{100 * end // total} %")))
+        return parts
+
+
+def _moved(view: DiffSurface, row: LineRow) -> str:
+    """From where to where a line was moved, if it was."""
+    line = row.newest
+    other = view.sheet.scene.marks.moved.get(line) if row.hunk is not None else None
+    if other is None:
+        return ""
+    path = f"{display(view.diffs[other.file].change.path).text} " if other.file != line.file else ""
+    return f"moved {'from' if line.side == 'new' else 'to'} {path}line {other.line + 1}"
+
+
+def _spaces(view: DiffSurface) -> str:
+    sheet = view.sheet
+    if sheet.spaces is None:
+        return "looking for white space …"
+    count = sheet.left_out.total
+    return f"white space off: {plural(count, 'line')}" if count else "white space off"
+
+
+def _quoted(query: str) -> str:
+    text = display(query).text
+    return text if len(text) <= _LONGEST_QUERY else text[: _LONGEST_QUERY - 1] + "…"
+
+
+def _count(view: DiffSurface) -> str:
+    lines = len(view.search.found)
+    if view.search.current is not None and lines:
+        return f"{view.search.current + 1:,} of {lines:,}"
+    return plural(lines, "line")
+
+
+class DiffPane(Column):
+    """The upper pane of the review."""
+
+    DEFAULT_CSS = """
+    DiffPane {
+        height: 1fr;
+        & > Horizontal { height: 1fr; }
+        DiffView { width: 1fr; height: 1fr; }
+        /* Textual looks for what has to be drawn anew only where the pane itself has such a rule. */
+        &:focus-within { height: 1fr; }
+        &:focus-within PositionBar { background: $primary 30%; color: $foreground; }
+        &:ansi:focus-within PositionBar { background: ansi_blue; color: ansi_bright_white; }
+    }
+    """
+
+    @dataclass
+    class Commented(Message):
+        """The user wrote a remark on a line; an empty one takes it back."""
+
+        proposal: str
+        path: str
+        line: SourceLine
+        text: str
+        saved: bool
+        """Whether it is as it shall be; else it is still being written, or was put aside."""
+
+    def __init__(self) -> None:
+        super().__init__(id="diff-pane")
+        self.view = DiffView(id="diff")
+        self._title = self._origin = Content("")
+        self._comments: tuple[Comment, ...] = ()
+        self._drafts: tuple[Comment, ...] = ()
+        self._findings: tuple[Comment, ...] = ()
+        self._asked: tuple[Comment, ...] = ()
+        self._commented: tuple[str, str, SourceLine] | None = None
+        """Proposal, path and line of the comment that is being written; the view may show something else by then."""
+
+    def compose(self) -> ComposeResult:
+        yield PositionBar()
+        yield FileList(self.view)
+        with Row():
+            yield self.view
+            yield MiniMap(self.view)
+        yield SearchBar()
+        yield WritingField("save the comment", id="comment")
+
+    def on_resize(self) -> None:
+        """The list of files leaves most of the room to the diff, and what is commented on stays in view."""
+        self._draw_position()
+        if self.commenting:
+            self._keep_line_in_view()
+
+    def set_title(self, title: Content, origin: Content) -> None:
+        """What stands before the position: what it is, and whose."""
+        self._title, self._origin = title, origin
+        self._draw_position()
+
+    def set_drafts(self, drafts: Sequence[Comment]) -> None:
+        """Have the remarks at hand that were put aside before they were saved."""
+        self._drafts = tuple(drafts)
+
+    def set_comments(self, comments: Sequence[Comment]) -> None:
+        """Show the user's remarks."""
+        self._comments = tuple(comments)
+        self._show_comments()
+
+    def set_findings(self, findings: Sequence[Comment]) -> None:
+        """Show what checks found, under the remarks."""
+        self._findings = tuple(findings)
+        self._show_comments()
+
+    def set_asked(self, asked: Sequence[Comment]) -> None:
+        """Show what was asked aside, under the hunks that it is about."""
+        if tuple(asked) != self._asked:
+            self._asked = tuple(asked)
+            self._show_comments()
+
+    def _show_comments(self) -> None:
+        self.view.set_comments((*self._comments, *self._findings, *self._asked))
+
+    @on(ViewMoved)
+    @on(CameOnScreen)
+    def _draw_position(self) -> None:
+        if self.is_mounted:
+            self.query_one(PositionBar).follow(self.view, self._title, self._origin)
+            self.query_one(MiniMap).follow()
+            self.query_one(FileList).follow(self.size.height)
+
+    def _draw_files(self) -> None:
+        self.query_one(FileList).follow(self.size.height)
+
+    # Files
+
+    @on(FilesWanted)
+    def _go_to_files(self) -> None:
+        files = self.query_one(FileList)
+        if self.view.diffs:
+            files.wanted = True
+            files.follow(self.size.height)
+            self.screen.set_focus(files)
+
+    @on(FileList.Left)
+    def _leave_files(self) -> None:
+        self.screen.set_focus(self.view)
+        self._draw_files()
+
+    # Search
+
+    @on(SearchWanted)
+    def _open_search(self) -> None:
+        # Whatever was found before, the search begins at the cursor.
+        self.view.search.current = None
+        self.query_one(SearchBar).open()
+
+    @on(SearchBar.Typed)
+    def _search(self, event: SearchBar.Typed) -> None:
+        self.view.search.start(event.query)
+
+    @on(SearchBar.Finished)
+    def _end_search(self, event: SearchBar.Finished) -> None:
+        self.screen.set_focus(self.view)
+        if event.query:
+            self.view.action_search_next()
+        else:
+            self.view.search.start("")
+
+    # Comments
+
+    @property
+    def commenting(self) -> str:
+        """The proposal that a comment is being written on; empty if none is."""
+        is_open = self.query_one("#comment", WritingField).is_open
+        return self._commented[0] if is_open and self._commented is not None else ""
+
+    def end_comment(self) -> None:
+        """Close the field: what is in it went to the model."""
+        self.query_one("#comment", WritingField).close()
+
+    @on(CommentWanted)
+    def _open_comment(self, event: CommentWanted) -> None:
+        line, path = event.line, self.view.diffs[event.line.file].change.path
+        proposal = self.view.proposal.id if self.view.proposal else ""
+        self._commented = (proposal, path, line)
+        place = f"{display(path).text}:{line.line + 1}"
+        written = [comment.text for comment in (*self._drafts, *self._comments) if comment.line == line]
+        title = Content.assemble("Comment on ", (place, "$text-accent"))
+        self.query_one("#comment", WritingField).open(f"{proposal} {place}", title, written[0] if written else "")
+        self._keep_line_in_view()
+
+    def _keep_line_in_view(self) -> None:
+        """The line stays in view above the field, which takes its room from the diff."""
+        self.call_after_refresh(lambda: self.view.cursor.move_to(self.view.cursor.number))
+
+    @on(WritingField.Typed, "#comment")
+    def _keep_draft(self, event: WritingField.Typed) -> None:
+        event.stop()
+        self._post(event.text, saved=False)
+
+    @on(WritingField.Closed, "#comment")
+    def _put_aside(self) -> None:
+        self.screen.set_focus(self.view)
+
+    @on(WritingField.Sent, "#comment")
+    def _save(self, event: WritingField.Sent) -> None:
+        event.stop()
+        self.screen.set_focus(self.view)
+        self._post(event.text, saved=True)
+
+    def _post(self, text: str, *, saved: bool) -> None:
+        if self._commented is not None:
+            self.post_message(self.Commented(*self._commented, text.strip(), saved))

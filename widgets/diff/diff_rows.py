@@ -1,0 +1,356 @@
+"""The rows of a diff, computed from segments: a stretch of context, a fold, a hunk, never a list of lines.
+
+A row is made when it is drawn. Rows are what the cursor moves over; a row is one terminal line high unless it is
+wrapped.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Literal, NamedTuple
+
+from app.proposals.values.models import FileDiff, Hunk
+
+Side = Literal["old", "new"]
+"""Which text of a file a line belongs to."""
+
+
+class SourceLine(NamedTuple):
+    """A line of one of the two texts of a file."""
+
+    file: int
+    """Index of the file."""
+    side: Side
+    line: int
+    """From 0."""
+
+
+class HunkRange(NamedTuple):
+    """The lines of a part of a hunk."""
+
+    old_start: int
+    old_count: int
+    new_start: int
+    new_count: int
+
+
+def lines_of(hunk: Hunk | HunkRange, side: Side) -> range:
+    """The lines of a hunk on one side."""
+    if side == "old":
+        return range(hunk.old_start, hunk.old_start + hunk.old_count)
+    return range(hunk.new_start, hunk.new_start + hunk.new_count)
+
+
+def texts_of(diff: FileDiff, hunk: Hunk | HunkRange) -> tuple[Sequence[str], Sequence[str]]:
+    """The removed and the added lines of a hunk."""
+    return (
+        diff.old[hunk.old_start : hunk.old_start + hunk.old_count],
+        diff.new[hunk.new_start : hunk.new_start + hunk.new_count],
+    )
+
+
+def text_of(diff: FileDiff, side: Side) -> Sequence[str]:
+    """One of the two texts of a file."""
+    return diff.old if side == "old" else diff.new
+
+
+def number_of(hunk: Hunk, side: Side, line: int) -> int:
+    """Which of the changed lines of a hunk a line is, from 0, the removed ones before the added ones."""
+    return line - hunk.old_start if side == "old" else hunk.old_count + line - hunk.new_start
+
+
+def line_of(hunk: Hunk, number: int) -> tuple[Side, int]:
+    """The changed line of a hunk with this number."""
+    if number < hunk.old_count:
+        return "old", hunk.old_start + number
+    return "new", hunk.new_start + number - hunk.old_count
+
+
+class LineRow(NamedTuple):
+    """A line of source: context with both numbers, or one or both sides of a hunk."""
+
+    file: int
+    """Index of the file."""
+    old: int | None
+    """Line of the old text from 0, where this row shows it."""
+    new: int | None
+    hunk: int | None
+    """Index of the hunk in its file; None for context."""
+    position: int
+    """Row in the hunk, from 0."""
+
+    @property
+    def lines(self) -> list[tuple[Side, int]]:
+        """The lines of source that it shows: two where they are the same, or side by side."""
+        shown: list[tuple[Side, int | None]] = [("old", self.old), ("new", self.new)]
+        return [(side, line) for side, line in shown if line is not None]
+
+    @property
+    def newest(self) -> SourceLine:
+        """The line that it is known by: of the new text where it shows one."""
+        if self.new is not None:
+            return SourceLine(self.file, "new", self.new)
+        return SourceLine(self.file, "old", self.old or 0)
+
+
+def row_of(line: SourceLine, hunk: int | None) -> LineRow:
+    """A row that shows a line of source, which is in a hunk or unchanged."""
+    file, side, number = line
+    return LineRow(file, number, None, hunk, 0) if side == "old" else LineRow(file, None, number, hunk, 0)
+
+
+class FileRow(NamedTuple):
+    """The head of a file."""
+
+    file: int
+
+
+class NoteRow(NamedTuple):
+    """A line of the program's about a file or the whole change."""
+
+    file: int
+    """-1 for the whole change."""
+    text: str
+    level: Literal["note", "warning", "error", "plain", "done", "open", "folded", "unfolded"]
+    """Of what is `folded` the beginning is shown, on one terminal line."""
+    key: str = ""
+    """What a click or Enter on it toggles, for a note that can be ticked off or unfolded."""
+
+
+class SpaceRow(NamedTuple):
+    """A hunk that changes nothing but white space, as one line."""
+
+    file: int
+    hunk: int
+    """Index of the hunk in its file."""
+    lines: int
+
+
+class FoldRow(NamedTuple):
+    """An unchanged stretch, folded."""
+
+    file: int
+    gap: int
+    """Which stretch of its file: the number of the hunk after it, from 0, or for a stretch within a hunk a number
+    below 0; the fold's identity."""
+    new_start: int
+    lines: int
+    spaces: bool = False
+    """Whether some of them are unchanged but for white space, which is left out."""
+
+
+CommentKind = Literal["remark", "finding", "known", "asked"]
+"""The user's remark; what a check found; what it found without the proposal too; what the user asked aside."""
+
+
+class CommentRow(NamedTuple):
+    """A remark under a line."""
+
+    file: int
+    comment: int
+    """Index in the comments of the proposal."""
+    text: str
+    kind: CommentKind = "remark"
+
+
+class BlankRow(NamedTuple):
+    """Air between two files."""
+
+    file: int
+
+
+Row = LineRow | SpaceRow | FileRow | NoteRow | FoldRow | CommentRow | BlankRow
+
+
+class Segment:
+    """A stretch of rows that are computed alike."""
+
+    __slots__ = ("file", "heights", "hunk", "new_start", "rows")
+
+    file: int
+    rows: int
+    hunk: int | None
+    """Index of the hunk in its file."""
+    new_start: int
+    """Where it stands in the new text: the number, from 0, of its own first line or of one close by. It never falls
+    from one segment of a file to the next."""
+    heights: list[int] | None
+    """Terminal lines up to and including each row; None where each row is one."""
+
+    @property
+    def height(self) -> int:
+        """Terminal lines."""
+        return self.heights[-1] if self.heights else self.rows
+
+    @property
+    def lines(self) -> tuple[range, range]:
+        """The lines of source that it shows, of the old and of the new text; context counts as new."""
+        return range(0), range(0)
+
+    def row(self, number: int) -> Row:
+        """A row by its number in the segment."""
+        raise NotImplementedError
+
+    def find(self, side: Side, line: int) -> int | None:
+        """The number of the row that shows a line of source."""
+        return None
+
+    def cut(self, start: int, rows: int) -> "Segment":
+        """Some of its rows, as a segment of their own."""
+        return self
+
+    def wrap(self, measure: Callable[[Row], int]) -> None:
+        """Let rows take several lines, as many as `measure` says."""
+        self.heights = list(accumulate(measure(self.row(number)) for number in range(self.rows)))
+        if self.heights and self.heights[-1] == self.rows:
+            self.heights = None
+
+
+class SingleSegment(Segment):
+    """One row that is not a line of source."""
+
+    __slots__ = ("content",)
+
+    def __init__(self, content: Row, new_start: int, hunk: int | None = None) -> None:
+        self.file, self.rows, self.hunk, self.heights = content.file, 1, hunk, None
+        self.content = content
+        self.new_start = new_start
+
+    def row(self, number: int) -> Row:
+        return self.content
+
+
+class ContextSegment(Segment):
+    """Unchanged lines."""
+
+    __slots__ = ("gap", "old_start")
+
+    def __init__(self, file: int, old_start: int, new_start: int, rows: int, gap: int) -> None:
+        # Every hunk brings a few segments: they are made without a call to the base class, which halves their cost.
+        self.file, self.rows, self.hunk, self.heights = file, rows, None, None
+        self.old_start = old_start
+        self.new_start = new_start
+        self.gap = gap
+
+    @property
+    def lines(self) -> tuple[range, range]:
+        return range(0), range(self.new_start, self.new_start + self.rows)
+
+    def row(self, number: int) -> LineRow:
+        return LineRow(self.file, self.old_start + number, self.new_start + number, None, number)
+
+    def find(self, side: Side, line: int) -> int | None:
+        number = line - (self.new_start if side == "new" else self.old_start)
+        return number if 0 <= number < self.rows else None
+
+    def cut(self, start: int, rows: int) -> "ContextSegment":
+        return ContextSegment(self.file, self.old_start + start, self.new_start + start, rows, self.gap)
+
+
+class UnifiedSegment(Segment):
+    """A hunk or some rows of it, the old lines above the new ones."""
+
+    __slots__ = ("_edit", "above", "offset", "old_count", "old_start")
+
+    def __init__(
+        self, file: int, index: int, hunk: Hunk | HunkRange, offset: int = 0, rows: int | None = None, above: int = 0
+    ) -> None:
+        """`offset` is the first of its rows in the hunk, or the part of it, that has so many rows `above`."""
+        self.file, self.hunk, self.heights = file, index, None
+        self.old_start = hunk.old_start
+        self.old_count = hunk.old_count
+        self.rows = self.old_count + hunk.new_count if rows is None else rows
+        self.new_start = hunk.new_start
+        self.offset = offset
+        self.above = above
+        self._edit = hunk
+
+    @property
+    def lines(self) -> tuple[range, range]:
+        first, last, old = self.offset, self.offset + self.rows, self.old_count
+        return (
+            range(self.old_start + min(first, old), self.old_start + min(last, old)),
+            range(self.new_start + max(0, first - old), self.new_start + max(0, last - old)),
+        )
+
+    def row(self, number: int) -> LineRow:
+        number += self.offset
+        if number < self.old_count:
+            return LineRow(self.file, self.old_start + number, None, self.hunk, self.above + number)
+        return LineRow(self.file, None, self.new_start + number - self.old_count, self.hunk, self.above + number)
+
+    def find(self, side: Side, line: int) -> int | None:
+        old, new = self.lines
+        if side == "old":
+            return line - old.start if line in old else None
+        return len(old) + line - new.start if line in new else None
+
+    def cut(self, start: int, rows: int) -> "UnifiedSegment":
+        assert self.hunk is not None
+        return UnifiedSegment(self.file, self.hunk, self._edit, self.offset + start, rows, self.above)
+
+
+class SplitSegment(Segment):
+    """A hunk or some rows of it, the old lines at the left of the new ones."""
+
+    __slots__ = ("_edit", "above", "new_count", "offset", "old_count", "old_start", "pairs")
+
+    def __init__(
+        self,
+        file: int,
+        index: int,
+        hunk: Hunk | HunkRange,
+        pairs: Sequence[tuple[int | None, int | None]] | None,
+        offset: int = 0,
+        rows: int | None = None,
+        above: int = 0,
+    ) -> None:
+        """`pairs`: which lines stand side by side; None pairs them in order. `above` is as in `UnifiedSegment`."""
+        whole = max(hunk.old_count, hunk.new_count) if pairs is None else len(pairs)
+        self.file, self.hunk, self.heights = file, index, None
+        self.rows = whole if rows is None else rows
+        self.old_start, self.old_count = hunk.old_start, hunk.old_count
+        self.new_start, self.new_count = hunk.new_start, hunk.new_count
+        self.pairs = pairs
+        self.offset = offset
+        self.above = above
+        self._edit = hunk
+
+    @property
+    def lines(self) -> tuple[range, range]:
+        first, last = self.offset, self.offset + self.rows
+        if self.pairs is not None:
+            # Hunks whose lines are aligned are small, so a piece may as well stand for the whole.
+            first, last = 0, max(self.old_count, self.new_count)
+        return (
+            range(self.old_start + min(first, self.old_count), self.old_start + min(last, self.old_count)),
+            range(self.new_start + min(first, self.new_count), self.new_start + min(last, self.new_count)),
+        )
+
+    def row(self, number: int) -> LineRow:
+        number += self.offset
+        old: int | None
+        new: int | None
+        if self.pairs is None:
+            old = number if number < self.old_count else None
+            new = number if number < self.new_count else None
+        else:
+            old, new = self.pairs[number]
+        return LineRow(
+            self.file,
+            None if old is None else self.old_start + old,
+            None if new is None else self.new_start + new,
+            self.hunk,
+            self.above + number,
+        )
+
+    def find(self, side: Side, line: int) -> int | None:
+        if self.pairs is None:
+            shown = self.lines[side == "new"]
+            return line - shown.start if line in shown else None
+        wanted = line - (self.new_start if side == "new" else self.old_start)
+        pairs = self.pairs[self.offset : self.offset + self.rows]
+        return next((number for number, pair in enumerate(pairs) if pair[side == "new"] == wanted), None)
+
+    def cut(self, start: int, rows: int) -> "SplitSegment":
+        assert self.hunk is not None
+        return SplitSegment(self.file, self.hunk, self._edit, self.pairs, self.offset + start, rows, self.above)

@@ -1,0 +1,237 @@
+"""Searching in a change."""
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, NamedTuple
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from app.proposals.values.models import FileDiff
+from widgets.diff.code_painter import occurrences
+from widgets.diff.diff_cursor import DiffCursor
+from widgets.diff.diff_model import DiffModel
+from widgets.diff.diff_rows import LineRow, Side, SourceLine, row_of, text_of
+
+
+class SearchBar(Horizontal):
+    """Searches while typing; Enter goes to the first match from the cursor on, Escape ends the search."""
+
+    DEFAULT_CSS = """
+    SearchBar {
+        display: none;
+        height: 1;
+        background: $boost;
+        &.shown { display: block; }
+        Static { width: auto; padding: 0 1; }
+        #search-keys { color: $foreground 60%; }
+        Input {
+            width: 1fr;
+            height: 1;
+            border: none;
+            padding: 0;
+            background: $foreground 7%;
+            &:focus { border: none; background: $foreground 10%; background-tint: 0%; }
+        }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "End search", show=False)]
+
+    @dataclass
+    class Typed(Message):
+        """The query changed."""
+
+        query: str
+
+    class Finished(Message):
+        """Back to the diff; `query` is empty if the search is over."""
+
+        def __init__(self, query: str) -> None:
+            super().__init__()
+            self.query = query
+
+    def compose(self) -> ComposeResult:
+        """What it is, where one types, and the ways out."""
+        yield Static(Content.styled("Search", "bold $text-accent"))
+        yield Input(select_on_focus=True)
+        yield Static(Content("Enter goes there · Esc ends"), id="search-keys")
+
+    @property
+    def field(self) -> Input:
+        """Where the query is typed."""
+        return self.query_one(Input)
+
+    def open(self) -> None:
+        """Let the user type."""
+        self.add_class("shown")
+        self.screen.set_focus(self.field)
+
+    @on(Input.Changed)
+    def _search(self, event: Input.Changed) -> None:
+        event.stop()
+        self.post_message(SearchBar.Typed(event.value))
+
+    @on(Input.Submitted)
+    def _finish(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.remove_class("shown")
+        self.post_message(SearchBar.Finished(event.value))
+
+    def action_leave(self) -> None:
+        """End the search."""
+        self.remove_class("shown")
+        self.field.value = ""
+        self.post_message(SearchBar.Finished(""))
+
+
+SEARCHED_AT_ONCE = 20_000
+"""Lines up to which a search is done at once rather than in a thread."""
+
+Job = Callable[[], Awaitable[None]]
+
+
+class SearchMatch(NamedTuple):
+    """A line that matches a search."""
+
+    line: SourceLine
+    hunk: int | None
+
+    @property
+    def row(self) -> LineRow:
+        """A row that shows it."""
+        return row_of(self.line, self.hunk)
+
+
+def _first_from(found: Sequence[SearchMatch], diffs: Sequence[FileDiff], row: LineRow) -> int:
+    """Which of the found lines is the first at a row or below it; the first of all if there is none."""
+
+    def order(hit: SearchMatch) -> tuple[int, int, bool, int]:
+        # Removed lines stand above the new lines of their hunk.
+        file, side, line = hit.line
+        is_new = side == "new"
+        return file, line if is_new else diffs[file].change.hunks[hit.hunk or 0].new_start, is_new, line
+
+    return bisect_left(found, order(SearchMatch(row.newest, row.hunk)), key=order) % len(found)
+
+
+def search(diffs: Sequence[FileDiff], query: str, wanted: Callable[[], bool] = lambda: True) -> list[SearchMatch]:
+    """The lines that contain a query, in the order in which they are shown; context counts once.
+
+    `wanted` is asked before every hunk; where it says no, the search ends with what it has.
+    """
+    found: list[SearchMatch] = []
+    if not query:
+        return found
+    any_case = query == query.lower()
+
+    def scan(file: int, hunk: int | None, side: Side, lines: Sequence[str], start: int, end: int) -> None:
+        found.extend(
+            SearchMatch(SourceLine(file, side, line), hunk)
+            for line in range(start, end)
+            if query in (lines[line].lower() if any_case else lines[line])
+        )
+
+    for file, diff in enumerate(diffs):
+        at = 0
+        for number, hunk in enumerate(diff.change.hunks):
+            if not wanted():
+                return found
+            scan(file, None, "new", diff.new, at, hunk.new_start)
+            at = hunk.new_start + hunk.new_count
+            scan(file, number, "old", diff.old, hunk.old_start, hunk.old_start + hunk.old_count)
+            scan(file, number, "new", diff.new, hunk.new_start, at)
+        scan(file, None, "new", diff.new, at, len(diff.new))
+    return found
+
+
+def _count(diffs: Sequence[FileDiff], found: Sequence[SearchMatch], query: str) -> int:
+    """Occurrences on the found lines."""
+    return sum(len(occurrences(text_of(diffs[hit.line.file], hit.line.side)[hit.line.line], query)) for hit in found)
+
+
+class DiffSearch:
+    """What is looked for in the change on a sheet, where it is, and which of these lines the cursor was sent to."""
+
+    def __init__(
+        self, sheet: DiffModel, cursor: DiffCursor, run: Callable[[Job], None], changed: Callable[[], None]
+    ) -> None:
+        """Look for nothing.
+
+        Args:
+            sheet: its change is searched, and its scene shows what was found.
+            cursor: from it on the first is looked for.
+            run: runs the search of a large change in the place of the one before.
+            changed: called when a search begins or has its result.
+        """
+        self._sheet = sheet
+        self._cursor = cursor
+        self._run = run
+        self._changed = changed
+        self.forget()
+
+    def forget(self) -> None:
+        """Look for nothing any more."""
+        self.query = ""
+        self.found: list[SearchMatch] = []
+        """Lines that match."""
+        self.matches = 0
+        """Occurrences on them."""
+        self.running = False
+        """Whether a thread is at it."""
+        self.current: int | None = None
+        """Which of the found lines the cursor was sent to last."""
+        self.wanted_step = 0
+        """The step that was wanted before there was a result."""
+
+    def start(self, query: str) -> None:
+        """Look for something, everywhere in the files; for nothing, if the query is empty."""
+        self.forget()
+        diffs, scene = self._sheet.diffs, self._sheet.scene
+        self.query = scene.query = query
+        scene.found = None
+        self.running = bool(query) and sum(len(diff.new) for diff in diffs) > SEARCHED_AT_ONCE
+        if self.running:
+            self._run(partial(self._search_beside, diffs, query))
+        else:
+            self.found, self.matches = _found_and_counted(diffs, query)
+        self._changed()
+
+    async def _search_beside(self, diffs: Sequence[FileDiff], query: str) -> None:
+        """Search in a thread, which ends early if something else is searched for meanwhile."""
+
+        def wanted() -> bool:
+            return self.running and self.query == query and self._sheet.diffs is diffs
+
+        found, matches = await asyncio.to_thread(_found_and_counted, diffs, query, wanted)
+        if wanted():
+            self.running, self.found, self.matches = False, found, matches
+            self._changed()
+
+    def step(self, by: int) -> SearchMatch | None:
+        """The next line that was found, or the one before (-1); at first, the first from the cursor on."""
+        self.wanted_step = by if self.running else 0
+        if not self.found:
+            return None
+        if self.current is not None:
+            self.current = (self.current + by) % len(self.found)
+        else:
+            line = self._cursor.next_line()
+            self.current = 0 if line is None else _first_from(self.found, self._sheet.diffs, line)
+        hit = self.found[self.current]
+        self._sheet.scene.found = hit.line
+        return hit
+
+
+def _found_and_counted(
+    diffs: Sequence[FileDiff], query: str, wanted: Callable[[], bool] = lambda: True
+) -> tuple[list[SearchMatch], int]:
+    found = search(diffs, query, wanted)
+    return found, _count(diffs, found, query)

@@ -1,0 +1,336 @@
+"""What is told about single lines beyond added and removed: changed words, whitespace only, moved, deceptive."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from app.concurrency import giving_way
+from app.proposals.text.line_comparison import are_similar, changed_words, in_order, only_space_differs, pair_lines
+from app.proposals.values.models import FileDiff, Hunk
+from app.text.homoglyphs import lookalikes
+from widgets.common.same_start import same_start
+from widgets.diff.diff_rows import HunkRange, Side, SourceLine, lines_of, text_of, texts_of
+from widgets.diff.display_cells import DisplayText, Span, Spans, remembered
+
+Moved = Mapping[SourceLine, SourceLine]
+"""Each moved line, and the one that it was or has become."""
+
+_CHARACTERS = 20
+"""Letters and digits that a block needs before it counts as moved; shorter ones are coincidence."""
+_MOST_LINES = 200_000
+"""Larger changes are not searched."""
+_SOURCES = 8
+"""Places of a line that are looked at."""
+_GAP = 6
+"""Lines on either side, at most, between two runs of one block."""
+_EDGE = 3
+"""Lines above and below a block that may have moved with it."""
+
+
+class _Changed(NamedTuple):
+    """A removed or added line."""
+
+    line: SourceLine
+    text: str
+    """Without indentation."""
+    hunk: int
+    """Index of the hunk in its file."""
+
+    def is_below(self, other: "_Changed", lines: int) -> bool:
+        """Whether it stands so many lines below another, and nothing that stays between them."""
+        return self.line.line == other.line.line + lines and self.line[:2] == other.line[:2]
+
+
+class _Run(NamedTuple):
+    """Lines that are equal on both sides, by their numbers among all that were removed and all that were added."""
+
+    source: int
+    target: int
+    length: int
+
+    @property
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Each of its lines on both sides."""
+        return zip(
+            range(self.source, self.source + self.length), range(self.target, self.target + self.length), strict=True
+        )
+
+
+def moved_lines(diffs: Sequence[FileDiff]) -> Moved:
+    """The moved lines of a change; of a large one they are looked for in a thread."""
+    removed, added = _changed(diffs, "old"), _changed(diffs, "new")
+    if len(removed) + len(added) > _MOST_LINES:
+        return {}
+    moved: dict[SourceLine, SourceLine] = {}
+
+    def note(source: int, target: int) -> None:
+        old, new = removed[source].line, added[target].line
+        moved.setdefault(new, old)
+        moved.setdefault(old, new)
+
+    blocks = [block for runs in _blocks(removed, added) for block in _accepted(runs, added)]
+    for block in blocks:
+        for run in block:
+            for source, target in run.pairs:
+                note(source, target)
+    for block in blocks:
+        if removed[block[0].source].hunk == added[block[0].target].hunk and _in_one_file(block, removed, added):
+            # What was changed where it stands is told by the hunk.
+            continue
+        for source, target in _changed_inside(block, removed, added):
+            if removed[source].line not in moved and added[target].line not in moved:
+                note(source, target)
+    return moved
+
+
+def _changed(diffs: Sequence[FileDiff], side: Side) -> list[_Changed]:
+    """Every removed or added line."""
+    found: list[_Changed] = []
+    for file, diff in enumerate(giving_way(diffs)):
+        lines = diff.old if side == "old" else diff.new
+        for number, hunk in enumerate(diff.change.hunks):
+            found += (
+                _Changed(SourceLine(file, side, line), lines[line].strip(), number) for line in lines_of(hunk, side)
+            )
+    return found
+
+
+def _in_one_file(block: Sequence[_Run], removed: Sequence[_Changed], added: Sequence[_Changed]) -> bool:
+    return removed[block[0].source].line.file == added[block[0].target].line.file
+
+
+def _runs(removed: Sequence[_Changed], added: Sequence[_Changed]) -> Iterator[_Run]:
+    """The longest run from each added line on that is in none before."""
+    sources: dict[str, list[int]] = {}
+    for number, changed in enumerate(removed):
+        if changed.text:
+            sources.setdefault(changed.text, []).append(number)
+    at = following = 0
+    while at < len(added):
+        run = _longest(removed, added, at, _near(sources.get(added[at].text, ()), following))
+        if run.length:
+            following = run.source + run.length
+            yield run
+        at += max(1, run.length)
+
+
+def _near(sources: Sequence[int], following: int) -> Sequence[int]:
+    """A few places of a line, first those from where the run before has ended."""
+    first = bisect_left(sources, following)
+    return (*sources[first : first + _SOURCES // 2], *sources[: min(first, _SOURCES // 2)])
+
+
+def _longest(removed: Sequence[_Changed], added: Sequence[_Changed], at: int, sources: Sequence[int]) -> _Run:
+    """The longest run of removed lines equal to those from `at` on; of equally long ones the first."""
+    best, longest = 0, 0
+    for source in sources:
+        length = 0
+        while (
+            source + length < len(removed)
+            and at + length < len(added)
+            and removed[source + length].text == added[at + length].text
+            and removed[source + length].is_below(removed[source], length)
+            and added[at + length].is_below(added[at], length)
+        ):
+            length += 1
+        if length > longest:
+            best, longest = source, length
+    return _Run(best, at, longest)
+
+
+def _blocks(removed: Sequence[_Changed], added: Sequence[_Changed]) -> Iterator[list[_Run]]:
+    """Runs that follow each other closely on both sides."""
+    block: list[_Run] = []
+    for run in _runs(removed, added):
+        if block and not _follows(run, block[-1], removed, added):
+            yield block
+            block = []
+        block.append(run)
+    if block:
+        yield block
+
+
+def _follows(run: _Run, before: _Run, removed: Sequence[_Changed], added: Sequence[_Changed]) -> bool:
+    source, target = run.source - before.source, run.target - before.target
+    return (
+        0 <= source - before.length <= _GAP
+        and target - before.length <= _GAP
+        and removed[run.source].is_below(removed[before.source], source)
+        and added[run.target].is_below(added[before.target], target)
+    )
+
+
+def _accepted(block: list[_Run], added: Sequence[_Changed]) -> Iterator[list[_Run]]:
+    """The block, if it says enough and at least half of it is the same; else those of its runs that say enough."""
+    same = sum(run.length for run in block)
+    last, first = block[-1], block[0]
+    lines = last.length + max(last.source - first.source, last.target - first.target)
+    if len(block) > 1 and 2 * same < lines:
+        for run in block:
+            yield from _accepted([run], added)
+    elif _characters(block, added) >= _CHARACTERS:
+        yield block
+
+
+def _characters(block: Sequence[_Run], added: Sequence[_Changed]) -> int:
+    texts = (added[target].text for run in block for target in range(run.target, run.target + run.length))
+    return sum(sum(map(str.isalnum, text)) for text in texts)
+
+
+def _changed_inside(
+    block: Sequence[_Run], removed: Sequence[_Changed], added: Sequence[_Changed]
+) -> Iterator[tuple[int, int]]:
+    """Lines of a block that were changed on the way: between its runs, and at its edges."""
+    for before, run in pairwise(block):
+        source, target = before.source + before.length, before.target + before.length
+        old = [changed.text for changed in removed[source : run.source]]
+        new = [changed.text for changed in added[target : run.target]]
+        for here, there in pair_lines(old, new):
+            if here is not None and there is not None and are_similar(old[here], new[there]):
+                yield source + here, target + there
+    first, last = block[0], block[-1]
+    yield from _edge(removed, added, first.source, first.target, -1)
+    yield from _edge(removed, added, last.source + last.length - 1, last.target + last.length - 1, 1)
+
+
+def _edge(
+    removed: Sequence[_Changed], added: Sequence[_Changed], source: int, target: int, by: int
+) -> Iterator[tuple[int, int]]:
+    """Lines beyond the edge of a block, as long as they are similar."""
+    for step in range(by, by * (_EDGE + 1), by):
+        here, there = source + step, target + step
+        if not (0 <= here < len(removed) and 0 <= there < len(added)):
+            return
+        old, new = removed[here], added[there]
+        near = old.is_below(removed[source], step) and new.is_below(added[target], step)
+        if not (near and are_similar(old.text, new.text)):
+            return
+        yield here, there
+
+
+_LONGEST_LINE = 2_000
+"""Longer lines are marked from the first to the last difference."""
+
+_REWRITTEN = 0.75
+"""From this share of changed characters on both sides, a line counts as rewritten and nothing in it is marked."""
+
+_NOT_PLAIN = re.compile(r"[^\x20-\x7e\t]")
+
+_LONGEST_WORD = 500
+"""How far beyond the view the letters of a word are looked for."""
+
+
+class LineMarks:
+    """The marks of the lines on view, each computed when it is first drawn."""
+
+    def __init__(self, diffs: Sequence[FileDiff]) -> None:
+        self._diffs = diffs
+        self._partners: dict[tuple[int, int], dict[tuple[Side, int], int]] = {}
+        self.moved: Moved = {}
+        """Lines that were taken away here and put elsewhere, as far as they have been searched for."""
+        self._parts: Mapping[tuple[int, int], Sequence[HunkRange]] = {}
+
+    def show_parts(self, parts: Mapping[tuple[int, int], Sequence[HunkRange]]) -> None:
+        """Only these parts of some hunks are shown as changed, and a line is compared with one of its own part."""
+        if parts != self._parts:
+            self._parts = parts
+            self._partners.clear()
+
+    def partner(self, file: int, hunk: int, side: Side, line: int) -> int | None:
+        """The line of the other side that a changed line is compared with."""
+        edit = self._diffs[file].change.hunks[hunk]
+        if (file, hunk) not in self._parts and in_order(edit.old_count, edit.new_count):
+            here, there = lines_of(edit, side), lines_of(edit, "new" if side == "old" else "old")
+            at = line - here.start
+            return there[at] if at < len(there) else None
+        key = (file, hunk)
+        if key not in self._partners:
+            self._partners[key] = self._aligned(file, self._parts.get(key, (edit,)))
+        return self._partners[key].get((side, line))
+
+    def _aligned(self, file: int, parts: Sequence[Hunk | HunkRange]) -> dict[tuple[Side, int], int]:
+        partners: dict[tuple[Side, int], int] = {}
+        for part in parts:
+            for old, new in pair_lines(*texts_of(self._diffs[file], part)):
+                if old is not None and new is not None:
+                    partners["old", part.old_start + old] = part.new_start + new
+                    partners["new", part.new_start + new] = part.old_start + old
+        return partners
+
+    def words(self, file: int, hunk: int, side: Side, line: int) -> tuple[Spans, bool]:
+        """The changed characters of a line, and whether only whitespace differs."""
+        other = self.partner(file, hunk, side, line)
+        if other is None:
+            return (), False
+        diff = self._diffs[file]
+        old, new = (diff.old[line], diff.new[other]) if side == "old" else (diff.old[other], diff.new[line])
+        before, after, spaces = compare(old, new)
+        return (before if side == "old" else after), spaces
+
+    def words_since_moved(self, line: SourceLine) -> Spans:
+        """What a moved line has, but for indentation, that the one which it was, or has become, doesn't have."""
+        here, there = self._text(line), self._text(self.moved[line])
+        if here.strip() == there.strip():
+            return ()
+        before, after, _ = compare(here, there) if line.side == "old" else compare(there, here)
+        return tuple(span for span in (before if line.side == "old" else after) if here[slice(*span)].strip())
+
+    def _text(self, line: SourceLine) -> str:
+        return text_of(self._diffs[line.file], line.side)[line.line]
+
+
+@remembered(2048)
+def compare(old: str, new: str) -> tuple[Spans, Spans, bool]:
+    """The characters that differ between two versions of a line, and whether only whitespace does.
+
+    There are none where the two have too little in common.
+    """
+    if max(len(old), len(new)) > _LONGEST_LINE:
+        return *_between(old, new), False
+    spaces = only_space_differs(old, new)
+    before, after = changed_words(old, new)
+    if _share(old, before) > _REWRITTEN and _share(new, after) > _REWRITTEN:
+        return (), (), False
+    return tuple((start, end) for start, end in before), tuple((start, end) for start, end in after), spaces
+
+
+def _share(line: str, ranges: Sequence[tuple[int, int]]) -> float:
+    """How much of a line, its whitespace not counted, is in these ranges."""
+    letters = len("".join(line.split()))
+    return sum(len("".join(line[start:end].split())) for start, end in ranges) / letters if letters else 0.0
+
+
+def _between(old: str, new: str) -> tuple[Spans, Spans]:
+    """Everything between the common start and the common end, by bisection."""
+    head = same_start(old, new)
+    rest = min(len(old), len(new)) - head
+    tail = min(rest, same_start(old[::-1], new[::-1]))
+    return _range(head, len(old) - tail), _range(head, len(new) - tail)
+
+
+def _range(start: int, end: int) -> Spans:
+    return ((start, end),) if end > start else ()
+
+
+def suspects(line: str, shown: DisplayText, first: int, last: int) -> list[Span]:
+    """What a reader has to look at twice: glyphs for characters that don't show, and words with look-alike letters.
+
+    They are stretches of the drawn text, among those between two drawn characters or reaching into them: only what is
+    on view is looked at, so that a line of any length costs the same.
+    """
+    start, end = shown.source(first), shown.source(last)
+    if line[start:end].isascii() and line[start:end].isprintable():
+        return []
+    found: list[Span] = []
+    for match in _NOT_PLAIN.finditer(line, start, end):
+        at = shown.drawn(match.start())
+        if shown.text[at] != match[0]:
+            found.append((at, at + 1))
+    low = max(0, start - _LONGEST_WORD)
+    found += (
+        (shown.drawn(low + begin), shown.drawn(low + stop))
+        for begin, stop in lookalikes(line[low : end + _LONGEST_WORD])
+    )
+    return [span for span in found if not any(begin <= span[0] < stop for begin, stop in shown.gaps)]

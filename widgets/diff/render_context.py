@@ -1,0 +1,186 @@
+"""What the drawing of a diff depends on, apart from the row that is drawn."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rich.style import Style
+
+from app.proposals.values.models import FileDiff, Hunk, HunkState
+from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, Segment, Side, SourceLine, text_of
+from widgets.diff.display_cells import DisplayText, Spans, display
+from widgets.diff.line_marks import LineMarks
+from widgets.diff.line_measuring import (
+    breaks,
+    display_around,
+    kept_of_change,
+    kept_of_context,
+    rows_of,
+    widest,
+    wrap_words,
+)
+from widgets.diff.syntax_tokens import SyntaxTokens
+
+StyleOf = Callable[[tuple[str, ...]], Style]
+"""The Rich style of component classes laid over each other."""
+
+
+_MOST_LONG_LINES = 512
+"""Lines that have no room on one terminal line of which it is kept how they are drawn."""
+
+
+class DrawnLine(NamedTuple):
+    """A line as it is drawn."""
+
+    text: DisplayText
+    starts: Sequence[int]
+    """The characters of the drawn text at which the terminal lines begin that it is wrapped to."""
+    hang: int
+    """Cells left free at the left of all of these but the first."""
+    changed: Spans
+    """Of a line that has no room on one terminal line, the characters that its counterpart doesn't have."""
+
+
+class LineCut(NamedTuple):
+    """What of a line is on one terminal line, in characters of its drawn text."""
+
+    first: int
+    last: int
+    blank: int
+    """Cells left free before them, where a wide character was halved or a wrapped line is indented."""
+    before: bool
+    """Whether the line has more at the left, which the edge says in its first cell."""
+    after: bool
+    """Whether it goes on at the right."""
+
+
+@dataclass(slots=True)
+class RenderContext:
+    """All that a row's looks depend on, apart from the row itself."""
+
+    diffs: Sequence[FileDiff] = ()
+    marks: LineMarks = field(default_factory=lambda: LineMarks(()))
+    syntax: SyntaxTokens = field(default_factory=lambda: SyntaxTokens(lambda file: "", lambda file, side: ()))
+    width: int = 0
+    """Cells of the whole row."""
+    split: bool = False
+    wrap: bool = False
+    scroll: int = 0
+    """Cells scrolled to the right."""
+    digits: int = 3
+    """Cells of a line number."""
+    left_out: frozenset[str] = frozenset()
+    """Ids of hunks that an approval would not write."""
+    undecided: bool = True
+    """Whether the proposal still waits."""
+    undone: bool = False
+    """Whether what was applied of it was taken back."""
+    collapsed: frozenset[int] = frozenset()
+    opened: frozenset[SourceLine] = frozenset()
+    """Lines that are shown whole, however long they are."""
+    query: str = ""
+    """What is searched for; lower-case text matches both cases."""
+    found: SourceLine | None = None
+    """The line of the current match."""
+    _look: tuple[object, ...] = ()
+    _long_lines: dict[SourceLine, DrawnLine] = field(default_factory=dict)
+
+    @property
+    def gutter(self) -> int:
+        """Cells before the code; before the left code, when side by side."""
+        return self.digits + 5 if self.split else 2 * self.digits + 6
+
+    @property
+    def code_width(self) -> int:
+        """Cells for code, on one side."""
+        if not self.split:
+            return max(1, self.width - self.gutter)
+        return max(1, (self.width - 2 * self.gutter + 1) // 2)
+
+    @property
+    def room(self) -> int:
+        """Cells for a remark of the user or of the program."""
+        return max(8, self.width - 8)
+
+    def counts(self, hunk: Hunk) -> bool:
+        """Whether an approval would write a hunk, or has; what of it was not seen matters then."""
+        return not self.undecided or (hunk.state is HunkState.PENDING and hunk.id not in self.left_out)
+
+    def left_out_row(self, row: LineRow) -> bool:
+        """Whether an approval would not write this row, because its hunk is left out or was denied."""
+        if row.hunk is None:
+            return False
+        hunk = self.diffs[row.file].change.hunks[row.hunk]
+        left_out = hunk.state is HunkState.PENDING and self.undecided and hunk.id in self.left_out
+        return left_out or hunk.state is HunkState.DENIED
+
+    def line(self, file: int, side: Side, number: int) -> str:
+        """A line of source."""
+        return text_of(self.diffs[file], side)[number]
+
+    def fits(self, line: str) -> bool:
+        """Whether a line is quickly seen to have room on one terminal line."""
+        return len(line) <= self.code_width and line.isascii() and "\t" not in line
+
+    def changed(self, row: LineRow, side: Side, number: int) -> Spans:
+        """The characters of a line of a hunk that its counterpart doesn't have; nothing if it is new as a whole."""
+        return () if row.hunk is None else self.marks.words(row.file, row.hunk, side, number)[0]
+
+    def kept(self, row: LineRow, side: Side, number: int) -> Spans | None:
+        """The stretches of a long line that are shown; None for all of it."""
+        line = self.line(row.file, side, number)
+        if self.fits(line) or (row.file, side, number) in self.opened:
+            return None
+        if row.hunk is None:
+            return kept_of_context(line, self.wrap)
+        return kept_of_change(line, self.changed(row, side, number), self.code_width, self.wrap)
+
+    def drawn(self, row: LineRow, side: Side, number: int) -> DrawnLine:
+        """A line as it is drawn."""
+        line = self.line(row.file, side, number)
+        if self.fits(line):
+            return DrawnLine(display(line), (0,), 0, ())
+        look = (self.code_width, self.wrap, self.opened)
+        if look != self._look or len(self._long_lines) > _MOST_LONG_LINES:
+            self._look, self._long_lines = look, {}
+        key = SourceLine(row.file, side, number)
+        if key not in self._long_lines:
+            kept = self.kept(row, side, number)
+            text = display(line) if kept is None else display_around(line, kept)
+            starts, hang = breaks(line, self.code_width, kept) if self.wrap else ((0,), 0)
+            self._long_lines[key] = DrawnLine(text, starts, hang, self.changed(row, side, number))
+        return self._long_lines[key]
+
+    def height_of(self, row: Row) -> int:
+        """Terminal lines that a row takes where lines of source wrap."""
+        match row:
+            case LineRow():
+                drawn: list[tuple[Side, int]] = (
+                    [("new", row.new)] if row.new is not None and not self.split else row.lines
+                )
+                return max(1, *(self._wrapped(row, side, number) for side, number in drawn))
+            case NoteRow(level="folded"):
+                return 1
+            case NoteRow() | CommentRow():
+                return len(wrap_words(row.text, self.room))
+            case _:
+                return 1
+
+    def _wrapped(self, row: LineRow, side: Side, number: int) -> int:
+        return rows_of(self.line(row.file, side, number), self.code_width, self.kept(row, side, number))
+
+    def fits_all(self, segment: Segment) -> bool:
+        """Whether no line of a stretch of source is longer than there is room."""
+        return widest(self.diffs, (segment,)) <= self.code_width
+
+    def cut(self, drawn: DrawnLine, part: int) -> LineCut:
+        """What of a line is drawn on one of the terminal lines that it takes."""
+        text, starts = drawn.text, drawn.starts
+        if self.wrap:
+            if part >= len(starts):
+                return LineCut(len(text.text), len(text.text), 0, False, False)
+            last = starts[part + 1] if part + 1 < len(starts) else len(text.text)
+            return LineCut(starts[part], last, drawn.hang if part else 0, False, False)
+        begin, end = self.scroll, self.scroll + self.code_width
+        before, after = begin > 0 and text.width > 0, text.width > end
+        return LineCut(*text.cut(begin + before, max(begin + before, end - after)), before, after)

@@ -1,0 +1,233 @@
+"""Syntax colours, computed near the viewport, off the event loop.
+
+A file of moderate size is lexed once, as a whole; a long one in chunks that begin at an unindented line some way
+above, so that strings and comments of several lines are nearly always right and the cost doesn't depend on the
+size of the file. Pygments is imported when the first line is lexed.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.concurrency import give_way
+from widgets.diff.diff_rows import Side
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
+
+Stretch = tuple[int, int, str]
+"""Characters from, to, and a component class. Those of a line are in order and don't overlap."""
+
+Flagged = tuple[int, int, int]
+"""Characters from, to, and marks, one a bit; in any order, over each other and over stretches."""
+
+Run = tuple[int, int, str, int]
+"""Characters from, to, the class of the stretch that they are in or nothing, and their marks."""
+
+
+def clipped(stretches: Sequence[Stretch], first: int, last: int) -> list[Stretch]:
+    """What of these is between two characters."""
+    return [
+        (max(begin, first), min(end, last), name) for begin, end, name in stretches if begin < last and end > first
+    ]
+
+
+def overlaid(stretches: Sequence[Stretch], upper: Sequence[tuple[int, int]], name: str) -> list[Stretch]:
+    """Stretches with others, all of one class, laid over them."""
+    found: list[Stretch] = []
+    at = 0
+    for begin, end in upper:
+        found += clipped(stretches, at, begin)
+        found.append((begin, end, name))
+        at = end
+    if stretches:
+        found += clipped(stretches, at, stretches[-1][1])
+    return found
+
+
+def runs(length: int, stretches: Sequence[Stretch], flags: Sequence[Flagged]) -> Iterator[Run]:
+    """A line of so many characters, in order, from one place where its looks change to the next."""
+    edges = sorted({edge for begin, end, _ in flags for edge in (begin, end)})
+    for start, end, name, _ in _plain_runs(length, stretches):
+        cuts = [start, *(edge for edge in edges if start < edge < end), end]
+        for low, high in pairwise(cuts):
+            marked = 0
+            for begin, stop, flag in flags:
+                if begin <= low < stop:
+                    marked |= flag
+            yield low, high, name, marked
+
+
+def _plain_runs(length: int, stretches: Sequence[Stretch]) -> Iterator[Run]:
+    at = 0
+    for begin, end, name in stretches:
+        if begin > at:
+            yield at, begin, "", 0
+        yield begin, end, name, 0
+        at = end
+    if at < length:
+        yield at, length, "", 0
+
+
+WHOLE_FILE_LINES = 1_500
+"""Files up to this length are lexed as a whole."""
+
+CHUNK_LINES = 200
+"""Lines lexed at a time in longer files."""
+
+LEAD_LINES = 120
+"""How far above a chunk the lexer begins, at most twice this."""
+
+LONGEST_LINE = 2_000
+"""Longer lines stay plain."""
+
+_CHUNKS_AT_ONCE = 4
+"""Chunks lexed between two repaints."""
+
+_KEPT_CHUNKS = 400
+
+
+class ChunkKey(NamedTuple):
+    """A stretch of one side of a file."""
+
+    file: int
+    side: Side
+    chunk: int
+    """-1 for the whole file."""
+
+
+class SyntaxTokens:
+    """The tokens of the files on view."""
+
+    def __init__(self, path: Callable[[int], str], lines: Callable[[int, Side], Sequence[str]]) -> None:
+        self._path = path
+        self._lines = lines
+        self._chunks: OrderedDict[ChunkKey, list[tuple[Stretch, ...]]] = OrderedDict()
+        self._wanted: OrderedDict[ChunkKey, None] = OrderedDict()
+
+    def spans(self, file: int, side: Side, line: int) -> tuple[Stretch, ...]:
+        """The tokens of a line; empty, and noted as wanted, while it isn't lexed."""
+        whole = len(self._lines(file, side)) <= WHOLE_FILE_LINES
+        key = ChunkKey(file, side, -1 if whole else line // CHUNK_LINES)
+        chunk = self._chunks.get(key)
+        if chunk is None:
+            self._wanted[key] = None
+            return ()
+        return chunk[line if whole else line % CHUNK_LINES]
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anything was asked for that isn't there."""
+        return bool(self._wanted)
+
+    async def work(self) -> bool:
+        """Lex what was asked for, the latest first, in a thread; whether there was anything."""
+        if not self._wanted:
+            return False
+        keys = [self._wanted.popitem()[0] for _ in range(min(_CHUNKS_AT_ONCE, len(self._wanted)))]
+        self._chunks |= await asyncio.to_thread(self._lex, keys)
+        while len(self._chunks) > _KEPT_CHUNKS:
+            self._chunks.popitem(last=False)
+        return True
+
+    def _lex(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, list[tuple[Stretch, ...]]]:
+        return {key: _lex_chunk(self._path(key.file), self._lines(key.file, key.side), key.chunk) for key in keys}
+
+
+def _lex_chunk(path: str, lines: Sequence[str], chunk: int) -> list[tuple[Stretch, ...]]:
+    """The tokens of each line of a chunk; empty ones if no lexer knows the file."""
+    if chunk < 0:
+        return lex(path, lines)
+    start = chunk * CHUNK_LINES
+    lead = max(0, start - LEAD_LINES)
+    above = range(lead, max(0, lead - LEAD_LINES), -1)
+    lead = next((line for line in above if lines[line][:1].strip()), lead)
+    return lex(path, lines[lead : start + CHUNK_LINES])[start - lead :]
+
+
+def lex(path: str, lines: Sequence[str]) -> list[tuple[Stretch, ...]]:
+    """The tokens of these lines, which need not begin at the start of the file."""
+    lexer = _lexer_for(path)
+    if lexer is None:
+        return [()] * len(lines)
+    found: list[list[Stretch]] = [[] for _ in lines]
+    text = "\n".join(line if len(line) <= LONGEST_LINE else "" for line in lines)
+    row = column = 0
+    for _, kind, value in lexer.get_tokens_unprocessed(text):
+        name = _class_of(kind)
+        for number, piece in enumerate(value.split("\n")):
+            if number:
+                give_way()
+                row, column = row + 1, 0
+            end = column + len(piece)
+            if piece and name:
+                line = found[row]
+                if line and line[-1][1:] == (column, name):
+                    # Quotes, escapes and the text between them are one to the eye, and cheaper to draw.
+                    line[-1] = (line[-1][0], end, name)
+                else:
+                    line.append((column, end, name))
+            column = end
+    return [tuple(spans) for spans in found]
+
+
+def preload() -> None:
+    """Load what finds a lexer by the name of a file: the first look takes a tenth of a second."""
+    _lexer_for("preload.py")
+
+
+@cache
+def _lexer_for(path: str) -> "Lexer | None":
+    from pygments.lexers import get_lexer_for_filename
+    from pygments.util import ClassNotFound
+
+    name = path.rsplit("/", 1)[-1]
+    try:
+        lexer = get_lexer_for_filename("style.scss" if name.endswith(".tcss") else name)
+    except ClassNotFound:
+        return None
+    return None if lexer.name == "Text only" else lexer
+
+
+@cache
+def _class_of(kind: object) -> str:
+    """Our name for a kind of token; empty for plain text."""
+    from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, Operator, String, Token
+
+    names = {
+        Comment: "remark",
+        Keyword: "keyword",
+        Keyword.Constant: "constant",
+        Keyword.Type: "builtin",
+        Name.Builtin: "builtin",
+        Name.Builtin.Pseudo: "variable",
+        Name.Class: "class",
+        Name.Exception: "class",
+        Name.Function: "function",
+        Name.Decorator: "decorator",
+        Name.Attribute: "attribute",
+        Name.Tag: "tag",
+        Name.Constant: "constant",
+        Name.Variable: "variable",
+        Name.Property: "attribute",
+        String: "string",
+        String.Doc: "remark",
+        Literal: "string",
+        Number: "number",
+        Operator: "operator",
+        Operator.Word: "keyword",
+        Generic.Heading: "heading",
+        Generic.Subheading: "heading",
+        Generic.Strong: "strong",
+        Generic.Emph: "emphasis",
+    }
+    step = kind
+    while step is not None and step is not Token:
+        if step in names:
+            return f"diff--{names[step]}"
+        step = getattr(step, "parent", None)
+    return ""

@@ -1,0 +1,218 @@
+"""A field to write in: a comment on a line, feedback for a denial. Nothing typed in it decides anything."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static, TextArea
+
+from app.keys.keymap import keys_of
+from app.keys.registry import bindings, in_scope
+from widgets.common.input_order import JoinedKey
+from widgets.common.key_hints import KeyHint, KeyHints
+
+Pasted = Callable[[str], Awaitable[str]]
+"""Tells what is inserted for a pasted text."""
+
+
+async def _as_it_is(text: str) -> str:
+    return text
+
+
+class WritingArea(TextArea):
+    """A text area whose keys to send and to close are the field's."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("writing")]
+
+    class SendPressed(Message):
+        """The text is to be handed on."""
+
+    class ClosePressed(Message):
+        """The field is to go away."""
+
+    def __init__(self, send_title: str) -> None:
+        """An empty area; `send_title` is what the footer calls sending here."""
+        super().__init__(soft_wrap=True, show_line_numbers=False)
+        self._send_title = send_title
+        self.pasted: Pasted = _as_it_is
+
+    def title_of(self, action: str) -> str:
+        """What a key means here, if that is not what its action is called."""
+        return self._send_title if action == "send" else ""
+
+    async def on_key(self, event: events.Key) -> None:
+        """Enter sends, before the text takes it; one that came in one read with other keys is a part of the text."""
+        if event.key != "enter" or isinstance(event, JoinedKey):
+            return
+        bound = self.screen.active_bindings.get(event.key)
+        if bound is not None and bound.node is self:
+            event.stop()
+            event.prevent_default()
+            await self.app.run_action(bound.binding.action, bound.node)
+
+    async def on_paste(self, event: events.Paste) -> None:
+        """What is typed while it is found out what was pasted comes after it."""
+        event.prevent_default()
+        event.stop()
+        text = (await self.pasted(event.text)).replace("\r\n", "\n").replace("\r", "\n")
+        result = self.replace(text, *self.selection, maintain_selection_offset=False)
+        self.move_cursor(result.end_location)
+
+    def action_send(self) -> None:
+        """Hand the text on."""
+        self.post_message(self.SendPressed())
+
+    def action_newline(self) -> None:
+        """Start a new line."""
+        start, end = self.selection
+        self.replace("\n", start, end, maintain_selection_offset=False)
+
+    def action_close(self) -> None:
+        """Go away without deciding."""
+        self.post_message(self.ClosePressed())
+
+
+class WritingField(Vertical):
+    """A titled text area, with the keys that send the text and close the field."""
+
+    DEFAULT_CSS = """
+    WritingField {
+        height: auto;
+        max-height: 60%;
+        display: none;
+        background: $surface;
+        padding: 0 1;
+
+        &.shown { display: block; }
+        .writing--title { height: auto; text-style: bold; color: $foreground; }
+        .writing--context { height: auto; max-height: 6; color: $foreground 65%; }
+        KeyHints { padding: 0; visibility: hidden; }
+        /* They work only in the field. */
+        &:focus-within KeyHints { visibility: visible; }
+        &:focus-within { height: auto; }
+        WritingArea {
+            height: auto;
+            min-height: 4;
+            max-height: 30vh;
+            border: none;
+            padding: 0;
+            background: $boost;
+        }
+        WritingArea:focus { border: none; }
+    }
+    """
+
+    @dataclass
+    class Typed(Message):
+        """The text is different now."""
+
+        field: "WritingField"
+        subject: str
+        text: str
+
+        @property
+        def control(self) -> "WritingField":
+            """The field."""
+            return self.field
+
+    @dataclass
+    class Sent(Message):
+        """The user sent the text."""
+
+        field: "WritingField"
+        subject: str
+        text: str
+
+        @property
+        def control(self) -> "WritingField":
+            """The field."""
+            return self.field
+
+    @dataclass
+    class Closed(Message):
+        """The user left; the draft is kept by whoever listens."""
+
+        field: "WritingField"
+        subject: str
+        draft: str
+
+        @property
+        def control(self) -> "WritingField":
+            """The field."""
+            return self.field
+
+    def __init__(self, verb: str, *, id: str | None = None) -> None:  # noqa: A002
+        """`verb` says what sending does, for the hint."""
+        super().__init__(id=id)
+        self._verb = verb
+        self.subject = ""
+        """What the text is about: whatever `open` was given."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(classes="writing--title", markup=False)
+        yield Static(classes="writing--context", markup=False)
+        yield WritingArea(self._verb.split(" ", 1)[0].capitalize())
+        yield KeyHints(self._hints({}))
+
+    def take_pastes(self, pasted: Pasted) -> None:
+        """Have somebody say what is inserted for a pasted text."""
+        self.query_one(WritingArea).pasted = pasted
+
+    def set_keys(self, keys: Mapping[str, str]) -> None:
+        """Override the keys that the hints name, by action id."""
+        self.query_one(KeyHints).hints = self._hints(keys)
+        self.query_one(KeyHints).refresh(layout=True)
+
+    def _hints(self, keys: Mapping[str, str]) -> tuple[KeyHint, ...]:
+        words = {"send": self._verb, "newline": "new line", "close": "close, the draft is kept"}
+        return tuple(
+            KeyHint(keys_of(action, keys)[0], words[action.handler])
+            for action in in_scope("writing")
+            if action.handler in words
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is shown."""
+        return self.has_class("shown")
+
+    def open(self, subject: str, title: Content, draft: str = "", context: Sequence[Content] = ()) -> None:
+        """Show the field, empty or with a draft, and let the user type."""
+        self.subject = subject
+        self.query_one(".writing--title", Static).update(title)
+        lines = self.query_one(".writing--context", Static)
+        lines.update(Content("\n").join(context))
+        lines.display = bool(context)
+        area = self.query_one(WritingArea)
+        area.text = draft
+        area.move_cursor(area.document.end)
+        self.add_class("shown")
+        self.screen.set_focus(area)
+
+    def close(self) -> str:
+        """Hide the field; gives back what was typed."""
+        draft = self.query_one(WritingArea).text
+        self.remove_class("shown")
+        return draft
+
+    @on(TextArea.Changed)
+    def _tell(self, event: TextArea.Changed) -> None:
+        event.stop()
+        if self.is_open:
+            self.post_message(self.Typed(self, self.subject, event.text_area.text))
+
+    @on(WritingArea.SendPressed)
+    def _send(self, event: WritingArea.SendPressed) -> None:
+        event.stop()
+        self.post_message(self.Sent(self, self.subject, self.close()))
+
+    @on(WritingArea.ClosePressed)
+    def _close(self, event: WritingArea.ClosePressed) -> None:
+        event.stop()
+        self.post_message(self.Closed(self, self.subject, self.close()))

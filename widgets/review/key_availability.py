@@ -1,0 +1,198 @@
+"""Which keys of the review have something to act on at this moment; the others are shown as dead, or not at all."""
+
+from collections.abc import Callable, Hashable
+
+from app.proposals.values.models import ProposalState
+from widgets.common.input_order import TOGETHER, OnScreenClock
+from widgets.review.review_state import ReviewState
+from widgets.review.verdicts import Confirm, can_be_approved, verbs
+
+GRACE_SECONDS = 0.5
+"""How long decision keys are dead after what they would decide has changed."""
+
+CHANGED = "That changed just now. Look again, then press the key."
+
+_TOO_EARLY = "That came before this was on the screen, and decided nothing. Look, then press it again."
+
+
+class GracePeriod:
+    """The grace period: watches what a key would decide, and since when."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock` gives monotonic seconds."""
+        self._clock = clock
+        self._subject: Hashable = None
+        self._since = clock() - GRACE_SECONDS
+        self.why = CHANGED
+        """Why it is not open, and what to do, if it isn't."""
+
+    def watch(self, subject: Hashable) -> bool:
+        """Note what would be decided now; whether that is new."""
+        if subject == self._subject:
+            return False
+        self._subject = subject
+        self.restart(CHANGED)
+        return True
+
+    def restart(self, why: str) -> None:
+        """Begin the grace period anew, with the same subject."""
+        self.why = why
+        self._since = self._clock()
+
+    @property
+    def open(self) -> bool:
+        """Whether the subject has stood long enough."""
+        return self._clock() - self._since >= GRACE_SECONDS
+
+
+class Readiness:
+    """All that keeps a key from deciding on what its user can't have meant."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock` gives monotonic seconds."""
+        self.guard = GracePeriod(clock)
+        """Over decisions: what would be written, and the question that is open."""
+        self.choice_guard = GracePeriod(clock)
+        """Over taking hunks in and out: the proposal that is shown."""
+        self.picture = OnScreenClock()
+        """Over clicks that decide: whether what would be decided was on the screen."""
+        self.sight = OnScreenClock()
+        """Over keys that decide: whether it was there with the focus here."""
+        self.named = False
+        """Whether it is a click, or a command of the palette, that acts: it names what is meant."""
+
+    def why_not(self, guard: GracePeriod, arrived: float, *, joined: bool) -> str:
+        """Why a key does nothing; empty if it counts.
+
+        Args:
+            guard: The grace period that it is subject to.
+            arrived: When it came, in monotonic seconds.
+            joined: Whether it decides, and came in one read with other characters.
+        """
+        if joined and not self.named:
+            return TOGETHER
+        if not guard.open:
+            return guard.why
+        return "" if (self.picture if self.named else self.sight).had(arrived) else _TOO_EARLY
+
+    def hold(self, why: str) -> None:
+        """Begin the grace periods anew."""
+        self.guard.restart(why)
+        self.choice_guard.restart(why)
+
+    def lose_picture(self) -> None:
+        """Let nothing decide before all has been painted anew."""
+        self.picture.lose()
+        self.sight.lose()
+
+    def painted(self, *, in_focus: bool) -> None:
+        """All is on the screen as it is now."""
+        self.picture.gain()
+        if in_focus:
+            self.sight.gain()
+
+
+DECIDES = frozenset(
+    {
+        "approve",
+        "approve_and_continue",
+        "deny",
+        "request_changes",
+        "approve_all",
+        "deny_all",
+        "deny_hunk",
+        "allow_session",
+        "allow_project",
+        "undo",
+        "redo",
+    }
+)
+"""Actions that decide; they have to do with what a tool waits for, as long as one does."""
+
+CHECKS = frozenset({"run_checks", "show_checks", "send_findings"})
+"""Actions that have to do with the checks of what is shown."""
+
+SHAPES = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider", "next_origin"})
+"""Actions that shape what would be decided, and what of it is listed."""
+
+_OF_PERMISSIONS = frozenset({"approve", "deny", "request_changes", "allow_session"})
+_OF_FORMS = frozenset({"allow_project", "narrower", "wider"})
+
+_ANSWERS = {"approve": "Yes", "approve_all": "All of them", "deny": "No"}
+_DENIES = frozenset({"deny", "deny_hunk", "request_changes"})
+_APPROVES = frozenset({"approve", "approve_and_continue"})
+_TO_PERMISSIONS = {"approve": "Allow once", "request_changes": "Deny, say why"}
+_TO_IGNORED = {"approve": "Write it", "deny": "Throw away", "request_changes": "Throw away, say why"}
+_ONCE_ONLY = ("changes", "ignored")
+"""Questions of which each is asked anew."""
+_TO_CHANGES = {"approve": "Stage all", "deny": "Throw away", "request_changes": "Throw away, say why"}
+
+
+def title_now(action: str, state: ReviewState, question: Confirm | None, *, comparing: bool) -> str | None:
+    """What a key means at this moment, if that is not what its action is called; else an empty string.
+
+    None is for a key that would only say why it does nothing.
+    """
+    if question is not None:
+        return _ANSWERS.get(action, "")
+    if state.permissions.asked:
+        asked = state.confirmation
+        kind = asked.kind if asked is not None else ""
+        titles = {"changes": _TO_CHANGES, "ignored": _TO_IGNORED}.get(kind, _TO_PERMISSIONS)
+        return titles.get(action, "")
+    proposal = state.proposal
+    if proposal is None:
+        return ""
+    if action in _APPROVES or (action in _DENIES and proposal.on_disk):
+        possible = can_be_approved(proposal) and not comparing
+        possible = possible and (action in _DENIES or not state.chosen.part(proposal).empty)
+        if not possible:
+            return None
+    if action == "edit" and proposal.state is ProposalState.STALE:
+        return None if proposal.on_disk else "Resolve"
+    return verbs(proposal).titles.get(action, "")
+
+
+def is_offered(action: str, state: ReviewState, question: Confirm | None) -> bool:
+    """Whether an action of `DECIDES`, `SHAPES` or `CHECKS` has something to act on.
+
+    Args:
+        action: Its handler's name.
+        state: What is shown and what waits.
+        question: The one that is open, if any: the keys answer that, then.
+    """
+    if question is not None:
+        answers = {"deny": True, "approve": bool(question.ids), "approve_all": bool(question.named)}
+        return answers.get(action, False)
+    if state.confirmation is not None:
+        if action == "allow_session" and state.confirmation.kind in _ONCE_ONLY:
+            return False
+        return action in _OF_PERMISSIONS or (action in _OF_FORMS and state.form is not None)
+    if state.permission_first and action in DECIDES:
+        return action in _OF_PERMISSIONS
+    return _has_something(action, state)
+
+
+def _has_something(action: str, state: ReviewState) -> bool:
+    """Whether an action has something to act on while nothing else comes first."""
+    checked = state.checks.get(state.current)
+    match action:
+        case "run_checks" | "show_checks":
+            return checked is not None and bool(checked.results)
+        case "send_findings":
+            to_write = state.proposal is not None and not state.proposal.on_disk
+            return checked is not None and bool(checked.red) and to_write
+        case "next_origin":
+            return state.origins.several
+        case "undo":
+            return state.to_take_back is not None
+        case "redo":
+            return state.to_redo is not None
+        case "allow_session" | "allow_project" | "narrower" | "wider":
+            return False
+        case "approve_all" | "deny_all":
+            return bool(state.waiting)
+        case _:
+            chooses = action in ("toggle_hunk", "toggle_file")
+            dead = chooses and state.proposal is not None and not can_be_approved(state.proposal)
+            return state.queue_position(state.current) > 0 and not dead

@@ -1,0 +1,297 @@
+"""What a tool waits for, above the composer: while nothing is written there, three of its keys answer it.
+
+Whoever writes must not decide by it. So a key answers only if it is alone: nothing was typed just before it, nothing
+follows it for a moment, and it came in a read of its own, after the question had stood on the screen for a while.
+Until then it is text like any other, and if one of these fails it stays that.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from textual import events
+from textual.content import Content
+from textual.geometry import Region, Size
+from textual.strip import Strip
+
+from app.keys.keymap import first_key, keys_of
+from app.keys.registry import in_scope
+from app.tools.base.contract import Confirmation
+from widgets.chat.chat_column import ComposerQuestion
+from widgets.chat.composer import Composer
+from widgets.common.input_order import TOGETHER, JoinedKey, OnScreenClock, arrival
+from widgets.common.key_hints import MAIN_BUTTON
+from widgets.diff.line_measuring import wrap_words
+from widgets.review.key_availability import GracePeriod, is_offered
+from widgets.review.review import Review
+from widgets.review.review_state import ReviewState
+from widgets.review.review_wording import ACTION, QUIET, chip, covered, folder_words, safe
+
+ALONE_SECONDS = 0.6
+"""For how long nothing may follow a key that answers."""
+
+_ANSWERS = ("approve", "deny", "allow_session")
+_WORDS = {"changes": ("stage all", "throw away"), "ignored": ("write it", "throw away")}
+"""What yes and no are called, where that is something else than to allow and to deny."""
+_SHARE = 0.4
+"""Of the height of the terminal, which what is asked may take."""
+_TOO_EARLY = "It came before this was on the screen."
+_WRITING = "You were writing just before it."
+_TOO_LONG = "Not all of it has room here."
+
+
+class _Typed(NamedTuple):
+    """A key that will answer unless another one follows."""
+
+    action: str
+    character: str
+    key: str
+    """Of the confirmation."""
+    timer: asyncio.TimerHandle
+
+
+class PermissionBar(ComposerQuestion):
+    """The question that a tool waits for, whole, and what the keys of the empty composer answer."""
+
+    DEFAULT_CSS = """
+    PermissionBar {
+        display: none;
+        height: auto;
+        padding: 0 1;
+        background: $surface;
+        color: $foreground;
+        border-left: outer $warning;
+    }
+    """
+
+    alone_seconds = ALONE_SECONDS
+    """For how long nothing may follow a key that answers."""
+    _held: str | None = None
+    """The action of the chip on which the mouse button went down."""
+
+    def __init__(
+        self,
+        review: Review,
+        composer: Composer,
+        is_beside: Callable[[], bool],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Ask nothing yet.
+
+        Args:
+            review: Has the questions, and takes the answers.
+            composer: Whose keys answer.
+            is_beside: Tells whether the review is on the screen beside the chat.
+            clock: Gives monotonic seconds.
+        """
+        super().__init__()
+        self._review = review
+        self._state = review.state
+        self._composer = composer
+        self._is_beside = is_beside
+        self._typed: _Typed | None = None
+        self._why_not = ""
+        """Why the last key that could have answered is text."""
+        self._elsewhere = False
+        """Whether the review shows what is asked."""
+        self.guard = GracePeriod(clock)
+        """Over what an answer would be about."""
+        self.sight = OnScreenClock()
+        """Whether it is on the screen as it is now."""
+        composer.editor.before_key = self._take
+        review.drawn = self.follow
+
+    @property
+    def _shown(self) -> tuple[str, Confirmation] | None:
+        """The question that has waited longest."""
+        return next(iter(self._state.permissions.asked.items()), None)
+
+    def follow(self) -> None:
+        """Show what is asked as it is now, if anything is."""
+        shown = self._shown
+        self._elsewhere = shown is not None and self._is_beside() and self._review.shows_all_of(shown[0])
+        form = None if shown is None else self._state.permissions.form(shown[0])
+        if self.guard.watch((shown, form, self._elsewhere)):
+            self._forget()
+            self.sight.lose()
+        if (shown is not None) != bool(self.display):
+            self.display = shown is not None
+        self.refresh(layout=True)
+
+    def lose_picture(self) -> None:
+        """Let no key answer before all this was painted anew."""
+        self.sight.lose()
+        self.refresh()
+
+    def written(self) -> None:
+        """There is other text in the composer."""
+        if self._composer.is_empty:
+            self._why_not = ""
+        if self._shown is not None:
+            self.refresh(layout=True)
+
+    # Drawing
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """All of the question."""
+        return len(self._lines(width))
+
+    def render(self) -> Content:
+        """The question, and the keys that answer it."""
+        return Content("\n").join(self._lines(self.content_size.width))
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw, and note when all of it is on the screen."""
+        strips = super().render_lines(crop)
+        if crop.height >= self.outer_size.height > 0:
+            self.sight.gain()
+        return strips
+
+    def on_resize(self) -> None:
+        """It is drawn otherwise now."""
+        self.sight.lose()
+        self.refresh()
+
+    def _lines(self, width: int) -> list[Content]:
+        if self._shown is None or width < 1:
+            return []
+        key, asked = self._shown
+        where = "" if asked.kind == "server" else f"  in {folder_words(asked)}"
+        title = Content.assemble(safe(asked.title, "bold"), (where, QUIET))
+        detail = [] if self._elsewhere else self._detail(asked, width)
+        notes = [] if self._elsewhere else [safe(note, QUIET) for note in asked.notes[:1]]
+        return [title, *detail, *notes, *self._keys(key, asked, width)]
+
+    def _detail(self, asked: Confirmation, width: int) -> list[Content]:
+        rows = wrap_words(asked.detail, max(2, width - 2))
+        most = self._most_rows
+        shown = rows if len(rows) <= most else rows[: most - 1]
+        lines = [Content.styled(f"  {row}", "bold $text-warning") for row in shown]
+        if len(shown) < len(rows):
+            lines.append(Content.styled(f"  … {len(rows) - len(shown)} more lines", QUIET))
+        return lines
+
+    @property
+    def _most_rows(self) -> int:
+        return max(2, int(self.app.size.height * _SHARE) - 3)
+
+    @property
+    def _is_cut(self) -> bool:
+        shown = self._shown
+        if shown is None or self._elsewhere:
+            return False
+        return len(wrap_words(shown[1].detail, max(2, self.content_size.width - 2))) > self._most_rows
+
+    def _keys(self, key: str, asked: Confirmation, width: int) -> list[Content]:
+        review = first_key("app.focus_approvals", self._review.keymap)
+        yes, no = _WORDS.get(asked.kind, ("allow once", "deny"))
+        words = {"approve": yes, "deny": no, "allow_session": "allow for this session"}
+        if self._typed is not None:
+            said = words[self._typed.action].capitalize()
+            return [Content.styled(f"{said}, unless another key follows.", "bold $text-warning")]
+        if not self._composer.is_empty:
+            why = f"{self._why_not} " if self._why_not else ""
+            said = f"{why}Keys answer while nothing is written here; {review} leads to the review."
+            return [safe(line, QUIET) for line in wrap_words(said, width)]
+        lasting = self._can("allow_session") and not self._is_cut
+        offered = [("approve", "$success"), ("deny", "$error"), ("allow_session", "$success")]
+        dead = {"approve"} if self._is_cut else set()
+        dead |= set() if lasting else {"allow_session"}
+        key_of = self._review.key_of
+        chips = [chip(key_of, one, words[one], colour) for one, colour in offered if one not in dead]
+        form = self._state.permissions.form(key)
+        lines = [Content("   ").join(chips)]
+        if lasting and form is not None:
+            lines.append(Content.assemble((f"{key_of('allow_session')} allows ", QUIET), covered(asked, form)))
+        if self._is_cut:
+            lines.append(Content.styled(f"{_TOO_LONG} {review} shows it, and takes a yes.", QUIET))
+        return [line.truncate(width, ellipsis=True) for line in lines]
+
+    def _keys_of(self, action: str) -> Sequence[str]:
+        return keys_of(next(one for one in in_scope("review") if one.handler == action), self._review.keymap)
+
+    def _can(self, action: str) -> bool:
+        """Whether an action answers what is asked."""
+        shown = self._shown
+        if shown is None:
+            return False
+        of_this = ReviewState(permissions=self._state.permissions, current=shown[0])
+        return is_offered(action, of_this, None)
+
+    # Keys
+
+    def _take(self, event: events.Key) -> bool:
+        """Look at a key of the composer before it is written; whether it has been dealt with."""
+        if self._typed is not None:
+            if event.key == "enter":
+                # It would send the key as a message.
+                return True
+            self._forget()
+        elif (shown := self._shown) is not None and (action := self._answer_of(event)):
+            self._why_not = self._why_text(event, action)
+            if not self._why_not:
+                loop = asyncio.get_running_loop()
+                timer = loop.call_later(self.alone_seconds, self.call_later, self._decide)
+                self._typed = _Typed(action, event.character or "", shown[0], timer)
+                self.refresh(layout=True)
+        return False
+
+    def _answer_of(self, event: events.Key) -> str:
+        """What a key would answer; empty if it begins no answer."""
+        vim = self._composer.editor.vim
+        if not self._composer.is_empty or not event.is_printable or (vim is not None and not vim.inserts):
+            return ""
+        names = {event.key, event.character}
+        return next((one for one in _ANSWERS if self._can(one) and not names.isdisjoint(self._keys_of(one))), "")
+
+    def _why_text(self, event: events.Key, action: str) -> str:
+        """Why a key that could answer is text; empty if it may answer."""
+        if isinstance(event, JoinedKey):
+            return TOGETHER
+        if not self._composer.editor.is_quiet:
+            return _WRITING
+        if action != "deny" and self._is_cut:
+            return _TOO_LONG
+        if not self.guard.open:
+            return self.guard.why
+        return "" if self._is_seen else _TOO_EARLY
+
+    @property
+    def _is_seen(self) -> bool:
+        """Whether all that is asked was on the screen when the key or click came."""
+        came = arrival(self.app)
+        return self.sight.had(came) and (not self._elsewhere or self._review.readiness.picture.had(came))
+
+    def _decide(self) -> None:
+        """Nothing has followed the key."""
+        typed, editor = self._typed, self._composer.editor
+        self._forget()
+        if typed is None or self._shown is None or self._shown[0] != typed.key:
+            return
+        if editor.text == typed.character and editor.has_focus and self.app.screen is self.screen:
+            self._composer.draft = ""
+            self._review.answer_by_name(typed.key, typed.action)
+
+    def _forget(self) -> None:
+        if self._typed is not None:
+            self._typed.timer.cancel()
+            self._typed = None
+            self.refresh(layout=True)
+
+    # Mouse
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Remember the chip on which a click begins."""
+        self._held = event.style.meta.get(ACTION)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on a chip answers at once, if it stood there for a moment."""
+        action, self._held = self._held, None
+        shown = self._shown
+        if action is None or shown is None or event.button != MAIN_BUTTON or event.style.meta.get(ACTION) != action:
+            return
+        event.stop()
+        if self.guard.open and self._is_seen:
+            self._review.answer_by_name(shown[0], action)

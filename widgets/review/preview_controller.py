@@ -1,0 +1,196 @@
+"""What of the shown item is in the diff pane, so that a key never decides on anything else."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from textual.content import Content
+from textual.message import Message
+
+from app.proposals.risk.reading_order import in_order
+from app.proposals.values.models import FileChange, FileDiff, Proposal
+from widgets.diff.diff_pane import DiffPane
+from widgets.review.check_words import placed_findings
+from widgets.review.chosen_hunks import pending_of
+from widgets.review.review_messages import AnswersWanted, DiffsWanted, VersionsWanted
+from widgets.review.review_state import ReviewState
+from widgets.review.review_wording import QUIET, confirmation_notes, safe
+from widgets.review.review_writing import placed, top_notes
+
+Written = tuple[tuple[object, ...], ...]
+"""What an approval would write, as a value to compare."""
+
+
+def written_by(changes: Sequence[FileChange]) -> Written:
+    """What an approval of these changes would write, in whatever order they are shown."""
+    return tuple(
+        (
+            change.path,
+            change.old_path,
+            change.op,
+            change.base and (change.base.sha256, change.base.mode),
+            change.result and (change.result.sha256, change.result.mode),
+            tuple(hunk.id for hunk in change.hunks),
+        )
+        for change in sorted(changes, key=lambda change: change.path)
+    )
+
+
+def _decided_more(before: Proposal, now: Proposal) -> bool:
+    """Whether hunks that waited are decided now, while others wait."""
+    waited = {hunk.id for hunk in pending_of(before.hunks)}
+    waits = {hunk.id for hunk in pending_of(now.hunks)}
+    return bool(waits) and any(hunk.id in waited - waits for hunk in now.hunks)
+
+
+class PreviewController:
+    """Has the diff pane show the current item of a review: its diff, two versions of it, or what a tool asks."""
+
+    def __init__(self, state: ReviewState, pane: DiffPane, post: Callable[[Message], object]) -> None:
+        """`post` takes the messages that ask for diffs."""
+        self._state = state
+        self._pane = pane
+        self._view = pane.view
+        self._post = post
+        self.comparing = False
+        """Whether two versions are compared instead of showing what would be written."""
+        self.title_is_cut = False
+        """Whether the approvals have no room for all of its author's words."""
+        self._unfolds_words = False
+        self.by_path = False
+        """Whether the user wants the files by path, rather than what deserves eyes first."""
+        self.diffs: tuple[FileDiff, ...] = ()
+        """Those of the shown proposal, in the order in which they are shown."""
+        self._diffs_of: Proposal | None = None
+        self._versions: tuple[str, tuple[FileDiff, ...]] | None = None
+
+    def show_current(self) -> None:
+        """Show the current item from the start."""
+        self._diffs_of, self.diffs, self.comparing = None, (), False
+        self._unfolds_words = False
+        proposal, confirmation = self._state.proposal, self._state.confirmation
+        if confirmation is not None:
+            self._view.show_text(*confirmation_notes(confirmation))
+        elif proposal is None:
+            self._view.clear("Nothing to review yet. What the model proposes appears here.")
+        else:
+            self._view.clear(f"Loading {proposal.id} …")
+            self._post(DiffsWanted(proposal.id))
+
+    def follow(self) -> None:
+        """The shown proposal may be another revision now."""
+        proposal = self._state.proposal
+        if proposal is not None and proposal != self._diffs_of:
+            self._post(DiffsWanted(proposal.id))
+
+    def take_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
+        """Show the diffs that were wanted; whether they still are."""
+        proposal = self._state.proposal
+        if proposal is None or proposal.id != proposal_id:
+            return False
+        self.comparing = False
+        self._show(proposal, diffs)
+        return True
+
+    def _show(self, proposal: Proposal, diffs: Sequence[FileDiff]) -> None:
+        state = self._state
+        order = () if self.by_path else proposal.order
+        self.diffs = tuple(in_order(diffs, [diff.change.path for diff in diffs], order))
+        before, self._diffs_of = self._diffs_of, proposal
+        state.looked_at.note_bases(proposal)
+        seen = state.looked_at.seen_of(proposal)
+        self._view.show(proposal, self.diffs, extra=top_notes(state, proposal, self._words), seen=seen)
+        if before is not None and before.id == proposal.id and _decided_more(before, proposal):
+            self._view.go_to_waiting()
+        self.want_answers()
+        self.show_choice()
+
+    def turn_order(self) -> str:
+        """Show the files in the other order, with the cursor on the same line; says which that is."""
+        self.by_path = not self.by_path
+        if not self.comparing and self._diffs_of is not None:
+            self._show(self._diffs_of, sorted(self.diffs, key=lambda diff: diff.change.path))
+        return "Files by path." if self.by_path else "Files in the order of what deserves eyes."
+
+    def take_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
+        """Show the changes from the version before to this one; whether they are still wanted."""
+        self._versions = (proposal_id, tuple(diffs))
+        proposal = self._state.proposal
+        return proposal is not None and proposal.id == proposal_id and self.compare(proposal)
+
+    def compare(self, proposal: Proposal) -> bool:
+        """Show the version before against this one, once it is there; whether it is."""
+        if self._versions is None or self._versions[0] != proposal.id:
+            self._post(VersionsWanted(proposal.id))
+            return False
+        self.comparing = True
+        self._view.clear()
+        self._view.show(proposal, self._versions[1], versions=True)
+        return True
+
+    def is_of(self, proposal: Proposal) -> bool:
+        """Whether the diff on screen is of what an approval of this proposal would write."""
+        shown = self._diffs_of is not None and self._diffs_of.id == proposal.id and not self.comparing
+        return shown and written_by([diff.change for diff in self.diffs]) == written_by(proposal.files)
+
+    def show_left_out(self) -> None:
+        """Mark what an approval would not write."""
+        self._view.set_left_out(self._state.chosen.out_of(self._state.current))
+
+    def show_choice(self) -> None:
+        """Mark what is left out, and what was remarked."""
+        if self._state.proposal is not None and self._view.diffs:
+            self.show_left_out()
+            remarks = self._state.unsaid.remarks.get(self._state.current, ())
+            self._pane.set_comments(placed((one for one in remarks if not one.draft), self._view.diffs))
+            self.have_drafts(self._state.current)
+            self.show_findings()
+
+    def show_findings(self) -> None:
+        """Put what checks found at its lines."""
+        if self._view.diffs and not self.comparing:
+            self._pane.set_findings(placed_findings(self._state.checks.get(self._state.current), self._view.diffs))
+
+    def have_drafts(self, key: str) -> None:
+        """Have the remarks at hand that were put aside before they were saved."""
+        remarks = self._state.unsaid.remarks.get(key, ())
+        self._pane.set_drafts(placed((one for one in remarks if one.draft), self._view.diffs))
+
+    def want_answers(self) -> None:
+        """Ask what the shown proposal does at the comments on the version before."""
+        proposal = self._state.proposal
+        if proposal is not None and (comments := self._state.unsaid.sent.get(proposal.supersedes)):
+            self._post(AnswersWanted(proposal.id, comments))
+
+    @property
+    def _words(self) -> Literal["", "folded", "unfolded"]:
+        if not self.title_is_cut:
+            return ""
+        return "unfolded" if self._unfolds_words else "folded"
+
+    def turn_words(self) -> None:
+        """Show all of what the author says, or its beginning."""
+        self._unfolds_words = not self._unfolds_words
+        self.show_notes()
+
+    def show_notes(self) -> None:
+        """Bring the notes above the diff up to date."""
+        if (proposal := self._state.proposal) is not None and self._view.proposal is not None and not self.comparing:
+            self._view.set_extra(top_notes(self._state, proposal, self._words))
+
+    @property
+    def title(self) -> Content:
+        """What the line above the diff begins with."""
+        proposal = self._state.proposal
+        if proposal is None or self._view.proposal is None:
+            return Content("")
+        if self.comparing:
+            return Content.styled(f"{proposal.supersedes} → {proposal.id}", "bold $text-warning")
+        return Content("")
+
+    @property
+    def origin(self) -> Content:
+        """Whose the change is that the line above the diff is about."""
+        proposal = self._state.proposal
+        if proposal is None or self._view.proposal is None:
+            return Content("")
+        return safe(proposal.origin.name, QUIET)

@@ -1,0 +1,193 @@
+"""What the review asks the application to do; each is a decision or a wish of the user, never an effect by itself."""
+
+from dataclasses import dataclass
+
+from textual.message import Message
+
+from app.conversation.events import ThreadAnchor
+from app.images.mentions import Mention
+from app.proposals.stack.hunk_splitting import LineNumbers
+from app.proposals.values.decision_facts import LineComment
+from app.tools.base.contract import ConfirmationAnswer
+from widgets.review.unfinished_review import NOTHING_SAID, ReviewFeedback, UnfinishedReview
+
+
+@dataclass
+class Approve(Message):
+    """Write the chosen hunks of a proposal; all that wait if `hunks` is None."""
+
+    proposal_id: str
+    revision: int
+    """The revision that was on screen."""
+    hunks: tuple[str, ...] | None
+    words: ReviewFeedback = NOTHING_SAID
+    go_on: bool = False
+    """Whether the model goes on at once, once it is written."""
+
+
+@dataclass
+class Deny(Message):
+    """Discard a proposal, or some hunks of it; with feedback the model goes on."""
+
+    proposal_id: str
+    hunks: tuple[str, ...] | None = None
+    words: ReviewFeedback = NOTHING_SAID
+    revision: int | None = None
+    """The revision that was on screen, where a denial writes; else None."""
+    go_on: bool = False
+    """Whether the model goes on without a word of the user: it is told why the proposal was stale."""
+
+
+@dataclass
+class ApproveAll(Message):
+    """Write several proposals, each with its chosen hunks."""
+
+    each: tuple[Approve, ...]
+
+
+@dataclass
+class DenyAll(Message):
+    """Discard several proposals."""
+
+    each: tuple[Deny, ...]
+
+
+@dataclass
+class Undo(Message):
+    """Undo an applied proposal, or have a denied one wait again."""
+
+    proposal_id: str
+
+
+@dataclass
+class Redo(Message):
+    """Apply an undone proposal again, or deny again what was reopened."""
+
+    proposal_id: str
+
+
+@dataclass
+class Edit(Message):
+    """Change the proposed text of a file."""
+
+    proposal_id: str
+    path: str
+    line: int = 0
+    """Of the proposed text, from 0: where the user was looking."""
+
+
+@dataclass
+class TakeLines(Message):
+    """Take single lines of a proposal in or out: cut the hunks that they are of, and answer with `take_parts`."""
+
+    proposal_id: str
+    revision: int
+    lines: LineNumbers
+    whole: frozenset[str]
+    """Ids of hunks of which all lines were picked."""
+
+
+@dataclass
+class Confirmed(Message):
+    """The answer to a confirmation."""
+
+    key: str
+    answer: ConfirmationAnswer
+    mentions: tuple[Mention, ...] = ()
+    """Files that the user has named in the words of the answer."""
+
+
+@dataclass
+class NotesChanged(Message):
+    """What the user has begun on a proposal is different now, and is to be kept."""
+
+    proposal_id: str
+    notes: UnfinishedReview
+
+
+@dataclass
+class Stranded(Message):
+    """Words of the user whose subject is decided: they are to go where the user writes, to be sent or not."""
+
+    text: str
+
+
+@dataclass
+class DiffsWanted(Message):
+    """The diffs of this proposal's present revision are needed: answer with `set_diffs`."""
+
+    proposal_id: str
+
+
+@dataclass
+class VersionsWanted(Message):
+    """The diff between the version before and this one is needed: answer with `set_versions`."""
+
+    proposal_id: str
+
+
+@dataclass
+class AnswersWanted(Message):
+    """What a proposal does at the comments on the version before is needed: answer with `set_answers`."""
+
+    proposal_id: str
+    comments: tuple[LineComment, ...]
+
+
+@dataclass
+class ThreadsWanted(Message):
+    """What was asked aside about a proposal is needed: answer with `load_threads`."""
+
+    proposal_id: str
+
+
+@dataclass
+class AskAside(Message):
+    """Ask the model, aside from the conversation: what comes of it goes to `take_aside`."""
+
+    place: ThreadAnchor
+    text: str
+    picked: str
+    """The lines that it is about, with their signs; empty for all of the hunk."""
+
+
+@dataclass
+class StopAside(Message):
+    """The user does not want to wait for the answer to a question."""
+
+    question: str
+
+
+@dataclass
+class LinkWanted(Message):
+    """The user clicked a link in the model's text; the address is the model's."""
+
+    href: str
+
+
+@dataclass
+class ChecksWanted(Message):
+    """Run the checks of a proposal that were not run, or all again."""
+
+    proposal_id: str
+
+
+@dataclass
+class CheckOutputWanted(Message):
+    """Show what the checks of a proposal have printed."""
+
+    proposal_id: str
+
+
+@dataclass
+class RoomWanted(Message):
+    """More room for the review beside the chat, or less with a negative step."""
+
+    steps: int
+
+
+@dataclass
+class FullScreen(Message):
+    """The review wants the whole screen, or gives it back."""
+
+    on: bool

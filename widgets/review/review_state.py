@@ -1,0 +1,433 @@
+"""What the review knows: what waits, what is shown of it, and the user's work on that."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from app.automation.check_results import ProposalChecks
+from app.proposals.decide.comment_follow_up import CommentFollowUp
+from app.proposals.stack.hunk_splitting import HunkPart
+from app.proposals.values.decision_facts import LineComment
+from app.proposals.values.models import HunkState, Proposal, ProposalState
+from app.proposals.values.origin import Origin
+from app.tools.base.command_forms import CommandForm
+from app.tools.base.contract import Confirmation
+from app.tools.base.tool_form import ToolForm
+from widgets.diff.diff_rows import lines_of
+from widgets.diff.seen_lines import SeenLines
+from widgets.review.chosen_hunks import ChosenHunks, pending_of
+from widgets.review.open_permissions import OpenPermissions
+from widgets.review.unfinished_review import Remark, ReviewFeedback, UnfinishedReview, moved
+
+
+class ReviewDraft:
+    """Feedback and remarks, by item."""
+
+    def __init__(self) -> None:
+        self.drafts: dict[str, str] = {}
+        """Feedback begun and not sent."""
+        self.remarks: dict[str, list[Remark]] = {}
+        self.sent: dict[str, tuple[LineComment, ...]] = {}
+        """Comments that went to the model with a denial, by the denied proposal."""
+        self.answered: set[str] = set()
+        """Which of these the user ticked off: `P7/0` for the first of P7."""
+        self.answers: dict[str, tuple[CommentFollowUp, ...]] = {}
+        """What a proposal does at each of the comments on the version before, by its own id."""
+
+    def follow(self, before: Proposal, after: Proposal) -> None:
+        """A remark stays with its line when another hunk of the file is decided or edited."""
+        if remarks := self.remarks.get(after.id):
+            remarks[:] = [moved(remark, before, after) for remark in remarks]
+
+    def put_aside(self, key: str, text: str) -> None:
+        """Keep feedback that is begun."""
+        if text:
+            self.drafts[key] = text
+        else:
+            self.drafts.pop(key, None)
+
+    def remark(self, proposal: Proposal, remark: Remark) -> None:
+        """Put a remark on a line in the place of the one before; an empty one takes it away.
+
+        A draft leaves the one that was saved as it is, and goes when that is saved.
+        """
+        remarks = self.remarks.setdefault(proposal.id, [])
+        before = [item for item in remarks if item.place == remark.place]
+        if before and not remark.quote:
+            # What is shown has changed while it was written.
+            remark = replace(remark, quote=before[0].quote)
+        remarks[:] = [item for item in remarks if item not in before or (remark.draft and not item.draft)]
+        if remark.text and not (remark.draft and remark.text in (item.text for item in before if not item.draft)):
+            remarks.append(remark)
+            remarks.sort(key=lambda item: (item.path, item.line))
+
+    def words(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
+        """What is said with a decision on these hunks, or on all that waits.
+
+        A decision on a part takes along the comments on that part, one that leaves nothing takes everything.
+        """
+        feedback, remarks = self._going(proposal, hunks)
+        return ReviewFeedback(feedback, tuple(remark.comment for remark in remarks))
+
+    def take(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
+        """The same, which is not begun any more then."""
+        words = self.words(proposal, hunks)
+        places = {remark.place for remark in self._going(proposal, hunks)[1]}
+        if left := [remark for remark in self.remarks.pop(proposal.id, []) if remark.place not in places]:
+            self.remarks[proposal.id] = left
+        if words.feedback:
+            del self.drafts[proposal.id]
+        return words
+
+    def unfinished(self, proposal: Proposal, hunks: Collection[str] | None = None) -> list[str]:
+        """Of what would be said, what the user has neither sent nor saved yet."""
+        feedback, remarks = self._going(proposal, hunks)
+        return [text for text in (feedback.strip(), *(item.text for item in remarks if item.draft)) if text]
+
+    def _going(self, proposal: Proposal, hunks: Collection[str] | None) -> tuple[str, list[Remark]]:
+        """The feedback and the remarks that go with a decision."""
+        known = self.remarks.get(proposal.id, [])
+        redone = {remark.place for remark in known if remark.draft}
+        remarks = [remark for remark in known if remark.draft or remark.place not in redone]
+        if hunks is None or _leaves_nothing(proposal, hunks):
+            return self.drafts.get(proposal.id, ""), remarks
+        return "", [remark for remark in remarks if _lies_in(remark, proposal, hunks)]
+
+    def give_back(self, key: str, words: ReviewFeedback) -> None:
+        """Put words that could not be said back where they were."""
+        if words.feedback:
+            self.drafts[key] = "\n\n".join(filter(None, (words.feedback, self.drafts.get(key, ""))))
+        if words.comments:
+            known = self.remarks.setdefault(key, [])
+            back = [Remark.of(comment) for comment in words.comments]
+            known[:] = sorted({*known, *back}, key=lambda item: (item.path, item.line))
+
+    def said(self, key: str, words: ReviewFeedback) -> None:
+        """Note what went to the model with a decision."""
+        if words.comments:
+            self.sent[key] = (*self.sent.get(key, ()), *words.comments)
+
+
+def _leaves_nothing(proposal: Proposal, hunks: Collection[str]) -> bool:
+    """Whether nothing of a proposal waits any more once these hunks are decided."""
+    bare = any(not change.hunks and change.state is HunkState.PENDING for change in proposal.files)
+    return not bare and all(hunk.id in hunks for hunk in pending_of(proposal.hunks))
+
+
+def _lies_in(remark: Remark, proposal: Proposal, hunks: Collection[str]) -> bool:
+    """Whether a remark is on a line of one of these hunks."""
+    of_file = (hunk for change in proposal.files if change.path == remark.path for hunk in change.hunks)
+    return any(hunk.id in hunks and remark.line in lines_of(hunk, remark.side) for hunk in of_file)
+
+
+@dataclass(frozen=True, slots=True)
+class UnseenParts:
+    """What an approval would write that has never been on screen."""
+
+    lines: int = 0
+    """Changed lines."""
+    of: int = 0
+    """Those that it would write in all."""
+    paths: tuple[str, ...] = ()
+    """The files that they are in, and files without hunks whose head was never drawn."""
+
+    def __bool__(self) -> bool:
+        return bool(self.paths)
+
+
+class SeenTracker:
+    """Remembers what the user has looked at."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, SeenLines] = {}
+        self._bases: dict[str, dict[str, str]] = {}
+        """What each shown proposal was based on, by path."""
+        self._moved: dict[str, tuple[str, ...]] = {}
+
+    def seen_of(self, proposal: Proposal) -> SeenLines:
+        """What of a proposal was on screen, to be added to."""
+        return self._seen.setdefault(proposal.id, SeenLines())
+
+    def unseen(self, proposal: Proposal, left_out: Collection[str]) -> UnseenParts:
+        """What of it has never been on screen, apart from hunks that are left out."""
+        seen = self.seen_of(proposal)
+        lines = of = 0
+        paths: list[str] = []
+        for change in proposal.files:
+            missing, changed = seen.unseen_of(change.hunks, left_out)
+            lines, of = lines + missing, of + changed
+            if missing or (not change.hunks and change.path not in seen.files):
+                paths.append(change.path)
+        return UnseenParts(lines, of, tuple(paths))
+
+    def note_bases(self, proposal: Proposal) -> None:
+        """The proposal is shown as it is now; what was re-based since the last time is remembered."""
+        now = {change.path: change.base.sha256 for change in proposal.files if change.base is not None}
+        before = self._bases.get(proposal.id, now)
+        self._bases[proposal.id] = now
+        rebased = [change.path for change in proposal.files if change.rebased]
+        moved = [path for path in rebased if now.get(path) != before.get(path)]
+        still = [path for path in self._moved.get(proposal.id, ()) if path in rebased]
+        self._moved[proposal.id] = tuple(dict.fromkeys((*still, *moved)))
+
+    def moved(self, proposal: Proposal) -> tuple[str, ...]:
+        """Files that were re-based after they had been shown."""
+        return self._moved.get(proposal.id, ())
+
+
+_OWN = Origin().label
+
+
+class OriginFilter:
+    """The filter of the review; what it leaves out is not listed, so that no key decides on it either."""
+
+    def __init__(self) -> None:
+        self.only = ""
+        """The label of the origin that is listed alone; empty for all."""
+        self.everything: dict[str, Proposal] = {}
+        """What there is, listed or not, by id."""
+        self.told_apart: frozenset[str] = frozenset()
+        """The labels that rows carry: all of them where several wait, else those that are not signoff's own."""
+        self._labels: tuple[str, ...] = ()
+        """Of what waits, sorted."""
+
+    def listed(self, proposals: Iterable[Proposal]) -> list[Proposal]:
+        """Those of them that are listed; once nothing waits of the one origin, all are again."""
+        self.everything = {one.id: one for one in proposals}
+        waiting = {one.origin.label for one in self.everything.values() if one.state.waiting}
+        every = {one.origin.label for one in self.everything.values()}
+        self._labels = tuple(sorted(waiting))
+        self.told_apart = frozenset(every if len(waiting) > 1 else every - {_OWN})
+        if self.only not in waiting:
+            self.only = ""
+        return [one for one in self.everything.values() if self._lists(one)]
+
+    @property
+    def left_out(self) -> int:
+        """How many wait that are not listed."""
+        return sum(one.state.waiting and not self._lists(one) for one in self.everything.values())
+
+    @property
+    def several(self) -> bool:
+        """Whether there is anything to choose."""
+        return len(self._labels) > 1
+
+    def next(self) -> None:
+        """List those of the next origin alone, after the last all again."""
+        rounds = ("", *self._labels)
+        self.only = rounds[(rounds.index(self.only) + 1) % len(rounds)]
+
+    def _lists(self, proposal: Proposal) -> bool:
+        return self.only in ("", proposal.origin.label)
+
+
+_TAKEN_BACK = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED, ProposalState.DENIED)
+"""States from which `undo` leads back."""
+
+
+@dataclass(slots=True)
+class ReviewState:
+    """The queue, and what belongs to its items; no widget."""
+
+    waiting: list[Proposal] = field(default_factory=list)
+    """Oldest first."""
+    recent: list[Proposal] = field(default_factory=list)
+    """Decided ones, latest first."""
+    origins: OriginFilter = field(default_factory=OriginFilter)
+    """Whose there are, and whose are listed."""
+    permissions: OpenPermissions = field(default_factory=OpenPermissions)
+    chosen: ChosenHunks = field(default_factory=ChosenHunks)
+    looked_at: SeenTracker = field(default_factory=SeenTracker)
+    unsaid: ReviewDraft = field(default_factory=ReviewDraft)
+    checks: dict[str, ProposalChecks] = field(default_factory=dict)
+    """What the checks say, by proposal."""
+    asked_in_chat: bool = False
+    """Whether the model waits for the answer to a question, which is the chat's."""
+    current: str = ""
+    """Key of the shown item: a proposal's id or a confirmation's key."""
+    picked: bool = False
+    """Whether the user chose the shown item, so that nothing else replaces it by itself."""
+    aside: str = ""
+    """What was shown before a permission came up, to be shown again after it."""
+    last_decided: str = ""
+    """The proposal that the latest decision was on, for undo."""
+    goes_on: bool = False
+    """Whether the model goes on by itself once nothing waits any more."""
+    _listed: dict[str, Proposal] = field(init=False)
+    _positions: dict[str, int] = field(init=False)
+    """Where each waiting proposal stands among them, oldest first."""
+
+    def __post_init__(self) -> None:
+        self._index()
+
+    def _index(self) -> None:
+        """Thousands may wait, and every key asks for some of them."""
+        self._listed = {item.id: item for item in (*self.waiting, *self.recent)}
+        self._positions = {item.id: position for position, item in enumerate(self.waiting)}
+
+    def update(self, proposals: Iterable[Proposal], *, attended: bool = True) -> None:
+        """Take the proposals as they are now, and keep showing what is shown if that is possible.
+
+        Unless the review is `attended`, what can be approved takes the place of what cannot any more.
+        """
+        earlier = self.origins.everything
+        known = self.origins.listed(proposals)
+        for proposal in self.origins.everything.values():
+            before = earlier.get(proposal.id)
+            if before is not None and before.revision != proposal.revision:
+                self.chosen.follow(before, proposal)
+                self.unsaid.follow(before, proposal)
+        was_shown = self.proposal
+        was_waiting = was_shown is not None and was_shown.state.waiting
+        self.waiting = sorted((item for item in known if item.state.waiting), key=lambda item: item.created)
+        self.recent = sorted((item for item in known if not item.state.waiting), key=lambda item: -item.created)
+        self._index()
+        shown = self.proposal
+        if shown is not None and _stale(shown) and was_shown is not None and not _stale(was_shown):
+            # It was picked as what it is no longer.
+            self.picked = False
+        if self.current in self.permissions.asked:
+            return
+        if shown is None or self._gives_way(shown, was_waiting=was_waiting, attended=attended):
+            self.advance()
+
+    def _gives_way(self, shown: Proposal, *, was_waiting: bool, attended: bool) -> bool:
+        """Whether something else is to be shown than this."""
+        if not shown.state.waiting:
+            return was_waiting or not self.picked
+        stays = attended or self.picked or bool(self.unsaid.words(shown))
+        return _stale(shown) and self._approvable is not None and not stays
+
+    def list_next_origin(self) -> None:
+        """List what comes from the next origin alone, after the last everything again."""
+        self.origins.next()
+        self.update(self.origins.everything.values())
+
+    @property
+    def permission_first(self) -> bool:
+        """Whether a tool waits for a permission while something else is shown."""
+        return bool(self.permissions.asked) and self.current not in self.permissions.asked
+
+    def show_permission(self) -> None:
+        """Show what a tool waits for longest."""
+        if self.permission_first:
+            self.aside, self.current = self.current, next(iter(self.permissions.asked))
+
+    def leave_permission(self) -> None:
+        """Show what was shown before, or the next item that waits."""
+        if self.permissions.asked or self.aside not in self._positions:
+            self.current = ""
+            self.advance()
+        else:
+            self.current = self.aside
+
+    def advance(self) -> None:
+        """Show the first item that waits, what is stale last; what was just decided stays if nothing does."""
+        self.picked = False
+        if self.permissions.asked:
+            self.current = next(iter(self.permissions.asked))
+        elif self.waiting:
+            self.current = (self._approvable or self.waiting[0]).id
+        elif self.proposal is None:
+            self.current = self.recent[0].id if self.recent else ""
+
+    @property
+    def _approvable(self) -> Proposal | None:
+        """The first that waits and is not stale."""
+        return next((item for item in self.waiting if not _stale(item)), None)
+
+    @property
+    def waiting_keys(self) -> list[str]:
+        """What waits for the user: confirmations, which hold up the model, then proposals."""
+        return [*self.permissions.asked, *self._positions]
+
+    @property
+    def waiting_count(self) -> int:
+        """How much that is."""
+        return len(self.permissions.asked) + len(self.waiting)
+
+    @property
+    def keys(self) -> list[str]:
+        """Everything listed."""
+        return [*self.permissions.asked, *self._listed]
+
+    def lists(self, key: str) -> bool:
+        """Whether that is listed."""
+        return key in self.permissions.asked or key in self._listed
+
+    def get(self, key: str) -> Proposal | None:
+        """A listed proposal."""
+        return self._listed.get(key)
+
+    @property
+    def proposal(self) -> Proposal | None:
+        """The shown proposal."""
+        return self.get(self.current)
+
+    @property
+    def confirmation(self) -> Confirmation | None:
+        """The shown confirmation."""
+        return self.permissions.asked.get(self.current)
+
+    @property
+    def form(self) -> CommandForm | ToolForm | None:
+        """What a lasting yes to the shown confirmation would cover; None for just this."""
+        return self.permissions.form(self.current)
+
+    def queue_position(self, key: str) -> int:
+        """Place in the queue, from 1; 0 for what doesn't wait."""
+        if key in self.permissions.asked:
+            return list(self.permissions.asked).index(key) + 1
+        position = self._positions.get(key)
+        return 0 if position is None else len(self.permissions.asked) + position + 1
+
+    # What can be done
+
+    @property
+    def to_take_back(self) -> Proposal | None:
+        """The shown proposal if there is a decision on it, or else the one that was decided last."""
+        for proposal in (self.proposal, self.get(self.last_decided)):
+            if proposal is not None and (proposal.state in _TAKEN_BACK or proposal.denied_part):
+                return proposal
+        return None
+
+    @property
+    def to_redo(self) -> Proposal | None:
+        """The shown proposal if a decision on it was taken back."""
+        proposal = self.proposal
+        if proposal is None:
+            return None
+        again = proposal.state is ProposalState.UNDONE or (proposal.reopened and proposal.state.waiting)
+        return proposal if again else None
+
+    def unseen(self, proposal: Proposal) -> UnseenParts:
+        """What of the chosen part has never been on screen."""
+        return self.looked_at.unseen(proposal, self.chosen.out_of(proposal.id))
+
+    def take_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
+        """Hunks of a proposal, which is as it was before, were cut: choose among the parts, seen as far as these."""
+        hunks, seen = {hunk.id: hunk for hunk in proposal.hunks}, self.looked_at.seen_of(proposal)
+        for part in parts:
+            seen.inherit(hunks[part.whole], part.hunk)
+        self.chosen.take_parts(proposal, parts, whole)
+
+    # What outlives a restart
+
+    def notes(self, key: str) -> UnfinishedReview:
+        """What is begun on a proposal."""
+        return UnfinishedReview(
+            draft=self.unsaid.drafts.get(key, ""),
+            remarks=tuple(self.unsaid.remarks.get(key, ())),
+            left_out=tuple(sorted(self.chosen.out_of(key))),
+            answered=tuple(sorted(tick for tick in self.unsaid.answered if tick.startswith(f"{key}/"))),
+        )
+
+    def recall(self, key: str, notes: UnfinishedReview) -> None:
+        """Take up what was begun before a restart, under what was begun since."""
+        self.unsaid.drafts.setdefault(key, notes.draft)
+        self.unsaid.remarks.setdefault(key, list(notes.remarks))
+        self.chosen.left_out.setdefault(key, set(notes.left_out))
+        self.unsaid.answered.update(notes.answered)
+
+
+def _stale(proposal: Proposal) -> bool:
+    return proposal.state is ProposalState.STALE

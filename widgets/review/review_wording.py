@@ -1,0 +1,444 @@
+"""The words of the approval pane: rows of the queue and the lines that say what waits and which key does what.
+
+Kept whole: what one line says, another one leaves out.
+"""
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from textual.content import Content
+from textual.style import Style
+
+from app.proposals.text.file_warnings import rung_words
+from app.proposals.values.models import Proposal, ProposalState
+from app.text.plural import plural
+from app.tools.base.command_forms import CommandForm
+from app.tools.base.contract import Confirmation
+from app.tools.base.tool_form import ToolForm
+from widgets.diff.diff_rows import NoteRow
+from widgets.diff.display_cells import display
+from widgets.review.open_permissions import widths
+from widgets.review.review_state import ReviewState
+from widgets.review.verdicts import Confirm, can_be_approved, state_words, verbs
+
+_STATE_GLYPHS: Mapping[ProposalState, tuple[str, str]] = {
+    ProposalState.PENDING: ("●", "$text-accent"),
+    ProposalState.PARTLY_APPROVED: ("◐", "$text-accent"),
+    ProposalState.STALE: ("!", "$text-warning"),
+    ProposalState.APPLIED: ("✓", "$text-success"),
+    ProposalState.DENIED: ("✗", "$text-error"),
+    ProposalState.SUPERSEDED: ("»", "$foreground 60%"),
+    ProposalState.UNDONE: ("↶", "$foreground 60%"),
+    ProposalState.FAILED: ("!", "$text-error"),
+}
+"""A sign and a colour for every state."""
+_IN_PART = ("◐", "$text-success")
+
+_COUNT_CELLS = 9
+"""Room for the numbers of a row, so that summaries begin in one column."""
+
+QUIET = "$foreground 60%"
+_ANEW = "ask for a new version"
+_GAP = "   "
+"""Between two keys, and nowhere else."""
+_LEAST_TITLE = 16
+"""Cells of a title below which the facts behind it go to a line of their own."""
+
+ACTION = "review_action"
+"""Under this name the style of a chip carries the action of the review that a click on it stands for."""
+
+KeyOf = Callable[[str], str]
+"""The label of the key of an action of the review or the diff, by its handler: `approve` → `y`."""
+
+
+def state_glyph(proposal: Proposal) -> tuple[str, str]:
+    """A sign and a colour for where a proposal stands."""
+    return _IN_PART if proposal.denied_in_part else _STATE_GLYPHS[proposal.state]
+
+
+def safe(text: str, style: str = "") -> Content:
+    """Untrusted text as one line of content."""
+    return Content.styled(display(" ".join(text.split())).text, style)
+
+
+def title_of(proposal: Proposal, style: str = "") -> Content:
+    """The summary on one line; the white space of a command is kept, its line ends are shown as signs."""
+    return Content.styled(display(proposal.summary.strip() or "Edit").text, style)
+
+
+def actions_on(lines: Sequence[Content]) -> frozenset[str]:
+    """The actions whose chips are on these lines."""
+    styles = (span.style for line in lines for span in line.spans)
+    return frozenset(style.meta[ACTION] for style in styles if isinstance(style, Style) and ACTION in style.meta)
+
+
+def chip(key: KeyOf, action: str, words: str, style: str = "$primary") -> Content:
+    """A key and what it does; a click on it does the same."""
+    label = Content.assemble((f" {key(action)} ", f"bold auto on {style}"), " ", words)
+    return label.stylize(Style.from_meta({ACTION: action}))
+
+
+def counts(added: int, removed: int) -> Content:
+    """`+12 -4`."""
+    return Content.assemble((f"+{added:,}", "$text-success"), " ", (f"-{removed:,}", "$text-error"))
+
+
+def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
+    """One line of the queue: what is special about it stands before its summary, which may be cut."""
+    glyph, colour = state_glyph(proposal)
+    part = state.chosen.part(proposal)
+    quiet = "" if proposal.state.waiting else QUIET
+    shown = (part.added, part.removed) if proposal.state.waiting else (proposal.added, proposal.removed)
+    head = Content.assemble(
+        (f"{glyph} ", f"bold {colour}"),
+        (f"{proposal.id:<4} ", "bold" if proposal.state.waiting else QUIET),
+        (numbers := counts(*shown)),
+        " " * max(2, _COUNT_CELLS - numbers.cell_length),
+    )
+    facts = [*details(state, proposal), title_of(proposal, quiet), file_names(proposal).stylize(QUIET)]
+    return head + Content("  ").join(facts)
+
+
+def details(state: ReviewState, proposal: Proposal, *, reason: bool = True) -> list[Content]:
+    """State, version, and everything special; the `reason` of its state where it isn't given elsewhere."""
+    facts: list[Content] = []
+    if proposal.origin.label in state.origins.told_apart:
+        facts.append(safe(proposal.origin.label, "$text-accent"))
+    said_below = proposal.state is ProposalState.STALE and not reason
+    if proposal.state is not ProposalState.PENDING and not said_below:
+        facts.append(Content.styled(state_words(proposal), state_glyph(proposal)[1]))
+    if proposal.supersedes:
+        facts.append(Content(f"v{proposal.version} of {proposal.supersedes}"))
+    elif proposal.version > 1:
+        facts.append(Content(f"v{proposal.version}"))
+    if proposal.superseded_by:
+        facts.append(Content(f"→ {proposal.superseded_by}"))
+    part = state.chosen.part(proposal)
+    if proposal.state.waiting and not part.all:
+        facts.append(Content.styled(f"{len(part.hunks)} of {part.total} hunks", "$text-warning"))
+    for rung in {match.rung: None for change in proposal.files for match in change.matches if not match.rung.exact}:
+        facts.append(Content.styled(f"found {rung_words(rung)}", "$text-warning"))
+    if any(change.edited for change in proposal.files):
+        facts.append(Content.styled("changed by you", "$text-accent"))
+    if any(change.rebased for change in proposal.files):
+        facts.append(Content.styled("re-based", "$text-warning"))
+    if any(hunk.repeat_of for hunk in proposal.hunks):
+        facts.append(Content.styled("repeats a denied edit", "$text-warning"))
+    if remarks := state.unsaid.remarks.get(proposal.id):
+        facts.append(Content.styled(plural(len(remarks), "comment"), "$text-accent"))
+    if reason and proposal.reason:
+        facts.append(safe(proposal.reason))
+    return [fact.stylize_before(QUIET) for fact in facts]
+
+
+def file_names(proposal: Proposal, most: int = 3) -> Content:
+    """The files by name, the rest counted."""
+    names = [change.path for change in proposal.files[:most]]
+    more = len(proposal.files) - len(names)
+    return Content.assemble(safe(", ".join(names)), f" and {more} more" if more else "")
+
+
+def confirmation_row(state: ReviewState, key: str) -> Content:
+    """One line of the queue for something that asks first; what is shown whole above the list is not on it."""
+    confirmation = state.permissions.asked[key]
+    glyph = "$" if confirmation.kind == "command" else "?"
+    row = Content.assemble((f"{glyph} ", "bold $text-warning"), safe(confirmation.title, "bold"))
+    return row if key == state.current else Content.assemble(row, "  ", (_asked(confirmation), QUIET))
+
+
+def _asked(confirmation: Confirmation) -> str:
+    """What is asked, where there is room for a line; of a server's tool the arguments are in the large pane."""
+    detail = confirmation.detail
+    return display(detail.partition("\n")[0] if confirmation.kind == "server" else detail).text
+
+
+def fitted(line: Content, width: int) -> Content:
+    """A line without the keys at its end for which there is no room; one without keys is left as it is."""
+    while line.cell_length > width and (gap := line.plain.rfind(_GAP)) > 0:
+        line = line[:gap]
+    return line
+
+
+@dataclass(frozen=True, slots=True)
+class HeadlineRoom:
+    """What the lines about the current item have to fit into, and what other lines say already."""
+
+    width: int = 0
+    """Cells; 0 as long as it isn't known."""
+    listed: bool = False
+    """Whether the list shows the title."""
+    comparing: bool = False
+    """Whether the diff shows two versions against each other, on which nothing can be decided."""
+    outcome_said: bool = False
+    """Whether a line says already what became of a decided proposal."""
+    notes_shown: bool = True
+    """Whether all that is to be said of what a tool asks is on the screen already."""
+    checks: Content | None = None
+    """The results of its checks, if they are well and short."""
+
+
+def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content], room: HeadlineRoom) -> bool:
+    """Whether all of a proposal's summary is on the lines above the list, or else in its row there."""
+    if not room.width:
+        return True
+    if not room.listed:
+        return any(title_of(proposal).plain in line.plain for line in lines)
+    names = file_names(proposal).cell_length + 2
+    return proposal_row(state, proposal).cell_length - names <= room.width
+
+
+def headline(state: ReviewState, key: KeyOf, room: HeadlineRoom = HeadlineRoom()) -> list[Content]:
+    """What is waiting, what would change, and which key says yes and which says no."""
+    proposal = state.proposal
+    if confirmation := state.confirmation:
+        return _confirmation_lines(state, confirmation, key, room)
+    if proposal is None:
+        return [_nothing(state)]
+    if room.comparing:
+        return _comparing_lines(proposal, key)
+    if proposal.state.waiting:
+        return _waiting_lines(state, proposal, key, room)
+    lines = _decided_lines(state, proposal, key, room)
+    # What became of it has been said already.
+    return lines[1:] or lines if room.outcome_said else lines
+
+
+def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoom) -> list[Content]:
+    facts = _facts(state, proposal, key, room)
+    if room.listed:
+        place = f"{state.queue_position(proposal.id)} of {state.waiting_count} waiting"
+        lines = _filled(
+            [Content.assemble((f"{proposal.id}  ", "bold $text-accent"), (place, QUIET)), *facts], room.width
+        )
+    else:
+        lines = _title_line(proposal, facts, room.width)
+    if not can_be_approved(proposal):
+        why = safe(proposal.reason or "the files changed on disk")
+        lines.append(Content.assemble(("Stale: ", "bold $text-warning"), why))
+    elif state.chosen.part(proposal).empty:
+        lines.append(Content.styled("No hunk is chosen: nothing would change.", "$text-warning"))
+    keys = _permission_chip(state, key, room) if state.permission_first else _keys(state, proposal, key)
+    return [*lines, keys]
+
+
+def _title_line(proposal: Proposal, facts: Sequence[Content], width: int) -> list[Content]:
+    """`P1 Keep the moon's time  +4 -3  2 files`: the title gets what the facts leave, or a line of its own."""
+    name = Content.styled(f"{proposal.id} ", "bold $text-accent")
+    title, rest = title_of(proposal, "bold"), Content("  ").join(facts)
+    left = width - name.cell_length - rest.cell_length - 2
+    if not width or left >= min(_LEAST_TITLE, title.cell_length):
+        shown = title.truncate(left, ellipsis=True) if width else title
+        return [Content("  ").join([name + shown, rest])]
+    return [name + title.truncate(width - name.cell_length, ellipsis=True), *_filled(facts, width)]
+
+
+def _filled(parts: Sequence[Content], width: int) -> list[Content]:
+    """As many on each line as there is room for."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        line = Content("  ").join([lines[-1], part])
+        if not width or line.cell_length <= width:
+            lines[-1] = line
+        else:
+            lines.append(part)
+    return lines
+
+
+def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoom) -> list[Content]:
+    """What would change, what is special about it, and what of it is unseen; the rest stands in the list."""
+    part = state.chosen.part(proposal)
+    facts = [] if room.listed else [*details(state, proposal, reason=False), counts(part.added, part.removed)]
+    if proposal.on_disk:
+        facts.append(Content("on disk already"))
+    facts.append(Content.styled(plural(part.files, "file"), QUIET))
+    if room.checks is not None:
+        facts.append(room.checks)
+    if can_be_approved(proposal) and (unseen := state.unseen(proposal)):
+        what = f"{unseen.lines:,}" if unseen.lines else plural(len(unseen.paths), "file")
+        facts.append(chip(key, "next_unseen", f"{what} unseen", "$foreground 40%"))
+    if proposal.supersedes:
+        facts.append(chip(key, "toggle_versions", f"changes since {proposal.supersedes}", "$foreground 40%"))
+    if only := state.origins.only:
+        facts.append(chip(key, "next_origin", f"only {only}: {state.origins.left_out} more", "$warning"))
+    return facts
+
+
+def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
+    """The keys that decide on a proposal, each with all that it does."""
+    part = state.chosen.part(proposal)
+    verb = verbs(proposal)
+    deny = ("deny", f"{verb.deny}{_with_words(state, proposal, None)}", "$error")
+    if not can_be_approved(proposal):
+        if proposal.on_disk:
+            return Content()
+        return _chips(key, ("edit", "resolve", "$success"), deny, ("request_changes", _ANEW, "$primary"))
+    request = ("request_changes", verb.request, "$primary")
+    toggle = ("toggle_hunk", "hunk in/out", "$foreground 40%")
+    if part.empty:
+        return _chips(key, deny, request, toggle)
+    said = _with_words(state, proposal, part.decided)
+    words = f"{verb.approve}{said}" if part.all else f"{verb.approve} the chosen{said}"
+    goes_on = state.goes_on and part.all and len(state.waiting) == 1
+    return _chips(
+        key,
+        ("approve", f"{words}, go on" if goes_on else words, "$success"),
+        deny,
+        request,
+        *(() if goes_on or said else [("approve_and_continue", verb.go_on, "$success")]),
+        toggle,
+    )
+
+
+def _with_words(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] | None) -> str:
+    """How much the user says with a decision; it lets the model go on."""
+    words = state.unsaid.words(proposal, hunks)
+    if words.feedback.strip():
+        return " with your words"
+    return f" with {plural(len(words.comments), 'comment')}" if words.comments else ""
+
+
+def _comparing_lines(proposal: Proposal, key: KeyOf) -> list[Content]:
+    """That two versions are compared, and the way back."""
+    return [
+        Content.assemble(
+            ("Compared  ", QUIET),
+            (f"{proposal.supersedes} → {proposal.id}  ", "bold $text-warning"),
+            title_of(proposal, "bold"),
+        ),
+        Content.styled("What changed from the one to the other; neither is on disk.", QUIET)
+        if proposal.state.waiting
+        else Content.styled("What changed from the one to the other.", QUIET),
+        _chips(key, ("toggle_versions", f"back to {proposal.id}", "$primary")),
+    ]
+
+
+def _permission_chip(state: ReviewState, key: KeyOf, room: HeadlineRoom) -> Content:
+    """That a tool waits for an answer, which has the keys until then."""
+    first = next(iter(state.permissions.asked.values()))
+    return Content.assemble(
+        ("! ", "bold $text-warning"),
+        ("First, your permission is needed", "$text-warning"),
+        "" if room.listed else ": ",
+        "" if room.listed else _asked(first),
+        "  ",
+        chip(key, "approve", "show", "$warning"),
+    )
+
+
+def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoom) -> list[Content]:
+    glyph, colour = state_glyph(proposal)
+    title = Content("") if room.listed else title_of(proposal)
+    first = Content.assemble((f"{glyph} {proposal.id} {state_words(proposal)}  ", f"bold {colour}"), title)
+    if state.permission_first:
+        return [first, _permission_chip(state, key, room)]
+    words = verbs(proposal)
+    back = {
+        ProposalState.APPLIED: ("undo", "undo"),
+        ProposalState.DENIED: ("undo", words.reopen),
+        ProposalState.UNDONE: ("redo", words.again),
+    }.get(proposal.state)
+    rest = [chip(key, *back)] if back else []
+    if not state.waiting_count:
+        rest.append(_nothing(state))
+    return [first, Content(_GAP).join(rest)] if rest else [first]
+
+
+def _nothing(state: ReviewState) -> Content:
+    """That nothing is to be decided here; a question in the chat is to be answered all the same."""
+    if state.asked_in_chat:
+        return Content.styled("The model asks you, in the chat.", "$text-accent")
+    return Content.styled("Nothing waits for you.", QUIET)
+
+
+def _confirmation_lines(
+    state: ReviewState, confirmation: Confirmation, key: KeyOf, room: HeadlineRoom
+) -> list[Content]:
+    """The keys that answer, and how far a lasting yes would go; what is asked stands in the large pane."""
+    yes = {"changes": "stage all", "ignored": "write it"}.get(confirmation.kind, "")
+    return [
+        *([] if room.listed else [safe(confirmation.title, "bold")]),
+        *[safe(note, QUIET) for note in confirmation.notes[:1] if not room.notes_shown],
+        _chips(
+            key,
+            ("approve", yes or "allow once", "$success"),
+            ("deny", "throw away" if yes else "deny", "$error"),
+            ("request_changes", f"{'throw away' if yes else 'deny'} and say why", "$primary"),
+        ),
+        *_lasting_lines(state, confirmation, key, room.width),
+    ]
+
+
+def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf, width: int) -> list[Content]:
+    """What a yes can be made to cover beyond this one time."""
+    if confirmation.kind in ("changes", "ignored"):
+        return []
+    form, reason = state.form, widths(confirmation).reason
+    if form is None:
+        lines = [_chips(key, ("allow_session", "just this for the whole session", "$success"))]
+        return [*lines, Content.styled(f"Not to be allowed by its form: {reason}.", QUIET)] if reason else lines
+    chips = [("allow_session", "this session", "$success"), ("allow_project", "always here", "$success")]
+    if isinstance(form, CommandForm) and len(widths(confirmation).forms) > 1:
+        chips += [("wider", "more", "$primary"), ("narrower", "less", "$primary")]
+    parts = [Content.assemble(("Or ", QUIET), covered(confirmation, form)), _chips(key, *chips)]
+    line = Content(_GAP).join(parts)
+    return [line] if not width or line.cell_length <= width else parts
+
+
+def covered(confirmation: Confirmation, form: CommandForm | ToolForm) -> Content:
+    """What a lasting yes of a form covers: `all that begins with python3 -m`."""
+    if isinstance(form, ToolForm):
+        this = Content.styled("this tool, whatever its arguments: ", QUIET)
+        return Content.assemble(this, safe(form.tool, "bold $text-warning"))
+    words = shlex.join(form.words)
+    if words == confirmation.detail:
+        return Content.styled("all that begins with these words" if form.open else "just this command", QUIET)
+    which = "all that begins with " if form.open else "just "
+    return Content.assemble((which, QUIET), safe(words, "bold $text-warning"))
+
+
+def _chips(key: KeyOf, *chips: tuple[str, str, str]) -> Content:
+    return Content(_GAP).join([chip(key, *each) for each in chips])
+
+
+def question_line(question: Confirm, key: KeyOf) -> Content:
+    """A question and the keys that answer it."""
+    answers = []
+    if question.ids:
+        answers.append(("approve", "yes", "$success"))
+    if question.named:
+        also = f"also {', '.join(question.named)}" if question.ids else "approve them all the same"
+        answers.append(("approve_all", also, "$warning"))
+    answers.append(("deny", "no", "$error"))
+    return Content("\n").join([safe(question.question, "bold"), _chips(key, *answers)])
+
+
+_WANTED = {
+    "command": "The model wants to run, in",
+    "secret": "The model wants to read, in",
+    "changes": "The command has changed, in",
+    "ignored": "The command has written what git ignores, in",
+    "server": "The model wants to call",
+}
+
+
+def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
+    """The whole of what is asked, for the large pane, and how many rows of it have to be read.
+
+    Those are the ones down to the end of a command: what follows is the same for every command, and the first of it
+    stands beside the keys where there is no room for all of it.
+    """
+    where = "" if confirmation.kind == "server" else f" {folder_words(confirmation)}"
+    asked = [
+        NoteRow(-1, f"{_WANTED[confirmation.kind]}{where}:", "warning"),
+        NoteRow(-1, "", "plain"),
+        *(NoteRow(-1, f"  {line}", "plain") for line in confirmation.detail.split("\n")),
+    ]
+    notes = [NoteRow(-1, note, "plain") for note in confirmation.notes]
+    rows = [*asked, NoteRow(-1, "", "plain"), *notes] if notes else asked
+    return rows, len(asked if confirmation.kind in ("command", "server") else rows)
+
+
+def folder_words(confirmation: Confirmation) -> str:
+    """Where it would happen."""
+    return "the workspace" if confirmation.folder in ("", ".") else display(confirmation.folder).text

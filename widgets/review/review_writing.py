@@ -1,0 +1,260 @@
+"""The user's words about what is in the review: from the field they are written in to the decision they go with."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from textual.content import Content
+from textual.message import Message
+
+from app.images.mentions import Mention
+from app.proposals.decide.comment_follow_up import CommentFollowUp
+from app.proposals.risk.change_summary import clauses, computed, said
+from app.proposals.values.models import FileDiff, Proposal
+from app.text.plural import plural
+from app.tools.base.contract import Confirmation, escape_surrogates
+from widgets.chat.folded_pastes import DroppedImages
+from widgets.diff.diff_arrangement import Comment
+from widgets.diff.diff_pane import DiffPane
+from widgets.diff.diff_rows import NoteRow, Side, SourceLine, text_of
+from widgets.diff.writing_field import WritingField
+from widgets.review.review_messages import NotesChanged, Stranded
+from widgets.review.review_state import ReviewState
+from widgets.review.review_wording import safe
+from widgets.review.unfinished_review import Remark, ReviewFeedback
+from widgets.review.verdicts import can_be_asked_anew
+
+_ANSWERS = {
+    CommentFollowUp.CHANGED: "changed in v{}: ",
+    CommentFollowUp.BESIDE: "not changed, but what is beside it in v{}: ",
+    CommentFollowUp.SAME: "not changed in v{}: ",
+    CommentFollowUp.GONE: "not in v{}: ",
+    CommentFollowUp.UNKNOWN: "",
+}
+"""What the version that answers does at the line of a comment."""
+
+AUTHORS_WORDS = "words"
+"""The key of the note with what the author of a proposal says of it, which unfolds."""
+
+_QUOTED_LINES = 3
+"""Lines quoted above and below the one that a remark is on."""
+
+
+def placed(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> list[Comment]:
+    """The remarks whose file and line are in these diffs."""
+    files = {diff.change.path: number for number, diff in enumerate(diffs)}
+    found = []
+    for remark in remarks:
+        file = files.get(remark.path)
+        if file is not None and remark.line < len(text_of(diffs[file], remark.side)):
+            found.append(Comment(SourceLine(file, remark.side, remark.line), remark.text))
+    return found
+
+
+def quoting(remark: Remark, diffs: Iterable[FileDiff]) -> Remark:
+    """The remark with the lines around it as they are shown now, which is what its words are about."""
+    diff = next((diff for diff in diffs if diff.change.path == remark.path), None)
+    return remark if diff is None else replace(remark, quote=quote(diff, remark))
+
+
+def top_notes(state: ReviewState, proposal: Proposal, words: Literal["", "folded", "unfolded"]) -> list[NoteRow]:
+    """What stands above the first file: what it comes to, what its author says, what moved since it was last shown,
+    and comments on the version before.
+
+    Args:
+        state: What is known of it.
+        proposal: What is shown.
+        words: How its author's words are shown; not at all where the pane below has room for them.
+    """
+    line = said(proposal) if words else ""
+    notes = [
+        *([NoteRow(-1, computed(proposal), "plain")] if clauses(proposal) else []),
+        *([NoteRow(-1, line, words, AUTHORS_WORDS)] if words and line else []),
+        *(
+            NoteRow(
+                -1, f"{path}: re-based since you last saw it here. Look again at what would be written.", "warning"
+            )
+            for path in (state.looked_at.moved(proposal) if proposal.state.waiting else ())
+        ),
+    ]
+    return [*notes, *sent_notes(state, proposal)]
+
+
+def sent_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
+    """The comments on the version before, each to be ticked off as answered."""
+    comments = state.unsaid.sent.get(proposal.supersedes, ())
+    if not comments:
+        return []
+    keys = [f"{proposal.supersedes}/{number}" for number in range(len(comments))]
+    open_count = sum(key not in state.unsaid.answered for key in keys)
+    rows = [NoteRow(-1, f"Your comments on {proposal.supersedes}, {open_count} of {len(comments)} open:", "plain")]
+    answers = state.unsaid.answers.get(proposal.id, ())
+    for number, (key, comment) in enumerate(zip(keys, comments, strict=True)):
+        text = " ".join(comment.text.split())
+        became = _ANSWERS[answers[number]].format(proposal.version) if number < len(answers) else ""
+        level: Literal["done", "open"] = "done" if key in state.unsaid.answered else "open"
+        rows.append(NoteRow(-1, f"{comment.path}:{comment.line}  {became}{text}", level, key))
+    return rows
+
+
+def quote(diff: FileDiff, remark: Remark) -> str:
+    """The lines around a remark as the diff shows them, with `+`, `-` or space; undecodable bytes written out."""
+    shown: list[str] = []
+    at = 0
+
+    def take(side: Side, lines: Sequence[str], start: int, end: int, sign: str) -> None:
+        nonlocal at
+        if remark.side == side and start <= remark.line < end:
+            at = len(shown) + remark.line - start
+        shown.extend(f"{sign}{line}" for line in lines[start:end])
+
+    new = 0
+    for hunk in diff.change.hunks:
+        take("new", diff.new, new, hunk.new_start, " ")
+        new = hunk.new_start + hunk.new_count
+        take("old", diff.old, hunk.old_start, hunk.old_start + hunk.old_count, "-")
+        take("new", diff.new, hunk.new_start, new, "+")
+    take("new", diff.new, new, len(diff.new), " ")
+    return escape_surrogates("\n".join(shown[max(0, at - _QUOTED_LINES) : at + _QUOTED_LINES + 1]))
+
+
+_LISTED = 5
+"""Comments listed in full; the rest are counted."""
+
+
+class FeedbackField(WritingField):
+    """Where the user says what should be different."""
+
+    def __init__(self) -> None:
+        super().__init__("send to the model", id="feedback")
+
+    def open_for(self, proposal: Proposal, remarks: Sequence[Remark], draft: str) -> None:
+        """Ask what should be different about a proposal."""
+        title = Content.assemble(f"Request changes to {proposal.id}  ", safe(proposal.summary, "$foreground 65%"))
+        context = [
+            Content.assemble(safe(f"{remark.path}:{remark.line + 1}", "$text-accent"), "  ", safe(remark.text))
+            for remark in remarks[:_LISTED]
+        ]
+        if len(remarks) > _LISTED:
+            context.append(Content(f"and {plural(len(remarks) - _LISTED, 'more comment')}"))
+        if context:
+            context.append(Content("These comments are sent along; a text of your own is optional."))
+        if can_be_asked_anew(proposal):
+            context.append(safe(f"Why it is stale is sent: {proposal.reason}. A text of your own is optional."))
+        self.open(proposal.id, title, draft, context)
+
+    def open_for_confirmation(self, key: str, confirmation: Confirmation, draft: str) -> None:
+        """Ask why not."""
+        title = Content.assemble("Deny ", safe(confirmation.detail, "$text-warning"), " and say why")
+        self.open(key, title, draft)
+
+
+class ReviewWriting:
+    """Keeps every word as it is written, in the state of a review, until it is said or handed on."""
+
+    def __init__(
+        self, state: ReviewState, field: FeedbackField, diff_pane: DiffPane, post: Callable[[Message], object]
+    ) -> None:
+        """Begin with nothing written.
+
+        Args:
+            state: where the words are kept.
+            field: where feedback is written.
+            diff_pane: where comments on lines are.
+            post: takes the messages about words that are to be kept elsewhere.
+        """
+        self._state = state
+        self._field = field
+        self._diff_pane = diff_pane
+        self._post = post
+        self.dropped = DroppedImages()
+        """The images that were dropped on the terminal while the user wrote here."""
+
+    def open(self) -> bool:
+        """Let the user write about what is shown; whether that can be."""
+        key = self._state.current
+        draft = self._state.unsaid.drafts.get(key, "")
+        if self._state.confirmation is not None:
+            self._field.open_for_confirmation(key, self._state.confirmation, draft)
+        elif (proposal := self._state.proposal) is not None and proposal.state.waiting:
+            self._field.open_for(proposal, self._state.unsaid.remarks.get(key, ()), draft)
+        return self._field.is_open
+
+    def keep(self, key: str) -> None:
+        """Have kept what is begun on a proposal; a permission is gone with its turn."""
+        if key not in self._state.permissions.asked:
+            self._post(NotesChanged(key, self._state.notes(key)))
+
+    def put_aside(self, key: str, text: str) -> None:
+        """Keep feedback that is begun."""
+        self._state.unsaid.put_aside(key, text)
+        self.keep(key)
+
+    def comment(self, event: DiffPane.Commented, diffs: tuple[FileDiff, ...]) -> None:
+        """Take a comment on a line; `diffs` are those of the shown proposal."""
+        proposal = self._state.get(event.proposal)
+        if proposal is None:
+            self._hand_on(event.text if event.saved else "")
+            return
+        remark = Remark(event.path, event.line.side, event.line.line, event.text, draft=not event.saved)
+        if proposal.id == self._state.current:
+            remark = quoting(remark, diffs)
+        self._state.unsaid.remark(proposal, remark)
+        self.keep(proposal.id)
+        self.strand()
+
+    def take(self, key: str, hunks: tuple[str, ...] | None = None) -> ReviewFeedback:
+        """The words that go with the answer to a permission, or a decision on a proposal or on some hunks of it."""
+        unsaid, proposal = self._state.unsaid, self._state.get(key)
+        words = ReviewFeedback(unsaid.drafts.pop(key, "")) if proposal is None else unsaid.take(proposal, hunks)
+        words = replace(words, mentions=self._mentioned(words))
+        if words.feedback and self._field.is_open and self._field.subject == key:
+            self._field.close()
+        if self._diff_pane.commenting == key and not any(one.draft for one in unsaid.remarks.get(key, ())):
+            self._diff_pane.end_comment()
+        return words
+
+    def _mentioned(self, words: ReviewFeedback) -> tuple[Mention, ...]:
+        """The files that the user names. What they quote is somebody else's words, which name nothing for them."""
+        texts = (words.feedback, *(comment.text for comment in words.comments))
+        own = (line for text in texts for line in text.split("\n") if not line.lstrip().startswith(">"))
+        return self.dropped.mentions("\n".join(own))
+
+    def said(self, key: str, words: ReviewFeedback) -> None:
+        """The words are in the log now."""
+        self._state.unsaid.said(key, words)
+        self.keep(key)
+
+    def give_back(self, key: str, words: ReviewFeedback) -> None:
+        """The decision failed, and its words were not said."""
+        self._state.unsaid.give_back(key, words)
+        self.keep(key)
+
+    def strand(self) -> None:
+        """Hand on the words about what does not wait any more, unless they are being written."""
+        unsaid = self._state.unsaid
+        for key in {*unsaid.drafts, *unsaid.remarks}:
+            proposal = self._state.get(key)
+            if proposal is not None and not proposal.state.waiting and not self._is_about(key):
+                self._hand_on(unsaid.take(proposal).text)
+                self.keep(key)
+
+    def end(self, key: str) -> None:
+        """The field was closed; what was written about a permission that is gone is handed on."""
+        if self._state.get(key) is None and key not in self._state.permissions.asked:
+            self._hand_on(self._state.unsaid.drafts.pop(key, ""))
+        self.strand()
+
+    def end_permission(self, key: str) -> None:
+        """The question of a tool is gone; what is being written about it stays until the field is closed."""
+        if not (self._field.is_open and self._field.subject == key):
+            self._hand_on(self._state.unsaid.drafts.pop(key, ""))
+
+    def _hand_on(self, text: str) -> None:
+        """Let go of words whose subject is gone."""
+        if text.strip():
+            self._post(Stranded(text))
+
+    def _is_about(self, key: str) -> bool:
+        """Whether the user is writing about a proposal."""
+        return (self._field.is_open and self._field.subject == key) or self._diff_pane.commenting == key

@@ -1,0 +1,217 @@
+"""Where a motion leads, and what an operator takes of the way there."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from widgets.vim.text_positions import (
+    find_in_line,
+    find_words,
+    first_nonblank,
+    line_end,
+    line_start,
+    matching_bracket,
+    next_paragraph,
+    next_word,
+    on_character,
+    previous_paragraph,
+    previous_word,
+    previous_word_end,
+    text_object,
+    word_end,
+)
+from widgets.vim.vim_commands import IN_LINE, SEARCHES, VimCommand
+
+Way = Literal["exclusive", "inclusive", "lines"]
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """Where a motion leads."""
+
+    to: int
+    way: Way = "exclusive"
+    to_end: bool = False
+    """It goes to the end of lines from here on, however long they are."""
+    keeps_column: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TextRange:
+    """What an operator works on: of whole lines the last one's newline is not in it."""
+
+    start: int
+    end: int
+    lines: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LastSearch:
+    """What was looked for last: by `f` and its like in a line, by `/` and `?` in the text."""
+
+    key: str = ""
+    character: str = ""
+    words: str = ""
+    forward: bool = True
+    """Whether by `/`."""
+
+    def with_command(self, command: VimCommand) -> "LastSearch":
+        """The same after a command, which may look for something else; a search for nothing repeats the last."""
+        if command.name in SEARCHES:
+            return replace(self, words=command.argument or self.words, forward=command.name == "/")
+        return replace(self, key=command.name, character=command.argument) if command.name in IN_LINE else self
+
+
+def move(  # noqa: PLR0911
+    text: str, at: int, command: VimCommand, column: float, sought: LastSearch, *, onto_end: bool = False
+) -> Motion | None:
+    """Where the motion of a command leads; None if it cannot be made.
+
+    Args:
+        text: the text.
+        at: the cursor.
+        command: with a motion.
+        column: where `j` and `k` want to be.
+        sought: what is looked for, or was last.
+        onto_end: whether the cursor may stand on the end of a line, as it may where one selects.
+    """
+    times, operates = command.times, bool(command.operator) or onto_end
+    start, end = line_start(text, at), line_end(text, at)
+    match command.name:
+        case "h":
+            return Motion(max(start, at - times)) if at > start or command.operator else None
+        case "l":
+            last = end if operates else end - 1
+            return Motion(min(at + times, last)) if at < last else None
+        case "j" | "k":
+            return _vertical(text, at, times if command.name == "j" else -times, column, onto_end=onto_end)
+        case "0":
+            return Motion(start)
+        case "^":
+            return Motion(first_nonblank(text, at))
+        case "$":
+            return _to_end(text, at, times, onto_end=onto_end)
+        case "gg" | "G":
+            return _to_line(text, command)
+        case "%":
+            found = matching_bracket(text, at)
+            return None if found is None else Motion(found, "inclusive")
+        case "{" | "}":
+            return _by_paragraphs(text, at, times, forward=command.name == "}")
+        case "f" | "F" | "t" | "T":
+            found = find_in_line(text, at, command.name, command.argument, times)
+            return None if found is None else Motion(found, "inclusive" if command.name in "ft" else "exclusive")
+        case ";" | ",":
+            return _again(text, at, command, sought)
+        case "/" | "?" | "n" | "N":
+            forward = sought.forward != (command.name == "N")
+            found = find_words(text, at, sought.words, times, forward=forward)
+            return None if found is None else Motion(found)
+    return _by_words(text, at, command)
+
+
+def _by_words(text: str, at: int, command: VimCommand) -> Motion | None:
+    name, operates = command.name, bool(command.operator)
+    big, started = name[-1].isupper(), at
+    if name in "wW":
+        if command.operator == "c" and at < line_end(text, at) and not text[at].isspace():
+            for number in range(command.times):
+                at = word_end(text, at, big, stay=not number)
+            return Motion(at, "inclusive")
+        at = next_word(text, at, big, command.times, within_line=operates)
+        at = at if operates else on_character(text, at)
+        return Motion(at) if operates or at != started else None
+    step = {"b": previous_word, "e": word_end, "ge": previous_word_end}[name.lower()]
+    for _ in range(command.times):
+        at = step(text, at, big)
+    if at == started and not (operates and name in "eE"):
+        return None
+    return Motion(at, "exclusive" if name in "bB" else "inclusive")
+
+
+def _vertical(text: str, at: int, lines: int, column: float, *, onto_end: bool = False) -> Motion | None:
+    moved = 0
+    place = line_start(text, at)
+    while moved < abs(lines):
+        if lines > 0:
+            end = line_end(text, place)
+            if end == len(text):
+                break
+            place = end + 1
+        else:
+            if not place:
+                break
+            place = line_start(text, place - 1)
+        moved += 1
+    if not moved:
+        return None
+    place = int(min(place + column, line_end(text, place)))
+    return Motion(place if onto_end else on_character(text, place), "lines", keeps_column=True)
+
+
+def _to_end(text: str, at: int, times: int, *, onto_end: bool) -> Motion | None:
+    if times > 1:
+        below = _vertical(text, at, times - 1, 0)
+        if below is None:
+            return None
+        at = below.to
+    start, end = line_start(text, at), line_end(text, at)
+    if onto_end:
+        return Motion(end, to_end=True)
+    return Motion(end - 1, "inclusive", to_end=True) if end > start else Motion(end, to_end=True)
+
+
+def _to_line(text: str, command: VimCommand) -> Motion:
+    number = command.count or (1 if command.name == "gg" else text.count("\n") + 1)
+    place = 0
+    for _ in range(min(number - 1, text.count("\n"))):
+        place = line_end(text, place) + 1
+    return Motion(first_nonblank(text, place), "lines")
+
+
+def _by_paragraphs(text: str, at: int, times: int, *, forward: bool) -> Motion | None:
+    for left in reversed(range(times)):
+        before, at = at, next_paragraph(text, at) if forward else previous_paragraph(text, at)
+        if left and (at == before or line_start(text, at) != line_end(text, at)):
+            return None
+    return Motion(at, "inclusive" if forward and at < len(text) and text[at] != "\n" else "exclusive")
+
+
+def _again(text: str, at: int, command: VimCommand, sought: LastSearch) -> Motion | None:
+    if not sought.key:
+        return None
+    key = sought.key if command.name == ";" else sought.key.swapcase()
+    found = find_in_line(text, at, key, sought.character, command.times, again=True)
+    return None if found is None else Motion(found, "inclusive" if key in "ft" else "exclusive")
+
+
+def stretch(text: str, at: int, command: VimCommand, column: float, sought: LastSearch) -> TextRange | None:
+    """What the operator of a command works on; None if there is nothing of the kind."""
+    if command.name == "object":
+        found = text_object(text, at, command.argument[0] == "i", command.argument[1])
+        return None if found is None else TextRange(*found)
+    if command.name == "line":
+        below = _vertical(text, at, command.times - 1, 0) if command.times > 1 else Motion(at)
+        return None if below is None else _whole_lines(text, at, below.to)
+    moved = move(text, at, command, column, sought)
+    if moved is None:
+        return None
+    if moved.way == "lines":
+        return _whole_lines(text, at, moved.to)
+    start, end = sorted((at, moved.to))
+    if moved.way == "inclusive":
+        # Nothing of an empty line is in it.
+        end += end < line_end(text, end)
+    elif end > start and end == line_start(text, end) and line_start(text, start) != end:
+        # An end at the very beginning of a line is not in it.
+        if not text[line_start(text, start) : start].strip():
+            return _whole_lines(text, start, end - 1)
+        end -= 1
+    alone = not text[line_start(text, start) : start].strip() and not text[end : line_end(text, end)].strip()
+    if command.operator == "d" and "\n" in text[start:end] and alone:
+        return _whole_lines(text, start, max(start, end - 1))
+    return TextRange(start, end)
+
+
+def _whole_lines(text: str, one: int, other: int) -> TextRange:
+    first, last = sorted((one, other))
+    return TextRange(line_start(text, first), line_end(text, last), lines=True)

@@ -1,0 +1,308 @@
+"""Where lines, words and brackets begin and end in a text; places are offsets, and a line's end is its newline."""
+
+import re
+from bisect import bisect_left, bisect_right
+from functools import cache
+
+_BRACKETS = {"(": ")", "[": "]", "{": "}"}
+_CLOSING = {close: opening for opening, close in _BRACKETS.items()}
+PAIRS = {
+    **dict.fromkeys("()b", "()"),
+    **dict.fromkeys("[]", "[]"),
+    **dict.fromkeys("{}B", "{}"),
+    **dict.fromkeys("<>", "<>"),
+}
+"""What a text object of brackets is called by, and the pair that it is about."""
+
+
+def line_start(text: str, at: int) -> int:
+    """Where the line of a place begins."""
+    return text.rfind("\n", 0, at) + 1
+
+
+def line_end(text: str, at: int) -> int:
+    """Where the line of a place ends: its newline, or the end of the text."""
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
+
+
+def first_nonblank(text: str, at: int) -> int:
+    """The first character of the line that is no space; its last one if it has no other."""
+    start, end = line_start(text, at), line_end(text, at)
+    found = start
+    while found < end and text[found] in " \t":
+        found += 1
+    return found if found < end else max(start, end - 1)
+
+
+def on_character(text: str, at: int) -> int:
+    """The nearest place in the line on which a cursor can stand: on a character, if the line has any."""
+    start, end = line_start(text, at), line_end(text, at)
+    return max(start, min(at, end - 1))
+
+
+def kind(character: str, big: bool) -> int:
+    """0 for space, 1 for what words are made of, 2 for other signs; with `big` there are only the first two."""
+    if character.isspace():
+        return 0
+    return 1 if big or character.isalnum() or character == "_" else 2
+
+
+def _is_empty_line(text: str, at: int) -> bool:
+    return (at == len(text) or text[at] == "\n") and (at == 0 or text[at - 1] == "\n")
+
+
+def next_word(text: str, at: int, big: bool, count: int, *, within_line: bool) -> int:
+    """Where the next word begins, or the end of the text; an empty line is a word, too.
+
+    `within_line`: for an operator, which does not go over the end of a line for the last word of it.
+    """
+    while count and at < len(text):
+        count -= 1
+        last = line_end(text, at) if within_line and not count else len(text)
+        here, at = kind(text[at], big), at + 1
+        while here and at < last and kind(text[at], big) == here:
+            at += 1
+        while at < last and not kind(text[at], big) and not _is_empty_line(text, at):
+            at += 1
+    return at
+
+
+def _kind_at(text: str, at: int, big: bool) -> int:
+    return kind(text[at], big) if at < len(text) else 0
+
+
+def word_end(text: str, at: int, big: bool, *, stay: bool = False) -> int:
+    """Where this or the next word ends, with `stay` also if that is here; the end of the text if there is none."""
+    size = len(text)
+    here = _kind_at(text, at, big)
+    at += 1
+    if not (stay and here and _kind_at(text, at, big) != here):
+        while at < size and not kind(text[at], big):
+            at += 1
+        if at >= size:
+            return size
+        here = kind(text[at], big)
+        while at < size and kind(text[at], big) == here:
+            at += 1
+    return at - 1
+
+
+def previous_word(text: str, at: int, big: bool) -> int:
+    """Where this or the previous word begins; an empty line is one, too."""
+    at -= 1
+    while at > 0 and not kind(text[at], big):
+        if _is_empty_line(text, at):
+            return at
+        at -= 1
+    if at <= 0:
+        return 0
+    here = kind(text[at], big)
+    while here and at > 0 and kind(text[at - 1], big) == here:
+        at -= 1
+    return at
+
+
+def previous_word_end(text: str, at: int, big: bool) -> int:
+    """Where the previous word ends."""
+    here, at = _kind_at(text, at, big), max(0, at - 1)
+    while at > 0 and here and kind(text[at], big) == here:
+        at -= 1
+    while at > 0 and not _kind_at(text, at, big) and not _is_empty_line(text, at):
+        at -= 1
+    return at
+
+
+def next_paragraph(text: str, at: int) -> int:
+    """The empty line after this paragraph; the last character if there is none."""
+    at = line_start(text, at)
+    while at < len(text) and _is_empty_line(text, at):
+        at = line_end(text, at) + 1
+    while at <= len(text):
+        if at == len(text) or _is_empty_line(text, at):
+            return at if _is_empty_line(text, at) else max(0, len(text) - 1)
+        at = line_end(text, at) + 1
+    return max(0, len(text) - 1)
+
+
+def previous_paragraph(text: str, at: int) -> int:
+    """The empty line before this paragraph; the beginning if there is none."""
+    at = line_start(text, at)
+    while at > 0 and _is_empty_line(text, at):
+        at = line_start(text, at - 1)
+    while at > 0 and not _is_empty_line(text, at):
+        at = line_start(text, at - 1)
+    return at
+
+
+def find_in_line(text: str, at: int, key: str, character: str, count: int, *, again: bool = False) -> int | None:
+    """What `f`, `F`, `t` and `T` find in the line; None if that is not there so many times.
+
+    `again`: it is looked for by `;`, which a `t` that stands before it already must not find.
+    """
+    start, end = line_start(text, at), line_end(text, at)
+    forward, found = key in "ft", at
+    if again and count == 1 and key in "tT":
+        found += 1 if forward else -1
+    for _ in range(count):
+        found = text.find(character, found + 1, end) if forward else text.rfind(character, start, max(start, found))
+        if found < 0:
+            return None
+    if key == "t":
+        return found - 1
+    return found + 1 if key == "T" else found
+
+
+def find_words(text: str, at: int, words: str, count: int, *, forward: bool) -> int | None:
+    """Where a text occurs next after a place, or last before it, from the other end on where there is no more.
+
+    Case counts only if there are upper-case letters in it, as in every search here. None if it occurs nowhere.
+    """
+    case = re.IGNORECASE if words == words.lower() else re.NOFLAG
+    places = [match.start() for match in re.finditer(re.escape(words), text, case)] if words else []
+    if not places:
+        return None
+    nearest = bisect_right(places, at) if forward else bisect_left(places, at) - 1
+    return places[(nearest + (count - 1 if forward else 1 - count)) % len(places)]
+
+
+def matching_bracket(text: str, at: int) -> int | None:
+    """The bracket that belongs to the one at the place or the next one in its line."""
+    end = line_end(text, at)
+    while at < end and text[at] not in _BRACKETS and text[at] not in _CLOSING:
+        at += 1
+    if at >= end:
+        return None
+    if text[at] in _BRACKETS:
+        return closing(text, at, text[at], _BRACKETS[text[at]])
+    return around(text, at, _CLOSING[text[at]], text[at])
+
+
+def closing(text: str, at: int, left: str, right: str) -> int | None:
+    """Where the bracket at the place is closed."""
+    depth = 0
+    for match in _either(left, right).finditer(text, at):
+        depth += 1 if match[0] == left else -1
+        if depth == 0:
+            return match.start()
+    return None
+
+
+def around(text: str, at: int, left: str, right: str) -> int | None:
+    """Where the bracket was opened that is not closed before the place."""
+    # Those that are open there: a step for each bracket, not for each character.
+    still_open: list[int] = []
+    for match in _either(left, right).finditer(text, 0, at):
+        if match[0] == left:
+            still_open.append(match.start())
+        elif still_open:
+            still_open.pop()
+    return still_open[-1] if still_open else None
+
+
+@cache
+def _either(left: str, right: str) -> re.Pattern[str]:
+    return re.compile(f"[{re.escape(left + right)}]")
+
+
+QUOTES = "\"'`"
+
+
+def text_object(text: str, at: int, inner: bool, key: str) -> tuple[int, int] | None:
+    """The stretch that `iw`, `a"` or `i(` names: its first offset and the one after it. None if there is none."""
+    if key in "wW":
+        return _word(text, at, inner, big=key == "W")
+    if key in QUOTES:
+        return _quoted(text, at, inner, key)
+    if key in PAIRS:
+        return _bracketed(text, at, inner, *PAIRS[key])
+    return None
+
+
+def _run(text: str, at: int, big: bool) -> tuple[int, int]:
+    """The characters of one kind around a place, in its line."""
+    first, last = line_start(text, at), line_end(text, at)
+    here = kind(text[at], big)
+    start = end = at
+    while start > first and kind(text[start - 1], big) == here:
+        start -= 1
+    while end < last and kind(text[end], big) == here:
+        end += 1
+    return start, end
+
+
+def _word(text: str, at: int, inner: bool, *, big: bool) -> tuple[int, int] | None:
+    if line_start(text, at) == line_end(text, at):
+        return (at, at) if inner else None
+    start, end = _run(text, at, big)
+    if inner:
+        return start, end
+    space, last = not kind(text[at], big), line_end(text, at)
+    if space and end == last:
+        return None
+    if end < last and (space or not kind(text[end], big)):
+        return start, _run(text, end, big)[1]
+    if not space and start > line_start(text, at) and not kind(text[start - 1], big):
+        before = _run(text, start - 1, big)[0]
+        # An indent stays.
+        start = before if before > line_start(text, at) else start
+    return start, end
+
+
+def _quoted(text: str, at: int, inner: bool, quote: str) -> tuple[int, int] | None:
+    """The string around the place, or the next one in its line."""
+    first, last = line_start(text, at), line_end(text, at)
+    places = [found for found in range(first, last) if text[found] == quote and not _is_escaped(text, first, found)]
+    if at in places:
+        # Which of two it is, is told by those before it.
+        number = places.index(at) // 2 * 2
+        pair = places[number : number + 2]
+    else:
+        before = [found for found in places if found < at]
+        after = [found for found in places if found > at]
+        pair = [before[-1], after[0]] if before and after else after[:2]
+    if len(pair) < 2:
+        return None
+    start, end = pair[0], pair[1] + 1
+    if inner:
+        return start + 1, end - 1
+    if end < last and text[end] in " \t":
+        while end < last and text[end] in " \t":
+            end += 1
+    else:
+        while start > first and text[start - 1] in " \t":
+            start -= 1
+    return start, end
+
+
+def _is_escaped(text: str, first: int, at: int) -> bool:
+    slashes = 0
+    while at - slashes > first and text[at - slashes - 1] == "\\":
+        slashes += 1
+    return slashes % 2 == 1
+
+
+def _bracketed(text: str, at: int, inner: bool, left: str, right: str) -> tuple[int, int] | None:
+    if at < len(text) and text[at] == left:
+        start: int | None = at
+    elif at < len(text) and text[at] == right:
+        start = around(text, at, left, right)
+    else:
+        start = around(text, at, left, right)
+        if start is None:
+            # Outside of all, the next one counts.
+            found = text.find(left, at)
+            start = None if found < 0 else found
+    end = None if start is None else closing(text, start, left, right)
+    if start is None or end is None:
+        return None
+    if not inner:
+        return start, end + 1
+    start += 1
+    if "\n" in text[start:end]:
+        # The lines between: neither the break behind the first bracket nor the indent before the last.
+        if text[start] == "\n":
+            start += 1
+        if not text[line_start(text, end) : end].strip() and line_start(text, end) > start:
+            end = line_start(text, end) - 1
+    return start, end

@@ -1,0 +1,126 @@
+"""Vim's keys on a text area: its text and cursor go into the state machine, and what comes out is shown."""
+
+from collections.abc import Callable
+
+from textual import events
+from textual.widgets import TextArea
+from textual.widgets.text_area import Selection
+
+from widgets.common.same_start import same_start
+from widgets.vim.vim_machine import Vim, VimMode, VimResult
+
+Span = tuple[int, int]
+
+
+class VimKeys:
+    """The keys of one text area, as long as they are wanted."""
+
+    def __init__(
+        self,
+        area: TextArea,
+        tell: Callable[[str], None],
+        *,
+        widen: Callable[[str, Span], Span] = lambda text, span: span,
+        at_edge: Callable[[str], object] = lambda key: None,
+    ) -> None:
+        """Ready to insert.
+
+        Args:
+            area: where they work.
+            tell: takes what the user has to know of the mode, `NORMAL` or `2d`, whenever it is another.
+            widen: makes of a stretch that is to be replaced one that leaves nothing half.
+            at_edge: takes `up` or `down` where there is no line any more for `k` or `j`.
+        """
+        self._area = area
+        self._tell = tell
+        self._widen = widen
+        self._at_edge = at_edge
+        self._vim = Vim()
+        self._shown: Selection | None = None
+        """What is selected in visual mode, as it was shown."""
+        self._cursor = 0
+        """The cursor then: the area has it behind what is selected."""
+        self._known: str | None = None
+        """The text as the last key left it."""
+        self._told = ""
+        self._say()
+
+    @property
+    def told(self) -> str:
+        """What the user has to know of the mode."""
+        return self._told
+
+    @property
+    def inserts(self) -> bool:
+        """Whether letters are text."""
+        return self._vim.mode is VimMode.INSERT
+
+    def reset(self) -> None:
+        """Another text: ready to insert."""
+        self._vim.reset()
+        self._known = self._shown = None
+        self._say()
+
+    def take(self, event: events.Key) -> bool:
+        """Do what the key means; whether it means anything here."""
+        key = event.character if event.is_printable and event.character else event.key
+        text, cursor = self._area.text, self._place()
+        if self._vim.mode is not VimMode.INSERT and self._known not in (None, text):
+            self._vim.forget()
+        outcome = self._vim.press(key, text, cursor)
+        if outcome.taken:
+            self._show(outcome, text)
+            if self._vim.failed and key in ("j", "k") and self._vim.mode is VimMode.NORMAL:
+                shown = self._area.text
+                self._at_edge("down" if key == "j" else "up")
+                if self._area.text != shown:
+                    # Another text stands there now, say an earlier message.
+                    self._vim.forget()
+        self._known = self._area.text
+        self._say()
+        return outcome.taken
+
+    def _place(self) -> int:
+        if self._vim.visual and self._shown == self._area.selection:
+            return self._cursor
+        if self._vim.visual:
+            # The mouse or an arrow has moved it.
+            self._vim.anchor = self._index(self._area.selection.start)
+        return self._index(self._area.cursor_location)
+
+    def _show(self, outcome: VimResult, text: str) -> None:
+        area = self._area
+        if outcome.text != text:
+            start = same_start(text, outcome.text)
+            end = same_start(text[start:][::-1], outcome.text[start:][::-1])
+            wide = self._widen(text, (start, len(text) - end))
+            inserted = outcome.text[start : len(outcome.text) - end]
+            area.replace(inserted, *map(self._location, wide), maintain_selection_offset=False)
+            if wide != (start, len(text) - end):
+                outcome = VimResult(area.text, min(wide[0] + len(inserted), len(area.text)))
+        self._cursor = outcome.cursor
+        if self._vim.visual:
+            what = self._vim.selected(area.text, outcome.cursor)
+            ends = self._location(what.start), self._location(what.end)
+            area.selection = Selection(*(ends if outcome.cursor >= self._vim.anchor else ends[::-1]))
+            self._shown = area.selection
+        else:
+            area.move_cursor(self._location(outcome.cursor))
+
+    def _say(self) -> None:
+        keys = "".join(self._vim.pending) or (f"no “{self._vim.missed}” here" if self._vim.missed else "")
+        mode = "" if self._vim.mode is VimMode.INSERT else self._vim.mode.value.upper()
+        told = f"{mode} {keys}".strip()
+        if told != self._told:
+            self._told = told
+            self._tell(told)
+
+    def _index(self, location: tuple[int, int]) -> int:
+        row, column = location
+        lines = self._area.document.lines
+        return sum(len(line) + 1 for line in lines[:row]) + column
+
+    def _location(self, index: int) -> tuple[int, int]:
+        text = self._area.text
+        row = text.count("\n", 0, index)
+        return row, index - (text.rfind("\n", 0, index) + 1)

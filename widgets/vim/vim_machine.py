@@ -1,0 +1,510 @@
+"""The state machine: a key, a text and a cursor in, what becomes of both out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from widgets.vim import vim_machine
+from widgets.vim.motions import LastSearch, TextRange, move, stretch
+from widgets.vim.text_positions import first_nonblank, line_end, line_start, on_character, text_object
+from widgets.vim.vim_commands import MOTIONS, SEARCHES, VimCommand, parse
+
+INDENT = "    "
+MOST_PUT = 10_000_000
+"""Characters of a text that is put many times."""
+
+
+@dataclass(frozen=True, slots=True)
+class VimRegister:
+    """What was deleted or yanked last."""
+
+    text: str = ""
+    lines: bool = False
+
+
+def taken(text: str, what: TextRange) -> VimRegister:
+    """A stretch as the register keeps it."""
+    return VimRegister(text[what.start : what.end], what.lines)
+
+
+def delete(text: str, what: TextRange) -> tuple[str, int]:
+    """Without a stretch."""
+    if not what.lines:
+        left = text[: what.start] + text[what.end :]
+        return left, on_character(left, what.start)
+    if what.end < len(text):
+        left = text[: what.start] + text[what.end + 1 :]
+        return left, first_nonblank(left, what.start)
+    left = text[: max(0, what.start - 1)]
+    return left, first_nonblank(left, len(left))
+
+
+def put(text: str, at: int, register: VimRegister, times: int, *, after: bool) -> tuple[str, int]:
+    """With the register's text behind the cursor or before it."""
+    times = max(1, min(times, MOST_PUT // (len(register.text) + 1)))
+    if register.lines:
+        block = "\n".join([register.text] * times)
+        if after:
+            end = line_end(text, at)
+            new = f"{text[:end]}\n{block}{text[end:]}"
+            return new, first_nonblank(new, end + 1)
+        start = line_start(text, at)
+        new = f"{text[:start]}{block}\n{text[start:]}"
+        return new, first_nonblank(new, start)
+    at = min(at + 1, line_end(text, at)) if after else at
+    block = register.text * times
+    new = text[:at] + block + text[at:]
+    return new, on_character(new, at if "\n" in register.text else at + len(block) - 1)
+
+
+def join(text: str, at: int, lines: int) -> tuple[str, int] | None:
+    """With the line and those below it made one; None if there is none below."""
+    end = line_end(text, at)
+    if end == len(text):
+        return None
+    for _ in range(max(1, lines - 1)):
+        following = line_end(text, line_start(text, end))
+        if following == len(text):
+            break
+        end = following
+        below = text[end + 1 : line_end(text, end + 1)]
+        kept = below.lstrip(" \t")
+        line = text[line_start(text, end) : end]
+        space = "" if not kept or kept[0] == ")" or line[-1:] in (" ", "\t") or not line else " "
+        text = text[:end] + space + kept + text[end + 1 + len(below) :]
+    return text, on_character(text, end)
+
+
+def shift(text: str, what: TextRange, times: int, *, right: bool) -> tuple[str, int]:
+    """With the lines of a stretch moved to the right or to the left."""
+    start, end = line_start(text, what.start), line_end(text, what.end)
+    lines = text[start:end].split("\n")
+    for _ in range(min(times, 40)):
+        lines = [_shifted(line, right=right) for line in lines]
+    new = text[:start] + "\n".join(lines) + text[end:]
+    return new, first_nonblank(new, start)
+
+
+def _shifted(line: str, *, right: bool) -> str:
+    if right:
+        return INDENT + line if line.strip() else line
+    if line.startswith("\t"):
+        return line[1:]
+    return line[min(len(INDENT), len(line) - len(line.lstrip(" "))) :]
+
+
+def replace(text: str, at: int, character: str, times: int) -> tuple[str, int] | None:
+    """With characters from the cursor on replaced by another; None if the line has not so many."""
+    if at + times > line_end(text, at):
+        return None
+    return text[:at] + character * times + text[at + times :], at + times - 1
+
+
+def swap_case(text: str, at: int, times: int) -> tuple[str, int]:
+    """With characters from the cursor on in the other case."""
+    end = min(at + times, line_end(text, at))
+    new = text[:at] + text[at:end].swapcase() + text[end:]
+    return new, on_character(new, end)
+
+
+_MOST = 20_000_000
+"""Characters of all texts that are kept."""
+
+
+class UndoHistory:
+    """Texts with their cursors, the latest last."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[str, int]] = []
+        self._after: list[tuple[str, int]] = []
+
+    def keep(self, text: str, cursor: int) -> None:
+        """Keep what a change begins with."""
+        self._before.append((text, cursor))
+        self._after.clear()
+        size = sum(len(kept) for kept, _ in self._before)
+        while size > _MOST and len(self._before) > 1:
+            size -= len(self._before.pop(0)[0])
+
+    def drop_same(self, text: str) -> None:
+        """Forget the last one if nothing has changed since."""
+        if self._before and self._before[-1][0] == text:
+            self._before.pop()
+
+    def back(self, text: str, cursor: int) -> tuple[str, int] | None:
+        """The text before the last change, and the cursor then."""
+        return _turned(self._before, self._after, text, cursor)
+
+    def again(self, text: str, cursor: int) -> tuple[str, int] | None:
+        """What was taken back last."""
+        return _turned(self._after, self._before, text, cursor)
+
+
+def _turned(
+    source: list[tuple[str, int]], target: list[tuple[str, int]], text: str, cursor: int
+) -> tuple[str, int] | None:
+    if not source:
+        return None
+    found = source.pop()
+    target.append((text, found[1]))
+    return found
+
+
+_REDO = "ctrl+r"
+_KEYS = frozenset({_REDO, "space", "backspace"})
+"""Keys with names that mean something in normal mode; others are left to whoever shows the text."""
+_SEARCHED = SEARCHES | {"n", "N"}
+_END = float("inf")
+
+
+class VimMode(StrEnum):
+    """What keys do."""
+
+    INSERT = "insert"
+    NORMAL = "normal"
+    VISUAL = "visual"
+    LINES = "visual line"
+
+
+@dataclass(frozen=True, slots=True)
+class VimResult:
+    """What became of a key."""
+
+    text: str
+    cursor: int
+    taken: bool = True
+    """Whether the key is used up; else it does what it does without vim's keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionExtent:
+    """How much was selected, for the same to be done to as much elsewhere."""
+
+    whole_lines: bool
+    lines: int
+    column: int
+    """Of its end: of one line, counted from its start."""
+
+    @classmethod
+    def of(cls, what: TextRange, text: str, end: int) -> "SelectionExtent":
+        """Of what is selected up to `end`, or down to it."""
+        last = max(end, what.start) if what.lines else what.end - 1
+        lines = text.count("\n", what.start, max(what.start, last)) + 1
+        return cls(what.lines, lines, last - (what.start if lines == 1 else line_start(text, last)))
+
+    def end_from(self, text: str, at: int) -> int:
+        """The last character of as much, from a place on."""
+        last = at
+        for _ in range(self.lines - 1):
+            last = min(line_end(text, last) + 1, len(text))
+        start = last if self.lines == 1 else line_start(text, last)
+        return min(start + self.column, line_end(text, last))
+
+
+class Vim:
+    """One text field's keys. Between two keys the text may change by other hands."""
+
+    def __init__(self) -> None:
+        """Ready to insert."""
+        self.mode = VimMode.INSERT
+        self.pending: list[str] = []
+        """Keys that are not a whole command yet."""
+        self.anchor = 0
+        """Where the visual selection began."""
+        self.register = VimRegister()
+        self.failed = False
+        """Whether the last command could not be done."""
+        self.missed = ""
+        """What it has looked for in the text and not found."""
+        self._history = UndoHistory()
+        self._sought = LastSearch()
+        self._column: float | None = None
+        """Where `j` and `k` want to be; None for where the cursor is."""
+        self._inserting: tuple[str, int] | None = None
+        """The text and the cursor when inserting began."""
+        self._last: list[str] = []
+        """The keys of the last change."""
+        self._inserted = ""
+        """What was typed in the end of it."""
+        self._extent: SelectionExtent | None = None
+        """Of what was selected for it; None if nothing was."""
+        self._repeating = False
+
+    def reset(self) -> None:
+        """Another text: ready to insert, and nothing to take back."""
+        self.mode, self.pending, self._inserting = VimMode.INSERT, [], None
+        self._history = UndoHistory()
+
+    def forget(self) -> None:
+        """The text has changed by other hands: what was before it is not to be taken back."""
+        self._history = UndoHistory()
+
+    @property
+    def _searches(self) -> bool:
+        """Whether what is looked for is being typed."""
+        return not SEARCHES.isdisjoint(self.pending)
+
+    @property
+    def visual(self) -> bool:
+        """Whether something is selected."""
+        return self.mode in (VimMode.VISUAL, VimMode.LINES)
+
+    def selected(self, text: str, cursor: int) -> TextRange:
+        """What is selected."""
+        start, end = sorted((min(self.anchor, len(text)), cursor))
+        if self.mode is VimMode.LINES:
+            return TextRange(line_start(text, start), line_end(text, end), lines=True)
+        return TextRange(start, min(end + 1, len(text)))
+
+    def press(self, key: str, text: str, cursor: int) -> VimResult:
+        """Take a key: a character, or a name of Textual's (`escape`, `ctrl+r`)."""
+        self.missed = ""
+        if self.mode is VimMode.INSERT:
+            if key != "escape":
+                return VimResult(text, cursor, taken=False)
+            return VimResult(text, self._end_insert(text, cursor))
+        if key == "escape":
+            used = bool(self.pending) or self.visual
+            self.pending, self.mode = [], VimMode.NORMAL
+            return VimResult(text, on_character(text, cursor), used)
+        if self._searches and key == "backspace":
+            # What is looked for loses its last character, and with the sign before it the search is given up.
+            del self.pending[-1 if self.pending[-1] not in SEARCHES else 0 :]
+            return VimResult(text, cursor)
+        if len(key) > 1 and key not in _KEYS and not (self._searches and key == "enter"):
+            self.pending, self._column = [], None
+            return VimResult(text, cursor, taken=False)
+        self.failed = False
+        self.pending.append(key)
+        command = parse(self.pending, visual=self.visual)
+        if command == "more":
+            return VimResult(text, cursor)
+        keys, self.pending = self.pending, []
+        if command == "none":
+            return VimResult(text, cursor)
+        outcome = self._run(command, keys, text, on_character(text, cursor) if not self.visual else cursor)
+        if self.failed and command.name in _SEARCHED:
+            self.missed = self._sought.words
+        return outcome
+
+    # Commands
+
+    def _run(self, command: VimCommand, keys: list[str], text: str, at: int) -> VimResult:
+        if command.name in MOTIONS and not command.operator:
+            return VimResult(text, self._moved(command, text, at))
+        self._column = None
+        extent = SelectionExtent.of(self.selected(text, at), text, at) if self.visual else None
+        if self.visual:
+            new, cursor = self._in_visual(command, text, at)
+        elif command.operator:
+            new, cursor = self._operate(command, text, at)
+        else:
+            new, cursor = self._single(command, text, at)
+        if new != text and command.name not in ("u", _REDO, "U") and not self._repeating:
+            self._history.keep(text, at)
+        if (new != text or self.mode is VimMode.INSERT) and command.name not in ("u", _REDO, "."):
+            self._last, self._inserted, self._extent = keys, "", extent
+        if self.mode is VimMode.INSERT and not self._repeating:
+            self._inserting = new, cursor
+            if new == text:
+                self._history.keep(text, at)
+        return VimResult(new, cursor)
+
+    def _moved(self, command: VimCommand, text: str, at: int) -> int:
+        self._sought = self._sought.with_command(command)
+        column = self._column if self._column is not None else at - line_start(text, at)
+        found = move(text, at, command, column, self._sought, onto_end=self.visual)
+        if found is None:
+            self.failed = True
+            return at
+        if found.to_end:
+            self._column = _END
+        elif found.keeps_column:
+            self._column = column
+        else:
+            self._column = None
+        onto_end = self.visual and command.name in ("j", "k", "l", "$")
+        return found.to if onto_end else on_character(text, found.to)
+
+    def _operate(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:
+        self._sought = self._sought.with_command(command)
+        what = stretch(text, at, command, at - line_start(text, at), self._sought)
+        self.failed = what is None
+        if what is None or (what.start == what.end and not what.lines and command.operator != "c"):
+            return text, at
+        cursor = at if command.operator == "y" and what.lines and what.start <= at else None
+        if command.operator == "y" and what.lines and what.start < line_start(text, at):
+            cursor = on_character(text, min(what.start + at - line_start(text, at), line_end(text, what.start)))
+        if command.operator == "y" and command.name in ("gg", "G"):
+            moved = move(text, at, command, 0, self._sought)
+            cursor = min(at, moved.to) if moved else cursor
+        return self._apply(command.operator, what, text, times=1, cursor=cursor)
+
+    def _apply(
+        self, operator: str, what: TextRange, text: str, *, times: int, cursor: int | None = None
+    ) -> tuple[str, int]:
+        match operator:
+            case "d":
+                self.register = vim_machine.taken(text, what)
+                return vim_machine.delete(text, what)
+            case "c":
+                self.register = vim_machine.taken(text, what)
+                self.mode = VimMode.INSERT
+                return text[: what.start] + text[what.end :], what.start
+            case "y":
+                self.register = vim_machine.taken(text, what)
+                return text, what.start if cursor is None else cursor
+        return vim_machine.shift(text, what, times, right=operator == ">")
+
+    def _in_visual(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:
+        what, name = self.selected(text, at), command.name
+        if name == "object":
+            found = text_object(text, at, command.argument[0] == "i", command.argument[1])
+            self.failed = found is None
+            if found is not None and found[1] > found[0]:
+                self.mode, self.anchor, at = VimMode.VISUAL, found[0], found[1] - 1
+            return text, at
+        match name:
+            case "v" | "V":
+                wanted = VimMode.VISUAL if name == "v" else VimMode.LINES
+                self.mode = VimMode.NORMAL if self.mode is wanted else wanted
+                return text, at if self.visual else on_character(text, at)
+            case "o":
+                self.anchor, at = at, self.anchor
+                return text, at
+        self.mode = VimMode.NORMAL
+        if name in ("D", "X", "Y", "C", "S"):
+            what = TextRange(line_start(text, what.start), line_end(text, what.end), lines=True)
+        operator = {"x": "d", "X": "d", "D": "d", "s": "c", "S": "c", "C": "c", "Y": "y"}.get(name, name)
+        if operator in ("d", "c", "y", ">", "<"):
+            if operator == "y" and at < line_start(text, self.anchor):
+                return self._apply("y", what, text, times=1, cursor=on_character(text, at))
+            return self._apply(operator, what, text, times=command.times)
+        return self._changed_selection(command, what, text, at)
+
+    def _changed_selection(self, command: VimCommand, what: TextRange, text: str, at: int) -> tuple[str, int]:
+        chosen = text[what.start : what.end]
+        cases: dict[str, Callable[[str], str]] = {"~": str.swapcase, "u": str.lower, "U": str.upper}
+        if command.name == "r":
+            new = "".join(character if character == "\n" else command.argument for character in chosen)
+        elif command.name in cases:
+            new = cases[command.name](chosen)
+        elif command.name == "J":
+            lines = max(2, chosen.count("\n") + 1)
+            return vim_machine.join(text, what.start, lines) or (text, on_character(text, what.start))
+        elif command.name in ("p", "P"):
+            register, self.register = self.register, vim_machine.taken(text, what)
+            new = register.text if register.lines == what.lines or what.lines else f"\n{register.text}\n"
+            left = text[: what.start] + new + text[what.end :]
+            last = what.start if register.lines or "\n" in new else what.start + len(new) - 1
+            return left, on_character(left, max(what.start, last))
+        else:
+            return text, on_character(text, at)
+        return text[: what.start] + new + text[what.end :], on_character(text, what.start)
+
+    def _single(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:  # noqa: PLR0911
+        name, times = command.name, command.times
+        if (same := _SAME_AS.get(name)) is not None:
+            return self._operate(VimCommand(same[1], command.count, same[0]), text, at)
+        match name:
+            case "i" | "a" | "I" | "A" | "o" | "O":
+                return self._begin_insert(name, text, at)
+            case "s":
+                end = min(at + times, line_end(text, at))
+                return self._apply("c", TextRange(at, end), text, times=1)
+            case "v" | "V":
+                self.mode, self.anchor = (VimMode.VISUAL if name == "v" else VimMode.LINES), at
+            case "p" | "P" if self.register.text or self.register.lines:
+                return vim_machine.put(text, at, self.register, times, after=name == "p")
+            case "J":
+                return self._done(vim_machine.join(text, at, times), text, at)
+            case "r":
+                return self._done(vim_machine.replace(text, at, command.argument, times), text, at)
+            case "~":
+                return vim_machine.swap_case(text, at, times)
+            case "u" | "ctrl+r":
+                return self._turn_back(text, at, times, forward=name == _REDO)
+            case ".":
+                return self._repeat(text, at)
+        return text, at
+
+    def _done(self, done: tuple[str, int] | None, text: str, at: int) -> tuple[str, int]:
+        self.failed = done is None
+        return done or (text, at)
+
+    def _turn_back(self, text: str, at: int, times: int, *, forward: bool) -> tuple[str, int]:
+        for _ in range(times):
+            found = self._history.again(text, at) if forward else self._history.back(text, at)
+            if found is None:
+                break
+            text, at = found
+        return text, on_character(text, min(at, len(text)))
+
+    # Inserting
+
+    def _begin_insert(self, name: str, text: str, at: int) -> tuple[str, int]:
+        self.mode = VimMode.INSERT
+        start, end = line_start(text, at), line_end(text, at)
+        match name:
+            case "a":
+                at = min(at + 1, end)
+            case "I":
+                nonblank = first_nonblank(text, at)
+                at = end if not text[start:end].strip() else nonblank
+            case "A":
+                at = end
+            case "o":
+                return f"{text[:end]}\n{text[end:]}", end + 1
+            case "O":
+                return f"{text[:start]}\n{text[start:]}", start
+        return text, at
+
+    def _end_insert(self, text: str, cursor: int) -> int:
+        self.mode, self.pending = VimMode.NORMAL, []
+        if self._inserting is not None:
+            before, at = self._inserting
+            self._inserting = None
+            self._inserted = typed_between(before, text, at)
+            self._history.drop_same(text)
+        return max(line_start(text, cursor), cursor - 1)
+
+    def _repeat(self, text: str, at: int) -> tuple[str, int]:
+        """The last change once more, with what was typed in it."""
+        keys, inserted, extent = self._last, self._inserted, self._extent
+        command = parse(keys, visual=extent is not None) if keys else "none"
+        if isinstance(command, str):
+            return text, at
+        if extent is not None:
+            self.mode, self.anchor = VimMode.LINES if extent.whole_lines else VimMode.VISUAL, at
+            at = extent.end_from(text, at)
+        self._repeating = True
+        try:
+            outcome = self._run(command, keys, text, at)
+        finally:
+            self._repeating = False
+        text, at = outcome.text, outcome.cursor
+        if self.mode is VimMode.INSERT:
+            text, at = text[:at] + inserted + text[at:], at + len(inserted)
+            self.mode = VimMode.NORMAL
+            at = max(line_start(text, at), at - 1)
+        self._last, self._inserted, self._extent = keys, inserted, extent
+        return text, at
+
+
+_SAME_AS = {
+    "x": "dl",
+    "X": "dh",
+    "D": "d$",
+    "C": "c$",
+    "S": ("c", "line"),
+    "Y": ("y", "line"),
+}
+"""Operator and motion of what has a key of its own."""
+
+
+def typed_between(before: str, after: str, at: int) -> str:
+    """What was typed at a place, as far as the rest of the text is as it was."""
+    head, tail = before[:at], before[at:]
+    if after.startswith(head) and after.endswith(tail):
+        return after[len(head) : len(after) - len(tail)]
+    return ""
