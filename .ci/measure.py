@@ -1,35 +1,35 @@
-"""The numbers of the house: its files and lines, the largest, its circles, and what its tests cost.
+"""Figures of the code: files, lines, names used twice, circles of imports, and what the tests cost.
 
-`uv run python .ci/measure.py` counts; with `--times` it also runs each folder of tests by itself, and says what of
-wall and processor time each took; `--times tests/ui` that one alone, `--times tests` all of them as one run. Before
-and after, it says how fast the machine is: some are twice as fast in one hour as in the next.
+`uv run python .ci/measure.py` counts; `--since REVISION` also prints what the figures were then. `--times` runs each
+folder of tests by itself and prints its wall and processor time; `--times tests/ui` that one alone, `--times tests`
+all of them as one run. Before and after, it prints how fast the machine is: some are twice as fast in one hour as in
+the next.
 """
 
 import ast
 import io
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
+import tempfile
 import time
 import tokenize
-from graphlib import CycleError, TopologicalSorter
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from tests.hygiene.test_imports import imported, python_files, sources  # noqa: E402
-
-BESIDE_THE_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
 
 
 def lines_of_code(text: str) -> int:
-    """Lines that hold code: not blank, not a comment, not of a docstring."""
+    """Return the number of lines that hold code: not blank, not a comment, not part of a docstring."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     lines = {
         line
         for token in tokens
-        if token.type not in BESIDE_THE_CODE and token.string
+        if token.type not in NO_CODE and token.string
         for line in range(token.start[0], token.end[0] + 1)
     }
     for node in ast.walk(ast.parse(text)):
@@ -39,32 +39,115 @@ def lines_of_code(text: str) -> int:
     return len(lines)
 
 
-def count() -> None:
-    """Print files and lines of each part, and the largest files."""
+def figures(root: Path) -> dict[str, str]:
+    """Return what is counted in a checkout, by the name of the figure."""
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(root.rglob("*.py"))}
+    found: dict[str, str] = {}
     for parts in (("app",), ("widgets",), ("app", "widgets"), ("tests",)):
-        texts = [path.read_text(encoding="utf-8") for path in python_files(*parts)]
-        total, code = sum(len(text.splitlines()) for text in texts), sum(map(lines_of_code, texts))
-        print(f"{' + '.join(parts):16} {len(texts):4} files {total:7,} lines {code:7,} of code")
-    sizes = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in python_files("app", "widgets")}
-    print(f"over 300 lines: {sum(size > 300 for size in sizes.values())} files; the largest:")
-    for path in sorted(sizes, key=sizes.__getitem__, reverse=True)[:10]:
-        print(f"{sizes[path]:6} {path.relative_to(ROOT)}")
+        own = [text for path, text in texts.items() if path.relative_to(root).parts[0] in parts]
+        total, code = sum(len(text.splitlines()) for text in own), sum(map(lines_of_code, own))
+        found[" + ".join(parts)] = f"{len(own)} files, {total:,} lines, {code:,} of code"
+    product = {path: text for path, text in texts.items() if path.relative_to(root).parts[0] in ("app", "widgets")}
+    trees = {path: ast.parse(text) for path, text in product.items()}
+    found["files over 300 lines"] = str(sum(len(text.splitlines()) > 300 for text in product.values()))
+    classes = Counter(
+        node.name
+        for tree in trees.values()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    found["class names used twice"] = str(sum(count > 1 for count in classes.values()))
+    files = Counter(path.name for path in product if not path.name.startswith("__"))
+    found["file names used twice"] = str(sum(count > 1 for count in files.values()))
+    modules = {_module(path.relative_to(root)): tree for path, tree in trees.items()}
+    arrows = {name: _imported(tree) & modules.keys() - {name} for name, tree in modules.items()}
+    found["imports between modules"] = str(sum(map(len, arrows.values())))
+    found["modules in a circle"] = str(len(in_circles(arrows)))
+    folders: dict[str, set[str]] = {}
+    packages = {_module(path.relative_to(root)) for path in product if path.name == "__init__.py"}
+    for name, targets in arrows.items():
+        here = name if name in packages else name.rpartition(".")[0]
+        there = {target if target in packages else target.rpartition(".")[0] for target in targets}
+        folders.setdefault(here, set()).update(there - {here})
+    found["folders in a circle"] = str(len(in_circles(folders)))
+    count, place = longest_arguments(trees, root)
+    found["most arguments of a constructor"] = f"{count}, {place}"
+    return found
 
 
-def circles() -> None:
-    """Print whether modules import each other in a circle."""
-    known = sources()
-    arrows = {module: (imported(path) & known.keys()) - {module} for module, path in known.items()}
-    try:
-        TopologicalSorter(arrows).prepare()
-        print(f"{sum(map(len, arrows.values()))} imports between {len(known)} modules, in no circle")
-    except CycleError as error:
-        print("a circle:", " -> ".join(error.args[1]))
+def in_circles(arrows: dict[str, set[str]]) -> set[str]:
+    """Return the nodes of a directed graph from which a way leads back to them."""
+    found = set()
+    for start in arrows:
+        seen: set[str] = set()
+        ahead = list(arrows[start])
+        while ahead:
+            node = ahead.pop()
+            if node not in seen:
+                seen.add(node)
+                ahead += arrows.get(node, ())
+        if start in seen:
+            found.add(start)
+    return found
+
+
+def longest_arguments(trees: dict[Path, ast.Module], root: Path) -> tuple[int, str]:
+    """Return how many arguments the constructor with the most has, `self` left out, and where it is."""
+    return max(
+        (
+            len(node.args.posonlyargs + node.args.args + node.args.kwonlyargs) - 1,
+            f"{kind.name} in {path.relative_to(root)}",
+        )
+        for path, tree in trees.items()
+        for kind in ast.walk(tree)
+        if isinstance(kind, ast.ClassDef)
+        for node in kind.body
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    )
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= names | {node.module}
+    return found
+
+
+def figures_at(revision: str) -> dict[str, str]:
+    """Return the figures of a revision, from a copy of it in a temporary folder."""
+    command = ["git", "-C", str(ROOT), "archive", revision, "app", "widgets", "tests"]
+    archive = subprocess.run(command, capture_output=True, check=True).stdout
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+            files.extractall(folder, filter="data")
+        return figures(Path(folder))
+
+
+def own_figures() -> dict[str, str]:
+    """Return the figures of this checkout, its environment and caches left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("app", "widgets", "tests"):
+            shutil.copytree(ROOT / name, Path(folder, name))
+        return figures(Path(folder))
+
+
+def print_figures(before: dict[str, str]) -> None:
+    """Print the figures of this checkout, with those before where there are any."""
+    for name, value in own_figures().items():
+        print(f"{name:34} {value}" + (f"  (was {before[name]})" if before else ""))
 
 
 def times(folders: list[str]) -> None:
     """Run each folder of tests, and print what it cost."""
-    tests = {path.relative_to(ROOT).parts[1] for path in python_files("tests") if path.name.startswith("test_")}
+    tests = {path.relative_to(ROOT).parts[1] for path in (ROOT / "tests").rglob("test_*.py")}
     print(f"a fixed piece of work takes {yardstick():.2f} s here")
     for folder in folders or [f"tests/{name}" for name in sorted(tests - {"benchmarks"})]:
         began, before = time.monotonic(), os.times()
@@ -87,7 +170,7 @@ def yardstick() -> float:
 
 
 if __name__ == "__main__":
-    count()
-    circles()
+    since = sys.argv[sys.argv.index("--since") + 1] if "--since" in sys.argv else ""
+    print_figures(figures_at(since) if since else {})
     if "--times" in sys.argv:
         times(sys.argv[sys.argv.index("--times") + 1 :])

@@ -2,7 +2,7 @@
 
 Bidirectional controls show code in another order than it runs (CVE-2021-42574, "Trojan Source"), and so do letters
 that are written from right to left; other characters don't show at all, and some letters look like others
-(CVE-2021-42694, `app.homoglyphs`).
+(CVE-2021-42694, `app.text.homoglyphs`).
 """
 
 import re

@@ -3,7 +3,7 @@
 A model, a file, a command or a server can send escape sequences that drive the terminal, bidirectional controls that
 show code in another order than it runs, and characters that don't show at all. Each unsafe character becomes exactly
 one visible glyph, so columns in the text stay columns on the screen. What a reviewer should know of such a text is in
-`app.deceiving_text`.
+`app.text.deceiving_text`.
 
 Sets of characters: C0 and C1 controls (ECMA-48); Bidi_Control (UAX #9); Default_Ignorable_Code_Point (Unicode
 DerivedCoreProperties) and the interlinear annotation marks.

@@ -228,7 +228,7 @@ def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stage
     loaded = all_modules_after(
         "from app.ui.startup import load_chat_side, load_session_parts\nload_chat_side(); load_session_parts()"
     )
-    later = ("widgets.diff", "widgets.approval", "app.proposals.locate.", "app.proposals.patch.")
+    later = ("widgets.diff", "widgets.review", "app.proposals.locate.", "app.proposals.patch.")
     assert not {name for name in loaded if name.startswith(later)}
     assert not loaded & {
         "app.proposals.stack.draft",
