@@ -17,9 +17,8 @@ from app.config.config_tables import Hook, HookEventName
 from app.conversation.events import Event, ProposalDecided, Question, TurnEnded
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import Proposal
-from app.sandbox.environment import MARKER, own_program_environment
-from app.sandbox.process import run_process
-from app.sandbox.process_tree import end_tree
+from app.sandbox.environment import own_program_environment
+from app.sandbox.process import MARKER, end_tree, run_process
 from app.text.safe_text import visible
 
 _LONGEST_TEXT = 20_000

@@ -8,16 +8,18 @@ from app.cli.command_output import CommandError, ExitCode, print_json, print_lin
 from app.cli.json_documents import DoorLine, ProposalLine, TrialLine
 from app.cli.proposals_command import line_of
 from app.doors.hook.agents import AGENTS, Agent, agent_of
-from app.doors.hook.options import HookOptions
-from app.doors.hook_settings import (
+from app.doors.hook.hook_settings import (
     InstalledHook,
     UnreadableSettings,
     installed_hook,
+    installed_version,
+    release_weaknesses,
+    settings_weaknesses,
     toml_hooks,
     with_hook,
     without_hook,
 )
-from app.doors.weaknesses import installed_version, release_weaknesses, settings_weaknesses
+from app.doors.hook.options import HookOptions
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.runtime.open_workspace import OpenWorkspace
@@ -116,7 +118,7 @@ def _show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
 
 def _try(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Try the doors; refused if an edit was not held, failed if there was nothing to try."""
-    from app.doors.trial.agent_trial import SECONDS, Trial, try_door
+    from app.doors.hook.agent_trial import SECONDS, Trial, try_door
 
     named = arguments.agent if arguments.trial is True else arguments.trial
     if not arguments.json:

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from app.git.run_git import GitFailed, run_git
 from app.sandbox.environment import own_program_environment
-from app.sandbox.process import StartFailed, run_process
-from app.sandbox.process_tree import end_tree
+from app.sandbox.process import StartFailed, end_tree, run_process
 
 SECONDS = 20.0
 LARGEST_OUTPUT = 1 << 20

@@ -15,12 +15,12 @@ from app.mcp_client.json_rpc import Message, RpcError
 from app.mcp_client.mcp_connection import LONGEST_MESSAGE, Connection, ConnectionLost, Notified, parsed
 from app.mcp_client.server_definition import WriteAccess
 from app.sandbox.captured_changes import Pending
-from app.sandbox.environment import MARKER, command_environment, with_git_settings
+from app.sandbox.enclosed_process import StandingProcess, start_standing
+from app.sandbox.environment import command_environment, with_git_settings
 from app.sandbox.outside_access import named_files
 from app.sandbox.overlay_layer import PersistentOverlay
 from app.sandbox.own_process import hide_memory
-from app.sandbox.persistent_process import StandingProcess, start_standing
-from app.sandbox.process import StartFailed, to_its_end
+from app.sandbox.process import MARKER, StartFailed, to_its_end
 from app.sandbox.sandbox import Sandbox
 
 _CHUNK = 64 * 1024

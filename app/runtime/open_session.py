@@ -524,7 +524,7 @@ class OpenSession:
 
 def _stage_captured(runtime: OpenWorkspace) -> list[str]:
     # What it needs is loaded once another process has written.
-    from app.runtime.captured_edits import stage_captured
+    from app.runtime.workspace_recovery import stage_captured
 
     return stage_captured(runtime)
 

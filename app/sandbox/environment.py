@@ -7,8 +7,7 @@ key. The user names further variables for commands in `command_environment`.
 import re
 from collections.abc import Collection, Mapping
 
-MARKER = "SIGNOFF_COMMAND_ID"
-"""Variable that every process of a command inherits, by which processes that it left running are found."""
+from app.sandbox.process import MARKER
 
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|AUTH_?KEY|_KEY$|_PAT$|_PW$|^PG_?PASS"

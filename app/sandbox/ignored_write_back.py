@@ -19,8 +19,7 @@ from pathlib import Path
 
 from app.sandbox.captured_changes import IgnoredPath, ThroughReport
 from app.sandbox.disk_leaf import FileInUse, FileLease, exchange, rename_new, same_content
-from app.sandbox.path_policy import COMPANIONS, is_bytecode
-from app.sandbox.path_stats import facts_of, opened_folder
+from app.sandbox.path_policy import COMPANIONS, facts_of, is_bytecode, opened_folder
 from app.sandbox.run_folders import keep, remove_tree
 from app.sandbox.upper_layer import is_opaque, is_whiteout
 from app.workspace.path_rules import nested_too_deep

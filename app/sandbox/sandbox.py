@@ -13,14 +13,21 @@ from pathlib import Path
 from app.sandbox.cache_layers import CACHE_FOLDER, cache_variables, fresh_layers, kept_layers, prune_layers
 from app.sandbox.captured_changes import CapturedChanges, Leaf, PathChange, Pending, ThroughReport
 from app.sandbox.enclosed_process import ProcessLimits, StepFailed, limits, run_enclosed
-from app.sandbox.environment import MARKER, command_environment, with_git_settings
-from app.sandbox.mounting import MADE_CACHES, LayerFolders
+from app.sandbox.environment import command_environment, with_git_settings
 from app.sandbox.outside_access import DEVICES, OutsideAccess, access, opened_variables
-from app.sandbox.overlay_layer import OverlayRun, PersistentOverlay
+from app.sandbox.overlay_layer import MADE_CACHES, LayerFolders, OverlayRun, PersistentOverlay
 from app.sandbox.own_process import can_filter, confine_steps, hide_memory, landlock_version, why_unbounded
 from app.sandbox.path_policy import PathPolicy
-from app.sandbox.process import Output, ProcessResult, StartFailed, run_process, to_its_end
-from app.sandbox.process_tree import PLATFORM, end_tree
+from app.sandbox.process import (
+    MARKER,
+    PLATFORM,
+    Output,
+    ProcessResult,
+    StartFailed,
+    end_tree,
+    run_process,
+    to_its_end,
+)
 from app.sandbox.run_folders import clear_left_over, kept_versions_of, run_folder
 from app.sandbox.sandbox_mode import CommandPermissions, ProbeResult, SandboxMode, SandboxRun
 from app.sandbox.workspace_backup import WorkspaceBackup, guard_of

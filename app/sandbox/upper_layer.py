@@ -11,8 +11,7 @@ from pathlib import Path
 
 from app.sandbox.captured_changes import CapturedChanges, Leaf, PathChange, Pending, TouchedPath
 from app.sandbox.disk_leaf import leaf_at, same_content, write_leaf
-from app.sandbox.path_policy import PathPolicy
-from app.sandbox.path_stats import opened_folder
+from app.sandbox.path_policy import PathPolicy, opened_folder
 from app.sandbox.sandbox_mode import ChangedMeanwhile
 from app.workspace.reading import read_file
 

@@ -21,8 +21,7 @@ from pathlib import Path
 
 from app.sandbox.captured_changes import CapturedChanges, IgnoredPath, Leaf, PathChange, Pending, TouchedPath
 from app.sandbox.disk_leaf import leaf_at, same_content, set_mode, write_leaf
-from app.sandbox.path_policy import PathPolicy
-from app.sandbox.path_stats import REPOSITORY, PathStat, changed_since, entries, facts_of
+from app.sandbox.path_policy import REPOSITORY, PathPolicy, PathStat, changed_since, entries, facts_of
 from app.sandbox.run_folders import remove_tree
 from app.workspace.path_rules import nested_too_deep
 from app.workspace.reading import same_bytes

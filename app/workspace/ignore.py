@@ -15,10 +15,9 @@ from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 
-from app.workspace.folder_chain import FolderChain
 from app.workspace.git_repository import repository
 from app.workspace.path_rules import DEEPEST, LONGEST_PATH, UnsafePath, WorkspaceClosed, check_name
-from app.workspace.reading import read_file
+from app.workspace.reading import FolderChain, read_file
 from app.workspace.wildmatch import IgnoreRule, expression, parse
 
 IGNORE_FILES = (".signoffignore", ".ignore", ".gitignore")

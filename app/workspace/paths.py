@@ -16,9 +16,8 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Literal
 
-from app.workspace.folder_chain import FOLDER_FLAGS, FolderChain
 from app.workspace.path_rules import FileTooLarge, UnsafePath, WorkspaceError, check_name, components
-from app.workspace.reading import read_file
+from app.workspace.reading import FOLDER_FLAGS, FolderChain, read_file
 from app.workspace.secrets import secret_reason
 
 _FRESH = 5.0

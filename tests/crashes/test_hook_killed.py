@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from app.doors.hook.agents import agent_of
+from app.doors.hook.hook_settings import command
 from app.doors.hook.options import HookOptions
-from app.doors.hook_settings import command
 from tests.commands.agent_calls import AGENTS, Agent
 
 LONGEST = 0.25

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.doors.trial.scripted_model import ScriptedCall as Call
-from app.doors.trial.scripted_model import ScriptedModel
+from app.doors.hook.scripted_model import ScriptedCall as Call
+from app.doors.hook.scripted_model import ScriptedModel
 from tests.doors.driving import FOLDER, PACKAGES, SETTINGS, Driven, program
 
 pytestmark = pytest.mark.timeout(600)

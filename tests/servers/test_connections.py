@@ -24,10 +24,10 @@ from app.mcp_client.mcp_server import McpServer, ServerState
 from app.mcp_client.server_definition import ServerDefinition, WriteAccess
 from app.mcp_client.server_program import StdioConnection
 from app.mcp_client.token_store import OAuthToken, TokenStore
-from app.sandbox import persistent_process
+from app.sandbox import enclosed_process
 from app.sandbox.enclosed_process import limits as program_limits
-from app.sandbox.environment import MARKER
-from app.sandbox.persistent_process import start_standing
+from app.sandbox.enclosed_process import start_standing
+from app.sandbox.process import MARKER
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.servers.address import Address, Answer, Heard, address, document
@@ -82,7 +82,7 @@ async def test_one_that_says_nothing_more_of_use_is_gone_whether_it_ends_or_not(
     monkeypatch.setattr(stdio, "_ENDING", 0.1 if "sleep" in code else 60)
     monkeypatch.setattr(stdio, "LONGEST_MESSAGE", 2**18)
     # On Linux what is around it holds its output open as long as it runs.
-    monkeypatch.setattr(persistent_process, "PLATFORM", "darwin")
+    monkeypatch.setattr(enclosed_process, "PLATFORM", "darwin")
     async with program(tmp_path, "-c", code) as talk:
         await talk.gone.wait()
         assert talk.why == why

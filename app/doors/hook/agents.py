@@ -10,8 +10,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from app.doors.hook.codex import apply_patch
-from app.doors.hook.notebooks import notebook_edit, qwen_notebook_edit
-from app.doors.hook.text_edits import AgentReplacement, WholeFile, has_mostly_crlf, has_only_crlf
+from app.doors.hook.text_edits import (
+    AgentReplacement,
+    WholeFile,
+    has_mostly_crlf,
+    has_only_crlf,
+    notebook_edit,
+    qwen_notebook_edit,
+)
 from app.doors.hook.transcripts import (
     TranscriptResponse,
     claude_response,

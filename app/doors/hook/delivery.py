@@ -9,13 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.doors.decisions.agent_decision_text import proposal_report
-from app.doors.decisions.decision_wait import decision_status, wait
-from app.doors.hook.answers import HookAnswer
+from app.doors.agent_decisions import decision_status, proposal_report, wait_for_decision
+from app.doors.hook.hook_messages import HookAnswer
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import UnknownProposal
-from app.runtime.captured_edits import stage_captured
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.workspace_recovery import stage_captured
 from app.storage.captured_edit_store import AgentTurn
 
 _GO_ON = (
@@ -70,7 +69,9 @@ def _decision(runtime: OpenWorkspace, proposal: str, reported: int, answer: Hook
         now = decision_status(runtime.database, runtime.name, proposal, reported)
         seconds = until - time.monotonic()
         if not now.decided and seconds > 0:
-            now = wait(runtime.database, runtime.name, runtime.signal, proposal, reported=reported, seconds=seconds)
+            now = wait_for_decision(
+                runtime.database, runtime.name, runtime.signal, proposal, reported=reported, seconds=seconds
+            )
     except UnknownProposal:
         return answer
     if not now.decided:

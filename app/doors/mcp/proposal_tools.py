@@ -15,12 +15,9 @@ from typing import NamedTuple
 from app.agent.gate import UnansweredFeedback
 from app.agent.interventions import repeated_denials
 from app.config.settings import ConfigError
-from app.doors.decisions import decision_wait
-from app.doors.decisions.agent_decision_text import proposal_report
-from app.doors.decisions.decision_wait import DecisionStatus
-from app.doors.mcp.caller import McpCaller
+from app.doors.agent_decisions import DecisionStatus, decision_status, proposal_report, wait_for_decision
 from app.doors.mcp.catalogue import MOST_FILES
-from app.doors.mcp.door_server import RunningCall
+from app.doors.mcp.door_server import McpCaller, RunningCall
 from app.doors.mcp.tool_arguments import FileArguments, ProposeEditArguments, ProposePatchArguments, StatusArguments
 from app.proposals.locate.matching import Replacement
 from app.proposals.stack.draft import Draft
@@ -329,7 +326,7 @@ class ProposalTools:
             if turns:
                 if words := self._unread_words(runtime, turns, running):
                     return _Answer(words, failed=True)
-                status = decision_wait.decision_status(runtime.database, runtime.name, turns[-1].proposal)
+                status = decision_status(runtime.database, runtime.name, turns[-1].proposal)
                 if no := refusal(turns[-1], caller, arguments.on_top_of or "", status):
                     return _Answer(no, failed=True)
             count = sum(each.origin.kind is OriginKind.AGENT for each in runtime.service.waiting())
@@ -350,7 +347,7 @@ class ProposalTools:
         unread = [
             turn.proposal
             for turn in turns
-            if decision_wait.decision_status(runtime.database, runtime.name, turn.proposal, turn.told).has_feedback
+            if decision_status(runtime.database, runtime.name, turn.proposal, turn.told).has_feedback
         ]
         if not unread:
             return ""
@@ -401,14 +398,14 @@ class ProposalTools:
 
     def _await(
         self, runtime: OpenWorkspace, name: str, reported: int, seconds: float, running: RunningCall
-    ) -> decision_wait.DecisionStatus:
+    ) -> DecisionStatus:
         """Wait for a decision after the `reported` one, and send the host progress messages meanwhile."""
         began = time.monotonic()
         while True:
             waited = time.monotonic() - began
             running.progress(round(waited, 3), seconds, f"{name} waits for the user's decision in signoff")
             step = min(PROGRESS_SECONDS, seconds - waited)
-            status = decision_wait.wait(
+            status = wait_for_decision(
                 runtime.database,
                 runtime.name,
                 runtime.signal,
@@ -426,7 +423,7 @@ class ProposalTools:
         turn = runtime.captured.of_proposal(name)
         if turn is not None and number > turn.told and not running.cancelled:
             runtime.captured.tell(name, number)
-        if decision_wait.decision_status(runtime.database, runtime.name, name).denied_without_feedback:
+        if decision_status(runtime.database, runtime.name, name).denied_without_feedback:
             text = f"{text}\n\n{_NO_REASON}"
         elif advice := repeated_denials(self._denials_in_row(runtime, turn), asks_by_tool=False):
             text = f"{text}\n\n{advice.text}"
@@ -450,7 +447,7 @@ class ProposalTools:
         name = runtime.service.get(wanted).id
         turn = runtime.captured.of_proposal(name)
         reported = turn.told if turn is not None else 0
-        status = decision_wait.decision_status(runtime.database, runtime.name, name, reported)
+        status = decision_status(runtime.database, runtime.name, name, reported)
         if arguments.wait_seconds and not status.decided:
             status = self._await(runtime, name, reported, arguments.wait_seconds, running)
         parts = [self._tell(runtime, name, running), resulting_text(runtime, runtime.service.get(name))]

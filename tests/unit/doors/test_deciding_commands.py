@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.doors.hook.hook_gate import decides, opens_shell
+from app.doors.hook.hook_entry import decides, opens_shell
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.doors import json_text
+from app.doors.hook import json_text
 from app.doors.hook.agents import AGENTS, Agent, agent_of
+from app.doors.hook.hook_settings import (
+    UnreadableSettings,
+    command,
+    installed_hook,
+    release_weaknesses,
+    with_hook,
+    without_hook,
+)
 from app.doors.hook.options import LIMIT, HookOptions
-from app.doors.hook_settings import UnreadableSettings, command, installed_hook, with_hook, without_hook
-from app.doors.weaknesses import release_weaknesses
 from app.launcher.deadline import SECONDS
 
 CLAUDE, GEMINI = agent_of("claude"), agent_of("gemini")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from app.doors.hook import transcripts
-from app.doors.hook.calls import parse_call
 from app.doors.hook.hook_entry import root_of
+from app.doors.hook.hook_messages import parse_call
 from app.doors.hook.options import seconds
 from app.doors.hook.transcripts import (
     TranscriptResponse,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.doors.hook import codex, notebooks
+from app.doors.hook import codex, text_edits
 from app.doors.hook.agents import agent_of
 from app.doors.hook.errors import NotStaged
 from app.doors.hook.files import TurnFiles
@@ -154,7 +154,7 @@ def test_a_patch_of_several_files_moves_deletes_and_makes(files: Make) -> None:
 
 def test_a_notebook_is_written_as_javascript_does(files: Make) -> None:
     made = files({"f": NOTEBOOK})
-    notebooks.notebook_edit(made, {"notebook_path": "f", "cell_id": "a1", "new_source": "x = 2\ny = 'ü'"})
+    text_edits.notebook_edit(made, {"notebook_path": "f", "cell_id": "a1", "new_source": "x = 2\ny = 'ü'"})
     (file,) = made.edited
     assert file.after is not None
     text = file.after.decode()
@@ -176,7 +176,7 @@ def test_a_notebook_is_written_as_javascript_does(files: Make) -> None:
 )
 def test_cells_come_and_go(files: Make, arguments: dict[str, Any], sources: list[str]) -> None:
     made = files({"f": NOTEBOOK})
-    notebooks.notebook_edit(made, {"notebook_path": "f", **arguments})
+    text_edits.notebook_edit(made, {"notebook_path": "f", **arguments})
     (file,) = made.edited
     cells = json.loads(file.after or b"")["cells"]
     assert len(cells) == len(sources) and len({cell["id"] for cell in cells}) == len(cells)

@@ -16,8 +16,8 @@ from pydantic import BaseModel
 
 from app.cli.main import main
 from app.doors.mcp import door_server, proposal_tools
-from app.doors.mcp.caller import McpCaller, caller_of
 from app.doors.mcp.catalogue import MOST_FILES, NAMES, TOOLS
+from app.doors.mcp.door_server import McpCaller, caller_of
 from app.doors.mcp.tool_arguments import ProposeEditArguments, ProposePatchArguments, StatusArguments
 from app.proposals.text.document import MOST_COMPARED
 from app.proposals.text.file_warnings import facts_of

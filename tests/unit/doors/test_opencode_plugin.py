@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.doors.opencode_plugin import plugin_text
+from app.doors.hook.hook_settings import plugin_text
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node")

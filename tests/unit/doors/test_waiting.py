@@ -10,9 +10,14 @@ import pytest
 
 from app.agent.decision_service import approval, decided, undone
 from app.conversation.events import Decision, ProposalDecided
-from app.doors.decisions import decision_wait
-from app.doors.decisions.agent_decision_text import decision_words, proposal_report
-from app.doors.decisions.decision_wait import DecisionStatus, decision_status, wait
+from app.doors import agent_decisions
+from app.doors.agent_decisions import (
+    DecisionStatus,
+    decision_status,
+    decision_words,
+    proposal_report,
+    wait_for_decision,
+)
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import UnknownProposal
@@ -79,16 +84,16 @@ class Waiting:
     def __init__(self, runtime: OpenWorkspace, proposal: Proposal, monkeypatch: pytest.MonkeyPatch) -> None:
         self.stop = threading.Event()
         self._looked = threading.Semaphore(0)
-        looking = decision_wait.decision_status
+        looking = agent_decisions.decision_status
 
         def counted(*arguments: object) -> DecisionStatus:
             found = looking(*arguments)  # type: ignore[arg-type]
             self._looked.release()
             return found
 
-        monkeypatch.setattr(decision_wait, "decision_status", counted)
+        monkeypatch.setattr(agent_decisions, "decision_status", counted)
         self._pool = ThreadPoolExecutor(1)
-        call: Callable[..., DecisionStatus] = wait
+        call: Callable[..., DecisionStatus] = wait_for_decision
         self.ended: Future[DecisionStatus] = self._pool.submit(
             call, runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60, stop=self.stop
         )
@@ -155,7 +160,7 @@ def test_a_part_that_is_decided_in_silence_does_not_end_the_wait(
 def test_a_decision_is_waited_for_until_it_is_recorded_too(
     elsewhere: OpenWorkspace, proposal: Proposal, begin: Callable[[], Waiting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decision_wait, "PATIENCE", 60.0)
+    monkeypatch.setattr(agent_decisions, "PATIENCE", 60.0)
     call = begin()
     result = elsewhere.service.approve(proposal.id)
     call.look()
@@ -168,7 +173,9 @@ def test_a_wait_is_ended_from_outside_and_by_its_limit(runtime: OpenWorkspace, p
     stop = threading.Event()
     stop.set()
     for seconds, sign in ((60.0, stop), (0.0, None), (0.05, None)):
-        left = wait(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=seconds, stop=sign)
+        left = wait_for_decision(
+            runtime.database, runtime.name, runtime.signal, proposal.id, seconds=seconds, stop=sign
+        )
         assert (left.state, left.decided) == ("pending", False)
 
 
@@ -176,8 +183,8 @@ def test_a_decision_that_could_not_be_recorded_ends_the_wait_too_and_is_told_who
     runtime: OpenWorkspace, proposal: Proposal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runtime.service.deny(proposal.id, feedback=WORDS)
-    monkeypatch.setattr(decision_wait, "PATIENCE", 0.05)
-    found = wait(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
+    monkeypatch.setattr(agent_decisions, "PATIENCE", 0.05)
+    found = wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
     assert (found.decided, found.recorded) == (True, False)
     text, number = proposal_report(runtime, proposal.id)
     assert number == 1 and WORDS in text
@@ -270,14 +277,14 @@ def test_what_the_user_or_another_proposal_made_of_it_is_told(runtime: OpenWorks
     draft.write("a.txt", "all new\n")
     runtime.service.stage(draft, "Instead", answers=[proposal.id])
     assert proposal_report(runtime, proposal.id)[0].startswith("P1 no longer waits: P2 stands in its stead.")
-    found = wait(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
+    found = wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
     assert (found.state, found.decided) == ("superseded", True)
 
 
 def test_a_stale_one_asks_for_another(runtime: OpenWorkspace, proposal: Proposal) -> None:
     (runtime.workspace.root / "a.txt").write_text("".join(f"{line.strip()}?\n" for line in NUMBERS))
     runtime.service.refresh()
-    assert wait(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60).state == "stale"
+    assert wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60).state == "stale"
     text = proposal_report(runtime, proposal.id)[0]
     assert text.startswith("P1 is stale and can't be approved: ") and "propose the change anew" in text
     record_decision(runtime, decided(runtime.service.deny(proposal.id), Decision.DENIED))

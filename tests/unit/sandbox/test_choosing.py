@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox import mounting
+from app.sandbox import overlay_layer
 from app.sandbox import sandbox as choosing
 from app.sandbox.own_process import landlock_version
 from app.sandbox.sandbox import Sandbox
@@ -62,5 +62,5 @@ async def test_without_landlock_nothing_is_confined(
 def test_where_nothing_tells_of_mounts_there_are_none(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mounting, "_MOUNTS", tmp_path / "none")
-    assert mounting.mounts_below(root) == []
+    monkeypatch.setattr(overlay_layer, "_MOUNTS", tmp_path / "none")
+    assert overlay_layer.mounts_below(root) == []

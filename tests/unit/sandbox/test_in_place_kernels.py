@@ -20,8 +20,7 @@ import pytest
 from app.sandbox import own_process
 from app.sandbox import sandbox as choosing
 from app.sandbox.enclosed_process import limits
-from app.sandbox.process import ProcessResult
-from app.sandbox.process_tree import PLATFORM
+from app.sandbox.process import PLATFORM, ProcessResult
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode, SandboxRun
 from app.workspace.paths import Workspace

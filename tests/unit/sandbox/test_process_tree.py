@@ -13,23 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox import enclosed_process, process_tree
+from app.sandbox import enclosed_process
+from app.sandbox import process as process_module
 from app.sandbox.enclosed_process import end_enclosed
-from app.sandbox.environment import MARKER
-from app.sandbox.process import run_process
-from app.sandbox.process_tree import kill_strays
+from app.sandbox.process import MARKER, kill_strays, run_process
 from tests.unit.tools.processes import running
 from tests.waiting import until
 
 
-@pytest.mark.skipif(process_tree.PLATFORM != "linux", reason="reads /proc")
+@pytest.mark.skipif(process_module.PLATFORM != "linux", reason="reads /proc")
 @pytest.mark.parametrize("stray", ["", "setsid "])
 async def test_nothing_of_a_command_is_left_at_its_time_limit(stray: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_tree, "GRACE", 0.2)
+    monkeypatch.setattr(process_module, "GRACE", 0.2)
     mark = f"{random.randrange(10**6, 10**7)}.125"
 
     async def end(process: Process) -> bool:
-        return await process_tree.end_tree(process, mark)
+        return await process_module.end_tree(process, mark)
 
     ended = await run_process(
         ["/bin/sh", "-c", f"trap '' TERM; {stray}sleep {mark} & while :; do sleep 0.05; done"],
@@ -43,16 +42,16 @@ async def test_nothing_of_a_command_is_left_at_its_time_limit(stray: str, monkey
     assert not running(mark), subprocess.run(["ps", "-ef"], capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.skipif(process_tree.PLATFORM != "linux", reason="reads /proc")
+@pytest.mark.skipif(process_module.PLATFORM != "linux", reason="reads /proc")
 def test_strays_are_looked_for_only_on_linux_and_told_only_where_there_are_any(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mark = f"{random.randrange(10**6, 10**7)}"
     assert not kill_strays(mark)
     with subprocess.Popen(["/bin/sleep", f"{mark}.5"], env={MARKER: mark}) as stray:
-        monkeypatch.setattr(process_tree, "PLATFORM", "darwin")
+        monkeypatch.setattr(process_module, "PLATFORM", "darwin")
         assert not kill_strays(mark) and stray.poll() is None
-        monkeypatch.setattr(process_tree, "PLATFORM", "linux")
+        monkeypatch.setattr(process_module, "PLATFORM", "linux")
         # Until it has begun with its program, it shows the environment of these tests, or hides it.
         while not shows(stray.pid, mark):
             time.sleep(0.001)
@@ -67,7 +66,7 @@ def shows(process: int, mark: str) -> bool:
     return False
 
 
-@pytest.mark.skipif(process_tree.PLATFORM != "linux", reason="reads /proc")
+@pytest.mark.skipif(process_module.PLATFORM != "linux", reason="reads /proc")
 def test_one_that_begins_with_its_program_is_looked_at_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with subprocess.Popen(["/bin/sleep", "1000"]) as stray, ExitStack() as after:
         after.callback(stray.kill)
@@ -81,7 +80,7 @@ def test_one_that_begins_with_its_program_is_looked_at_again(monkeypatch: pytest
             (tmp_path / str(number) / "environ").touch()
             (tmp_path / str(number) / "stat").write_text(f"{name}) (b) {' '.join(one)}")
         environment = tmp_path / str(stray.pid) / "environ"
-        monkeypatch.setattr(process_tree, "PROCESSES", tmp_path)
+        monkeypatch.setattr(process_module, "PROCESSES", tmp_path)
         looks: list[float] = []
 
         def lay_out(seconds: float) -> None:

@@ -12,16 +12,13 @@ from typing import Any
 
 import pytest
 
-from app.sandbox import persistent_process as standing_module
+from app.sandbox import enclosed_process as standing_module
 from app.sandbox.cache_layers import fresh_layers
 from app.sandbox.captured_changes import Leaf
-from app.sandbox.enclosed_process import limits
-from app.sandbox.environment import MARKER
-from app.sandbox.mounting import LayerFolders
+from app.sandbox.enclosed_process import StandingProcess, limits, start_standing
 from app.sandbox.outside_access import access
-from app.sandbox.overlay_layer import PersistentOverlay
-from app.sandbox.persistent_process import StandingProcess, start_standing
-from app.sandbox.process import StartFailed, to_its_end
+from app.sandbox.overlay_layer import LayerFolders, PersistentOverlay
+from app.sandbox.process import MARKER, StartFailed, to_its_end
 from app.sandbox.run_folders import KeptVersions
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import CommandPermissions

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sandbox.environment import MARKER, command_environment
+from app.sandbox.environment import command_environment
+from app.sandbox.process import MARKER
 from app.tools.command.command_text import HeadAndTail, LiveOutput, PlainText, without_overwritten
 
 SEQUENCES = [

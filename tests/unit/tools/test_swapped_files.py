@@ -9,7 +9,7 @@ import pytest
 
 from app.tools.search import search_text
 from app.tools.search.matching_lines import LiteralMatcher
-from app.workspace.folder_chain import FolderChain
+from app.workspace.reading import FolderChain
 from tests.unit.tools.memory_draft import Bench
 
 HIDDEN = "needle hunter2\n"

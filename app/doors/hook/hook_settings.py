@@ -1,20 +1,26 @@
-"""Finds, adds and removes signoff's hook in the settings of another agent."""
+"""Finds, adds and removes signoff's hook in the settings of another agent, and reports what lets calls bypass it.
+
+OpenCode runs no hook commands: a plugin in `.opencode/plugin` calls `signoff hook opencode` before each tool. What
+its `tool.execute.before` throws is the result of the call, which is not made. https://opencode.ai/docs/plugins
+"""
 
 import io
 import json
 import math
+import os
 import re
 import shlex
+import subprocess
+import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr, suppress
 from typing import Any, NamedTuple
 
-from app.doors import json_text
+from app.doors.hook import json_text
 from app.doors.hook.agents import Agent
+from app.doors.hook.json_text import JsonNode
 from app.doors.hook.options import HookOptions, hook_options
-from app.doors.json_text import JsonNode
-from app.doors.opencode_plugin import plugin_command, plugin_text
 
 _SPARE_SECONDS = 570
 """Seconds by which the limit in the settings of the agent exceeds that of signoff, which counts from its first
@@ -209,3 +215,175 @@ def _parsed(text: str) -> JsonNode:
     if root.members is None:
         raise UnreadableSettings("they are not an object")
     return root
+
+
+_PLUGIN_SPARE_SECONDS = 60
+"""Seconds by which the limit of the plugin exceeds that of signoff: a busy machine needs time to start it."""
+_COMMAND = re.compile(r'^const COMMAND = (".*")$', re.MULTILINE)
+_TEXT = """\
+// Has each edit of OpenCode wait in signoff until the user has decided. `signoff doors remove opencode` takes it out.
+import { spawn } from "node:child_process"
+
+const COMMAND = %s
+const SECONDS = %d
+
+function ask(payload) {
+  return new Promise((resolve) => {
+    const child = spawn("sh", ["-c", COMMAND], { cwd: payload.cwd, detached: true })
+    const said = { stdout: "", stderr: "" }
+    // A hook without an answer is a denial, also if it has ended and a program that it started holds its output open.
+    const timer = setTimeout(() => {
+      const stderr = `Denied, and nothing was written: signoff's hook did not answer within ${SECONDS} seconds.`
+      resolve({ code: 2, stdout: "", stderr })
+      try {
+        process.kill(-child.pid, "SIGKILL")
+      } catch {
+        // It has ended.
+      }
+    }, SECONDS * 1000)
+    for (const name of ["stdout", "stderr"]) {
+      child[name].setEncoding("utf8").on("data", (piece) => (said[name] += piece))
+    }
+    const end = (answer) => {
+      clearTimeout(timer)
+      resolve(answer)
+    }
+    child.on("error", (error) => end({ code: 2, stdout: "", stderr: String(error) }))
+    child.on("close", (code) => end({ code, ...said }))
+    child.stdin.on("error", () => {})
+    child.stdin.end(JSON.stringify(payload))
+  })
+}
+
+export const Signoff = async ({ client, directory }) => {
+  const prompts = new Map()
+
+  // The session that the user talks to: what its subagents do belongs to its turn.
+  async function root(id) {
+    const { data } = await client.session.get({ path: { id } })
+    return data?.parentID ? root(data.parentID) : id
+  }
+
+  // The response that made the call, and the prompt in a session that was begun before this file was loaded.
+  async function found(id, call) {
+    const { data } = await client.session.messages({ path: { id } })
+    const isOf = (message) => message.parts.some((part) => part.callID === call)
+    return data?.findLast(isOf)?.info
+  }
+
+  return {
+    "chat.message": async ({ sessionID }, { message, parts }) => {
+      try {
+        if ((await root(sessionID)) !== sessionID) return
+        prompts.set(sessionID, message.id)
+        const event = { hook_event_name: "UserPromptSubmit", session_id: sessionID, prompt_id: message.id }
+        const { stdout } = await ask({ ...event, cwd: directory })
+        const text = stdout && JSON.parse(stdout).hookSpecificOutput?.additionalContext
+        const last = parts.at(-1)
+        if (text && last) {
+          const id = last.id.slice(0, -14) + "z".repeat(14)
+          parts.push({ id, sessionID, messageID: message.id, type: "text", text, synthetic: true })
+        }
+      } catch {
+        // Nothing is at stake before a prompt.
+      }
+    },
+    "tool.execute.before": async ({ tool, sessionID, callID }, { args }) => {
+      const session = await root(sessionID)
+      const response = await found(sessionID, callID)
+      const { code, stderr } = await ask({
+        hook_event_name: "PreToolUse",
+        session_id: session,
+        prompt_id: prompts.get(session) ?? (session === sessionID ? response?.parentID : "") ?? "",
+        response_id: response?.id ?? "",
+        model: response?.modelID ?? "",
+        cwd: directory,
+        tool_name: tool,
+        tool_input: args,
+        tool_use_id: callID,
+      })
+      if (code !== 0) throw new Error(stderr.trim() || "Denied by signoff.")
+    },
+  }
+}
+"""
+
+
+def plugin_text(command: str, longest: int) -> str:
+    """Return the plugin.
+
+    Args:
+        command: The command line that it runs before each tool and each prompt.
+        longest: Seconds that signoff may take for an answer; the plugin denies a call a minute later.
+    """
+    return _TEXT % (json.dumps(command), longest + _PLUGIN_SPARE_SECONDS)
+
+
+def plugin_command(text: str) -> str:
+    """Return the command line that a plugin runs; empty if it is not a plugin of signoff's."""
+    found = _COMMAND.search(text)
+    return str(json.loads(found[1])) if found else ""
+
+
+_PATIENCE = 20
+"""Seconds that an agent may take to print its version."""
+_RELEASES: Mapping[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
+    "codex": (((0, 141, 0), "releases before 0.141.0 edit files without calling the hook, in Code Mode or not"),),
+}
+"""For each agent: the first release without a weakness, and the weakness of those before."""
+
+
+def installed_version(program: str) -> str:
+    """Return the version that `--version` prints: `0.169.0`; empty if it prints none."""
+    # Agents write to their home even for that; it is not to be the user's.
+    with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as home:
+        environment = {**os.environ, **dict.fromkeys(("HOME", "CODEX_HOME", "GEMINI_CLI_HOME"), home)}
+        command = [program, "--version"]
+        try:
+            done = subprocess.run(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_PATIENCE,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+    found = re.search(rb"\d+\.\d+\.\d+", done.stdout)
+    return found[0].decode() if found else ""
+
+
+def release_weaknesses(agent: Agent, version: str) -> Iterator[str]:
+    """Yield the known weaknesses of a release, those that all releases have first."""
+    if agent.fails_open:
+        yield (
+            f"{agent.title} fails open: a call passes if its hook ends without exit code 2 and a word, which "
+            "signoff's command avoids, or if its time limit stops the hook"
+        )
+    numbers = tuple(map(int, version.split("."))) if version else ()
+    for right, words in _RELEASES.get(agent.name, ()):
+        if numbers and numbers < right:
+            yield f"{agent.title} {version}: {words}; update it"
+
+
+def settings_weaknesses(agent: Agent, name: str, text: str) -> Iterator[str]:
+    """Yield each setting that turns hooks off; settings that can't be parsed have none."""
+    try:
+        found: Any = tomllib.loads(text) if name.endswith(".toml") else json_text.value(text, json_text.parse(text))
+    except ValueError:
+        return
+    match agent.name, found:
+        case "claude", {"disableAllHooks": True}:
+            yield f"{name}: disableAllHooks turns all hooks off"
+        case "codex", {"features": {"hooks": False} | {"codex_hooks": False}}:
+            yield f"{name}: features.hooks = false turns all hooks off"
+        case "gemini", {"hooksConfig": {"enabled": False}}:
+            yield f"{name}: hooksConfig.enabled turns all hooks off"
+        case "qwen", {"disableAllHooks": True}:
+            yield f"{name}: disableAllHooks turns all hooks off"
+        case "droid", {}:
+            if name.endswith("hooks.json"):
+                yield f"{name} is there: Droid then takes no hooks from {agent.settings}; put signoff's into it"
+        case "gemini", {"hooksConfig": {"disabled": [*names]}} if "signoff hook gemini" in json.dumps(names):
+            yield f"{name}: hooksConfig.disabled has signoff's hook in it"

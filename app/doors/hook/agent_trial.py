@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from app.doors.hook.agents import Agent
+from app.doors.hook.hook_settings import toml_hooks, with_hook
 from app.doors.hook.options import HookOptions
-from app.doors.hook_settings import toml_hooks, with_hook
-from app.doors.trial.scripted_model import ScriptedCall, ScriptedModel
+from app.doors.hook.scripted_model import ScriptedCall, ScriptedModel
 from app.workspace.reading import read_file
 
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR")

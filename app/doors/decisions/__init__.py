@@ -1,1 +1,0 @@
-"""The user's decisions for other agents: waiting for them, and their description in text."""
