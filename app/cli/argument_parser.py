@@ -4,6 +4,7 @@ Kept whole: all words of the command line in one place.
 """
 
 import argparse
+import functools
 import re
 import sys
 from typing import Any, NoReturn
@@ -101,8 +102,9 @@ def add_app_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--version", action="version", version=f"signoff {__version__}")
 
 
+@functools.cache
 def command_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+    """Return the parser of all commands; it is built once in a process."""
     parser = Parser(prog="signoff")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
