@@ -34,7 +34,7 @@ def check(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         raise StaleProposal(
             f"{proposal.id} is stale: {proposal.reason}; there is nothing to check before it fits again."
         )
-    trees = runtime.service.trees(proposal.id, hunks_named(proposal, arguments.hunks))
+    trees = runtime.service.check_trees(proposal.id, hunks_named(proposal, arguments.hunks))
     wanted = [each for each in _configured(runtime, arguments.only) if files_for(each, trees.files) is not None]
     results = asyncio.run(_run(runtime, wanted, trees, quiet=arguments.json))
     failed = any(result.state in _FAILED for result in results)
@@ -66,7 +66,7 @@ def check_before_writing(
     wanted = [each for each in runtime.settings.check if each.when == "approve"]
     if not wanted:
         return ()
-    trees = runtime.service.trees(proposal.id, hunks)
+    trees = runtime.service.check_trees(proposal.id, hunks)
     wanted = [each for each in wanted if files_for(each, trees.files) is not None]
     results = asyncio.run(_run(runtime, wanted, trees, quiet=quiet))
     if against := [one for one in results if one.red or one.state is CheckState.BROKEN or one.stale]:

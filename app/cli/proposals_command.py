@@ -55,7 +55,7 @@ def _found(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "list[Propo
 
     put_right(runtime, print_error)
     refresh(runtime)
-    found = runtime.service.all() if arguments.all else runtime.service.waiting()
+    found = runtime.service.all() if arguments.all else runtime.service.pending()
     wanted = arguments.origin
     return found if wanted is None else [proposal for proposal in found if proposal.origin.matches(wanted)]
 

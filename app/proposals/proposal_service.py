@@ -1,4 +1,4 @@
-"""The proposal service: where proposals are staged, decided, undone and kept in step with the disk.
+"""Service in which proposals are staged, decided, undone and kept in step with the disk.
 
 What drafts, decides and undoes is imported where it is used: a session opens without it.
 
@@ -77,15 +77,15 @@ class ProposalService:
     # Reading
 
     def get(self, proposal_id: str) -> Proposal:
-        """One proposal; raises UnknownProposal."""
+        """Return a proposal; raises UnknownProposal."""
         return self._proposals.get(proposal_id)
 
-    def waiting(self) -> list[Proposal]:
-        """Those that await a decision, oldest first; stale ones too."""
+    def pending(self) -> list[Proposal]:
+        """Return the proposals that await a decision, oldest first; stale ones too."""
         return list(self._store.proposals(waiting_only=True))
 
     def all(self) -> list[Proposal]:
-        """Every proposal, oldest first."""
+        """Return every proposal, oldest first."""
         return list(self._store.proposals())
 
     def diffs(self, proposal_id: str) -> list[FileDiff]:
@@ -107,24 +107,24 @@ class ProposalService:
 
         return as_changes(self._contents, self.get(proposal_id))
 
-    def trees(self, proposal_id: str, hunks: Collection[str] | None = None) -> "WorkspaceVersions":
+    def check_trees(self, proposal_id: str, hunks: Collection[str] | None = None) -> "WorkspaceVersions":
         """What checks of a waiting proposal are run on: what an approval would leave, and what is there without.
 
         Args:
             proposal_id: A waiting one.
             hunks: Those that the approval would name; None for all that is pending.
         """
-        from app.proposals.decide.workspace_versions import trees_of
+        from app.proposals.decide.workspace_versions import proposal_trees
 
         # What is composed of chosen hunks for a check alone is not to be stored.
         contents, disk = Contents(self._store), self._reader
-        return trees_of(self._store, contents, disk, self._proposals.waiting(proposal_id), hunks)
+        return proposal_trees(self._store, contents, disk, self._proposals.waiting(proposal_id), hunks)
 
-    def trees_of_draft(self, draft: "Draft") -> "WorkspaceVersions":
+    def draft_check_trees(self, draft: "Draft") -> "WorkspaceVersions":
         """The same of what a draft would be as a proposal."""
-        from app.proposals.decide.workspace_versions import trees_of_draft
+        from app.proposals.decide.workspace_versions import draft_trees
 
-        return trees_of_draft(self._store, self._contents, draft)
+        return draft_trees(self._store, self._contents, draft)
 
     # Staging
 
@@ -164,14 +164,14 @@ class ProposalService:
         Raises:
             PatchRefused: it is no patch, or one for another tree.
         """
-        from app.proposals.decide.patch_staging import PatchOnDisk, taken
+        from app.proposals.decide.patch_staging import PatchOnDisk, stage_patch_text
         from app.proposals.stack.proposal_staging import stage
 
         self._proposals.check_free()
         draft = self.draft("")
         folder = folder_in_repository(self._workspace.root)
         try:
-            report = taken(draft, text, folder, self._disk_draft, self._store)
+            report = stage_patch_text(draft, text, folder, self._disk_draft, self._store)
         except PatchOnDisk as found:
             origin = Origin(kind=OriginKind.DISK, ref="a patch")
             return self.stage_changes(
@@ -204,7 +204,7 @@ class ProposalService:
             NothingStaged: they cancel out, or all of it was approved before or waits.
             UnsafePath: no tool may touch one of the paths.
         """
-        from app.proposals.decide.signed_changes import UnsignedChanges, left_to_stage, nothing_to_stage
+        from app.proposals.decide.signed_changes import UnsignedChanges, exclude_approved, explain_nothing_left
         from app.proposals.stack.proposal_staging import stage
 
         self._proposals.check_free()
@@ -212,9 +212,9 @@ class ProposalService:
             self._workspace.check_entry(change.path)
         left = UnsignedChanges(tuple(changes))
         if not everything:
-            left = left_to_stage(self._store, self._contents, changes, None if on_disk else self._view())
+            left = exclude_approved(self._store, self._contents, changes, None if on_disk else self._view())
             if changes and not left.changes:
-                raise NothingStaged(nothing_to_stage(left.left_out))
+                raise NothingStaged(explain_nothing_left(left.left_out))
         draft = self.draft("")
         draft.origin = origin
         draft.take(left.changes)
@@ -243,11 +243,11 @@ class ProposalService:
             ChangedSinceSeen: it was re-based since; the text would take back what is new in the file.
             EditRejected: the file is not text, is not in the proposal, or nothing is left of the change.
         """
-        from app.proposals.decide.conflicts import with_text
+        from app.proposals.decide.conflicts import replace_result_text
 
         with self._proposals.writing():
             proposal = self._as_seen(proposal_id, revision, "edit")
-            proposal = with_text(self._contents, proposal, path, text)
+            proposal = replace_result_text(self._contents, proposal, path, text)
             self._proposals.save(proposal)
             self._proposals.restack(paths_of(proposal))
             return self.get(proposal.id)
@@ -290,11 +290,11 @@ class ProposalService:
             ChangedSinceSeen: something else is there now.
             EditRejected: the text can't be written as that file is, or nothing is left of the proposal.
         """
-        from app.proposals.decide.conflicts import resolved
+        from app.proposals.decide.conflicts import resolve_conflict
 
         with self._proposals.writing():
             overlay = self._proposals.below(self._proposals.waiting(proposal_id))
-            proposal = resolved(overlay, self._proposals.waiting(proposal_id), path, answer, seen)
+            proposal = resolve_conflict(overlay, self._proposals.waiting(proposal_id), path, answer, seen)
             self._proposals.save(proposal)
             self._proposals.restack(paths_of(proposal))
             return self.get(proposal.id)
@@ -356,16 +356,16 @@ class ProposalService:
         """
         from app.proposals.decide import decision_outcomes
         from app.proposals.decide import written_changes as on_disk
-        from app.proposals.decide.reopening import starts
+        from app.proposals.decide.reopening import starting_versions
         from app.proposals.values.decision_results import DecisionResult
 
         with self._proposals.writing():
             proposal = self._as_seen(proposal_id, revision, "approve")
-            choice = decision_outcomes.choose(proposal, hunks)
+            choice = decision_outcomes.choose_files(proposal, hunks)
             if proposal.on_disk:
-                outcome = on_disk.keep(self._contents, proposal, choice)
+                outcome = on_disk.keep_part(self._contents, proposal, choice)
             else:
-                started = starts(self._contents, proposal, effective(self._proposals.records(proposal)))
+                started = starting_versions(self._contents, proposal, effective(self._proposals.records(proposal)))
                 outcome = decision_outcomes.approve(
                     self._contents, self._proposals.filesystem, proposal, choice, started
                 )
@@ -448,11 +448,11 @@ class ProposalService:
         with self._proposals.writing():
             return self._proposals.restack(paths)
 
-    def watched(self) -> set[str]:
-        """Paths whose change on disk matters to a waiting proposal."""
+    def watched_paths(self) -> set[str]:
+        """Return the paths whose change on disk matters to a pending proposal."""
         return {
             path
-            for proposal in self.waiting()
+            for proposal in self.pending()
             for change in proposal.files
             for path in (change.path, change.old_path)
             if path and undecided(change)
@@ -491,10 +491,10 @@ class ProposalService:
         """Why a stale proposal could not be approved, for the model; what can't be read is left out."""
         if proposal.state is not ProposalState.STALE or proposal.on_disk:
             return ""
-        from app.proposals.decide.conflicts import stale_words
+        from app.proposals.decide.conflicts import stale_explanation
 
         try:
-            return stale_words(self._proposals.below(proposal), proposal)
+            return stale_explanation(self._proposals.below(proposal), proposal)
         except (OSError, ProposalError):
             return f"{proposal.id} was stale and could not be approved: {proposal.reason}."
 
@@ -509,14 +509,14 @@ class ProposalService:
     ) -> "DecisionResult":
         from app.proposals.decide import decision_outcomes
         from app.proposals.decide import written_changes as on_disk
-        from app.proposals.decide.reopening import starts
+        from app.proposals.decide.reopening import starting_versions
         from app.proposals.values.decision_results import DecisionResult
 
-        choice = decision_outcomes.choose(proposal, hunks)
+        choice = decision_outcomes.choose_files(proposal, hunks)
         if proposal.on_disk:
-            outcome = on_disk.take_back(self._contents, proposal, choice)
+            outcome = on_disk.take_back_part(self._contents, proposal, choice)
         else:
-            started = starts(self._contents, proposal, effective(self._proposals.records(proposal)))
+            started = starting_versions(self._contents, proposal, effective(self._proposals.records(proposal)))
             outcome = decision_outcomes.deny(self._contents, proposal, choice, started)
         state = state_of(outcome.proposal)
         if state.waiting and proposal.state is ProposalState.STALE:

@@ -329,7 +329,7 @@ class ProposalTools:
                 status = decision_status(runtime.database, runtime.name, turns[-1].proposal)
                 if no := refusal(turns[-1], caller, arguments.on_top_of or "", status):
                     return _Answer(no, failed=True)
-            count = sum(each.origin.kind is OriginKind.AGENT for each in runtime.service.waiting())
+            count = sum(each.origin.kind is OriginKind.AGENT for each in runtime.service.pending())
             if count >= MOST_WAITING:
                 return _Answer(_TOO_MANY.format(count=count), failed=True)
             own = [turn.proposal for turn in turns]

@@ -1,4 +1,4 @@
-"""What became of the lines that the user commented on, in the version that answers: whether they changed."""
+"""Compare two versions of a proposal at the lines that the user commented on."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -15,7 +15,7 @@ from app.proposals.values.proposal_store import ProposalStore
 
 
 def version_diffs(store: ProposalStore, proposal_id: str) -> list[FileDiff]:
-    """The files in which a proposal and the one that it supersedes differ, each with what either would write.
+    """Return the files in which a proposal and the one that it supersedes differ.
 
     A file that only one of the two touches is compared with what the workspace held for the other.
 
@@ -71,10 +71,10 @@ class CommentFollowUp(StrEnum):
     """The line is not where the comment says, since a part was decided or re-based meanwhile."""
 
 
-def answers_to(
+def follow_up_comments(
     store: ProposalStore, proposal_id: str, comments: Sequence[LineComment]
 ) -> tuple[CommentFollowUp, ...]:
-    """What a proposal does at each of the comments on the version that it supersedes.
+    """Return for each comment on the superseded version what the new version changes there.
 
     Raises:
         MissingContent: what one of the two would write is not stored any more.

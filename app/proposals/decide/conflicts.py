@@ -1,4 +1,4 @@
-"""Conflicts of a stale proposal: its files with their conflict regions, and the user's answer put in their place.
+"""Conflicts of a stale proposal: files with conflict regions, and the user's resolution.
 
 A conflict is shown as `git merge-file --diff3` writes it, over the texts of the lines: what only differs in line
 endings or in a byte order mark is no conflict here. The answer is a whole text, or one side for a file that can't be
@@ -27,8 +27,9 @@ from app.proposals.values.proposal_errors import ChangedSinceSeen, EditRejected
 from app.workspace.secrets import secret_reason
 
 
-def with_text(contents: Contents, proposal: Proposal, path: str, text: str) -> Proposal:
-    """The proposal with another result for one file; lines that stay keep their bytes and hunks that stay their ids.
+def replace_result_text(contents: Contents, proposal: Proposal, path: str, text: str) -> Proposal:
+    """Return the proposal with another result for one file; unchanged lines keep their bytes, unchanged hunks their
+    ids.
 
     Raises:
         EditRejected: the file is not text, is not in the proposal, or nothing is left of the change.
@@ -66,7 +67,7 @@ _FACT_CONTEXT = 2
 
 
 class ConflictSide(StrEnum):
-    """What is taken for a conflict region, or for a whole file."""
+    """The side that is chosen for a conflict region or a whole file."""
 
     DISK = "disk"
     PROPOSED = "proposed"
@@ -76,7 +77,7 @@ class ConflictSide(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConflictRegion:
-    """Lines that both sides changed, without endings."""
+    """Lines that both sides changed, without line endings."""
 
     line: int
     """The first of them in the file as it is there now, from 1."""
@@ -85,7 +86,7 @@ class ConflictRegion:
     proposed: tuple[str, ...]
 
     def lines(self, side: ConflictSide) -> tuple[str, ...]:
-        """The lines that a choice takes."""
+        """Return the lines of a side."""
         return (self.disk if side is not ConflictSide.PROPOSED else ()) + (
             self.proposed if side is not ConflictSide.DISK else ()
         )
@@ -93,7 +94,7 @@ class ConflictRegion:
 
 @dataclass(frozen=True, slots=True)
 class SideLabels:
-    """What the sides are called in the markers."""
+    """Labels of the sides in conflict markers."""
 
     disk: str
     base: str
@@ -150,7 +151,7 @@ class FileConflict:
         ends = bool(lines) and (self.final_newline or not lines[-1])
         return "\n".join(lines) + ("\n" if ends else "")
 
-    def open_blocks(self, text: str) -> "list[MarkedBlock]":
+    def unresolved_blocks(self, text: str) -> "list[MarkedBlock]":
         """The conflicts that are still between markers in a text, in order."""
         first, second, third, last = self._markers()
         found: list[MarkedBlock] = []
@@ -224,7 +225,7 @@ class _Sides:
 def open_conflict(
     overlay: Overlay, proposal: Proposal, path: str = "", unsaved: UnsavedText | None = None
 ) -> FileConflict:
-    """A file of the proposal that does not fit what is there now.
+    """Return a file of the proposal that does not fit what is on disk now.
 
     Args:
         overlay: The disk with all older waiting proposals.
@@ -254,10 +255,10 @@ def open_conflict(
     raise refused
 
 
-def resolved(
+def resolve_conflict(
     overlay: Overlay, proposal: Proposal, path: str, answer: str | ConflictSide, seen: FileVersion | None
 ) -> Proposal:
-    """The proposal with the user's answer for one file, based on what is there now.
+    """Return the proposal with the user's resolution for one file, based on what is on disk now.
 
     Args:
         overlay: The disk with all older waiting proposals.
@@ -311,8 +312,8 @@ def resolved(
     return looked_through(overlay.contents, proposal) if proposal.order else proposal
 
 
-def stale_words(overlay: Overlay, proposal: Proposal) -> str:
-    """Why a stale proposal could not be approved, and what its files hold there now, for the model.
+def stale_explanation(overlay: Overlay, proposal: Proposal) -> str:
+    """Explain to the model why a stale proposal could not be approved, and what its files contain now.
 
     Empty if all of it fits. Files that look like secrets are not quoted.
     """

@@ -1,4 +1,4 @@
-"""What a decision on a proposal or a part of it comes to: what an approval writes, and what is left afterwards."""
+"""Plan what an approval or denial writes, and what is left of the proposal afterwards."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -64,8 +64,8 @@ class DecisionOutcome:
     files: list[FileStat] = field(default_factory=list)
 
 
-def choose(proposal: Proposal, wanted: Collection[str] | None) -> ChosenFiles:
-    """The pending hunks and files that were named.
+def choose_files(proposal: Proposal, wanted: Collection[str] | None) -> ChosenFiles:
+    """Return the pending hunks and files that were named.
 
     Args:
         proposal: A waiting one.
@@ -99,10 +99,10 @@ def choose(proposal: Proposal, wanted: Collection[str] | None) -> ChosenFiles:
     return ChosenFiles(frozenset(hunks), frozenset(paths), everything and rest, rest)
 
 
-def each_file(
+def decide_each_file(
     proposal: Proposal, choice: ChosenFiles, decide: Callable[[FileChange, DecisionOutcome, int], FileChange]
 ) -> DecisionOutcome:
-    """What comes of a decision, file by file; a file that it is not about stays as it is.
+    """Apply a decision file by file; files that it does not name stay as they are.
 
     Args:
         proposal: As it was shown.
@@ -118,7 +118,7 @@ def each_file(
             change = decide(change, outcome, number)
             number = max(number, next_number([change]))
         changes.append(change)
-    outcome.proposal = decided(proposal, changes)
+    outcome.proposal = with_decided(proposal, changes)
     return outcome
 
 
@@ -143,7 +143,7 @@ def approve(
     """
 
     def land(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
-        chosen = written(contents, change, choice)
+        chosen = approved_content(contents, change, choice)
         base, result = change.base, chosen
         if change.stacked_on:
             base, result = _on_disk(contents, filesystem, proposal, change, chosen)
@@ -156,7 +156,7 @@ def approve(
                 update={"base": start, "result": result, "state": HunkState.APPLIED, "hunks": hunks}
             )
             as_shown = same(start, change.base) and same(result, change.result)
-            return landed if as_shown else settled(contents, landed, hunks, number)
+            return landed if as_shown else settled_change(contents, landed, hunks, number)
         left = change.model_copy(
             update={
                 "base": chosen,
@@ -169,7 +169,7 @@ def approve(
         )
         return decided_in_part(contents, left, choice.hunks, HunkState.APPLIED, next_number=number)
 
-    return each_file(proposal, choice, land)
+    return decide_each_file(proposal, choice, land)
 
 
 def deny(
@@ -190,7 +190,7 @@ def deny(
         hunks = with_state(change.hunks, HunkState.DENIED, choice.hunks)
         if not choice.covers(change):
             kept = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
-            result = composed(contents, change, kept)
+            result = compose_hunks(contents, change, kept)
             left = change.model_copy(
                 update={
                     "op": op_of(change.old_path, change.base, result),
@@ -210,12 +210,12 @@ def deny(
                     "conflicts": (),
                 }
             )
-            return settled(contents, landed, hunks, number)
+            return settled_change(contents, landed, hunks, number)
         part = _denied_part(proposal, change, change.result, choice)
         update = {"hunks": hunks, "state": HunkState.DENIED, "denied": (*change.denied, part)}
         return change.model_copy(update=update)
 
-    return each_file(proposal, choice, drop)
+    return decide_each_file(proposal, choice, drop)
 
 
 def hunk_facts(
@@ -256,14 +256,14 @@ def hunk_facts(
     return tuple(facts)
 
 
-def decided(proposal: Proposal, changes: Iterable[FileChange]) -> Proposal:
-    """The proposal with its changes as a decision leaves them."""
+def with_decided(proposal: Proposal, changes: Iterable[FileChange]) -> Proposal:
+    """Return the proposal with its changes as a decision leaves them."""
     revision = proposal.revision + 1
     return proposal.model_copy(update={"files": tuple(changes), "revision": revision, "reopened": False})
 
 
 def pending_hunks(change: FileChange) -> list[Hunk]:
-    """The hunks of a change that await a decision."""
+    """Return the hunks of a change that await a decision."""
     return [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING]
 
 
@@ -273,9 +273,9 @@ def _offer(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
     return f"those that wait are {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
 
 
-def written(contents: Contents, change: FileChange, choice: ChosenFiles) -> FileVersion | None:
-    """What the file holds with the chosen part, whatever is pending below it."""
-    return change.result if choice.covers(change) else composed(contents, change, choice.hunks)
+def approved_content(contents: Contents, change: FileChange, choice: ChosenFiles) -> FileVersion | None:
+    """Return what the file contains with the chosen part, whatever is pending below it."""
+    return change.result if choice.covers(change) else compose_hunks(contents, change, choice.hunks)
 
 
 def _denied_part(
@@ -287,8 +287,8 @@ def _denied_part(
     return DeniedPart(decision=decision, hunks=hunks, before=change.result, after=result)
 
 
-def composed(contents: Contents, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
-    """The base with some of the hunks."""
+def compose_hunks(contents: Contents, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
+    """Return the base with some of the hunks applied."""
     pending = [hunk for hunk in pending_hunks(change) if in_force(hunk)]
     base, result = lines_of(contents.get(change.base)), lines_of(contents.get(change.result))
     mode = (change.result or change.base or FileVersion(sha256="", size=0)).mode
@@ -352,8 +352,8 @@ def _stat(
     return counted.stat
 
 
-def settled(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:
-    """A change with nothing pending, from what the file held at first to what it holds now."""
+def settled_change(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:
+    """Return a change with nothing pending, from the file's first content to its present one."""
     return recompared(contents, change, next_number=number, previous=hunks, state=HunkState.APPLIED)
 
 

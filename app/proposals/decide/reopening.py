@@ -1,4 +1,4 @@
-"""What the journal says about a proposal's files: where they started, and what they are once it is taken back."""
+"""Reconstruct from the journal where a proposal's files started, and what they are once a decision is taken back."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,8 +17,8 @@ from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 Versions = Mapping[str, FileVersion | None]
 
 
-def starts(contents: Contents, proposal: Proposal, records: Sequence[JournalRecord]) -> Versions:
-    """What each file would hold without what was written of this proposal, as far back as that can be told.
+def starting_versions(contents: Contents, proposal: Proposal, records: Sequence[JournalRecord]) -> Versions:
+    """Return what each file would contain without what this proposal wrote, as far back as the journal tells.
 
     That is what it held before where nothing came between; else it is merged out of what the file holds now, which of
     a proposal on top of others is the disk with their edits.
@@ -52,10 +52,10 @@ def _without(contents: Contents, version: FileVersion, entry: JournalEntry) -> F
     return version if how.conflicts else contents.add(merged, version.mode)
 
 
-def reopened(
+def reopen_approved(
     contents: Contents, proposal: Proposal, records: Sequence[JournalRecord], before: Versions, after: Versions
 ) -> Proposal:
-    """A partly approved proposal with its approved part pending again.
+    """Return a partly approved proposal with its approved part pending again.
 
     Args:
         contents: Where the bytes are.
@@ -72,7 +72,7 @@ def reopened(
             files.append(change)
             continue
         old_path = moved_from.get(change.path, "")
-        base = measured(contents, after[old_path or change.path])
+        base = with_size(contents, after[old_path or change.path])
         result = before[change.path] if change.state is HunkState.APPLIED else change.result
         hunks = tuple(
             hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.state is HunkState.APPLIED else hunk
@@ -103,8 +103,8 @@ def reopened(
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
 
 
-def undenied(proposal: Proposal) -> Proposal:
-    """A denied proposal with what was denied last pending again; its user's words stay where they were said.
+def reopen_denied(proposal: Proposal) -> Proposal:
+    """Return a denied proposal with what was denied last pending again; the user's words stay where they were said.
 
     Hunks that were denied one by one before are in no result any more and stay as marks of their place.
     """
@@ -127,8 +127,8 @@ def undenied(proposal: Proposal) -> Proposal:
     return advance(proposal.model_copy(update=again), ProposalState.PENDING)
 
 
-def undenied_part(contents: Contents, proposal: Proposal) -> Proposal:
-    """A waiting proposal with those hunks pending again that were denied last, each where it would stand now.
+def reopen_denied_hunks(contents: Contents, proposal: Proposal) -> Proposal:
+    """Return a pending proposal with the hunks that were denied last pending again, where they would stand now.
 
     Args:
         contents: Where the bytes are; new ones are added.
@@ -208,8 +208,8 @@ def _moves(
     return stats, rest
 
 
-def measured(contents: Contents, version: FileVersion | None) -> FileVersion | None:
-    """The version with its size, which the journal does not keep."""
+def with_size(contents: Contents, version: FileVersion | None) -> FileVersion | None:
+    """Return the version with its size, which the journal does not keep."""
     return None if version is None else version_of(contents.get(version), version.mode)
 
 

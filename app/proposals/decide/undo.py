@@ -1,4 +1,4 @@
-"""Taking decisions back: what was written is undone and redone, what was denied waits again.
+"""Undo and redo decisions: written files are replayed, denied hunks become pending again.
 
 All of it happens within `LockedProposals.writing`.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from app.proposals.decide import written_changes
 from app.proposals.decide.decision_outcomes import NOTHING, hunk_facts
-from app.proposals.decide.reopening import reopened, transition_stats, undenied, undenied_part
+from app.proposals.decide.reopening import reopen_approved, reopen_denied, reopen_denied_hunks, transition_stats
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.journal.apply import reason_of
 from app.proposals.journal.journal import Transition, effective, undone
@@ -28,7 +28,7 @@ from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
 @dataclass(frozen=True, slots=True)
 class ReplayStep:
-    """A file that shall go from `left` to `target`, and to another path if `source` and `path` differ."""
+    """A file to go from `left` to `target`, and to another path if `source` and `path` differ."""
 
     source: str
     path: str
@@ -38,7 +38,7 @@ class ReplayStep:
 
 @dataclass(slots=True)
 class Replay:
-    """Steps carried out in memory, on top of what the disk holds."""
+    """Applies steps in memory on top of what the disk contains."""
 
     filesystem: Filesystem
     contents: Contents
@@ -47,7 +47,7 @@ class Replay:
     after: dict[str, FileVersion | None] = field(default_factory=dict)
 
     def run(self, steps: Iterable[ReplayStep]) -> list[Transition]:
-        """The transitions that the steps amount to.
+        """Return the transitions that the steps amount to.
 
         Raises:
             UndoConflict: a file has changed in the same places, or is not where it should be.
@@ -116,15 +116,15 @@ class Replay:
         return self.contents.add(merged, mode)
 
 
-def backward(records: Sequence[JournalRecord]) -> Iterator[ReplayStep]:
-    """What takes these records back; they come newest first."""
+def undo_steps(records: Sequence[JournalRecord]) -> Iterator[ReplayStep]:
+    """Return the steps that undo these records, which come newest first."""
     for record in records:
         for source, path, before, after in _pairs(record):
             yield ReplayStep(path, source, after, before)
 
 
-def forward(records: Sequence[JournalRecord]) -> Iterator[ReplayStep]:
-    """What puts these records forth again; they come newest first."""
+def redo_steps(records: Sequence[JournalRecord]) -> Iterator[ReplayStep]:
+    """Return the steps that redo these records, which come newest first."""
     for record in reversed(records):
         for source, path, before, after in _pairs(record):
             yield ReplayStep(source, path, before, after)
@@ -175,11 +175,11 @@ def undo(proposals: LockedProposals, proposal_id: str, circumstances: DecisionCo
         raise NothingToUndo(f"{proposal.id} has a part that no longer fits; deny that first, then undo the rest.")
     if proposal.state not in (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED) or not records:
         raise NothingToUndo(f"{proposal.id} is {words(proposal.state)}; there is nothing to undo.")
-    replay, transitions = _replay(proposals, proposal, backward(records), "undone")
+    replay, transitions = _replay(proposals, proposal, undo_steps(records), "undone")
     if proposal.state is ProposalState.APPLIED:
         after = advance(proposal, ProposalState.UNDONE)
     else:
-        again = reopened(proposals.contents, proposal, records, replay.before, replay.after)
+        again = reopen_approved(proposals.contents, proposal, records, replay.before, replay.after)
         after = advance(again, ProposalState.PENDING)
     after = after.decided("undone", circumstances=circumstances)
     folders = {folder for record in records for folder in record.made_folders}
@@ -197,7 +197,7 @@ def redo(proposals: LockedProposals, proposal: Proposal, circumstances: Decision
     records = undone(proposals.records(proposal))
     if proposal.state is not ProposalState.UNDONE or not records:
         raise NothingToUndo(f"{proposal.id} is {words(proposal.state)}; there is nothing to redo.")
-    _, transitions = _replay(proposals, proposal, forward(records), "redone")
+    _, transitions = _replay(proposals, proposal, redo_steps(records), "redone")
     folders = {folder for record in records for folder in record.dropped_folders}
     after = advance(proposal, ProposalState.APPLIED).decided("redone", circumstances=circumstances)
     proposals.carry_out("redo", proposal, after, transitions, folders)
@@ -207,7 +207,7 @@ def redo(proposals: LockedProposals, proposal: Proposal, circumstances: Decision
 def _reopen(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Have a denied proposal wait again, re-based onto the present; stale if it does not fit any more."""
     _check_successor(proposals, proposal)
-    again = undenied(proposal).decided("reopened", circumstances=circumstances)
+    again = reopen_denied(proposal).decided("reopened", circumstances=circumstances)
     proposals.save(again)
     changed = proposals.settle(proposal)
     waits = tuple(change.stat for change in again.files)
@@ -223,7 +223,7 @@ def _check_successor(proposals: LockedProposals, proposal: Proposal) -> None:
 
 def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Have the hunks wait again that were denied last."""
-    again = undenied_part(proposals.contents, proposal)
+    again = reopen_denied_hunks(proposals.contents, proposal)
     waited = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
     back = [hunk.id for hunk in again.hunks if hunk.state is HunkState.PENDING and hunk.id not in waited]
     again = again.decided("reopened", hunks=back, circumstances=circumstances)
@@ -237,8 +237,8 @@ def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: 
 def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Have wait again what was decided last of a proposal that is on disk; what was taken off the disk comes back."""
     _check_successor(proposals, proposal)
-    decision = written_changes.last_decision(proposal)
-    again = written_changes.waiting_again(proposals.contents, proposal, decision)
+    decision = written_changes.last_standing_decision(proposal)
+    again = written_changes.reopen_decision(proposals.contents, proposal, decision)
     waited = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
     back = [hunk.id for hunk in again.hunks if hunk.state is HunkState.PENDING and hunk.id not in waited]
     whole = len(back) == len(again.hunks)
@@ -249,7 +249,7 @@ def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstance
     )
     transitions: list[Transition] = []
     if record is not None:
-        _, transitions = _replay(proposals, proposal, backward([record]), "undone")
+        _, transitions = _replay(proposals, proposal, undo_steps([record]), "undone")
     proposals.carry_out("undo", proposal, again, transitions, set(record.made_folders) if record else None)
     changed = proposals.settle(proposal)
     after = proposals.get(proposal.id)

@@ -1,4 +1,4 @@
-"""The two workspaces that a check of a proposal compares: as an approval would leave it, and as it is without."""
+"""The two versions of the workspace that a check compares: with a proposal approved, and without it."""
 
 import sys
 from collections.abc import Collection
@@ -28,14 +28,14 @@ class WorkspaceVersions:
     """And those that there are before it."""
 
 
-def trees_of(
+def proposal_trees(
     store: ProposalStore,
     contents: Contents,
     filesystem: Filesystem,
     proposal: Proposal,
     hunks: Collection[str] | None = None,
 ) -> WorkspaceVersions:
-    """What an approval of a waiting proposal would leave; of one that builds on others that wait, on top of those.
+    """Return the versions for a pending proposal; one that builds on others that are pending is on top of those.
 
     Args:
         store: Where the proposals are.
@@ -48,7 +48,7 @@ def trees_of(
         MissingContent: the store has lost the bytes of a file.
         UnknownHunk: one of the hunks is not there, or was decided.
     """
-    choice = decision_outcomes.choose(proposal, hunks)
+    choice = decision_outcomes.choose_files(proposal, hunks)
     changes = [change for change in proposal.files if undecided(change) and choice.touches(change)]
     if proposal.on_disk:
         return _trees_of_disk(contents, changes)
@@ -57,9 +57,9 @@ def trees_of(
         before: Pending = {}
         after = {one.path: None if one.after is None else _leaf(contents, one.after) for one in written}
     except StackedProposal:
-        below = stacked_below(store, paths_of(proposal), int(proposal.id[1:]))
+        below = proposals_below(store, paths_of(proposal), int(proposal.id[1:]))
         files = tuple(
-            change.model_copy(update={"result": decision_outcomes.written(contents, change, choice)})
+            change.model_copy(update={"result": decision_outcomes.approved_content(contents, change, choice)})
             for change in changes
         )
         before = _leaves(contents, below)
@@ -86,10 +86,10 @@ def _trees_of_disk(contents: Contents, changes: Collection[FileChange]) -> Works
     )
 
 
-def trees_of_draft(store: ProposalStore, contents: Contents, draft: Draft) -> WorkspaceVersions:
-    """Of a draft that is not a proposal yet. Raises MissingContent."""
+def draft_trees(store: ProposalStore, contents: Contents, draft: Draft) -> WorkspaceVersions:
+    """Return the versions for a draft. Raises MissingContent."""
     held = {path: one for path, one in draft.held.items() if one.changed}
-    before = _leaves(contents, stacked_below(store, held.keys(), sys.maxsize))
+    before = _leaves(contents, proposals_below(store, held.keys(), sys.maxsize))
     edits = {path: None if one.data is None else Leaf(one.data, one.mode) for path, one in held.items()}
     return WorkspaceVersions(
         after={**before, **edits},
@@ -99,8 +99,8 @@ def trees_of_draft(store: ProposalStore, contents: Contents, draft: Draft) -> Wo
     )
 
 
-def stacked_below(store: ProposalStore, paths: Collection[str], number: int) -> list[Proposal]:
-    """The waiting proposals that an edit of these paths stacks on, oldest first: and those that they stack on.
+def proposals_below(store: ProposalStore, paths: Collection[str], number: int) -> list[Proposal]:
+    """Return the pending proposals that an edit of these paths builds on, oldest first.
 
     Args:
         store: Where they are.

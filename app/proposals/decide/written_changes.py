@@ -1,4 +1,4 @@
-"""Changes that are on disk already: what it comes to to keep a part of them, or to take it back off the disk.
+"""Decide on changes that are on disk already: keep a part of them, or take it back.
 
 It is the mirror of a proposal that is yet to be written. There the base is on disk, an approval writes, and a denial
 leaves the file alone; here the result is, a denial writes, and an approval leaves it alone. Either way the base moves
@@ -8,10 +8,10 @@ towards the result by what is approved, and the result towards the base by what 
 from app.proposals.decide.decision_outcomes import (
     ChosenFiles,
     DecisionOutcome,
-    composed,
-    each_file,
+    compose_hunks,
+    decide_each_file,
     pending_hunks,
-    settled,
+    settled_change,
 )
 from app.proposals.journal.journal import Transition
 from app.proposals.overlay.file_changes import decided_in_part, line_counts, next_number, op_of, recompared
@@ -22,18 +22,18 @@ from app.proposals.values.models import FileChange, FileVersion, HunkState, Part
 from app.proposals.values.proposal_errors import NothingToUndo
 
 
-def keep(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> DecisionOutcome:
-    """The proposal with the chosen part kept; nothing is written."""
+def keep_part(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> DecisionOutcome:
+    """Return the proposal with the chosen part kept; nothing is written."""
 
     def kept(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         covers = choice.covers(change)
-        left = change.result if covers else composed(contents, change, choice.hunks)
+        left = change.result if covers else compose_hunks(contents, change, choice.hunks)
         hunks = with_state(change.hunks, HunkState.APPLIED, choice.hunks)
         update = {"hunks": hunks, "decisions": (*change.decisions, _decision(proposal, change, choice, left))}
         outcome.files.append(_stat(contents, change, change.base, left))
         if covers:
             landed = {"base": _start(change), "state": HunkState.APPLIED}
-            return settled(contents, change.model_copy(update=update | landed), hunks, number)
+            return settled_change(contents, change.model_copy(update=update | landed), hunks, number)
         # What is kept is part of what the rest is compared with from here on.
         moved = {
             "base": left,
@@ -45,16 +45,16 @@ def keep(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> Decisio
         changed = change.model_copy(update=update | moved)
         return decided_in_part(contents, changed, choice.hunks, HunkState.APPLIED, next_number=number)
 
-    return each_file(proposal, choice, kept)
+    return decide_each_file(proposal, choice, kept)
 
 
-def take_back(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> DecisionOutcome:
-    """What is to be written so that the chosen part is off the disk, and the proposal as it stands once it is."""
+def take_back_part(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> DecisionOutcome:
+    """Return what is to be written to take the chosen part off the disk, and the proposal afterwards."""
 
     def taken_back(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         covers = choice.covers(change)
         rest = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
-        result = change.base if covers else composed(contents, change, rest)
+        result = change.base if covers else compose_hunks(contents, change, rest)
         path = change.old_path if covers and change.old_path else change.path
         if not change.already_applied:
             outcome.transitions += _transitions(change, path, result)
@@ -72,13 +72,13 @@ def take_back(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> De
             return decided_in_part(contents, changed, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             landed = {"base": _start(change), "result": result, "state": HunkState.APPLIED}
-            return settled(contents, change.model_copy(update=update | landed), hunks, number)
+            return settled_change(contents, change.model_copy(update=update | landed), hunks, number)
         return change.model_copy(update=update | {"state": HunkState.DENIED})
 
-    return each_file(proposal, choice, taken_back)
+    return decide_each_file(proposal, choice, taken_back)
 
 
-def last_decision(proposal: Proposal) -> int:
+def last_standing_decision(proposal: Proposal) -> int:
     """The number of the latest decision that stands. Raises NothingToUndo."""
     latest = max((part.decision for change in proposal.files for part in change.decisions[-1:]), default=0)
     if not latest:
@@ -86,8 +86,8 @@ def last_decision(proposal: Proposal) -> int:
     return latest
 
 
-def waiting_again(contents: Contents, proposal: Proposal, decision: int) -> Proposal:
-    """The proposal as it was before its latest decision, to be re-based onto what is on disk then."""
+def reopen_decision(contents: Contents, proposal: Proposal, decision: int) -> Proposal:
+    """Return the proposal as it was before its latest decision, to be re-based onto the disk."""
     number = next_number(proposal.files)
     files: list[FileChange] = []
     for change in proposal.files:

@@ -23,7 +23,7 @@ from app.proposals.text.document import Document
 from app.proposals.text.line_comparison import equal_ends
 from app.proposals.values.attention_reason import Reason, ReasonKind
 from app.proposals.values.models import FileChange, FileOperation, Proposal
-from app.text.deceiving_text import inspect
+from app.text.deceiving_text import find_deceptive
 from app.workspace.secrets import certain_reason
 
 _TEST = LiteralPattern(
@@ -632,7 +632,7 @@ def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[Reason]:
     """What is true of the file as a whole."""
     change, path = file.change, file.path
     if change.warnings:
-        yield file.reason(ReasonKind.DECEIVES, (line for line in file.added if inspect(line.text)))
+        yield file.reason(ReasonKind.DECEIVES, (line for line in file.added if find_deceptive(line.text)))
     if change.op is FileOperation.DELETE:
         yield Reason(kind=ReasonKind.DELETED, path=path)
     if change.inexact:

@@ -139,18 +139,18 @@ def deceptions(path: str, result: Document, hunks: Sequence[Hunk]) -> tuple[tupl
     """What in the name and in the added lines of a file a reader can't see or could mistake, and what is only worth
     a mention."""
     # Imported here: opening a session comes by this module, and looks at no text.
-    from app.text.deceiving_text import together
+    from app.text.deceiving_text import merge_findings
 
-    found = together(_inspected(path, result, hunks))
-    return (f"{found}. {found.meaning}",) if found else (), found.quiet
+    found = merge_findings(_inspected(path, result, hunks))
+    return (f"{found}. {found.worst_effect}",) if found else (), found.is_ordinary
 
 
 def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> "Iterable[DeceptiveText]":
     """A little at a time, so that others come in between."""
-    from app.text.deceiving_text import inspect
+    from app.text.deceiving_text import find_deceptive
 
-    yield inspect(path)
+    yield find_deceptive(path)
     for hunk in hunks:
         last = hunk.new_start + hunk.new_count
         for start in giving_way(range(hunk.new_start, last, _INSPECTED_LINES)):
-            yield inspect("\n".join(result.texts[start : min(last, start + _INSPECTED_LINES)]))
+            yield find_deceptive("\n".join(result.texts[start : min(last, start + _INSPECTED_LINES)]))

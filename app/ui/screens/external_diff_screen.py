@@ -162,10 +162,10 @@ class ExternalDiffs:
         await self._means.ask(ExternalDiffScreen(name, shown, shown.index(path), run))
 
     async def _find(self) -> str:
-        from app.git.diff_program import external_diff
+        from app.git.diff_program import external_diff_command
 
         configured = self._runtime.settings.external_diff
-        command = await asyncio.to_thread(external_diff, configured, os.environ)
+        command = await asyncio.to_thread(external_diff_command, configured, os.environ)
         self._review.view.has_external_diff = bool(command)
         self._review.refresh_bindings()
         return command

@@ -67,7 +67,7 @@ class Site:
         self.following = CheckFollower(
             self.runtime.checks,
             lambda: self.checks,
-            self.runtime.service.trees,
+            self.runtime.service.check_trees,
             lambda proposal: self.chosen.get(proposal.id),
             lambda checked: self.last.__setitem__(checked.proposal, checked),
         )
@@ -91,7 +91,7 @@ class Site:
         return ids
 
     def follow(self) -> None:
-        self.following.follow(self.runtime.service.waiting(), self.shown)
+        self.following.follow(self.runtime.service.pending(), self.shown)
 
     async def look(self) -> None:
         """What the app does once the disk has changed."""

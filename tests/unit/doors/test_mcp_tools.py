@@ -295,7 +295,7 @@ def test_agents_pile_up_no_more_proposals_than_a_person_looks_through(
         assert not host.call("propose_edit", turns[number], files=[edits[number]])[1]
     text, failed = host.call("propose_edit", turns[2], files=[edits[2]])
     assert failed and "2 proposals of agents await the user's decision" in text
-    assert [each.id for each in user.service.waiting()] == ["P1", "P2"]
+    assert [each.id for each in user.service.pending()] == ["P1", "P2"]
     assert signoff(root, "deny", "P1", "-m", "No.") == 0
     text, failed = host.call("propose_edit", turns[3], files=[edits[3]])
     assert failed and "No." in text

@@ -295,7 +295,7 @@ def test_it_can_not_be_edited_in_the_review(site: Bench) -> None:
 
 
 def test_checks_compare_the_disk_with_what_was_there_before(site: Bench) -> None:
-    trees = site.service.trees(stage(site, BEFORE).id)
+    trees = site.service.check_trees(stage(site, BEFORE).id)
     assert trees.after == {}
     assert trees.before == {**BEFORE, "new/x.txt": None}
 

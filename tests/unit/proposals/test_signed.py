@@ -97,7 +97,7 @@ def test_what_was_undone_is_no_longer_signed(bench: Make) -> None:
     site.service.undo(first)
     site.put(a=site.read("a").decode().replace("line 3\n", "three\n"))
     assert hunks(site, stage(site, a=BEFORE)) == [(("line 3",), ("three",))]
-    site.service.deny(site.service.waiting()[0].id)
+    site.service.deny(site.service.pending()[0].id)
     site.service.redo(first)
     with pytest.raises(NothingStaged, match=f"all 2 hunks were signed in {first}, {second}"):
         stage(site, a=BEFORE)
@@ -109,7 +109,7 @@ def test_what_was_kept_and_undone_is_asked_for_again(bench: Make) -> None:
     site.service.approve(first, ["1"])
     site.service.approve(first)
     site.service.undo(first)
-    (again,) = [each for each in site.service.waiting() if each.id == first]
+    (again,) = [each for each in site.service.pending() if each.id == first]
     assert hunks(site, again) == [(("line 15",), ("fifteen",))]
     site.put(b="new\n")
     later = stage(site, a=BEFORE, b=None)
@@ -139,7 +139,7 @@ def test_what_is_signed_next_to_what_the_user_wrote_is_not_asked_for_with_it(ben
     site = bench({"a": BEFORE.replace("line 8\n", "line 8\nmine 1\nmine 2\n")})
     site.service.approve(site.edit("a", ("mine 2\n", "model\n")).id)
     assert hunks(site, stage(site, a=BEFORE)) == [((), ("mine 1",))]
-    site.service.deny(site.service.waiting()[0].id)
+    site.service.deny(site.service.pending()[0].id)
     site.put(a=BEFORE.replace("line 8\n", "line 8\nmine 1\nmodel\n"))
     site.service.approve(site.edit("a", ("line 7\nline 8\nmine 1\n", "")).id)
     with pytest.raises(NothingStaged, match="signed in P1, P3"):
@@ -347,7 +347,7 @@ class Play:
         try:
             return stage(self.site, a="".join(f"{line}\n" for line in self.git))
         except NothingStaged as nothing:
-            waiting = self.site.service.waiting()
+            waiting = self.site.service.pending()
             return next((each for each in waiting if f"{each.id} already waits" in str(nothing)), None)
 
     def keep(self, wanted: set[str] | None) -> None:

@@ -329,9 +329,9 @@ def test_only_files_of_waiting_proposals_are_watched(bench: Make) -> None:
     draft = site.service.draft("session")
     draft.rename("b.txt", "d.txt")
     site.service.stage(draft, "Move")
-    assert site.service.watched() == {"a.txt", "b.txt", "d.txt"}
+    assert site.service.watched_paths() == {"a.txt", "b.txt", "d.txt"}
     site.service.deny(first.id)
-    assert site.service.watched() == {"b.txt", "d.txt"}
+    assert site.service.watched_paths() == {"b.txt", "d.txt"}
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -156,6 +156,6 @@ def test_a_script_runs_on_what_waits_as_if_that_were_written(
             bare = shutil.copytree(bare, Path(folder, f"{bare.name}-"), symlinks=True)
             asyncio.run(in_sandbox(service, root, Path(folder), script_of(operations), ways_from(way)))
             assert state(root) == before
-        for proposal in service.waiting():
+        for proposal in service.pending():
             service.approve(proposal.id)
         assert state(root) == state(bare)
