@@ -187,7 +187,7 @@ class GateBriefing:
                 now = draft.read(path)
                 if now.version in versions:
                     continue
-                spans = draft.unlike(now, versions) if len(changed) < FILES_NAMED else None
+                spans = draft.lines_unlike(now, versions) if len(changed) < FILES_NAMED else None
                 if spans != ():
                     changed[path] = ChangedFile(now.version, spans or ())
         return changed

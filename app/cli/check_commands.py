@@ -18,7 +18,7 @@ from app.proposals.values.decision_facts import CheckFact
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NotPending, StaleProposal
-from app.proposals.values.proposal_states import words
+from app.proposals.values.proposal_states import state_words
 from app.runtime.open_workspace import OpenWorkspace
 
 _SIGNS = {CheckState.PASSED: "✓", CheckState.BROKEN: "!"}
@@ -28,8 +28,10 @@ _FAILED = (CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
 def check(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Run the checks of a proposal that waits; 1 if one of them fails."""
     proposal = runtime.service.get(arguments.id)
-    if not proposal.state.waiting:
-        raise NotPending(f"{proposal.id} is {words(proposal.state)}; there is nothing to check before it is decided.")
+    if not proposal.state.is_pending:
+        raise NotPending(
+            f"{proposal.id} is {state_words(proposal.state)}; there is nothing to check before it is decided."
+        )
     if proposal.state is ProposalState.STALE:
         raise StaleProposal(
             f"{proposal.id} is stale: {proposal.reason}; there is nothing to check before it fits again."

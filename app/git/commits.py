@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from app.git.blobs import TreeEntry, checked_out_files, file_mode, git_mode, parse_raw_diff
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
-from app.proposals.stack.rebase import merged_bytes
+from app.proposals.stack.rebase import merge_bytes
 from app.proposals.text.document import Document
 from app.sandbox.captured_changes import Leaf, PathChange
 
@@ -78,7 +78,7 @@ def _on_head(change: PathChange, there: Leaf | None) -> Leaf | None:
         raise apart
     if any(Document(leaf.data).binary for leaf in (there, before, after)):
         raise apart
-    merged, how = merged_bytes(before.data, there.data, after.data)
+    merged, how = merge_bytes(before.data, there.data, after.data)
     if how.conflicts:
         raise apart
     return Leaf(merged, there.mode if before.mode == after.mode else after.mode)

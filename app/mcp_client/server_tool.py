@@ -219,7 +219,7 @@ class ServerTool(Tool):
 
     async def _lay(self, context: ToolContext) -> list[str]:
         """As `McpServer.lay`; says that the server is waited for where it is not ready."""
-        pending = await asyncio.to_thread(context.draft.laid_over)
+        pending = await asyncio.to_thread(context.draft.pending_files)
         if self.server.state is ServerState.READY:
             return await self.server.lay(pending)
         context.waits(waiting_words([self.server]))

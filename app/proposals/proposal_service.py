@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 from app.concurrency import giving_way
 from app.proposals.files.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
-from app.proposals.journal.journal import effective
-from app.proposals.overlay.overlay import Contents, Overlay, undecided
+from app.proposals.journal.journal import effective_records
+from app.proposals.overlay.overlay import Contents, Overlay, is_undecided
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.stack_cache import StackCache
-from app.proposals.stack.stacking import paths_of
+from app.proposals.stack.stacking import proposal_paths
 from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, HunkFact, LineComment
 from app.proposals.values.models import FileDiff, FileVersion, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import ChangedSinceSeen, NothingStaged, ProposalError
-from app.proposals.values.proposal_states import advance, state_of
+from app.proposals.values.proposal_states import compute_state, set_state
 from app.workspace.git_repository import folder_in_repository
 from app.workspace.paths import Workspace
 
@@ -118,7 +118,7 @@ class ProposalService:
 
         # What is composed of chosen hunks for a check alone is not to be stored.
         contents, disk = Contents(self._store), self._reader
-        return proposal_trees(self._store, contents, disk, self._proposals.waiting(proposal_id), hunks)
+        return proposal_trees(self._store, contents, disk, self._proposals.get_pending(proposal_id), hunks)
 
     def draft_check_trees(self, draft: "Draft") -> "WorkspaceVersions":
         """The same of what a draft would be as a proposal."""
@@ -149,10 +149,10 @@ class ProposalService:
         Raises:
             NothingStaged: the edits cancel out.
         """
-        from app.proposals.stack.proposal_staging import stage
+        from app.proposals.stack.proposal_staging import stage_draft
 
         with self._proposals.writing():
-            return stage(self._proposals, self._stacks, draft, summary=summary, answers=answers)
+            return stage_draft(self._proposals, self._stacks, draft, summary=summary, answers=answers)
 
     def stage_patch(self, text: str, *, everything: bool = False) -> Proposal:
         """Make a patch from elsewhere a proposal; one that was made of what is on disk is one in reverse.
@@ -165,7 +165,7 @@ class ProposalService:
             PatchRefused: it is no patch, or one for another tree.
         """
         from app.proposals.decide.patch_staging import PatchOnDisk, stage_patch_text
-        from app.proposals.stack.proposal_staging import stage
+        from app.proposals.stack.proposal_staging import stage_draft
 
         self._proposals.check_free()
         draft = self.draft("")
@@ -178,7 +178,7 @@ class ProposalService:
                 found.changes, origin, "", on_disk=True, without=found.left_out, everything=everything
             )
         with self._proposals.writing():
-            return stage(self._proposals, self._stacks, draft, without=report.left_out)
+            return stage_draft(self._proposals, self._stacks, draft, without=report.left_out)
 
     def stage_changes(
         self,
@@ -205,7 +205,7 @@ class ProposalService:
             UnsafePath: no tool may touch one of the paths.
         """
         from app.proposals.decide.signed_changes import UnsignedChanges, exclude_approved, explain_nothing_left
-        from app.proposals.stack.proposal_staging import stage
+        from app.proposals.stack.proposal_staging import stage_draft
 
         self._proposals.check_free()
         for change in changes:
@@ -217,9 +217,9 @@ class ProposalService:
                 raise NothingStaged(explain_nothing_left(left.left_out))
         draft = self.draft("")
         draft.origin = origin
-        draft.take(left.changes)
+        draft.take_changes(left.changes)
         with self._proposals.writing():
-            return stage(
+            return stage_draft(
                 self._proposals,
                 self._stacks,
                 draft,
@@ -249,7 +249,7 @@ class ProposalService:
             proposal = self._as_seen(proposal_id, revision, "edit")
             proposal = replace_result_text(self._contents, proposal, path, text)
             self._proposals.save(proposal)
-            self._proposals.restack(paths_of(proposal))
+            self._proposals.restack(proposal_paths(proposal))
             return self.get(proposal.id)
 
     def conflict(self, proposal_id: str, path: str = "", unsaved: "UnsavedText | None" = None) -> "FileConflict":
@@ -267,8 +267,8 @@ class ProposalService:
         from app.proposals.decide.conflicts import open_conflict
 
         with self._proposals.writing():
-            overlay = self._proposals.below(self._proposals.waiting(proposal_id))
-            return open_conflict(overlay, self._proposals.waiting(proposal_id), path, unsaved)
+            overlay = self._proposals.overlay_below(self._proposals.get_pending(proposal_id))
+            return open_conflict(overlay, self._proposals.get_pending(proposal_id), path, unsaved)
 
     def resolve(
         self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
@@ -293,10 +293,10 @@ class ProposalService:
         from app.proposals.decide.conflicts import resolve_conflict
 
         with self._proposals.writing():
-            overlay = self._proposals.below(self._proposals.waiting(proposal_id))
-            proposal = resolve_conflict(overlay, self._proposals.waiting(proposal_id), path, answer, seen)
+            overlay = self._proposals.overlay_below(self._proposals.get_pending(proposal_id))
+            proposal = resolve_conflict(overlay, self._proposals.get_pending(proposal_id), path, answer, seen)
             self._proposals.save(proposal)
-            self._proposals.restack(paths_of(proposal))
+            self._proposals.restack(proposal_paths(proposal))
             return self.get(proposal.id)
 
     def split(self, proposal_id: str, lines: "LineNumbers", revision: int) -> "tuple[HunkPart, ...]":
@@ -314,10 +314,10 @@ class ProposalService:
         from app.proposals.stack import hunk_splitting
 
         with self._proposals.writing():
-            proposal = self._proposals.waiting(proposal_id)
+            proposal = self._proposals.get_pending(proposal_id)
             if proposal.revision != revision:
                 raise ChangedSinceSeen(f"{proposal.id} has changed since it was shown; look at it again.")
-            cut, parts = hunk_splitting.split(self._contents, proposal, lines)
+            cut, parts = hunk_splitting.split_hunks(self._contents, proposal, lines)
             if cut is not proposal:
                 self._proposals.save(cut)
             return parts
@@ -365,15 +365,17 @@ class ProposalService:
             if proposal.on_disk:
                 outcome = on_disk.keep_part(self._contents, proposal, choice)
             else:
-                started = starting_versions(self._contents, proposal, effective(self._proposals.records(proposal)))
+                started = starting_versions(
+                    self._contents, proposal, effective_records(self._proposals.records(proposal))
+                )
                 outcome = decision_outcomes.approve(
                     self._contents, self._proposals.filesystem, proposal, choice, started
                 )
-            after = advance(outcome.proposal, state_of(outcome.proposal))
-            word = "partly_approved" if after.state.waiting else "approved"
+            after = set_state(outcome.proposal, compute_state(outcome.proposal))
+            word = "partly_approved" if after.state.is_pending else "approved"
             after = after.decided(word, outcome.files, choice.part, feedback, comments, circumstances, images)
             self._proposals.carry_out("apply", proposal, after, outcome.transitions)
-            changed = self._proposals.settle(proposal)
+            changed = self._proposals.rebase_others(proposal)
             facts: tuple[HunkFact, ...] = ()
             with suppress(Exception):
                 facts = decision_outcomes.hunk_facts(
@@ -397,7 +399,7 @@ class ProposalService:
         exactly as was shown, or nothing is. The arguments, and what is raised then, are those of `approve`.
         """
         with self._proposals.writing():
-            proposal = self._proposals.waiting(proposal_id)
+            proposal = self._proposals.get_pending(proposal_id)
             if proposal.on_disk:
                 proposal = self._as_seen(proposal_id, revision, "deny")
             return self._deny(proposal, hunks, feedback, comments, circumstances, images)
@@ -428,9 +430,9 @@ class ProposalService:
 
         with self._proposals.writing():
             proposal = self.get(proposal_id)
-            if proposal.reopened and proposal.state.waiting:
+            if proposal.reopened and proposal.state.is_pending:
                 if proposal.on_disk:
-                    proposal = self._proposals.fresh(proposal)
+                    proposal = self._proposals.get_rebased(proposal)
                 return replace(self._deny(proposal, None, circumstances=circumstances), denial=True)
             return redo(self._proposals, proposal, circumstances)
 
@@ -455,7 +457,7 @@ class ProposalService:
             for proposal in self.pending()
             for change in proposal.files
             for path in (change.path, change.old_path)
-            if path and undecided(change)
+            if path and is_undecided(change)
         }
 
     def recover(self) -> list[str]:
@@ -481,8 +483,8 @@ class ProposalService:
 
     def _as_seen(self, proposal_id: str, revision: int | None, verb: str) -> Proposal:
         """One that waits, re-based onto the present; raises ChangedSinceSeen if that makes it another one."""
-        stored = self._proposals.waiting(proposal_id)
-        proposal = self._proposals.fresh(stored)
+        stored = self._proposals.get_pending(proposal_id)
+        proposal = self._proposals.get_rebased(stored)
         if proposal.revision != (stored.revision if revision is None else revision):
             raise ChangedSinceSeen(f"{proposal.id} has changed since it was shown; look at it again, then {verb}.")
         return proposal
@@ -494,7 +496,7 @@ class ProposalService:
         from app.proposals.decide.conflicts import stale_explanation
 
         try:
-            return stale_explanation(self._proposals.below(proposal), proposal)
+            return stale_explanation(self._proposals.overlay_below(proposal), proposal)
         except (OSError, ProposalError):
             return f"{proposal.id} was stale and could not be approved: {proposal.reason}."
 
@@ -516,12 +518,14 @@ class ProposalService:
         if proposal.on_disk:
             outcome = on_disk.take_back_part(self._contents, proposal, choice)
         else:
-            started = starting_versions(self._contents, proposal, effective(self._proposals.records(proposal)))
+            started = starting_versions(
+                self._contents, proposal, effective_records(self._proposals.records(proposal))
+            )
             outcome = decision_outcomes.deny(self._contents, proposal, choice, started)
-        state = state_of(outcome.proposal)
-        if state.waiting and proposal.state is ProposalState.STALE:
+        state = compute_state(outcome.proposal)
+        if state.is_pending and proposal.state is ProposalState.STALE:
             state = ProposalState.STALE
-        after = advance(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
+        after = set_state(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
         said = "\n".join(filter(None, (proposal.feedback, feedback)))
         after = after.model_copy(update={"feedback": said})
         stale = self._stale_words(proposal)
@@ -530,6 +534,6 @@ class ProposalService:
             self._proposals.carry_out("apply", proposal, after, outcome.transitions)
         else:
             self._proposals.save(after)
-        changed = self._proposals.settle(proposal)
+        changed = self._proposals.rebase_others(proposal)
         facts = decision_outcomes.hunk_facts(self._contents, self._proposals.filesystem, proposal, choice, ())
         return DecisionResult(self.get(proposal.id), tuple(outcome.files), facts, changed)

@@ -142,7 +142,7 @@ def _told(entry: RecordEntry, denials: bool) -> dict[str, Any]:
         "decision": entry.decision,
         "origin": {"kind": origin.kind.value, "agent": origin.label, "model": origin.model},
         "content": entry.content,
-        "hunks": {"approved": hunks.approved, "of": hunks.of, **({"denied": hunks.denied} if denials else {})},
+        "hunks": {"approved": hunks.approved, "of": hunks.count, **({"denied": hunks.denied} if denials else {})},
         "edited": entry.edited,
         "unseen_lines": entry.circumstances.unseen_lines,
         "checks": checks,

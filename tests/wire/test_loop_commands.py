@@ -11,7 +11,7 @@ import pytest
 from app.agent.updates import CommandOutput, ConfirmationRequested, Update
 from app.conversation.events import CallOutcome, ToolResult
 from app.proposals.text.document import MAX_BYTES
-from app.proposals.text.file_warnings import facts_of
+from app.proposals.text.file_warnings import describe_facts
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
 from tests.unit.tools.processes import running
 from tests.waiting import PATIENCE
@@ -192,7 +192,7 @@ async def test_what_is_large_is_staged_whole_shown_by_its_size_written_and_undon
         await on.say("Make it large")
         assert "greet.py  deleted" in asked[1].detail and "new.bin  21.0 MB" in asked[1].detail
         (proposal,) = on.runtime.service.pending()
-        facts = {each.path: " ".join(facts_of(each)) for each in proposal.files}
+        facts = {each.path: " ".join(describe_facts(each)) for each in proposal.files}
         assert "Large file: 21.0 MB → 21.0 MB." in facts["large.txt"] and "nothing → 21.0 MB" in facts["new.bin"]
         assert [len(each.old) + len(each.new) for each in on.runtime.service.diffs(proposal.id)][1:] == [0, 0]
         server.turn(calls=[("read_file", {"path": "large.txt"})])

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from app.proposals.decide.patch_export import file_diff
-from app.proposals.overlay.file_changes import make_change, next_number
+from app.proposals.overlay.file_changes import make_change, next_hunk_number
 from app.proposals.overlay.overlay import Contents
-from app.proposals.text.diff import diff
+from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileChange, FileDiff, FileVersion, Hunk, Proposal
@@ -35,7 +35,7 @@ def version_diffs(store: ProposalStore, proposal_id: str) -> list[FileDiff]:
             continue
         change = make_change(contents, path, before, after, next_number=number)
         changes.append(change)
-        number = max(number, next_number([change]))
+        number = max(number, next_hunk_number([change]))
     return [file_diff(contents, change) for change in changes]
 
 
@@ -121,7 +121,7 @@ def _is_quoted(text: str, comment: LineComment) -> bool:
 def _of_text(before: Sequence[str], after: Sequence[str], line: int) -> CommentFollowUp:
     """What became of a line from one text to the next."""
     beside = False
-    for change in diff(before, after):
+    for change in diff_lines(before, after):
         if change.old_start <= line < change.old_end:
             return CommentFollowUp.CHANGED
         beside = beside or change.old_end == line or change.old_start == line + 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from app.proposals.text.diff import diff
+from app.proposals.text.diff import diff_lines
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import CommitFailed
@@ -110,7 +110,7 @@ _AGENTS = {
 def entry_trailers(entry: RecordEntry) -> list[str]:
     """The lines for the last decision on a proposal of which something was written, `Assisted-by` first."""
     hunks, assisted = entry.hunks, assistant_name(entry.origin)
-    facts = [f"{len(hunks.approved)}/{hunks.of} hunks"] if hunks.of else []
+    facts = [f"{len(hunks.approved)}/{hunks.count} hunks"] if hunks.count else []
     facts += [f"{len(entry.edited)} edited"] if entry.edited else []
     what = f" ({', '.join(facts)})" if facts else ""
     said = [f"Assisted-by: {':'.join(filter(None, assisted))}"] if assisted else []
@@ -173,7 +173,7 @@ def attribute_lines(steps: Sequence[FileDecision], contents: Callable[[str], byt
         new = _lines(step.file.result_sha256, contents)
         after: list[RecordEntry | None] = []
         at = 0
-        for change in diff(lines, new):
+        for change in diff_lines(lines, new):
             after += brought[at : change.old_start]
             after += [step.entry] * (change.new_end - change.new_start)
             at = change.old_end

@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from app.proposals.journal.apply import reason_of
+from app.proposals.journal.apply import describe_os_error
 from app.proposals.locate.carry_over import LineOperation, ScriptLine
 from app.proposals.overlay.overlay import Contents
 from app.proposals.patch.parts import FilePatch, PatchHunk, ReadPatch, is_blob
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
-from app.proposals.stack.proposal_staging import compile_changes, outcome_of
-from app.proposals.stack.stacking import related
+from app.proposals.stack.proposal_staging import comparable_outcome, compile_changes
+from app.proposals.stack.stacking import related_proposals
 from app.proposals.values.decision_results import EditReport
 from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.models import FileOperation, MatchLevel
@@ -48,7 +48,7 @@ def reversed_changes(draft: Draft, patch: ReadPatch) -> list[PathChange]:
         draft.patch(ReadPatch(tuple(map(reverse_part, parts))))
     except (EditRefused, WorkspaceError, ProposalError, OSError):
         return []
-    held = {path: each for path, each in draft.held.items() if each.changed}
+    held = {path: each for path, each in draft.changed_paths.items() if each.has_changes}
     if any(match.rung is not MatchLevel.EXACT for each in held.values() for match in each.matches):
         return []
     return [PathChange(path, _leaf(each), _found(each)) for path, each in sorted(held.items())]
@@ -146,7 +146,7 @@ def stage_patch_text(
             raise PatchOnDisk(changes, patch) from error
         raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
     except OSError as error:
-        raise PatchRefused(f"The patch was not taken: {reason_of(error)}.") from error
+        raise PatchRefused(f"The patch was not taken: {describe_os_error(error)}.") from error
 
 
 def find_pending_twin(store: ProposalStore, draft: Draft, patch: ReadPatch) -> str:
@@ -159,9 +159,9 @@ def find_pending_twin(store: ProposalStore, draft: Draft, patch: ReadPatch) -> s
     """
     with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
         draft.patch(patch)
-        wanted = outcome_of(compile_changes(Contents(store), draft.held))
-        for proposal in related(store, draft.held.keys()):
-            if outcome_of(proposal.files) == wanted:
+        wanted = comparable_outcome(compile_changes(Contents(store), draft.changed_paths))
+        for proposal in related_proposals(store, draft.changed_paths.keys()):
+            if comparable_outcome(proposal.files) == wanted:
                 return proposal.id
     return ""
 

@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from app.proposals.overlay.overlay import Contents, Overlay, undecided
+from app.proposals.overlay.overlay import Contents, Overlay, is_undecided
 from app.proposals.stack.proposal_staging import is_covered
-from app.proposals.text.diff import LineChange, diff
+from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.decision_facts import ExcludedHunks
 from app.proposals.values.models import FileVersion, Proposal
@@ -35,7 +35,7 @@ def carry_approval(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[
             stands in its place.
     """
     own = [False] * len(onto)
-    for change in diff(git, onto):
+    for change in diff_lines(git, onto):
         own[change.new_start : change.new_end] = [True] * change.added
 
     def is_overwritten(change: LineChange, theirs: LineChanges) -> bool:
@@ -93,7 +93,9 @@ def still_present(git: Lines, signed: Lines, there: Lines, *, connected: bool) -
 
 def replaced_lines(old: Lines, new: Lines) -> set[tuple[int, int, tuple[bytes, ...]]]:
     """Return for each hunk the lines that it replaces and by which lines."""
-    return {(each.old_start, each.old_end, tuple(new[each.new_start : each.new_end])) for each in diff(old, new)}
+    return {
+        (each.old_start, each.old_end, tuple(new[each.new_start : each.new_end])) for each in diff_lines(old, new)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def _combined(base: Lines, ours: Lines, theirs: Lines, resolve: Callable[[_Regio
     """The lines of `base` that both sides have kept, with what `resolve` makes of each region that one changed."""
     found: list[bytes] = []
     at = our_shift = their_shift = 0
-    for our_part, their_part in _grouped(diff(base, ours), diff(base, theirs)):
+    for our_part, their_part in _grouped(diff_lines(base, ours), diff_lines(base, theirs)):
         parts = (*our_part, *their_part)
         start, end = min(part.old_start for part in parts), max(part.old_end for part in parts)
         found += base[at:start]
@@ -233,7 +235,7 @@ def count_hunks(before: Leaf | None, after: Leaf | None) -> int:
         return 0
     if before is None or after is None or not _is_text(before, after):
         return 1
-    return len(diff(_lines(before), _lines(after))) or 1
+    return len(diff_lines(_lines(before), _lines(after))) or 1
 
 
 def count_hunks_present(change: PathChange, there: Leaf | None) -> int:
@@ -279,9 +281,9 @@ def _there(changes: Sequence[PathChange], over: Overlay) -> list[ExcludedHunks]:
     disk = waiting = 0
     names: dict[str, None] = {}
     for change in changes:
-        on_disk = count_hunks_present(change, _leaf(over.bare(), change.path))
+        on_disk = count_hunks_present(change, _leaf(over.disk_only(), change.path))
         disk += on_disk
-        if by := over.by(change.path):
+        if by := over.pending_at(change.path):
             pending = count_hunks_present(change, _leaf(over, change.path)) - on_disk
             waiting += max(pending, 0)
             names |= dict.fromkeys(by if pending > 0 else ())
@@ -403,7 +405,7 @@ def _pending_steps(contents: Contents, proposals: Iterable[Proposal]) -> dict[st
     """By path what still waits of proposals of what is on disk."""
     found: dict[str, list[DecidedFile]] = {}
     for proposal in proposals:
-        for change in filter(undecided, proposal.files):
+        for change in filter(is_undecided, proposal.files):
             base, result = (
                 Leaf(contents.get(version), version.mode) if version else None
                 for version in (change.base, change.result)

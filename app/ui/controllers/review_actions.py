@@ -124,7 +124,7 @@ class AfterDecision:
         self.settle()
 
     async def _nothing_waits(self) -> bool:
-        return not any(one.state.waiting for one in await self._session.open_session.proposals())
+        return not any(one.state.is_pending for one in await self._session.open_session.proposals())
 
 
 _Spoken = TypeVar("_Spoken", review_messages.Approve, review_messages.Deny)

@@ -274,13 +274,13 @@ def test_edits_that_cancel_out_stage_nothing(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("a", "b")])
-    assert draft.changed
+    assert draft.has_changes
     draft.edit("a.txt", [Replacement("b", "a")])
     draft.write("new.txt", "x")
     draft.delete("new.txt")
     draft.rename("a.txt", "b.txt")
     draft.rename("b.txt", "a.txt")
-    assert not draft.changed
+    assert not draft.has_changes
     with pytest.raises(NothingStaged):
         site.service.stage(draft, "Nothing")
     assert site.service.all() == []

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.text.hunks import in_force
+from app.proposals.text.hunks import has_effect
 from app.proposals.values.models import FileVersion, HunkState, Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged, NothingToUndo, UndoConflict
@@ -52,7 +52,7 @@ def hunks(site: Bench, proposal: Proposal, numbers: Collection[str] | None = Non
                 tuple(new[hunk.new_start : hunk.new_start + hunk.new_count]),
             )
             for hunk in change.hunks
-            if hunk.state is HunkState.PENDING and in_force(hunk)
+            if hunk.state is HunkState.PENDING and has_effect(hunk)
             if numbers is None or str(hunk.number) in numbers
         ]
     return found
@@ -317,7 +317,7 @@ class Play:
                     return
                 self.lines.sign(proposal.id, hunks(self.site, proposal, wanted))
                 service.approve(proposal.id, wanted)
-                if service.get(proposal.id).state.waiting:
+                if service.get(proposal.id).state.is_pending:
                     service.deny(proposal.id)
                 self.approved.append(proposal.id)
             case "undo" if self.approved:
@@ -333,7 +333,7 @@ class Play:
                     return
                 self.approved.remove(name)
                 self.lines.take_back(name)
-                if service.get(name).state.waiting and not service.get(name).on_disk:
+                if service.get(name).state.is_pending and not service.get(name).on_disk:
                     service.deny(name)
             case "commit":
                 self.git = self.disk
@@ -355,7 +355,7 @@ class Play:
             return
         self.lines.sign(proposal.id, hunks(self.site, proposal, wanted))
         self.site.service.approve(proposal.id, wanted)
-        if self.site.service.get(proposal.id).state.waiting and wanted:
+        if self.site.service.get(proposal.id).state.is_pending and wanted:
             self.site.service.deny(proposal.id)
         self.approved.append(proposal.id)
 

@@ -8,7 +8,7 @@ import pytest
 
 from app.proposals.decide.commit_trailers import commit_proposal, entry_trailers
 from app.proposals.values.origin import Origin, OriginKind
-from app.proposals.values.record_entries import ChainLink, RecordEntry, entry_of
+from app.proposals.values.record_entries import ChainLink, RecordEntry, make_entry
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.repositories import git, repository
 
@@ -52,7 +52,7 @@ def test_a_part_and_what_the_user_edited_are_counted(bench: Make) -> None:
     proposal = site.service.replace_result(proposal.id, "a.txt", result)
     done = site.service.approve(proposal.id, ["1", "5"]).proposal
     assert done.last is not None
-    entry = entry_of(proposal, done, done.last, (), str, who="", after=ChainLink(), time=0.0)
+    entry = make_entry(proposal, done, done.last, (), str, who="", after=ChainLink(), time=0.0)
     assert parsed(entry_trailers(entry))[-1] == "Reviewed-in: signoff P1 (2/3 hunks, 1 edited)"
 
 
