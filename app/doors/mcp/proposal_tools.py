@@ -160,7 +160,7 @@ def _change(
         if pending:
             raise ToolError(
                 f"Nothing was staged: {path} has pending changes of {format_ids(pending)}, which the whole text "
-                "would take back. Send `edits`, which build on them, or end your turn until the user has decided on them."
+                "would take back. Send `edits`, which build on them, or end your turn until the user has decided."
             )
     if file.new_path is not None:
         target = locate(runtime.workspace, file.new_path)

@@ -6,7 +6,7 @@ that git chooses.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import TypeVar
@@ -287,18 +287,6 @@ def diff_lines(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bo
     old_changed = bytearray(head) + old_flags + bytearray(tail)
     new_changed = bytearray(head) + new_flags + bytearray(tail)
     return [LineChange(*group) for group in canonical_groups(old, new, old_changed, new_changed)]
-
-
-def apply_changes(old: Sequence[Line], new: Sequence[Line], changes: Iterable[LineChange]) -> list[Line]:
-    """Return `old` with only these changes made; they are any subset, in order, of `diff_lines(old, new)`."""
-    result: list[Line] = []
-    at = 0
-    for change in changes:
-        result += old[at : change.old_start]
-        result += new[change.new_start : change.new_end]
-        at = change.old_end
-    result += old[at:]
-    return result
 
 
 def _common_suffix(old: list[Hashable], new: list[Hashable], head: int) -> int:

@@ -42,11 +42,6 @@ class MergeResult(Generic[Line]):
     theirs_changes: tuple[LineChange, ...]
     """From base to theirs."""
 
-    @property
-    def is_clean(self) -> bool:
-        """Whether there is no conflict."""
-        return not self.conflicts
-
 
 def merge_lines(
     base: Sequence[Line], ours: Sequence[Line], theirs: Sequence[Line], *, favour_theirs: bool = False

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.proposals.text.diff import LineChange, apply_changes, canonical_groups, comparable_lines, diff_lines
+from app.proposals.text.diff import LineChange, canonical_groups, comparable_lines, diff_lines
+from tests.unit.proposals.applied_changes import apply_changes
 
 FEW = st.lists(st.sampled_from("abc"), max_size=30)
 MANY = st.lists(st.integers(0, 40), max_size=40)

@@ -141,8 +141,7 @@ def test_a_recovery_that_the_disk_does_not_let_finish_is_tried_again(bench: Make
         site.reopened(disk).approve(proposal.id)
     (said,) = site.reopened(disk).recover()
     assert said == (
-        "The approval of P1 was cut off and is not put right yet (input/output error); "
-        "start signoff again to retry."
+        "The approval of P1 was cut off and is not put right yet (input/output error); start signoff again to retry."
     )
     (said,) = site.reopened().recover()
     assert "it was rolled back, every file is as before" in said

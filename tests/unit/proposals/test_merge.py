@@ -45,7 +45,7 @@ def test_merges_what_git_merges_as_git_does(
     expected = git_merge(tmp_path, base, ours, theirs)
     result = merge_lines(base, ours, theirs)
     if expected is not None:
-        assert result.is_clean
+        assert not result.conflicts
         assert b"".join(result.lines) == expected
 
 
@@ -56,8 +56,8 @@ def test_is_symmetric_and_trivial_with_one_side(triple: tuple[list[bytes], list[
     assert merge_lines(base, base, theirs).lines == tuple(theirs)
     assert merge_lines(base, ours, ours).lines == tuple(ours)
     forward, backward = merge_lines(base, ours, theirs), merge_lines(base, theirs, ours)
-    assert forward.is_clean == backward.is_clean
-    if forward.is_clean:
+    assert bool(forward.conflicts) == bool(backward.conflicts)
+    if not forward.conflicts:
         assert forward.lines == backward.lines
 
 
@@ -72,8 +72,8 @@ def test_conflicts_name_what_each_side_has(triple: tuple[list[bytes], list[bytes
 
 
 def test_touching_changes_conflict() -> None:
-    assert not merge_lines("abcd", "aXcd", "abYd").is_clean
-    assert not merge_lines("ab", "aXb", "aYb").is_clean
+    assert merge_lines("abcd", "aXcd", "abYd").conflicts
+    assert merge_lines("ab", "aXb", "aYb").conflicts
     assert merge_lines("abcd", "Xbcd", "abcY").lines == tuple("XbcY")
 
 
@@ -98,7 +98,7 @@ def test_real_files_with_edits_on_both_sides(tmp_path: Path, path: Path) -> None
     expected = git_merge(tmp_path, base, ours, theirs)
     result = merge_lines(base, ours, theirs)
     if expected is not None:
-        assert result.is_clean
+        assert not result.conflicts
         assert b"".join(result.lines) == expected
     else:
-        assert not result.is_clean
+        assert result.conflicts

@@ -16,11 +16,12 @@ from app.proposals.decide.patch_export import LONGEST, check_patch
 from app.proposals.patch.patching import scan_patch
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.patch.unified import PatchFileContent, has_hunks, render_diff
-from app.proposals.text.diff import apply_changes, diff_lines
+from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document, decode, split_lines
 from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.models import FileOperation
 from app.proposals.values.proposal_errors import UnreadablePatch
+from tests.unit.proposals.applied_changes import apply_changes
 
 LINES = [
     *(

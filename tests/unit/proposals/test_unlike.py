@@ -3,8 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.proposals.text.diff import apply_changes, diff_lines
+from app.proposals.text.diff import diff_lines
 from app.proposals.text.line_comparison import LineSpan, lines_unlike_all
+from tests.unit.proposals.applied_changes import apply_changes
 
 LINES = st.lists(st.sampled_from("abcd"), max_size=12)
 
