@@ -47,7 +47,7 @@ class TurnProgress:
 
     @property
     def words(self) -> str:
-        """`DecidedFile 12 of 50. Called 4 times: …. The last step that brought anything new was step 7: ….`"""
+        """`Step 12 of 50. Called 4 times: …. The last step that brought anything new was step 7: ….`"""
         parts = [f"Step {self.step} of {self.step_limit}."]
         if self.times > 1:
             parts.append(f"Called {self.times} times in this turn: {self.repeated}.")
