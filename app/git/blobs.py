@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.proposals.files.filesystem import default_mode
-from app.sandbox.captured_changes import Leaf, link_mode
+from app.sandbox.captured_changes import LINK_MODE, Leaf
 
 MOST_FILES = 5_000
 """Files of one proposal; more than that nobody reviews."""
@@ -86,7 +86,7 @@ def leaves(borrowed: BorrowedRepository, entries: Iterable[TreeEntry], limit: in
 def mode_of(entry: TreeEntry, like: int | None = None) -> int:
     """The permission bits of a file: those of `like`, of which git only knows whether the file can be run."""
     if entry.is_link:
-        return link_mode()
+        return LINK_MODE
     mode = default_mode() if like is None else like
     if bool(mode & 0o100) == (entry.mode == _EXECUTABLE):
         return mode
