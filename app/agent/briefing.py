@@ -165,7 +165,7 @@ class GateBriefing:
         Args:
             opening: what the user did that begins it, which is recorded together with them.
         """
-        waiting = await asyncio.to_thread(self._service.waiting)
+        waiting = await asyncio.to_thread(self._service.pending)
         changed = await asyncio.to_thread(self._changed, self._seen.after(opening).versions)
         found = (
             interventions.planning() if self._planning() else None,
@@ -187,7 +187,7 @@ class GateBriefing:
                 now = draft.read(path)
                 if now.version in versions:
                     continue
-                spans = draft.unlike(now, versions) if len(changed) < FILES_NAMED else None
+                spans = draft.lines_unlike(now, versions) if len(changed) < FILES_NAMED else None
                 if spans != ():
                     changed[path] = ChangedFile(now.version, spans or ())
         return changed

@@ -13,7 +13,7 @@ from app.proposals.values.decision_results import DecisionResult
 from app.proposals.values.models import FileVersion, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import NotRecorded, ProposalError
-from app.proposals.values.proposal_states import words
+from app.proposals.values.proposal_states import state_words
 
 if TYPE_CHECKING:
     from app.agent.ports import OtherSession
@@ -28,7 +28,7 @@ def approval(
     images: tuple[Image, ...] = (),
 ) -> ProposalDecided:
     """The event of an approval: it is in part if something still waits, however it was asked for."""
-    decision = Decision.PARTLY_APPROVED if result.proposal.state.waiting else Decision.APPROVED
+    decision = Decision.PARTLY_APPROVED if result.proposal.state.is_pending else Decision.APPROVED
     return decided(result, decision, feedback=feedback, comments=comments, images=images)
 
 
@@ -67,7 +67,7 @@ def decided(
         feedback=feedback,
         comments=comments,
         images=images,
-        still_pending=result.proposal.state.waiting,
+        still_pending=result.proposal.state.is_pending,
         denied_in_part=result.proposal.denied_in_part,
         stale=result.proposal.last.stale if result.proposal.last else "",
         number=result.proposal.last.number if result.proposal.last else 0,
@@ -88,7 +88,7 @@ def not_recorded(result: DecisionResult, error: Exception) -> NotRecorded:
         files = ", its text is off the disk" if proposal.state is ProposalState.DENIED else ""
     why = str(error).rstrip(".") or type(error).__name__
     return NotRecorded(
-        f"{proposal.id} is {words(proposal.state)}{files}; this could not be recorded ({why}). "
+        f"{proposal.id} is {state_words(proposal.state)}{files}; this could not be recorded ({why}). "
         "Don't repeat it: signoff records it as soon as that works."
     )
 

@@ -360,7 +360,7 @@ class Executor:
 
         It comes before anything is staged: no decision can come between, and a crash leaves nothing half told.
         """
-        if self._checked is None or not progress.held or not progress.draft.changed or interrupter.stopped:
+        if self._checked is None or not progress.held or not progress.draft.has_changes or interrupter.stopped:
             return
         self._publish(PhaseChanged(Phase.RUNNING, "checks"))
         said = ""

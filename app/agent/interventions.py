@@ -136,7 +136,7 @@ def nudge(kind: InterventionKind, *, calls: bool = False, progress: TurnProgress
 
 def pending(proposals: Iterable[Proposal]) -> Intervention | None:
     """What awaits the user's decision, told when the gate opens again; None if nothing does."""
-    lines = [_pending_line(proposal) for proposal in proposals if proposal.state.waiting]
+    lines = [_pending_line(proposal) for proposal in proposals if proposal.state.is_pending]
     if not lines:
         return None
     return Intervention(

@@ -210,11 +210,11 @@ def _change(subject: SideSubject) -> str:
 
 def _standing(proposal: Proposal) -> str:
     match proposal.state:
-        case _ if proposal.state.waiting and proposal.on_disk:
+        case _ if proposal.state.is_pending and proposal.on_disk:
             return "It is on disk already and awaits the user's decision."
         case ProposalState.PARTLY_APPROVED:
             return "A part of it is written to disk; the rest awaits the user's decision."
-        case _ if proposal.state.waiting:
+        case _ if proposal.state.is_pending:
             return "It is staged and awaits the user's decision; nothing of it is on disk."
         case ProposalState.APPLIED:
             return "The user has approved it, and it is on disk."

@@ -166,7 +166,7 @@ class CheckFollower:
         for proposal_id, followed in list(self._followed.items()):
             proposal = waiting.get(proposal_id)
             if proposal is None or followed.checks != checks:
-                if proposal is None and any(one.id == proposal_id and one.state.waiting for one in proposals):
+                if proposal is None and any(one.id == proposal_id and one.state.is_pending for one in proposals):
                     self._outdate(proposal_id, followed, f"before {proposal_id} turned stale")
                 self.stop((proposal_id,))
             else:

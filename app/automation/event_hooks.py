@@ -19,7 +19,7 @@ from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import Proposal
 from app.sandbox.environment import own_program_environment
 from app.sandbox.process import MARKER, end_tree, run_process
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 
 _LONGEST_TEXT = 20_000
 """Characters of feedback or a question."""
@@ -276,7 +276,9 @@ class _Line:
         """Tell the user, once for the same thing in a row."""
         if problem != self._told:
             self._told = problem
-            line = " ".join(visible(f"The hook on {self._hook.on} ({self._hook.run}) {problem}", keep="\n").split())
+            line = " ".join(
+                escape_unsafe(f"The hook on {self._hook.on} ({self._hook.run}) {problem}", keep="\n").split()
+            )
             self._tell(line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 1]}…")
 
 

@@ -76,14 +76,14 @@ class WorkspaceTrees:
         algorithm = "sha256" if len(commit) > _SHA1_DIGITS else "sha1"
         base = commit or hashlib.new(algorithm, b"tree 0\0", usedforsecurity=False).hexdigest()
         compared = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
-        changed = _texts(git.ask("diff-index", *compared, base))[1::2]
-        untracked = _texts(git.ask("ls-files", "--others", "--exclude-standard", "-z"))
+        changed = _texts(git.query("diff-index", *compared, base))[1::2]
+        untracked = _texts(git.query("ls-files", "--others", "--exclude-standard", "-z"))
         # What ends in a slash is another repository.
         paths = {path for path in (*changed, *untracked) if not path.endswith("/")}
         on_disk = {path: self._blob(git.top / path, algorithm) for path in paths}
         lead = f"{git.folder}/" if git.folder else ""
         index = git.own / "checked-index"
-        git.ask("read-tree", base, index=index)
+        git.query("read-tree", base, index=index)
         gone = f"0 {'0' * len(base)}"
         _change(git, index, on_disk, gone)
         trees = []
@@ -94,7 +94,7 @@ class WorkspaceTrees:
                 with_layer = git.own / "checked-index-with-layer"
                 shutil.copy(index, with_layer)
                 _change(git, with_layer, over, gone)
-            tree = git.ask("write-tree", "--missing-ok", index=with_layer).decode().strip()
+            tree = git.query("write-tree", "--missing-ok", index=with_layer).decode().strip()
             trees.append(WorkspaceTree(commit, tree, on_disk | over))
         return trees
 
@@ -135,7 +135,7 @@ def _change(git: BorrowedRepository, index: Path, files: Mapping[str, str], gone
     by_kind = sorted(files.items(), key=lambda one: bool(one[1]))
     data = "".join(f"{blob or gone}\t{path}\0" for path, blob in by_kind).encode("utf-8", "surrogateescape")
     if data:
-        git.ask("update-index", "--add", "--replace", "-z", "--index-info", index=index, data=data)
+        git.query("update-index", "--add", "--replace", "-z", "--index-info", index=index, data=data)
 
 
 def _blob_of(leaf: Leaf | None, algorithm: str) -> str:

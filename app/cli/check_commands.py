@@ -18,7 +18,7 @@ from app.proposals.values.decision_facts import CheckFact
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NotPending, StaleProposal
-from app.proposals.values.proposal_states import words
+from app.proposals.values.proposal_states import state_words
 from app.runtime.open_workspace import OpenWorkspace
 
 _SIGNS = {CheckState.PASSED: "✓", CheckState.BROKEN: "!"}
@@ -28,13 +28,15 @@ _FAILED = (CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
 def check(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Run the checks of a proposal that waits; 1 if one of them fails."""
     proposal = runtime.service.get(arguments.id)
-    if not proposal.state.waiting:
-        raise NotPending(f"{proposal.id} is {words(proposal.state)}; there is nothing to check before it is decided.")
+    if not proposal.state.is_pending:
+        raise NotPending(
+            f"{proposal.id} is {state_words(proposal.state)}; there is nothing to check before it is decided."
+        )
     if proposal.state is ProposalState.STALE:
         raise StaleProposal(
             f"{proposal.id} is stale: {proposal.reason}; there is nothing to check before it fits again."
         )
-    trees = runtime.service.trees(proposal.id, hunks_named(proposal, arguments.hunks))
+    trees = runtime.service.check_trees(proposal.id, hunks_named(proposal, arguments.hunks))
     wanted = [each for each in _configured(runtime, arguments.only) if files_for(each, trees.files) is not None]
     results = asyncio.run(_run(runtime, wanted, trees, quiet=arguments.json))
     failed = any(result.state in _FAILED for result in results)
@@ -66,7 +68,7 @@ def check_before_writing(
     wanted = [each for each in runtime.settings.check if each.when == "approve"]
     if not wanted:
         return ()
-    trees = runtime.service.trees(proposal.id, hunks)
+    trees = runtime.service.check_trees(proposal.id, hunks)
     wanted = [each for each in wanted if files_for(each, trees.files) is not None]
     results = asyncio.run(_run(runtime, wanted, trees, quiet=quiet))
     if against := [one for one in results if one.red or one.state is CheckState.BROKEN or one.stale]:

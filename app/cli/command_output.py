@@ -10,7 +10,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -141,7 +141,7 @@ def print_text(text: str) -> None:
 
 def print_line(text: str) -> None:
     """Print a line, with control characters shown instead of sent to the terminal."""
-    _write(visible(text) + "\n")
+    _write(escape_unsafe(text) + "\n")
 
 
 def _write(text: str) -> None:
@@ -167,4 +167,4 @@ def unwritable(error: OSError) -> str:
 
 def print_error(text: str) -> None:
     """Print one line to standard error."""
-    sys.stderr.write("signoff: " + visible(" ".join(text.split())) + "\n")
+    sys.stderr.write("signoff: " + escape_unsafe(" ".join(text.split())) + "\n")

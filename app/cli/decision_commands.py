@@ -17,7 +17,7 @@ from app.cli.json_documents import DecisionDocument, FileLine
 from app.cli.seen_proposals import check_looked_at, look_needed, looked_at
 from app.conversation.events import Decision, ProposalDecided
 from app.images.image import Image
-from app.proposals.stack.stacking import paths_of, related
+from app.proposals.stack.stacking import proposal_paths, related_proposals
 from app.proposals.values.decision_facts import CheckFact, CommandCaller, DecisionContext
 from app.proposals.values.decision_results import DecisionResult
 from app.proposals.values.models import Proposal, ProposalState
@@ -194,7 +194,7 @@ def _each(runtime: OpenWorkspace, arguments: argparse.Namespace, one: Callable[[
 def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Iterator[None]:
     """Write what the user was shown; what has changed since only once it was looked at, or by force."""
     if force:
-        runtime.service.refresh(paths_of(proposal))
+        runtime.service.refresh(proposal_paths(proposal))
     else:
         check_looked_at(runtime, proposal)
     try:
@@ -215,7 +215,7 @@ def _check_hunks(arguments: argparse.Namespace) -> None:
 
 
 def _states(runtime: OpenWorkspace, proposal: Proposal) -> dict[str, ProposalState]:
-    return {each.id: each.state for each in related(runtime.proposals, paths_of(proposal))}
+    return {each.id: each.state for each in related_proposals(runtime.proposals, proposal_paths(proposal))}
 
 
 def _record(runtime: OpenWorkspace, result: DecisionResult, event: ProposalDecided) -> str:
@@ -245,7 +245,7 @@ def _print(done: _Decided) -> None:
     names = ", ".join(file.path for file in done.result.files)
     reopened = done.verb in ("undone", "reopened")
     again = "it waits for your decision again" if reopened else "other hunks of it still wait"
-    rest = f"; {again}" if proposal.state.waiting else ""
+    rest = f"; {again}" if proposal.state.is_pending else ""
     print_line(f"{proposal.id} {done.verb}{': ' + names if names else ''}{rest}.")
     for other in done.result.changed:
         if done.before.get(other.id) is not other.state:

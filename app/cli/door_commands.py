@@ -186,7 +186,7 @@ def _line(runtime: OpenWorkspace, agent: Agent, version: str) -> DoorLine:
             continue
         except (OSError, ValueError) as error:
             unreadable[name] = str(error)
-    waiting = [one.id for one in runtime.service.waiting() if agent.settings in (each.path for each in one.files)]
+    waiting = [one.id for one in runtime.service.pending() if agent.settings in (each.path for each in one.files)]
     return DoorLine(
         agent=agent.name,
         program=agent.program,

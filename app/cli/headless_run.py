@@ -63,7 +63,7 @@ from app.runtime.shutdown import end_soon
 from app.runtime.workspace_recovery import put_right
 from app.sandbox.sandbox_mode import SandboxMode
 from app.storage.session_store import SessionRecord
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
 from app.tools.tool_registry import Unavailable
 
@@ -444,7 +444,7 @@ class _Printer:
             self._quiet = True
 
     def _stream(self, text: str) -> None:
-        shown = visible(text)
+        shown = escape_unsafe(text)
         self._write(shown)
         self._column = 0 if shown.endswith("\n") else 1
 
@@ -453,4 +453,4 @@ class _Printer:
             self._write("\n")
             self._column = 0
         if text:
-            self._write(visible(text) + "\n")
+            self._write(escape_unsafe(text) + "\n")

@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from app.proposals.risk.change_summary import reason_line
-from app.proposals.text.file_warnings import cautions_of, facts_of
+from app.proposals.risk.change_summary import format_reason
+from app.proposals.text.file_warnings import describe_facts, file_cautions
 from app.proposals.values.models import FileChange, FileDiff, Hunk, Proposal
 from app.proposals.values.origin import Origin
 from app.sandbox.captured_changes import IgnoredPath
@@ -95,13 +95,13 @@ class FileRemarks(FileLine):
             inexact=[
                 MatchLine(line=match.line, how=match.rung, note=match.note)
                 for match in change.matches
-                if not match.rung.exact
+                if not match.rung.is_exact
             ],
             rebased=change.rebased,
             edited=change.edited,
             stacked_on=list(change.stacked_on),
-            warnings=[*change.warnings, *cautions_of(change)],
-            notes=list(facts_of(change)),
+            warnings=[*change.warnings, *file_cautions(change)],
+            notes=list(describe_facts(change)),
         )
 
 
@@ -591,7 +591,7 @@ class DoctorDocument(JsonDocument):
 
 def _file_detail(diff: FileDiff) -> FileDetail:
     remarks = FileRemarks.of(diff.change).model_dump()
-    reasons = [reason_line(reason, diff.change) for reason in diff.reasons]
+    reasons = [format_reason(reason, diff.change) for reason in diff.reasons]
     return FileDetail(
         **remarks,
         reasons=reasons,

@@ -21,7 +21,7 @@ from app.proposals.text.file_warnings import all_cautions
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
 from app.runtime.open_workspace import OpenWorkspace
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 
 if TYPE_CHECKING:
     from app.runtime.git_proposals import PushedProposal
@@ -118,14 +118,14 @@ def show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         return ExitCode.DONE
     # What stands before the first file of a diff is passed over by `git apply`, by patch and by `signoff stage`.
     if proposal.ignored_words:
-        print_line(f"# {visible(proposal.ignored_words, keep='')}")
+        print_line(f"# {escape_unsafe(proposal.ignored_words, keep='')}")
     if proposal.origin.kind is OriginKind.AGENT:
-        print_line(f"# From {visible(proposal.origin.words, keep='')}")
+        print_line(f"# From {escape_unsafe(proposal.origin.words, keep='')}")
     for path, words in all_cautions(proposal):
-        print_line(f"# {visible(f'{path}: {words}', keep='')}")
+        print_line(f"# {escape_unsafe(f'{path}: {words}', keep='')}")
     if proposal.state is ProposalState.STALE:
         for line in _conflict_lines(proposal):
-            print_line(f"# {visible(line, keep='')}")
+            print_line(f"# {escape_unsafe(line, keep='')}")
     print_text(runtime.service.as_unified_diff(proposal.id))
     return ExitCode.DONE
 

@@ -21,7 +21,7 @@ def list_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         print_line(f"Nothing waits for you here{from_whom}{f', but in {above[0]} (--workspace)' if above else ''}.")
     for proposal in [] if arguments.json else found:
         print_line(line_of(proposal))
-        if proposal.state.waiting:
+        if proposal.state.is_pending:
             if proposal.ignored:
                 print_line(f"    · {proposal.ignored_words}")
             _print_cautions(proposal)
@@ -40,9 +40,9 @@ def line_of(proposal: "Proposal") -> str:
     """One proposal as people read it."""
     files = ", ".join(change.path for change in proposal.files[:4])
     more = f" and {len(proposal.files) - 4} more" if len(proposal.files) > 4 else ""
-    from app.proposals.values.proposal_states import words_for
+    from app.proposals.values.proposal_states import proposal_state_words
 
-    state = words_for(proposal)
+    state = proposal_state_words(proposal)
     counts = f"+{proposal.added} -{proposal.removed}"
     return f"{proposal.id}  {state:<9} {counts}  {proposal.origin.name}: {proposal.summary}  [{files}{more}]"
 
@@ -55,7 +55,7 @@ def _found(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "list[Propo
 
     put_right(runtime, print_error)
     refresh(runtime)
-    found = runtime.service.all() if arguments.all else runtime.service.waiting()
+    found = runtime.service.all() if arguments.all else runtime.service.pending()
     wanted = arguments.origin
     return found if wanted is None else [proposal for proposal in found if proposal.origin.matches(wanted)]
 

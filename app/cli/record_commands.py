@@ -6,9 +6,9 @@ from pathlib import Path
 
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import BrokenEntryLine, MovedLine, NotesDocument, VerifyDocument
-from app.proposals.decide.commit_trailers import trailers_of
+from app.proposals.decide.commit_trailers import entry_trailers
 from app.proposals.files.filesystem import PosixFilesystem
-from app.proposals.values.record_entries import RecordEntry, blob_id, has_written
+from app.proposals.values.record_entries import RecordEntry, blob_id, is_written_by
 from app.runtime.commit_records import reviewed_commits
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_check import RecordCheck
@@ -122,14 +122,14 @@ def print_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     record = RecordStore(runtime.database, runtime.name)
     for name in arguments.ids:
         entries = record.entries(name.strip().upper()) or record.entries(runtime.service.get(name).id)
-        if not has_written(entries):
+        if not is_written_by(entries):
             name = name.strip().upper()
             if not entries and record.decisions(name):
                 raise CommandError(
                     f"{name} was decided before the record was kept; nothing confirms it.", ExitCode.REFUSED
                 )
             raise CommandError(f"{name} has written nothing, so there is nothing to say of it.", ExitCode.REFUSED)
-        lines += trailers_of(entries[-1])
+        lines += entry_trailers(entries[-1])
     lines = list(dict.fromkeys(lines))
     if arguments.into is None:
         for line in lines:

@@ -12,7 +12,7 @@ _SETTING = "look_needed"
 
 def refresh(runtime: OpenWorkspace) -> None:
     """Re-base what waits onto the disk as it is now, and note what has to be looked at again for that."""
-    seen = {each.id: each.revision for each in runtime.service.waiting()}
+    seen = {each.id: each.revision for each in runtime.service.pending()}
     for changed in runtime.service.refresh():
         if seen.get(changed.id) != changed.revision:
             look_needed(runtime, changed)

@@ -8,7 +8,7 @@ import sys
 from io import TextIOWrapper
 from typing import Any, TextIO, cast
 
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 
 
 class _VisibleText:
@@ -19,7 +19,7 @@ class _VisibleText:
 
     def write(self, text: str) -> int:
         """Write all of it, made visible."""
-        self._stream.write(visible(text))
+        self._stream.write(escape_unsafe(text))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The contents of git's objects, as git would put them on disk."""
+"""Read git objects as the files that a checkout would write."""
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ _LINK, _MODULE, _EXECUTABLE = "120000", "160000", "100755"
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """A path in a tree or in an index."""
+    """An entry of a git tree or index."""
 
     path: str
     """From the top of the repository."""
@@ -32,22 +32,22 @@ class TreeEntry:
         return self.mode == _LINK
 
     @property
-    def is_module(self) -> bool:
-        """Whether it is a commit of another repository."""
+    def is_submodule(self) -> bool:
+        """Return whether it is a submodule."""
         return self.mode == _MODULE
 
 
 @dataclass(frozen=True, slots=True)
 class BlobPair:
-    """A path before and after; None where there is none."""
+    """A path before and after a change; None where it does not exist."""
 
     path: str
     before: TreeEntry | None
     after: TreeEntry | None
 
 
-def pairs(raw: bytes) -> list[BlobPair]:
-    """What `git diff-tree --raw -z --no-renames` and its kin say; the side that is on disk has no blob."""
+def parse_raw_diff(raw: bytes) -> list[BlobPair]:
+    """Parse the output of `git diff-tree --raw -z --no-renames` (or `diff-index`, `diff-files`)."""
     parts = raw.decode("utf-8", "surrogateescape").split("\0")
     found: list[BlobPair] = []
     for facts, path in zip(parts[::2], parts[1::2], strict=False):
@@ -59,8 +59,10 @@ def pairs(raw: bytes) -> list[BlobPair]:
     return found
 
 
-def leaves(borrowed: BorrowedRepository, entries: Iterable[TreeEntry], limit: int) -> dict[TreeEntry, Leaf]:
-    """Each file or link with the bytes that git would check out, line endings and encoding as it is set to.
+def checked_out_files(
+    borrowed: BorrowedRepository, entries: Iterable[TreeEntry], limit: int
+) -> dict[TreeEntry, Leaf]:
+    """Yield each file or link with the bytes that `git checkout` would write: line endings and encoding converted.
 
     Args:
         borrowed: The repository.
@@ -70,7 +72,7 @@ def leaves(borrowed: BorrowedRepository, entries: Iterable[TreeEntry], limit: in
     Raises:
         GitFailed: an object is missing, or all of them together are too much.
     """
-    wanted = [entry for entry in entries if not entry.is_module]
+    wanted = [entry for entry in entries if not entry.is_submodule]
     sizes = _sizes(borrowed, {entry.blob for entry in wanted})
     small = [entry for entry in wanted if sizes[entry.blob] <= limit]
     if (total := sum(sizes[entry.blob] for entry in small)) > _MOST_BYTES:
@@ -83,8 +85,10 @@ def leaves(borrowed: BorrowedRepository, entries: Iterable[TreeEntry], limit: in
     return found
 
 
-def mode_of(entry: TreeEntry, like: int | None = None) -> int:
-    """The permission bits of a file: those of `like`, of which git only knows whether the file can be run."""
+def file_mode(entry: TreeEntry, like: int | None = None) -> int:
+    """Return the permission bits for a checked out file: those of `like`, of which git only keeps the executable
+    bit.
+    """
     if entry.is_link:
         return LINK_MODE
     mode = default_mode() if like is None else like
@@ -94,7 +98,7 @@ def mode_of(entry: TreeEntry, like: int | None = None) -> int:
 
 
 def git_mode(mode: int, *, link: bool) -> str:
-    """What git calls these permission bits."""
+    """Return git's mode for these permission bits, such as `100755`."""
     return _LINK if link else _EXECUTABLE if mode & 0o100 else "100644"
 
 
@@ -105,7 +109,7 @@ def _entry(path: str, mode: str, blob: str) -> TreeEntry | None:
 def _sizes(borrowed: BorrowedRepository, blobs: set[str]) -> Mapping[str, int]:
     asked = sorted(blobs)
     wanted = "\n".join((*asked, "")).encode()
-    said = borrowed.ask("cat-file", "--batch-check=%(objectsize)", data=wanted) if asked else b""
+    said = borrowed.query("cat-file", "--batch-check=%(objectsize)", data=wanted) if asked else b""
     sizes: dict[str, int] = {}
     for blob, words in zip(asked, said.decode().splitlines(), strict=True):
         if not words.isdecimal():
@@ -124,13 +128,13 @@ def _read(
     # that no file's author can know, and its answer, that there is no such object, says where a file ends.
     mark = secrets.token_hex(16)
     asked = "".join(f"{line(entry)}\n{mark}\n" for entry in entries).encode("utf-8", "surrogateescape")
-    said = borrowed.ask(*command, data=asked) if entries else b""
+    said = borrowed.query(*command, data=asked) if entries else b""
     end_of_file = f"\n{mark} missing\n".encode()
     found: list[tuple[TreeEntry, Leaf]] = []
     at = 0
     for entry in entries:
         start = said.index(b"\n", at) + 1
         end = said.index(end_of_file, start)
-        found.append((entry, Leaf(said[start:end], mode_of(entry))))
+        found.append((entry, Leaf(said[start:end], file_mode(entry))))
         at = end + len(end_of_file)
     return found

@@ -1,4 +1,4 @@
-"""A repository of our own that sees the objects and the index of another, and nothing else of it.
+"""A temporary repository that reads the objects and the index of the user's repository, and nothing else of it.
 
 What a repository says can make git run programs: hooks, filters, a file system monitor, an external diff, a command
 for ssh, and more with every version. So git never works in the workspace's repository. It works in an empty one that
@@ -62,7 +62,7 @@ _SMALL = 16 << 20
 
 
 class BorrowedRepository:
-    """The workspace's repository, seen from one of our own; a context manager."""
+    """Access to the workspace's repository through a temporary one; a context manager."""
 
     def __init__(self, root: Path) -> None:
         """Find the repository around a workspace.
@@ -99,7 +99,7 @@ class BorrowedRepository:
 
     @property
     def settings(self) -> Mapping[str, Sequence[str]]:
-        """The configuration as git merges it: the system's, the user's, and the repository's; by lower-case key."""
+        """Return the merged git configuration (system, user, repository) by lower-case key."""
         if self._settings is None:
             said = run_git(
                 self.own,
@@ -116,11 +116,11 @@ class BorrowedRepository:
         return self._settings
 
     def setting(self, key: str) -> str:
-        """The last value of a setting; empty if there is none."""
+        """Return the last value of a setting; empty if it is not set."""
         return (self.settings.get(key) or [""])[-1]
 
-    def ask(self, *arguments: str, data: bytes = b"", index: Path | None = None) -> bytes:
-        """What git says of the objects, the index and the files, with no configuration but plain data of it.
+    def query(self, *arguments: str, data: bytes = b"", index: Path | None = None) -> bytes:
+        """Run a read-only git command; only plain data of the repository's configuration is used.
 
         Args:
             arguments: After `git`.
@@ -139,7 +139,7 @@ class BorrowedRepository:
         return run_git(self.top, [*_NOTHING_RUNS, *data_settings, *arguments], environment, data=data)
 
     def resolve(self, name: str, kind: str = "commit") -> str:
-        """The id that a name has in their repository; empty if it has none, or means several.
+        """Return the object id of a name in the user's repository; empty if it has none or is ambiguous.
 
         Their references are looked up where they are, which runs nothing.
         """
@@ -148,13 +148,13 @@ class BorrowedRepository:
         return ""
 
     def full_name(self, name: str) -> str:
-        """The reference that a name stands for in their repository, `refs/heads/main`; empty if for none."""
+        """Return the full reference of a short name, such as `refs/heads/main`; empty if there is none."""
         with suppress(GitFailed):
             return self._ask_theirs("--symbolic-full-name", "--verify", "--quiet", "--end-of-options", name)
         return ""
 
-    def talk(self, *arguments: str, seconds: float) -> bytes:
-        """What git says when it talks to another repository, by the user's own configuration and credentials.
+    def contact_remote(self, *arguments: str, seconds: float) -> bytes:
+        """Run a git command that connects to another repository, with the user's own configuration and credentials.
 
         The repository's own configuration has no part in it: not its credential helpers, nor its command for ssh.
         """
@@ -166,16 +166,18 @@ class BorrowedRepository:
         }
         return run_git(self.own, [*_NOTHING_RUNS, *arguments], environment, seconds=seconds)
 
-    def write(self, *arguments: str, data: bytes) -> bytes:
-        """What git says when it writes a commit of the user's into our own repository."""
+    def write_object(self, *arguments: str, data: bytes) -> bytes:
+        """Run a git command that writes a commit of the user into the temporary repository."""
         identity = [
             part for key in sorted(_IDENTITY) if key in self.settings for part in ("-c", f"{key}={self.setting(key)}")
         ]
         environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self.own), "GIT_ALLOW_PROTOCOL": "none"}
         return run_git(self.own, [*_NOTHING_RUNS, *identity, *arguments], environment, data=data, seconds=SECONDS)
 
-    def annotate(self, reference: str, commit: str, text: str) -> None:
-        """Put a note on a commit of theirs, in the place of one that is there: all that is ever written to theirs."""
+    def write_note(self, reference: str, commit: str, text: str) -> None:
+        """Write a note on a commit of the user's repository, replacing an earlier one: the only thing ever written
+        there.
+        """
         identity = [
             part for key in sorted(_IDENTITY) if key in self.settings for part in ("-c", f"{key}={self.setting(key)}")
         ]
@@ -184,8 +186,8 @@ class BorrowedRepository:
         data = text.encode("utf-8", "surrogateescape")
         run_git(self.own, [*_NOTHING_RUNS, *identity, *add], environment, data=data, seconds=SECONDS)
 
-    def note(self, reference: str, commit: str) -> None:
-        """Let our own repository have a reference, so that what it is of need not be fetched."""
+    def add_reference(self, reference: str, commit: str) -> None:
+        """Add a reference to the temporary repository, so that its objects need not be fetched."""
         place = self.own / reference
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(f"{commit}\n", encoding="ascii")

@@ -1,18 +1,18 @@
-"""What a commit, or a range of them, changes."""
+"""Read what a commit, or a range of commits, changes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.git.blobs import TreeEntry, git_mode, leaves, mode_of, pairs
+from app.git.blobs import TreeEntry, checked_out_files, file_mode, git_mode, parse_raw_diff
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
-from app.proposals.stack.rebase import merged_bytes
+from app.proposals.stack.rebase import merge_bytes
 from app.proposals.text.document import Document
 from app.sandbox.captured_changes import Leaf, PathChange
 
 
-def commit_changes(borrowed: BorrowedRepository, changes: Sequence[PathChange], message: str, limit: int) -> str:
-    """The id of a commit, in our own repository, that makes these changes to HEAD.
+def create_commit(borrowed: BorrowedRepository, changes: Sequence[PathChange], message: str, limit: int) -> str:
+    """Create a commit with these changes on top of HEAD in the temporary repository; return its id.
 
     Args:
         borrowed: The workspace's repository.
@@ -27,7 +27,7 @@ def commit_changes(borrowed: BorrowedRepository, changes: Sequence[PathChange], 
     if not head:
         raise GitFailed("There is no commit yet that the proposal could be put on; make a first one.")
     index = borrowed.own / "made"
-    borrowed.ask("read-tree", head, index=index)
+    borrowed.query("read-tree", head, index=index)
     there = _at_head(borrowed, head, changes, limit)
     lines: list[str] = []
     for change in changes:
@@ -38,11 +38,11 @@ def commit_changes(borrowed: BorrowedRepository, changes: Sequence[PathChange], 
         else:
             lines.append(f"{git_mode(leaf.mode, link=leaf.is_link)} {_blob(borrowed, path, leaf)}\t{path}\0")
     data = "".join(lines).encode("utf-8", "surrogateescape")
-    borrowed.ask("update-index", "--replace", "-z", "--index-info", data=data, index=index)
-    tree = borrowed.ask("write-tree", index=index).decode().strip()
+    borrowed.query("update-index", "--replace", "-z", "--index-info", data=data, index=index)
+    tree = borrowed.query("write-tree", index=index).decode().strip()
     if tree == borrowed.resolve("HEAD", "tree"):
         raise GitFailed("HEAD has all of this already; there is nothing to push.")
-    said = borrowed.write("commit-tree", tree, "-p", head, "-F", "-", data=message.encode("utf-8", "replace"))
+    said = borrowed.write_object("commit-tree", tree, "-p", head, "-F", "-", data=message.encode("utf-8", "replace"))
     return said.decode().strip()
 
 
@@ -50,14 +50,14 @@ def _at_head(borrowed: BorrowedRepository, head: str, changes: Iterable[PathChan
     """What HEAD has at the paths, as it would be on disk."""
     lead = f"{borrowed.folder}/" if borrowed.folder else ""
     paths = [f"{lead}{change.path}" for change in changes]
-    said = borrowed.ask("ls-tree", "-z", "--full-tree", head, "--", *paths).decode("utf-8", "surrogateescape")
+    said = borrowed.query("ls-tree", "-z", "--full-tree", head, "--", *paths).decode("utf-8", "surrogateescape")
     entries = []
     for line in said.split("\0")[:-1]:
         facts, _, path = line.partition("\t")
         mode, kind, blob = facts.split()
         if kind == "blob":
             entries.append(TreeEntry(path, mode, blob))
-    found = leaves(borrowed, entries, limit)
+    found = checked_out_files(borrowed, entries, limit)
     return {entry.path: leaf for entry, leaf in found.items()}
 
 
@@ -78,7 +78,7 @@ def _on_head(change: PathChange, there: Leaf | None) -> Leaf | None:
         raise apart
     if any(Document(leaf.data).binary for leaf in (there, before, after)):
         raise apart
-    merged, how = merged_bytes(before.data, there.data, after.data)
+    merged, how = merge_bytes(before.data, there.data, after.data)
     if how.conflicts:
         raise apart
     return Leaf(merged, there.mode if before.mode == after.mode else after.mode)
@@ -93,7 +93,7 @@ def _same(one: Leaf | None, other: Leaf | None) -> bool:
 def _blob(borrowed: BorrowedRepository, path: str, leaf: Leaf) -> str:
     """The id of the content as git keeps it: line endings and encoding as they are set to."""
     how = ("--no-filters",) if leaf.is_link else ("--path", path)
-    return borrowed.ask("hash-object", "-w", "--stdin", *how, data=leaf.data).decode().strip()
+    return borrowed.query("hash-object", "-w", "--stdin", *how, data=leaf.data).decode().strip()
 
 
 _MOST_COMMITS = 10_000
@@ -102,7 +102,7 @@ _BRANCHES = ("refs/heads/", "refs/remotes/")
 
 @dataclass(frozen=True, slots=True)
 class CommitRange:
-    """Two commits, and what lies between."""
+    """Two commits: the changes between them are meant."""
 
     base: str
     """The id of a commit or a tree."""
@@ -113,7 +113,7 @@ class CommitRange:
 
 @dataclass(frozen=True, slots=True)
 class CommitChanges:
-    """What commits come to."""
+    """The changes of a commit range, with its authors and subject."""
 
     changes: tuple[PathChange, ...]
     left_out: tuple[str, ...]
@@ -127,9 +127,8 @@ class CommitChanges:
     picked: CommitRange
 
 
-def pick(borrowed: BorrowedRepository, name: str) -> CommitRange | None:
-    """What a name means: `A..B` and `A...B` as in `git diff`, a branch all that it has and HEAD has not, and anything
-    else one commit. None if there is nothing of that name here."""
+def parse_range(borrowed: BorrowedRepository, name: str) -> CommitRange | None:
+    """Return the range that a name means: `A..B` or `A...B` as in `git diff`, or what a branch has and HEAD lacks."""
     for dots in ("...", ".."):
         first, between, last = name.partition(dots)
         if between:
@@ -141,12 +140,12 @@ def pick(borrowed: BorrowedRepository, name: str) -> CommitRange | None:
     if not commit:
         return None
     if borrowed.full_name(name).startswith(_BRANCHES) and name != "HEAD":
-        return branch(borrowed, commit, name)
-    return single(borrowed, commit, name)
+        return branch_range(borrowed, commit, name)
+    return single_commit(borrowed, commit, name)
 
 
-def branch(borrowed: BorrowedRepository, tip: str, name: str) -> CommitRange:
-    """All that a branch has and HEAD has not.
+def branch_range(borrowed: BorrowedRepository, tip: str, name: str) -> CommitRange:
+    """Return the range from HEAD's merge base to the tip of a branch.
 
     Raises:
         GitFailed: they have no commit in common.
@@ -157,14 +156,14 @@ def branch(borrowed: BorrowedRepository, tip: str, name: str) -> CommitRange:
     return CommitRange(_fork(borrowed, head, tip, name), tip, name)
 
 
-def single(borrowed: BorrowedRepository, commit: str, name: str) -> CommitRange:
-    """One commit against its first parent, or against nothing."""
-    said = borrowed.ask("rev-list", "--parents", "--max-count=1", commit).decode().split()
+def single_commit(borrowed: BorrowedRepository, commit: str, name: str) -> CommitRange:
+    """Return the range of one commit against its first parent, or against the empty tree."""
+    said = borrowed.query("rev-list", "--parents", "--max-count=1", commit).decode().split()
     return CommitRange(said[1] if len(said) > 1 else _empty_tree(borrowed), commit, name)
 
 
-def committed(borrowed: BorrowedRepository, picked: CommitRange, limit: int) -> CommitChanges:
-    """What lies between two commits, in the folder of the workspace.
+def range_changes(borrowed: BorrowedRepository, picked: CommitRange, limit: int) -> CommitChanges:
+    """Return the changes between two commits, limited to the workspace's folder.
 
     Raises:
         GitFailed: it is too much, or an object is missing.
@@ -172,14 +171,16 @@ def committed(borrowed: BorrowedRepository, picked: CommitRange, limit: int) -> 
     lead = f"{borrowed.folder}/" if borrowed.folder else ""
     within = ("--", lead) if lead else ()
     options = ("-r", "--raw", "-z", "--no-renames", "--no-abbrev")
-    found = pairs(borrowed.ask("diff-tree", *options, picked.base, picked.tip, *within))
-    contents = leaves(borrowed, [entry for pair in found for entry in (pair.before, pair.after) if entry], limit)
+    found = parse_raw_diff(borrowed.query("diff-tree", *options, picked.base, picked.tip, *within))
+    contents = checked_out_files(
+        borrowed, [entry for pair in found for entry in (pair.before, pair.after) if entry], limit
+    )
     changes: list[PathChange] = []
     left_out: list[str] = []
     for pair in found:
         path = pair.path.removeprefix(lead)
         sides = [entry for entry in (pair.before, pair.after) if entry is not None]
-        if any(entry.is_module for entry in sides):
+        if any(entry.is_submodule for entry in sides):
             left_out.append(f"{path}: a commit of another repository")
         elif any(entry not in contents for entry in sides):
             left_out.append(f"{path}: larger than {limit:,} bytes")
@@ -190,14 +191,14 @@ def committed(borrowed: BorrowedRepository, picked: CommitRange, limit: int) -> 
 
 
 def _leaf(contents: dict[TreeEntry, Leaf], entry: TreeEntry | None) -> Leaf | None:
-    return None if entry is None else Leaf(contents[entry].data, mode_of(entry))
+    return None if entry is None else Leaf(contents[entry].data, file_mode(entry))
 
 
 def _told(borrowed: BorrowedRepository, picked: CommitRange) -> tuple[str, tuple[str, ...], int]:
     """The subject of the tip, the authors, and how many commits there are."""
     since = () if picked.base == _empty_tree(borrowed) else (f"^{picked.base}",)
     one = ("--max-count=1",) if not since else (f"--max-count={_MOST_COMMITS}",)
-    said = borrowed.ask("log", "--format=%an%x00%s%x00", *one, picked.tip, *since, "--")
+    said = borrowed.query("log", "--format=%an%x00%s%x00", *one, picked.tip, *since, "--")
     parts = said.decode("utf-8", "replace").split("\0")
     authors: Sequence[str] = [each.strip() for each in parts[:-1:2]]
     subject = parts[1] if len(parts) > 1 else ""
@@ -207,7 +208,7 @@ def _told(borrowed: BorrowedRepository, picked: CommitRange) -> tuple[str, tuple
 def _fork(borrowed: BorrowedRepository, one: str, other: str, name: str) -> str:
     """Where two commits part."""
     try:
-        said = borrowed.ask("merge-base", one, other)
+        said = borrowed.query("merge-base", one, other)
     except GitFailed as error:
         raise GitFailed(f"{name} has no commit in common with what is here.") from error
     return said.decode().split()[0]
@@ -215,4 +216,4 @@ def _fork(borrowed: BorrowedRepository, one: str, other: str, name: str) -> str:
 
 def _empty_tree(borrowed: BorrowedRepository) -> str:
     """The id of a tree without files."""
-    return borrowed.ask("hash-object", "-t", "tree", "--stdin").decode().strip()
+    return borrowed.query("hash-object", "-t", "tree", "--stdin").decode().strip()

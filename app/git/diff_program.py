@@ -1,4 +1,4 @@
-"""Shows a change as the user's own diff program does, the one that git runs (`diff.external`), say difftastic.
+"""Run the user's external diff program (`diff.external`, such as difftastic) on a change.
 
 A repository may not choose what runs: only signoff's own configuration, the environment, and git's configuration of
 the user and of the system are asked, never that of the repository. The program works in a folder of its own, on
@@ -37,7 +37,7 @@ _NO_ID = "0" * 40
 
 @dataclass(frozen=True, slots=True)
 class DiffSides:
-    """A file before and after a change; None where there is none."""
+    """A file before and after a change; None where it does not exist."""
 
     path: str
     """Relative to the workspace."""
@@ -47,15 +47,15 @@ class DiffSides:
 
 @dataclass(frozen=True, slots=True)
 class DiffOutput:
-    """What the program said."""
+    """Output of an external diff program."""
 
     output: str
     problem: str = ""
     """Why that is not all, or nothing; empty if it ended well."""
 
 
-def external_diff(configured: str, environment: Mapping[str, str]) -> str:
-    """The command line of the user's diff program; empty if there is none. Blocks for as long as git answers.
+def external_diff_command(configured: str, environment: Mapping[str, str]) -> str:
+    """Return the command line of the user's diff program; empty if there is none. Blocks while git runs.
 
     Args:
         configured: As signoff's own configuration has it.
@@ -90,7 +90,7 @@ def _absolute(environment: Mapping[str, str]) -> str:
 async def run_external_diff(
     command: str, sides: DiffSides, *, width: int, dark: bool, environment: Mapping[str, str]
 ) -> DiffOutput:
-    """What the program prints of a file, with its escape sequences; it is called as git calls it.
+    """Run the program on a file as git would; return its output with escape sequences.
 
     Args:
         command: A line for the shell.

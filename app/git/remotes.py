@@ -1,4 +1,4 @@
-"""Other repositories: which one is meant, and what is fetched from it or pushed to it."""
+"""Resolve remote repositories, fetch from them and push to them."""
 
 import os
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.commits import CommitRange, branch, pick, single
+from app.git.commits import CommitRange, branch_range, parse_range, single_commit
 from app.git.run_git import GitFailed
 
 FETCH_SECONDS = 300.0
@@ -27,7 +27,7 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class FetchTarget:
-    """What is to be fetched."""
+    """What is to be fetched from where."""
 
     url: str
     reference: str
@@ -38,8 +38,8 @@ class FetchTarget:
     """Whether it is all that HEAD has not, rather than one commit."""
 
 
-def find(borrowed: BorrowedRepository, words: list[str]) -> CommitRange:
-    """What is meant by a reference, a range, the address of a pull request, or a remote and a reference.
+def find_target(borrowed: BorrowedRepository, words: list[str]) -> CommitRange:
+    """Return what a reference, a range, a pull request's address or a remote with a reference means.
 
     What is not here is fetched into a repository of our own; nothing comes into that of the workspace.
 
@@ -54,7 +54,7 @@ def find(borrowed: BorrowedRepository, words: list[str]) -> CommitRange:
         (name,) = words
         wanted = _of_page(borrowed, name)
         if wanted is None:
-            if picked := pick(borrowed, name):
+            if picked := parse_range(borrowed, name):
                 return picked
             if not name.removeprefix("refs/").startswith("signoff/"):
                 raise GitFailed(
@@ -65,12 +65,12 @@ def find(borrowed: BorrowedRepository, words: list[str]) -> CommitRange:
     else:
         wanted = _of_remote(borrowed, *words)
     commit = _fetch(borrowed, wanted)
-    return (branch if wanted.whole else single)(borrowed, commit, wanted.name)
+    return (branch_range if wanted.whole else single_commit)(borrowed, commit, wanted.name)
 
 
 def default_remote(borrowed: BorrowedRepository) -> str:
-    """The remote that the user would mean: `origin`, or the only one. Raises GitFailed."""
-    names = remotes(borrowed)
+    """Return the remote to use by default: `origin`, or the only one."""
+    names = remote_names(borrowed)
     if "origin" in names:
         return "origin"
     if len(names) == 1:
@@ -80,13 +80,13 @@ def default_remote(borrowed: BorrowedRepository) -> str:
     raise GitFailed("The repository has no remote; name one: the address or the folder of another repository.")
 
 
-def remotes(borrowed: BorrowedRepository) -> list[str]:
-    """The names of the remotes."""
+def remote_names(borrowed: BorrowedRepository) -> list[str]:
+    """Return the names of the remotes."""
     return [key[len("remote.") : -len(".url")] for key in borrowed.settings if re.fullmatch(r"remote\..+\.url", key)]
 
 
-def address(borrowed: BorrowedRepository, remote: str, *, pushing: bool = False) -> str:
-    """Where a remote is; a folder as an absolute path.
+def remote_address(borrowed: BorrowedRepository, remote: str, *, pushing: bool = False) -> str:
+    """Return the URL of a remote; a folder as an absolute path.
 
     Raises:
         GitFailed: there is no remote of that name, and it is no address either.
@@ -94,7 +94,7 @@ def address(borrowed: BorrowedRepository, remote: str, *, pushing: bool = False)
     url = (pushing and borrowed.setting(f"remote.{remote}.pushurl")) or borrowed.setting(f"remote.{remote}.url")
     if not url:
         if not (_URL.match(remote) or _SCP.fullmatch(remote) or Path(remote).is_dir() or remote.endswith(".bundle")):
-            known = ", ".join(sorted(remotes(borrowed))) or "none"
+            known = ", ".join(sorted(remote_names(borrowed))) or "none"
             raise GitFailed(f"There is no remote {remote} here (those that there are: {known}).")
         return remote if _URL.match(remote) or _SCP.fullmatch(remote) else str(Path(remote).absolute())
     if url.startswith("-") or "::" in url.partition("/")[0]:
@@ -104,20 +104,20 @@ def address(borrowed: BorrowedRepository, remote: str, *, pushing: bool = False)
     return os.path.normpath(borrowed.top / Path(url).expanduser())
 
 
-def push(borrowed: BorrowedRepository, commit: str, remote: str, reference: str, *, force: bool) -> None:
-    """Put a commit at a reference of a remote.
+def push_commit(borrowed: BorrowedRepository, commit: str, remote: str, reference: str, *, force: bool) -> None:
+    """Push a commit to a reference of a remote.
 
     Raises:
         GitFailed: the remote would not take it, or has something else there.
     """
-    url = address(borrowed, remote, pushing=True)
+    url = remote_address(borrowed, remote, pushing=True)
     # In a folder on this machine it is we who would run its hooks.
     receiver = f"--receive-pack=git {_QUIET_RECEIVER} receive-pack"
     elsewhere = _SCP.fullmatch(url) or (_URL.match(url) and not url.lower().startswith("file:"))
     local = () if elsewhere else (receiver,)
     refspec = f"{'+' if force else ''}{commit}:{reference}"
     try:
-        borrowed.talk("push", "--no-verify", "--quiet", *local, "--", url, refspec, seconds=PUSH_SECONDS)
+        borrowed.contact_remote("push", "--no-verify", "--quiet", *local, "--", url, refspec, seconds=PUSH_SECONDS)
     except GitFailed as error:
         if "rejected" in str(error):
             raise GitFailed(
@@ -155,7 +155,7 @@ def _of_page(borrowed: BorrowedRepository, name: str) -> FetchTarget | None:
 
 def _like_a_remote(borrowed: BorrowedRepository, host: str, project: str) -> str:
     """The address of the remote that is the same project, by which the user gets in; empty if none is."""
-    for name in remotes(borrowed):
+    for name in remote_names(borrowed):
         url = borrowed.setting(f"remote.{name}.url")
         scp = _SCP.fullmatch(url)
         place = (scp["host"], scp["path"]) if scp else ((parts := urlsplit(url)).hostname or "", parts.path)
@@ -175,15 +175,15 @@ def _of_remote(borrowed: BorrowedRepository, remote: str, name: str) -> FetchTar
     else:
         reference = f"refs/heads/{name}"
     whole = reference == "HEAD" or reference.startswith(("refs/heads/", "refs/pull/", "refs/merge-requests/"))
-    return FetchTarget(address(borrowed, remote), reference, f"{remote} {name}", whole)
+    return FetchTarget(remote_address(borrowed, remote), reference, f"{remote} {name}", whole)
 
 
 def _fetch(borrowed: BorrowedRepository, wanted: FetchTarget) -> str:
     """The id of the commit that was fetched."""
     if head := borrowed.resolve("HEAD"):
-        borrowed.note("refs/heads/here", head)
+        borrowed.add_reference("refs/heads/here", head)
     try:
-        borrowed.talk(
+        borrowed.contact_remote(
             "fetch",
             "--quiet",
             "--no-tags",
@@ -197,5 +197,5 @@ def _fetch(borrowed: BorrowedRepository, wanted: FetchTarget) -> str:
         )
     except GitFailed as error:
         raise GitFailed(f"{wanted.name} could not be fetched. {error}") from error
-    said = borrowed.ask("rev-parse", "--verify", "--quiet", f"{_FETCHED}^{{commit}}")
+    said = borrowed.query("rev-parse", "--verify", "--quiet", f"{_FETCHED}^{{commit}}")
     return said.decode().strip()

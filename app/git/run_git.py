@@ -1,4 +1,4 @@
-"""Runs git: bounded in time and in what it writes, never asking, and from a place of our own."""
+"""Run git with limits on time and output, without prompts, from a neutral folder."""
 
 import getpass
 import os
@@ -20,7 +20,7 @@ _SHOWN = 300
 
 
 class GitFailed(ProposalError):
-    """Git is not installed, would not, or took too long; nothing has changed."""
+    """Git is not installed, failed or took too long; nothing has changed."""
 
 
 def run_git(
@@ -31,7 +31,7 @@ def run_git(
     data: bytes = b"",
     seconds: float = SECONDS,
 ) -> bytes:
-    """What git says.
+    """Run git and return its standard output.
 
     Args:
         folder: Where it runs.
@@ -67,12 +67,12 @@ def run_git(
     except OSError as error:
         raise GitFailed(f"Git can't be run ({error.strerror}).") from error
     if process.returncode:
-        raise GitFailed(words_of(said) or f"Git failed with {process.returncode}.")
+        raise GitFailed(error_sentence(said) or f"Git failed with {process.returncode}.")
     return output
 
 
-def words_of(said: bytes) -> str:
-    """What git said that it stopped at, as one sentence."""
+def error_sentence(said: bytes) -> str:
+    """Return git's error output as one sentence."""
     lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
     why = [line for line in lines if line.startswith(("fatal: ", "error: ", "! ", "remote: error: "))] or lines
     if not why:

@@ -1,9 +1,9 @@
-"""What is changed on disk against the index, as `git diff` and `git restore -p` see it, or against a commit."""
+"""Read the changes of the worktree against the index or a commit, as `git diff` shows them."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from app.git.blobs import MOST_FILES, BlobPair, TreeEntry, leaves, mode_of, pairs
+from app.git.blobs import MOST_FILES, BlobPair, TreeEntry, checked_out_files, file_mode, parse_raw_diff
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.proposals.files.filesystem import PosixFilesystem
@@ -17,7 +17,7 @@ _OWN_FILTERS = ("unspecified", "unset", "")
 
 @dataclass(frozen=True, slots=True)
 class WorktreeChanges:
-    """What differs."""
+    """Changes of the worktree."""
 
     changes: tuple[PathChange, ...]
     """From what git has to what is on disk."""
@@ -28,7 +28,7 @@ class WorktreeChanges:
 
 
 def changes_on_disk(workspace: Workspace, paths: Collection[str] = (), against: str = "") -> WorktreeChanges:
-    """What is changed on disk, and what is there that git neither has nor ignores.
+    """Return what differs on disk, with the untracked files that are not ignored.
 
     Args:
         workspace: Where to look.
@@ -46,7 +46,7 @@ def changes_on_disk(workspace: Workspace, paths: Collection[str] = (), against: 
         lead = f"{borrowed.folder}/" if borrowed.folder else ""
         named = [workspace.locate(path) for path in paths] or ["."]
         within = ["--", *(f"{lead}{'' if path == '.' else path}" or "." for path in named)]
-        found = {each.path: each for each in pairs(_differing(borrowed, commit, within))}
+        found = {each.path: each for each in parse_raw_diff(_differing(borrowed, commit, within))}
         new = _untracked(borrowed, within)
         strangers = [path for path in new if not path.endswith("/")]
         if len(found) + len(strangers) > MOST_FILES:
@@ -63,13 +63,13 @@ def _differing(borrowed: BorrowedRepository, commit: str, within: Sequence[str])
     """What git holds for changed by the times and sizes of files; a module is never entered."""
     options = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
     if commit:
-        return borrowed.ask("diff-index", *options, commit, *within)
-    return borrowed.ask("diff-files", *options, *within)
+        return borrowed.query("diff-index", *options, commit, *within)
+    return borrowed.query("diff-files", *options, *within)
 
 
 def _untracked(borrowed: BorrowedRepository, within: Sequence[str]) -> list[str]:
     """Files that git neither has nor ignores; of another repository just its folder, with a slash at its end."""
-    said = borrowed.ask("ls-files", "--others", "--exclude-standard", "-z", *within)
+    said = borrowed.query("ls-files", "--others", "--exclude-standard", "-z", *within)
     return [path for path in said.decode("utf-8", "surrogateescape").split("\0") if path]
 
 
@@ -84,7 +84,7 @@ def _compared(
     filtered = _filtered(borrowed, [each.path for each in found])
     for pair in found:
         path = pair.path.removeprefix(lead)
-        if any(entry is not None and entry.is_module for entry in (pair.before, pair.after)):
+        if any(entry is not None and entry.is_submodule for entry in (pair.before, pair.after)):
             left_out.append(f"{path}: a commit of another repository")
             continue
         if filter_name := filtered.get(pair.path):
@@ -101,7 +101,7 @@ def _compared(
             continue
         kept.append((path, pair, None if file is None else Leaf(file.data, file.version.mode)))
     disk.close()
-    contents = leaves(borrowed, [pair.before for _, pair, _ in kept if pair.before], limit)
+    contents = checked_out_files(borrowed, [pair.before for _, pair, _ in kept if pair.before], limit)
     changes: list[PathChange] = []
     for path, pair, after in kept:
         before = None
@@ -109,7 +109,7 @@ def _compared(
             if pair.before not in contents:
                 left_out.append(f"{path}: what git has of it is larger than {limit:,} bytes")
                 continue
-            mode = mode_of(pair.before, None if after is None or after.is_link else after.mode)
+            mode = file_mode(pair.before, None if after is None or after.is_link else after.mode)
             if borrowed.setting("core.filemode").lower() == "false" and after and not pair.before.is_link:
                 mode = after.mode
             before = Leaf(contents[pair.before].data, mode)
@@ -121,6 +121,6 @@ def _compared(
 def _filtered(borrowed: BorrowedRepository, paths: Sequence[str]) -> dict[str, str]:
     """The paths whose content git keeps in a form that only a program of its own can read, and the program's name."""
     data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-    said = borrowed.ask("check-attr", "-z", "--stdin", "filter", data=data).decode("utf-8", "surrogateescape")
+    said = borrowed.query("check-attr", "-z", "--stdin", "filter", data=data).decode("utf-8", "surrogateescape")
     words = said.split("\0")
     return {path: value for path, value in zip(words[::3], words[2::3], strict=False) if value not in _OWN_FILTERS}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 
 
 class NotAnImage(Exception):
@@ -177,7 +177,7 @@ def names_of(images: Sequence[Image]) -> str:
 
 
 def _in_quotes(name: str) -> str:
-    shown = visible(name, keep="").replace('"', "'")
+    shown = escape_unsafe(name, keep="").replace('"', "'")
     return shown if len(shown) <= _LONGEST_NAME else f"…{shown[-_LONGEST_NAME:]}"
 
 

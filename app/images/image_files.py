@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.images.image import HEAD, MOST_IN_MESSAGE, Image, NotAnImage, bytes_text, media_type, most_bytes, refusal
 from app.images.mentions import Mention, is_named_like_an_image, pasted_paths
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.workspace.path_rules import FileTooLarge, WorkspaceError
 from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
@@ -69,7 +69,7 @@ class ImageFiles:
 
     def load(self, candidate: Candidate, wire: str) -> tuple[Image, bytes]:
         """A picture that this wire takes, and its bytes; raises NotAttached."""
-        name = visible(candidate.path, keep="")
+        name = escape_unsafe(candidate.path, keep="")
         try:
             data = self._read(candidate.path, most_bytes(wire))[1]
             image = Image.of(candidate.path, data)
@@ -127,7 +127,7 @@ class ImageFiles:
         return self._workspace.locate(path), False
 
     def _explained(self, path: str, error: Exception) -> NotAttached:
-        name = visible(path, keep="")
+        name = escape_unsafe(path, keep="")
         match error:
             case FileNotFoundError() | NotADirectoryError():
                 reason = f"There is no {name}"
@@ -136,7 +136,7 @@ class ImageFiles:
             case NotAnImage():
                 reason = f"{name} {error}"
             case WorkspaceError():
-                reason = f"{name} cannot be read: {visible(str(error), keep='')}"
+                reason = f"{name} cannot be read: {escape_unsafe(str(error), keep='')}"
             case OSError(errno=errno.EINVAL) | OSError(errno=errno.ENXIO):
                 reason = f"{name} is no regular file"
             case OSError():

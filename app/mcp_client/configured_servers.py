@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from app.config.config_tables import ServerTable
 from app.config.toml import parse_toml
 from app.mcp_client.server_definition import ServerDefinition
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.workspace import trust
 from app.workspace.paths import Workspace, WorkspaceError
 from app.workspace.reading import read_file
@@ -182,7 +182,7 @@ def known_servers(
     untrusted = [each.name for each in files if not each.trusted]
     found.append(of_user(environment, workspace.root))
     definitions: dict[str, ServerDefinition] = {}
-    problems = [visible(line, keep="") for one in found for line in one.problems]
+    problems = [escape_unsafe(line, keep="") for one in found for line in one.problems]
     for each in (definition for one in found for definition in one.definitions):
         definitions.setdefault(each.name, each)
     for name in [each for each in own if each not in whole]:

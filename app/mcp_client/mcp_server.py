@@ -27,7 +27,7 @@ from app.mcp_client.tool_listing import ServerLog, ToolListing
 from app.sandbox.captured_changes import Pending
 from app.sandbox.overlay_layer import PersistentOverlay
 from app.sandbox.sandbox import Sandbox
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.tools.tool_registry import Unavailable
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _TOLD = (ConnectionLost, ServerError, InvalidServer, OSError)
 
 def shown_name(name: str) -> str:
     """The name of a server in a line for the user or the model."""
-    return visible(name, keep="")[:80]
+    return escape_unsafe(name, keep="")[:80]
 
 
 class ServerState(StrEnum):
@@ -137,7 +137,7 @@ class McpServer:
     def unavailable(self) -> Unavailable | None:
         """Why its tools can't be used now; None where they can, or it is switched off."""
         subject, state = f"The MCP server {shown_name(self.name)}", self.state
-        why = visible(self.problem, keep="")[:_LONGEST_REASON]
+        why = escape_unsafe(self.problem, keep="")[:_LONGEST_REASON]
         if state is ServerState.STARTING and not self.offers:
             limit = f"{self.definition.table.start_timeout:g} s"
             return Unavailable(

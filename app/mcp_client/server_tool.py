@@ -17,7 +17,7 @@ from app.mcp_client.tool_definitions import ToolDefinition
 from app.mcp_client.tool_listing import ToolWithdrawn
 from app.proposals.text.file_warnings import size_words
 from app.sandbox.captured_changes import PathChange
-from app.text.deceiving_text import inspect
+from app.text.deceiving_text import find_deceptive
 from app.text.plural import plural
 from app.text.safe_text import strip_unsafe
 from app.tools.base.contract import (
@@ -219,7 +219,7 @@ class ServerTool(Tool):
 
     async def _lay(self, context: ToolContext) -> list[str]:
         """As `McpServer.lay`; says that the server is waited for where it is not ready."""
-        pending = await asyncio.to_thread(context.draft.laid_over)
+        pending = await asyncio.to_thread(context.draft.pending_files)
         if self.server.state is ServerState.READY:
             return await self.server.lay(pending)
         context.waits(waiting_words([self.server]))
@@ -247,7 +247,7 @@ class ServerTool(Tool):
         if offer.says_read_only:
             notes.append("The server says that it only reads.")
         notes.append(f"{server.name}: {server.definition.origin} ({server.definition.source})")
-        if odd := inspect(detail := shown_call(offer.tool, values)):
+        if odd := find_deceptive(detail := shown_call(offer.tool, values)):
             # Nothing comes before the word that there is no review.
             notes.insert(1 if reach is WriteAccess.DIRECT else 0, f"Careful: the arguments hold {odd}.")
         title, direct = f"Call a tool of {server.name}?", reach is WriteAccess.DIRECT

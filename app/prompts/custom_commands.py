@@ -13,7 +13,7 @@ from typing import get_args
 
 from app.config.config_tables import Effort
 from app.prompts.front_matter import parse_front_matter
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.workspace.paths import Workspace, WorkspaceError
 from app.workspace.reading import read_file
 
@@ -155,7 +155,7 @@ def _model(values: Mapping[str, str]) -> str:
 
 
 def _line(text: str) -> str:
-    line = visible(" ".join(text.split()), keep="")
+    line = escape_unsafe(" ".join(text.split()), keep="")
     return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1].rstrip() + "…"
 
 
@@ -243,17 +243,21 @@ def _read(files: Iterable[tuple[str, str, Callable[[], bytes]]], most: int = 2**
             content = read()
             left -= len(content)
             if left < 0:
-                problems.append(visible(f"{shown}: left out, since the files before it are many already", keep=""))
+                problems.append(
+                    escape_unsafe(f"{shown}: left out, since the files before it are many already", keep="")
+                )
                 continue
             texts.append((shown, content.decode(errors="replace")))
             command = read_command(name_of(below), shown, content, takes_model=".claude/" not in shown)
         except CommandUnusable as unusable:
-            problems.append(visible(f"{shown}: {unusable}", keep=""))
+            problems.append(escape_unsafe(f"{shown}: {unusable}", keep=""))
         except WorkspaceError as error:
-            problems.append(visible(f"{shown}: {error}", keep=""))
+            problems.append(escape_unsafe(f"{shown}: {error}", keep=""))
         except (OSError, RuntimeError) as error:
             # A loop of links is a RuntimeError.
-            problems.append(visible(f"{shown} cannot be read: {getattr(error, 'strerror', None) or error}", keep=""))
+            problems.append(
+                escape_unsafe(f"{shown} cannot be read: {getattr(error, 'strerror', None) or error}", keep="")
+            )
         else:
             commands.append(command)
     return FoundCommands(tuple(commands), tuple(problems), json.dumps(texts).encode() if texts else b"", tuple(texts))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from app.prompts.front_matter import parse_front_matter
-from app.text.safe_text import strip_unsafe, visible
+from app.text.safe_text import escape_unsafe, strip_unsafe
 from app.workspace.path_rules import UnsafePath, WorkspaceError
 from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
@@ -159,17 +159,17 @@ def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> Skill
         except FileNotFoundError:
             continue
         except (WorkspaceError, ValueError) as error:
-            problems.append(visible(f"{where}: {error}", keep=""))
+            problems.append(escape_unsafe(f"{where}: {error}", keep=""))
             continue
         except OSError as error:
-            problems.append(visible(f"{where} cannot be read: {error.strerror or error}", keep=""))
+            problems.append(escape_unsafe(f"{where} cannot be read: {error.strerror or error}", keep=""))
             continue
         if skill is None:
             continue
         if (first := found.get(skill.name)) is not None:
-            problems.append(visible(f"{where}: {skill.name} is {first.where} already", keep=""))
+            problems.append(escape_unsafe(f"{where}: {skill.name} is {first.where} already", keep=""))
         elif len(found) == MOST:
-            problems.append(visible(f"{where}: left out, since there are {MOST} already", keep=""))
+            problems.append(escape_unsafe(f"{where}: left out, since there are {MOST} already", keep=""))
         else:
             found[skill.name] = skill
     return Skills(dict(sorted(found.items())), tuple(problems))

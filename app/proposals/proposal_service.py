@@ -1,4 +1,4 @@
-"""The proposal service: where proposals are staged, decided, undone and kept in step with the disk.
+"""Service in which proposals are staged, decided, undone and kept in step with the disk.
 
 What drafts, decides and undoes is imported where it is used: a session opens without it.
 
@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 from app.concurrency import giving_way
 from app.proposals.files.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
-from app.proposals.journal.journal import effective
-from app.proposals.overlay.overlay import Contents, Overlay, undecided
+from app.proposals.journal.journal import effective_records
+from app.proposals.overlay.overlay import Contents, Overlay, is_undecided
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.stack_cache import StackCache
-from app.proposals.stack.stacking import paths_of
+from app.proposals.stack.stacking import proposal_paths
 from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, HunkFact, LineComment
 from app.proposals.values.models import FileDiff, FileVersion, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import ChangedSinceSeen, NothingStaged, ProposalError
-from app.proposals.values.proposal_states import advance, state_of
+from app.proposals.values.proposal_states import compute_state, set_state
 from app.workspace.git_repository import folder_in_repository
 from app.workspace.paths import Workspace
 
@@ -77,15 +77,15 @@ class ProposalService:
     # Reading
 
     def get(self, proposal_id: str) -> Proposal:
-        """One proposal; raises UnknownProposal."""
+        """Return a proposal; raises UnknownProposal."""
         return self._proposals.get(proposal_id)
 
-    def waiting(self) -> list[Proposal]:
-        """Those that await a decision, oldest first; stale ones too."""
+    def pending(self) -> list[Proposal]:
+        """Return the proposals that await a decision, oldest first; stale ones too."""
         return list(self._store.proposals(waiting_only=True))
 
     def all(self) -> list[Proposal]:
-        """Every proposal, oldest first."""
+        """Return every proposal, oldest first."""
         return list(self._store.proposals())
 
     def diffs(self, proposal_id: str) -> list[FileDiff]:
@@ -107,24 +107,24 @@ class ProposalService:
 
         return as_changes(self._contents, self.get(proposal_id))
 
-    def trees(self, proposal_id: str, hunks: Collection[str] | None = None) -> "WorkspaceVersions":
+    def check_trees(self, proposal_id: str, hunks: Collection[str] | None = None) -> "WorkspaceVersions":
         """What checks of a waiting proposal are run on: what an approval would leave, and what is there without.
 
         Args:
             proposal_id: A waiting one.
             hunks: Those that the approval would name; None for all that is pending.
         """
-        from app.proposals.decide.workspace_versions import trees_of
+        from app.proposals.decide.workspace_versions import proposal_trees
 
         # What is composed of chosen hunks for a check alone is not to be stored.
         contents, disk = Contents(self._store), self._reader
-        return trees_of(self._store, contents, disk, self._proposals.waiting(proposal_id), hunks)
+        return proposal_trees(self._store, contents, disk, self._proposals.get_pending(proposal_id), hunks)
 
-    def trees_of_draft(self, draft: "Draft") -> "WorkspaceVersions":
+    def draft_check_trees(self, draft: "Draft") -> "WorkspaceVersions":
         """The same of what a draft would be as a proposal."""
-        from app.proposals.decide.workspace_versions import trees_of_draft
+        from app.proposals.decide.workspace_versions import draft_trees
 
-        return trees_of_draft(self._store, self._contents, draft)
+        return draft_trees(self._store, self._contents, draft)
 
     # Staging
 
@@ -149,10 +149,10 @@ class ProposalService:
         Raises:
             NothingStaged: the edits cancel out.
         """
-        from app.proposals.stack.proposal_staging import stage
+        from app.proposals.stack.proposal_staging import stage_draft
 
         with self._proposals.writing():
-            return stage(self._proposals, self._stacks, draft, summary=summary, answers=answers)
+            return stage_draft(self._proposals, self._stacks, draft, summary=summary, answers=answers)
 
     def stage_patch(self, text: str, *, everything: bool = False) -> Proposal:
         """Make a patch from elsewhere a proposal; one that was made of what is on disk is one in reverse.
@@ -164,21 +164,21 @@ class ProposalService:
         Raises:
             PatchRefused: it is no patch, or one for another tree.
         """
-        from app.proposals.decide.patch_staging import PatchOnDisk, taken
-        from app.proposals.stack.proposal_staging import stage
+        from app.proposals.decide.patch_staging import PatchOnDisk, stage_patch_text
+        from app.proposals.stack.proposal_staging import stage_draft
 
         self._proposals.check_free()
         draft = self.draft("")
         folder = folder_in_repository(self._workspace.root)
         try:
-            report = taken(draft, text, folder, self._disk_draft, self._store)
+            report = stage_patch_text(draft, text, folder, self._disk_draft, self._store)
         except PatchOnDisk as found:
             origin = Origin(kind=OriginKind.DISK, ref="a patch")
             return self.stage_changes(
                 found.changes, origin, "", on_disk=True, without=found.left_out, everything=everything
             )
         with self._proposals.writing():
-            return stage(self._proposals, self._stacks, draft, without=report.left_out)
+            return stage_draft(self._proposals, self._stacks, draft, without=report.left_out)
 
     def stage_changes(
         self,
@@ -204,22 +204,22 @@ class ProposalService:
             NothingStaged: they cancel out, or all of it was approved before or waits.
             UnsafePath: no tool may touch one of the paths.
         """
-        from app.proposals.decide.signed_changes import UnsignedChanges, left_to_stage, nothing_to_stage
-        from app.proposals.stack.proposal_staging import stage
+        from app.proposals.decide.signed_changes import UnsignedChanges, exclude_approved, explain_nothing_left
+        from app.proposals.stack.proposal_staging import stage_draft
 
         self._proposals.check_free()
         for change in changes:
             self._workspace.check_entry(change.path)
         left = UnsignedChanges(tuple(changes))
         if not everything:
-            left = left_to_stage(self._store, self._contents, changes, None if on_disk else self._view())
+            left = exclude_approved(self._store, self._contents, changes, None if on_disk else self._view())
             if changes and not left.changes:
-                raise NothingStaged(nothing_to_stage(left.left_out))
+                raise NothingStaged(explain_nothing_left(left.left_out))
         draft = self.draft("")
         draft.origin = origin
-        draft.take(left.changes)
+        draft.take_changes(left.changes)
         with self._proposals.writing():
-            return stage(
+            return stage_draft(
                 self._proposals,
                 self._stacks,
                 draft,
@@ -243,13 +243,13 @@ class ProposalService:
             ChangedSinceSeen: it was re-based since; the text would take back what is new in the file.
             EditRejected: the file is not text, is not in the proposal, or nothing is left of the change.
         """
-        from app.proposals.decide.conflicts import with_text
+        from app.proposals.decide.conflicts import replace_result_text
 
         with self._proposals.writing():
             proposal = self._as_seen(proposal_id, revision, "edit")
-            proposal = with_text(self._contents, proposal, path, text)
+            proposal = replace_result_text(self._contents, proposal, path, text)
             self._proposals.save(proposal)
-            self._proposals.restack(paths_of(proposal))
+            self._proposals.restack(proposal_paths(proposal))
             return self.get(proposal.id)
 
     def conflict(self, proposal_id: str, path: str = "", unsaved: "UnsavedText | None" = None) -> "FileConflict":
@@ -267,8 +267,8 @@ class ProposalService:
         from app.proposals.decide.conflicts import open_conflict
 
         with self._proposals.writing():
-            overlay = self._proposals.below(self._proposals.waiting(proposal_id))
-            return open_conflict(overlay, self._proposals.waiting(proposal_id), path, unsaved)
+            overlay = self._proposals.overlay_below(self._proposals.get_pending(proposal_id))
+            return open_conflict(overlay, self._proposals.get_pending(proposal_id), path, unsaved)
 
     def resolve(
         self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
@@ -290,13 +290,13 @@ class ProposalService:
             ChangedSinceSeen: something else is there now.
             EditRejected: the text can't be written as that file is, or nothing is left of the proposal.
         """
-        from app.proposals.decide.conflicts import resolved
+        from app.proposals.decide.conflicts import resolve_conflict
 
         with self._proposals.writing():
-            overlay = self._proposals.below(self._proposals.waiting(proposal_id))
-            proposal = resolved(overlay, self._proposals.waiting(proposal_id), path, answer, seen)
+            overlay = self._proposals.overlay_below(self._proposals.get_pending(proposal_id))
+            proposal = resolve_conflict(overlay, self._proposals.get_pending(proposal_id), path, answer, seen)
             self._proposals.save(proposal)
-            self._proposals.restack(paths_of(proposal))
+            self._proposals.restack(proposal_paths(proposal))
             return self.get(proposal.id)
 
     def split(self, proposal_id: str, lines: "LineNumbers", revision: int) -> "tuple[HunkPart, ...]":
@@ -314,10 +314,10 @@ class ProposalService:
         from app.proposals.stack import hunk_splitting
 
         with self._proposals.writing():
-            proposal = self._proposals.waiting(proposal_id)
+            proposal = self._proposals.get_pending(proposal_id)
             if proposal.revision != revision:
                 raise ChangedSinceSeen(f"{proposal.id} has changed since it was shown; look at it again.")
-            cut, parts = hunk_splitting.split(self._contents, proposal, lines)
+            cut, parts = hunk_splitting.split_hunks(self._contents, proposal, lines)
             if cut is not proposal:
                 self._proposals.save(cut)
             return parts
@@ -356,24 +356,26 @@ class ProposalService:
         """
         from app.proposals.decide import decision_outcomes
         from app.proposals.decide import written_changes as on_disk
-        from app.proposals.decide.reopening import starts
+        from app.proposals.decide.reopening import starting_versions
         from app.proposals.values.decision_results import DecisionResult
 
         with self._proposals.writing():
             proposal = self._as_seen(proposal_id, revision, "approve")
-            choice = decision_outcomes.choose(proposal, hunks)
+            choice = decision_outcomes.choose_files(proposal, hunks)
             if proposal.on_disk:
-                outcome = on_disk.keep(self._contents, proposal, choice)
+                outcome = on_disk.keep_part(self._contents, proposal, choice)
             else:
-                started = starts(self._contents, proposal, effective(self._proposals.records(proposal)))
+                started = starting_versions(
+                    self._contents, proposal, effective_records(self._proposals.records(proposal))
+                )
                 outcome = decision_outcomes.approve(
                     self._contents, self._proposals.filesystem, proposal, choice, started
                 )
-            after = advance(outcome.proposal, state_of(outcome.proposal))
-            word = "partly_approved" if after.state.waiting else "approved"
+            after = set_state(outcome.proposal, compute_state(outcome.proposal))
+            word = "partly_approved" if after.state.is_pending else "approved"
             after = after.decided(word, outcome.files, choice.part, feedback, comments, circumstances, images)
             self._proposals.carry_out("apply", proposal, after, outcome.transitions)
-            changed = self._proposals.settle(proposal)
+            changed = self._proposals.rebase_others(proposal)
             facts: tuple[HunkFact, ...] = ()
             with suppress(Exception):
                 facts = decision_outcomes.hunk_facts(
@@ -397,7 +399,7 @@ class ProposalService:
         exactly as was shown, or nothing is. The arguments, and what is raised then, are those of `approve`.
         """
         with self._proposals.writing():
-            proposal = self._proposals.waiting(proposal_id)
+            proposal = self._proposals.get_pending(proposal_id)
             if proposal.on_disk:
                 proposal = self._as_seen(proposal_id, revision, "deny")
             return self._deny(proposal, hunks, feedback, comments, circumstances, images)
@@ -428,9 +430,9 @@ class ProposalService:
 
         with self._proposals.writing():
             proposal = self.get(proposal_id)
-            if proposal.reopened and proposal.state.waiting:
+            if proposal.reopened and proposal.state.is_pending:
                 if proposal.on_disk:
-                    proposal = self._proposals.fresh(proposal)
+                    proposal = self._proposals.get_rebased(proposal)
                 return replace(self._deny(proposal, None, circumstances=circumstances), denial=True)
             return redo(self._proposals, proposal, circumstances)
 
@@ -448,14 +450,14 @@ class ProposalService:
         with self._proposals.writing():
             return self._proposals.restack(paths)
 
-    def watched(self) -> set[str]:
-        """Paths whose change on disk matters to a waiting proposal."""
+    def watched_paths(self) -> set[str]:
+        """Return the paths whose change on disk matters to a pending proposal."""
         return {
             path
-            for proposal in self.waiting()
+            for proposal in self.pending()
             for change in proposal.files
             for path in (change.path, change.old_path)
-            if path and undecided(change)
+            if path and is_undecided(change)
         }
 
     def recover(self) -> list[str]:
@@ -481,8 +483,8 @@ class ProposalService:
 
     def _as_seen(self, proposal_id: str, revision: int | None, verb: str) -> Proposal:
         """One that waits, re-based onto the present; raises ChangedSinceSeen if that makes it another one."""
-        stored = self._proposals.waiting(proposal_id)
-        proposal = self._proposals.fresh(stored)
+        stored = self._proposals.get_pending(proposal_id)
+        proposal = self._proposals.get_rebased(stored)
         if proposal.revision != (stored.revision if revision is None else revision):
             raise ChangedSinceSeen(f"{proposal.id} has changed since it was shown; look at it again, then {verb}.")
         return proposal
@@ -491,10 +493,10 @@ class ProposalService:
         """Why a stale proposal could not be approved, for the model; what can't be read is left out."""
         if proposal.state is not ProposalState.STALE or proposal.on_disk:
             return ""
-        from app.proposals.decide.conflicts import stale_words
+        from app.proposals.decide.conflicts import stale_explanation
 
         try:
-            return stale_words(self._proposals.below(proposal), proposal)
+            return stale_explanation(self._proposals.overlay_below(proposal), proposal)
         except (OSError, ProposalError):
             return f"{proposal.id} was stale and could not be approved: {proposal.reason}."
 
@@ -509,19 +511,21 @@ class ProposalService:
     ) -> "DecisionResult":
         from app.proposals.decide import decision_outcomes
         from app.proposals.decide import written_changes as on_disk
-        from app.proposals.decide.reopening import starts
+        from app.proposals.decide.reopening import starting_versions
         from app.proposals.values.decision_results import DecisionResult
 
-        choice = decision_outcomes.choose(proposal, hunks)
+        choice = decision_outcomes.choose_files(proposal, hunks)
         if proposal.on_disk:
-            outcome = on_disk.take_back(self._contents, proposal, choice)
+            outcome = on_disk.take_back_part(self._contents, proposal, choice)
         else:
-            started = starts(self._contents, proposal, effective(self._proposals.records(proposal)))
+            started = starting_versions(
+                self._contents, proposal, effective_records(self._proposals.records(proposal))
+            )
             outcome = decision_outcomes.deny(self._contents, proposal, choice, started)
-        state = state_of(outcome.proposal)
-        if state.waiting and proposal.state is ProposalState.STALE:
+        state = compute_state(outcome.proposal)
+        if state.is_pending and proposal.state is ProposalState.STALE:
             state = ProposalState.STALE
-        after = advance(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
+        after = set_state(outcome.proposal, state, proposal.reason if state is ProposalState.STALE else "")
         said = "\n".join(filter(None, (proposal.feedback, feedback)))
         after = after.model_copy(update={"feedback": said})
         stale = self._stale_words(proposal)
@@ -530,6 +534,6 @@ class ProposalService:
             self._proposals.carry_out("apply", proposal, after, outcome.transitions)
         else:
             self._proposals.save(after)
-        changed = self._proposals.settle(proposal)
+        changed = self._proposals.rebase_others(proposal)
         facts = decision_outcomes.hunk_facts(self._contents, self._proposals.filesystem, proposal, choice, ())
         return DecisionResult(self.get(proposal.id), tuple(outcome.files), facts, changed)

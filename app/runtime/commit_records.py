@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.git.blobs import BlobPair, pairs
+from app.git.blobs import BlobPair, parse_raw_diff
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.proposals.decide.commit_trailers import (
     FileDecision,
-    assistant,
+    assistant_name,
+    attribute_lines,
     commit_proposal,
-    lines_brought,
-    ranges,
-    steps_to,
-    trailers_of,
+    decisions_leading_to,
+    entry_trailers,
+    format_ranges,
 )
 from app.proposals.values.models import Proposal
 from app.proposals.values.record_entries import RecordEntry
@@ -51,11 +51,13 @@ def staged_trailers(runtime: OpenWorkspace) -> list[str]:
         # A commit of single files has an index of its own, which git names to its hooks.
         named = os.environ.get("GIT_INDEX_FILE")
         index = (borrowed.top / named) if named else None
-        against = borrowed.resolve("HEAD") or borrowed.ask("hash-object", "-t", "tree", "/dev/null").decode().strip()
-        raw = borrowed.ask("diff-index", "--cached", "--raw", "-z", "--no-renames", against, index=index)
-        found = _steps(runtime, borrowed, pairs(raw))
+        against = (
+            borrowed.resolve("HEAD") or borrowed.query("hash-object", "-t", "tree", "/dev/null").decode().strip()
+        )
+        raw = borrowed.query("diff-index", "--cached", "--raw", "-z", "--no-renames", against, index=index)
+        found = _steps(runtime, borrowed, parse_raw_diff(raw))
     latest = {step.entry.proposal: step.entry for steps in found.values() for step in steps}
-    lines = [line for _, entry in sorted(latest.items(), key=_by_number) for line in trailers_of(entry)]
+    lines = [line for _, entry in sorted(latest.items(), key=_by_number) for line in entry_trailers(entry)]
     # Who assisted comes first, each once.
     return list(dict.fromkeys(sorted(lines, key=lambda line: not line.startswith("Assisted-by"))))
 
@@ -63,7 +65,7 @@ def staged_trailers(runtime: OpenWorkspace) -> list[str]:
 def commit_reviewed(runtime: OpenWorkspace, proposal: Proposal) -> str:
     """Commit what a proposal wrote, with the trailers that the record gives; its id. Raises CommitFailed."""
     entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)
-    return commit_proposal(runtime.workspace.root, proposal, trailers=trailers_of(entries[-1]) if entries else ())
+    return commit_proposal(runtime.workspace.root, proposal, trailers=entry_trailers(entries[-1]) if entries else ())
 
 
 def reviewed_commits(root: Path, most: int) -> list[str]:
@@ -73,7 +75,7 @@ def reviewed_commits(root: Path, most: int) -> list[str]:
         with BorrowedRepository(root) as borrowed:
             if not (head := borrowed.resolve("HEAD")):
                 return []
-            lines = borrowed.ask(*words, "--grep=^Reviewed-in: signoff ", head).decode("utf-8", "replace")
+            lines = borrowed.query(*words, "--grep=^Reviewed-in: signoff ", head).decode("utf-8", "replace")
     except GitFailed:
         return []
     found = (line.partition("\t") for line in lines.splitlines())
@@ -96,17 +98,17 @@ def note_commit(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: boo
         commit = borrowed.resolve(name)
         if not commit:
             raise GitFailed(f"There is no commit {name!r} here.")
-        raw = borrowed.ask("diff-tree", "-r", "--root", "--raw", "-z", "--no-renames", "--no-commit-id", commit)
-        found = _steps(runtime, borrowed, pairs(raw))
+        raw = borrowed.query("diff-tree", "-r", "--root", "--raw", "-z", "--no-renames", "--no-commit-id", commit)
+        found = _steps(runtime, borrowed, parse_raw_diff(raw))
         if not found:
             raise GitFailed(f"The record knows nothing of what {commit[:7]} changes; nothing was noted.")
         entries = {step.entry.number: step.entry for steps in found.values() for step in steps}
         document = {"version": 1, "decisions": [_told(entries[number], denials) for number in sorted(entries)]}
-        borrowed.annotate(NOTES, commit, json.dumps(document, indent=2, ensure_ascii=False))
+        borrowed.write_note(NOTES, commit, json.dumps(document, indent=2, ensure_ascii=False))
         lines = 0
         if git_ai:
             text, lines = _git_ai(runtime, commit, found)
-            borrowed.annotate(GIT_AI_NOTES, commit, text)
+            borrowed.write_note(GIT_AI_NOTES, commit, text)
     return CommitNote(commit, len(entries), len(found), lines)
 
 
@@ -120,7 +122,7 @@ def _steps(
     for pair in changed:
         if pair.path.startswith(lead):
             blob = pair.after.blob if pair.after else ""
-            if steps := steps_to(entries, pair.path.removeprefix(lead), blob):
+            if steps := decisions_leading_to(entries, pair.path.removeprefix(lead), blob):
                 found[pair.path] = steps
     return found
 
@@ -140,7 +142,7 @@ def _told(entry: RecordEntry, denials: bool) -> dict[str, Any]:
         "decision": entry.decision,
         "origin": {"kind": origin.kind.value, "agent": origin.label, "model": origin.model},
         "content": entry.content,
-        "hunks": {"approved": hunks.approved, "of": hunks.of, **({"denied": hunks.denied} if denials else {})},
+        "hunks": {"approved": hunks.approved, "of": hunks.count, **({"denied": hunks.denied} if denials else {})},
         "edited": entry.edited,
         "unseen_lines": entry.circumstances.unseen_lines,
         "checks": checks,
@@ -162,7 +164,7 @@ def _git_ai(runtime: OpenWorkspace, commit: str, found: dict[str, list[FileDecis
     total = 0
     for path, steps in sorted(found.items()):
         try:
-            brought = lines_brought(steps, runtime.proposals.blob)
+            brought = attribute_lines(steps, runtime.proposals.blob)
         except KeyError:
             # Its contents were pruned: nothing is claimed of it.
             continue
@@ -173,7 +175,7 @@ def _git_ai(runtime: OpenWorkspace, commit: str, found: dict[str, list[FileDecis
         if by_prompt:
             attested.append(f'"{path}"' if any(character.isspace() for character in path) else path)
         for prompt, numbers in by_prompt.items():
-            attested.append(f"  {prompt} {ranges(numbers)}")
+            attested.append(f"  {prompt} {format_ranges(numbers)}")
             prompts[prompt]["accepted_lines"] += len(numbers)
             prompts[prompt]["total_additions"] += len(numbers)
             total += len(numbers)
@@ -183,7 +185,7 @@ def _git_ai(runtime: OpenWorkspace, commit: str, found: dict[str, list[FileDecis
 
 def _prompt(entry: RecordEntry, prompts: dict[str, dict[str, Any]]) -> str:
     """The key of the model's work that a decision let through; empty for a person's."""
-    assisted = assistant(entry.origin)
+    assisted = assistant_name(entry.origin)
     if assisted is None:
         return ""
     agent, model = assisted

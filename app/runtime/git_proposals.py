@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.commits import CommitChanges, commit_changes, committed
-from app.git.remotes import PROPOSALS, address, default_remote, find, push
+from app.git.commits import CommitChanges, create_commit, range_changes
+from app.git.remotes import PROPOSALS, default_remote, find_target, push_commit, remote_address
 from app.git.worktree_changes import changes_on_disk
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
@@ -67,7 +67,7 @@ def stage_commits(
         UnsafePath: it changes a path that no tool may touch.
     """
     with BorrowedRepository(runtime.workspace.root) as borrowed:
-        found = committed(borrowed, find(borrowed, list(words)), runtime.workspace.read_limit)
+        found = range_changes(borrowed, find_target(borrowed, list(words)), runtime.workspace.read_limit)
     if not found.changes:
         raise NothingStaged(f"{found.picked.name} changes nothing here.")
     origin = Origin(kind=OriginKind.REF, ref=_told(found))
@@ -92,11 +92,11 @@ def push_proposal(runtime: OpenWorkspace, proposal_id: str, remote: str, name: s
     changes = runtime.service.as_changes(proposal.id)
     with BorrowedRepository(runtime.workspace.root) as borrowed:
         remote = remote or default_remote(borrowed)
-        address(borrowed, remote, pushing=True)
+        remote_address(borrowed, remote, pushing=True)
         message = f"{proposal.summary}\n\nSignoff-Proposal: {proposal.id}\n"
-        commit = commit_changes(borrowed, changes, message, runtime.workspace.read_limit)
+        commit = create_commit(borrowed, changes, message, runtime.workspace.read_limit)
         reference = f"{PROPOSALS}{name or proposal.id}"
-        push(borrowed, commit, remote, reference, force=force)
+        push_commit(borrowed, commit, remote, reference, force=force)
     return PushedProposal(proposal.id, remote, reference, commit)
 
 

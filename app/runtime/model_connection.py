@@ -37,7 +37,7 @@ from app.runtime.prompt_sources import skills_of
 from app.storage.session_lock import SessionLock, is_open
 from app.storage.session_store import SessionRecord, SessionStore
 from app.storage.storage_errors import StorageError
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.tools.tool_registry import ToolSource, standard_tools
 from app.workspace.git_repository import branch
 
@@ -153,7 +153,7 @@ def _check_tables(tables: Mapping[str, ModelTable]) -> None:
         try:
             resolve("", name, overrides=table.profile)
         except ProfileError as error:
-            raise NotConnected(f"models.{visible(name, keep='')}.{error}") from error
+            raise NotConnected(f"models.{escape_unsafe(name, keep='')}.{error}") from error
 
 
 def open_session(
@@ -195,7 +195,9 @@ def open_session(
         workspace=runtime.workspace,
         model=model,
         commit=committer(runtime, settings),
-        checked=DraftChecks(lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.trees_of_draft),
+        checked=DraftChecks(
+            lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.draft_check_trees
+        ),
         content=runtime.proposals.blob,
         keep=runtime.proposals.put_blobs,
         allowed=runtime.allowed_commands if attended else None,

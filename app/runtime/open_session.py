@@ -509,7 +509,7 @@ class OpenSession:
         while True:
             await self._rewatch.wait()
             self._rewatch.clear()
-            self._watcher.watch(await asyncio.to_thread(self.runtime.service.watched))
+            self._watcher.watch(await asyncio.to_thread(self.runtime.service.watched_paths))
 
     async def _watch_disk(self) -> None:
         """Re-base what waits whenever one of its files changes on disk."""

@@ -7,10 +7,10 @@ from datetime import datetime
 from app.conversation.events import SideExchange, exchanges
 from app.conversation.markdown_export import fenced, quoted
 from app.images.image import names_of
-from app.proposals.text.diff import LineChange, diff
+from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileChange, FileDiff, FileVersion, Proposal
-from app.proposals.values.proposal_states import words_for
+from app.proposals.values.proposal_states import proposal_state_words
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordedDecision, RecordStore
 from app.text.plural import plural
@@ -42,7 +42,7 @@ class ReviewReport:
     @property
     def head(self) -> Sequence[tuple[str, str]]:
         """What stands above everything: names and values."""
-        state = words_for(self.proposal)
+        state = proposal_state_words(self.proposal)
         return (
             ("State", f"{state[:1].upper()}{state[1:]}"),
             ("Changes", self.numbers),
@@ -68,7 +68,7 @@ class DeniedPartText:
     @property
     def changes(self) -> list[LineChange]:
         """Where the two differ."""
-        return diff(self.old, self.new)
+        return diff_lines(self.old, self.new)
 
 
 def report(runtime: OpenWorkspace, name: str) -> ReviewReport:

@@ -6,12 +6,12 @@ from contextlib import suppress
 from app.agent.decision_service import changes, owner_of
 from app.conversation.events import Decision, Event, Notice, ProposalDecided, TurnEnded, TurnStarted
 from app.proposals.files.filesystem import default_mode
-from app.proposals.text.hunks import header
+from app.proposals.text.hunks import hunk_header
 from app.proposals.values.decision_facts import HunkFact, LastDecision
 from app.proposals.values.models import HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged, ProposalError
-from app.proposals.values.proposal_states import words
+from app.proposals.values.proposal_states import state_words
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import Leaf, PathChange
 from app.storage.captured_edit_store import AgentTurn, CapturedFile
@@ -84,7 +84,7 @@ def record_left_over(runtime: OpenWorkspace, *, patience: float = PATIENCE, here
     for proposal_id, last in runtime.proposals.unrecorded(patience):
         proposal = runtime.service.get(proposal_id)
         record_decision(runtime, decision_event(proposal, last), here=here)
-        state = "waiting again" if last.decision == Decision.REOPENED else words(proposal.state)
+        state = "waiting again" if last.decision == Decision.REOPENED else state_words(proposal.state)
         lines.append(f"{proposal.id} is {state}: signoff could not record that at the time, and has now.")
     return lines
 
@@ -121,7 +121,7 @@ def decision_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
         feedback=last.feedback,
         comments=last.comments,
         images=last.images,
-        still_pending=proposal.state.waiting,
+        still_pending=proposal.state.is_pending,
         denied_in_part=proposal.denied_in_part,
         stale=last.stale,
         number=last.number,
@@ -137,10 +137,10 @@ def _hunk_facts(proposal: Proposal, last: LastDecision) -> Iterator[HunkFact]:
         for hunk in change.hunks:
             if hunk.id in last.hunks:
                 reason = "" if landed else "denied"
-                yield HunkFact(path=change.path, hunk=hunk.id, header=header(hunk), landed=landed, reason=reason)
+                yield HunkFact(path=change.path, hunk=hunk.id, header=hunk_header(hunk), landed=landed, reason=reason)
             elif hunk.state is HunkState.PENDING:
                 reason = "still awaits a decision"
-                yield HunkFact(path=change.path, hunk=hunk.id, header=header(hunk), landed=False, reason=reason)
+                yield HunkFact(path=change.path, hunk=hunk.id, header=hunk_header(hunk), landed=False, reason=reason)
 
 
 def stage_captured(runtime: OpenWorkspace) -> list[str]:
@@ -172,7 +172,7 @@ def _stage(runtime: OpenWorkspace, name: str) -> None:
     draft.origin = Origin(
         kind=OriginKind.AGENT, agent=turn.agent, model=turn.model, session=turn.session, prompt=turn.prompt
     )
-    draft.take([_change(file) for file in files])
+    draft.take_changes([_change(file) for file in files])
     became = name
     with suppress(NothingStaged):
         became = runtime.service.stage(draft, "", [each.id for each in _unanswered(runtime, turn)]).id

@@ -17,8 +17,8 @@ from app.proposals.values.record_entries import (
     EventEntry,
     RecordEntry,
     decision_hash,
+    hunk_standing,
     proposal_hash,
-    standing,
     words_hash,
 )
 from app.storage.database import Database
@@ -178,17 +178,17 @@ class RecordCheck:
                 yield f"Proposal {name} cannot be read."
                 continue
             found.add(name)
-            columns = (proposal.id, proposal.session, proposal.state.value, int(proposal.state.waiting))
+            columns = (proposal.id, proposal.session, proposal.state.value, int(proposal.state.is_pending))
             if columns != (name, session, state, waiting):
                 yield f"The columns of proposal {name} say something else than its contents."
             yield from self._proposal(proposal)
         for name, entry in self._latest.items():
-            if name not in found and entry.state and ProposalState(entry.state).waiting:
+            if name not in found and entry.state and ProposalState(entry.state).is_pending:
                 yield f"Proposal {name} waits, as entry {entry.number} has it, and is gone."
 
     def _proposal(self, proposal: Proposal) -> Iterator[str]:
         entry = self._latest.get(proposal.id)
-        hunks = standing(proposal)
+        hunks = hunk_standing(proposal)
         if entry is None:
             denied = (hunks.denied or hunks.denied_files) and proposal.state is not ProposalState.SUPERSEDED
             approved = hunks.approved or hunks.approved_files
@@ -208,7 +208,7 @@ class RecordCheck:
             yield f"The last decision on {proposal.id} is not that of entry {entry.number}."
         elif proposal.state is ProposalState.FAILED:
             return
-        elif not ProposalState(entry.state).waiting:
+        elif not ProposalState(entry.state).is_pending:
             if proposal_hash(proposal) != entry.left:
                 yield f"Proposal {proposal.id} is not as entry {entry.number} left it."
         elif not _still_stands(proposal, entry):
@@ -221,9 +221,9 @@ class RecordCheck:
 
 def _still_stands(proposal: Proposal, entry: RecordEntry) -> bool:
     """Whether what was decided is as it was, in a proposal of which something waited; a successor ends that."""
-    now, then = standing(proposal), entry.hunks
+    now, then = hunk_standing(proposal), entry.hunks
     same = (now.approved, now.approved_files) == (then.approved, then.approved_files)
-    if proposal.superseded_by and not proposal.state.waiting:
+    if proposal.superseded_by and not proposal.state.is_pending:
         return same and set(now.denied) >= set(then.denied) and set(now.denied_files) >= set(then.denied_files)
     denied = (now.denied, now.denied_files) == (then.denied, then.denied_files)
     return (

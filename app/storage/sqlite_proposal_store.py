@@ -185,7 +185,7 @@ class SqliteProposalStore:
     ) -> None:
         """Add what the user has decided to the record, in the transaction that makes it so."""
         # Needed only where something is decided.
-        from app.proposals.values.record_entries import blob_id, entry_of
+        from app.proposals.values.record_entries import blob_id, make_entry
         from app.storage.record_chain import add_entry, end_of_chain
 
         def git_id(name: str) -> str:
@@ -195,7 +195,7 @@ class SqliteProposalStore:
         key = (self._workspace, int(proposal.id[1:]))
         (before,) = connection.execute(_BODY, key).fetchone()
         end = end_of_chain(connection, self._workspace)
-        entry = entry_of(
+        entry = make_entry(
             _read(Proposal, before), proposal, last, written, git_id, who=self._who(), after=end, time=time.time()
         )
         add_entry(connection, self._workspace, entry)
@@ -206,7 +206,7 @@ class SqliteProposalStore:
             int(proposal.id[1:]),
             proposal.session,
             proposal.state,
-            int(proposal.state.waiting),
+            int(proposal.state.is_pending),
             proposal.created,
             proposal.model_dump_json(),
         )

@@ -1,4 +1,4 @@
-"""What in a text could deceive whoever reviews it, since it does not look like what it is.
+"""Detect text that could deceive a reviewer because it does not look like what it is.
 
 Bidirectional controls show code in another order than it runs (CVE-2021-42574, "Trojan Source"), and so do letters
 that are written from right to left; other characters don't show at all, and some letters look like others
@@ -10,8 +10,8 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from app.text.homoglyphs import lookalikes, reading_of
-from app.text.safe_text import BIDI, CONTROL, IS_BLANK, SHOWN, SURROGATE, is_plain, stays, visible
+from app.text.homoglyphs import find_lookalikes, read_as
+from app.text.safe_text import BIDI, CONTROL, IS_BLANK, SHOWN, SURROGATE, escape_unsafe, is_allowed, is_plain
 
 _RIGHT_TO_LEFT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
 _IS_CONTROL = re.compile(f"[{CONTROL}{SURROGATE}]")
@@ -60,7 +60,7 @@ class DeceptiveText:
         return ", ".join(part for part in parts if part)
 
     @property
-    def quiet(self) -> tuple[str, ...]:
+    def is_ordinary(self) -> tuple[str, ...]:
         """What is ordinary in the languages of people."""
         lines, spaces = self.right_to_left, self.spaces
         mentions = (
@@ -70,8 +70,8 @@ class DeceptiveText:
         return tuple(mention for mention in mentions if mention)
 
     @property
-    def meaning(self) -> str:
-        """What the worst of it may do to a reader."""
+    def worst_effect(self) -> str:
+        """Describe what the worst of it may do to a reader."""
         if self.bidi or self.reordered:
             return "The code may run in another order than it reads."
         if self.lookalikes:
@@ -81,14 +81,14 @@ class DeceptiveText:
         return "They are shown as glyphs."
 
 
-def inspect(text: str) -> DeceptiveText:
+def find_deceptive(text: str) -> DeceptiveText:
     """Find what could deceive a reader; tabs, newlines and the carriage return of a CRLF are ordinary."""
     if text.isascii() and is_plain(text):
         return DeceptiveText()
     control = bidi = invisible = blank = spaces = 0
     for match in SHOWN.finditer(text):
         character = match[0]
-        belongs = stays(match, "\t\n")
+        belongs = is_allowed(match, "\t\n")
         if IS_BLANK.match(character):
             blank, spaces = blank + (not belongs), spaces + belongs
         elif belongs or (character == "\r" and text[match.end() : match.end() + 1] in ("\n", "")):
@@ -99,13 +99,13 @@ def inspect(text: str) -> DeceptiveText:
             control += 1
         else:
             invisible += 1
-    words = tuple(dict.fromkeys(text[start:end] for start, end in lookalikes(text)))
+    words = tuple(dict.fromkeys(text[start:end] for start, end in find_lookalikes(text)))
     reordered, other = _right_to_left(text)
     return DeceptiveText(control, bidi, invisible, words, blank, reordered, other, spaces)
 
 
-def together(parts: Iterable[DeceptiveText]) -> DeceptiveText:
-    """The findings of several texts as those of one."""
+def merge_findings(parts: Iterable[DeceptiveText]) -> DeceptiveText:
+    """Merge the findings of several texts."""
     found = list(parts)
     return DeceptiveText(
         sum(part.control for part in found),
@@ -181,8 +181,8 @@ def _in_quotes(code: str) -> bool:
 
 def _with_reading(word: str) -> str:
     """A word that looks like another, and that other."""
-    reading = reading_of(word)
-    return f"{visible(word, keep='')} (not {reading})" if reading != word else visible(word, keep="")
+    reading = read_as(word)
+    return f"{escape_unsafe(word, keep='')} (not {reading})" if reading != word else escape_unsafe(word, keep="")
 
 
 def _counted(count: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""Letters that are taken for other letters, and words that read as a name which they are not.
+"""Detect letters that look like other letters, and words that read as a name which they are not.
 
 After UTS 39 (Unicode Security Mechanisms): a word that mixes scripts (section 5.1), a whole word of another script
 that has a Latin reading (section 4, whole-script confusables), and what compatibility normalization folds into ASCII,
@@ -72,8 +72,8 @@ _FOLDS = ("", "<wide>", "<font>", "<compat>")
 """Kinds of decomposition that leave no trace for the eye; a superscript is seen."""
 
 
-def lookalikes(text: str) -> Iterator[tuple[int, int]]:
-    """Where a reader would take a word or a sign for another one, which is in ASCII; in order, line by line."""
+def find_lookalikes(text: str) -> Iterator[tuple[int, int]]:
+    """Return the words and signs that a reader would take for others in ASCII, in order of the text."""
     start = 0
     for line in text.split("\n"):
         if not line.isascii():
@@ -82,8 +82,8 @@ def lookalikes(text: str) -> Iterator[tuple[int, int]]:
         start += len(line) + 1
 
 
-def reading_of(word: str) -> str:
-    """What a word that looks like another is read as."""
+def read_as(word: str) -> str:
+    """Return the ASCII word as which a lookalike is read."""
     letters = (_READ_AS.get(letter) or _SIGNS.get(letter, letter) for letter in word)
     return unicodedata.normalize("NFKC", "".join(letters))
 

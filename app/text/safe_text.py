@@ -1,4 +1,4 @@
-"""Text that we did not write, made fit for a terminal.
+"""Make foreign text safe to write to a terminal.
 
 A model, a file, a command or a server can send escape sequences that drive the terminal, bidirectional controls that
 show code in another order than it runs, and characters that don't show at all. Each unsafe character becomes exactly
@@ -26,7 +26,7 @@ _UNSAFE = re.compile(f"[{CONTROL}{BIDI}{_INVISIBLE}{SURROGATE}]")
 _UNSAFE_ASCII = re.compile(r"[\x00-\x1f\x7f]")
 _UNSAFE_BUT_LINES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 SHOWN = re.compile(f"[{CONTROL}{BIDI}{_INVISIBLE}{SURROGATE}{_BLANK}{_SPACES}]")
-"""What `visible` shows as glyphs: what is unsafe for a terminal, and blanks, which are unsafe for a reader only."""
+"""Characters that `escape_unsafe` shows as glyphs: unsafe for a terminal, or blanks, unsafe for a reader only."""
 IS_BLANK = re.compile(f"[{_BLANK}{_SPACES}]")
 
 _JOINERS = "\u200c\u200d"
@@ -62,8 +62,8 @@ SPACE_GLYPH = "⍽"
 """Stands for a space that is not U+0020, where no language needs it."""
 
 
-def visible(text: str, *, keep: str = "\t\n") -> str:
-    """The text with every unsafe character as one visible glyph.
+def escape_unsafe(text: str, *, keep: str = "\t\n") -> str:
+    """Return the text with every unsafe character as one visible glyph.
 
     Args:
         text: Anything, lone surrogates included.
@@ -71,26 +71,30 @@ def visible(text: str, *, keep: str = "\t\n") -> str:
     """
     if (text.isascii() and is_plain(text, keep=keep)) or SHOWN.search(text) is None:
         return text
-    return SHOWN.sub(lambda match: match[0] if stays(match, keep) else _glyph(match[0]), text)
+    return SHOWN.sub(lambda match: match[0] if is_allowed(match, keep) else _glyph(match[0]), text)
 
 
 def strip_unsafe(text: str, *, keep: str = "\t\n") -> str:
-    """The text with every unsafe character left out; `keep` as in `visible`."""
+    """Return the text without its unsafe characters; `keep` as in `escape_unsafe`."""
     if is_plain(text, keep=keep):
         return text
-    return _UNSAFE.sub(lambda match: match[0] if stays(match, keep) else "", text)
+    return _UNSAFE.sub(lambda match: match[0] if is_allowed(match, keep) else "", text)
 
 
 def is_plain(text: str, *, keep: str = "\t\n") -> bool:
-    """Whether no character of the text is unsafe, looked at the quick way: False may still come out unchanged."""
+    """Return whether no character of the text is unsafe; fast, so False may still mean that nothing has to be
+    escaped.
+    """
     if text.isascii():
         unsafe = _UNSAFE_BUT_LINES if "\t" in keep and "\n" in keep else _UNSAFE_ASCII
         return text.isprintable() or unsafe.search(text) is None
     return _UNSAFE.search(text) is None
 
 
-def stays(match: re.Match[str], keep: str) -> bool:
-    """Whether an unsafe character is in its right place: a kept tab or newline, a joiner or style that belongs."""
+def is_allowed(match: re.Match[str], keep: str) -> bool:
+    """Return whether a matched character is fine where it stands: a kept tab or newline, a joiner or style that
+    belongs.
+    """
     character = match[0]
     if character in "\t\n":
         return character in keep

@@ -10,7 +10,7 @@ from textual.content import Content
 
 from app.images.mentions import Mention
 from app.keys.keymap import first_key
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext, open_link
 from app.ui.context.current_session import CurrentSession
 from app.workspace.breadth import too_wide
@@ -46,7 +46,9 @@ def welcome(folder: str, keymap: Mapping[str, str], *, demo: bool = False, wide:
     for action_id, word in (("approve", "approve"), ("deny", "deny"), ("request_changes", "request changes")):
         decide += [(key(f"review.{action_id}"), "bold $text-accent"), f" {word}  "]
     return (
-        Content.assemble(("signoff", "bold $text-accent"), (f" · {visible(folder, keep='')}", "$foreground 65%")),
+        Content.assemble(
+            ("signoff", "bold $text-accent"), (f" · {escape_unsafe(folder, keep='')}", "$foreground 65%")
+        ),
         Content(""),
         Content("The model proposes, you sign off."),
         Content("Nothing on disk changes before you approve it."),

@@ -13,7 +13,7 @@ from app.conversation.events import SideExchange
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, Hunk, HunkState
 from app.runtime.review_report import ASKED, DeniedPartText, ReviewReport, answer_head, asked_head, facts_of, when
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.ui.themes.first_theme import own_theme
 from widgets.diff.diff_colours import diff_variable_defaults
 from widgets.diff.syntax_tokens import lex
@@ -191,7 +191,7 @@ def _code(line: str, spans: Sequence[tuple[int, int, str]]) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(visible(text).encode("utf-8", "replace").decode())
+    return escape(escape_unsafe(text).encode("utf-8", "replace").decode())
 
 
 def _policy(styles: str) -> str:

@@ -330,7 +330,7 @@ class Startup:
         except StorageError as error:
             return [str(error)]
         self._workbench.show_proposals(proposals)
-        if has_notes or any(one.state.waiting for one in proposals):
+        if has_notes or any(one.state.is_pending for one in proposals):
             await self.review.there()
         return []
 

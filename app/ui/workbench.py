@@ -252,7 +252,7 @@ class Workbench(Screen[None]):
         self._proposals = proposals
         if self._review_side is not None:
             self.review.set_proposals(proposals)
-        self.tabs.waiting = sum(one.state.waiting for one in proposals)
+        self.tabs.waiting = sum(one.state.is_pending for one in proposals)
         self._make_room()
 
     # How the width is shared

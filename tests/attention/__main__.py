@@ -42,7 +42,7 @@ def measure(repository: Path, most: int, *, listed: bool) -> bool:
         hunks += sum(max(1, len(change.hunks)) for change in proposal.files)
         marked += len(marks(proposal))
         for reason in proposal.reasons:
-            if reason.kind.marks:
+            if reason.kind.is_risk:
                 kinds[reason.kind] += max(1, len({place.hunk for place in reason.places}))
                 if listed:
                     print(f"{commit.name} {reason.path}: {reason.words}")

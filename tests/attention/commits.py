@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from app.proposals.overlay.file_changes import make_change, next_number
+from app.proposals.overlay.file_changes import make_change, next_hunk_number
 from app.proposals.overlay.overlay import Contents
-from app.proposals.risk.risk_reasons import looked_through
+from app.proposals.risk.risk_reasons import with_reasons
 from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.proposal_store import ProposalStore
 
@@ -41,9 +41,9 @@ def as_proposal(
         )
         if base != result:
             changes.append(make_change(contents, path, base, result, next_number=number))
-            number = max(number, next_number(changes[-1:]))
+            number = max(number, next_hunk_number(changes[-1:]))
     proposal = Proposal(id="P1", workspace="/", created=0.0, summary="", files=tuple(changes))
-    return looked_through(contents, proposal, request)
+    return with_reasons(contents, proposal, request)
 
 
 def share_before(proposal: Proposal, path: str) -> float:
@@ -57,7 +57,7 @@ def marks(proposal: Proposal) -> set[str]:
     """What is marked: a hunk by its id, a file that is marked as a whole by its path."""
     marked: set[str] = set()
     for reason in proposal.reasons:
-        if reason.kind.marks:
+        if reason.kind.is_risk:
             marked.update((place.hunk for place in reason.places) if reason.places else (reason.path,))
     return marked
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from app.proposals.risk.edited_file import is_generated, is_test, lock_of
+from app.proposals.risk.edited_file import is_generated, is_test, lock_source
 from tests.attention.commits import Texts
 
 LEAST_FILES = 3
@@ -20,7 +20,12 @@ def planted(files: Mapping[str, Texts], *, number: int) -> tuple[str, dict[str, 
         return None
     path = paths[-1]
     old, new = files[path]
-    if path != max(files) or new is None or lock_of(path) is not None or is_generated(path, (old or "").split("\n")):
+    if (
+        path != max(files)
+        or new is None
+        or lock_source(path) is not None
+        or is_generated(path, (old or "").split("\n"))
+    ):
         return None
     kinds = list(_possible(path, new))
     if not kinds:

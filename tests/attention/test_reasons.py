@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.proposals.risk.change_summary import computed, reason_line, result_of, said
-from app.proposals.risk.edited_file import LexingBudget, blanked
+from app.proposals.risk.change_summary import author_summary, command_summary, computed_summary, format_reason
+from app.proposals.risk.edited_file import LexingBudget, blank_lines
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import EditMatch, HunkState, MatchLevel, Proposal
 from app.proposals.values.origin import Origin, OriginKind
@@ -172,9 +172,9 @@ def test_of_too_much_text_the_uses_are_not_looked_for() -> None:
 
 def test_of_one_file_without_reasons_nothing_is_computed() -> None:
     plain = as_proposal({"a.txt": ("a\n", "b\n")})
-    assert computed(plain) == ""
-    assert computed(as_proposal({"a.txt": ("a\n", None)})) == "-1 in 1 file, deletes the file"
-    assert computed(as_proposal({"a.txt": ("a\n", "b\n"), "b.txt": ("a\n", "b\n")})) == "+2 -2 in 2 files"
+    assert computed_summary(plain) == ""
+    assert computed_summary(as_proposal({"a.txt": ("a\n", None)})) == "-1 in 1 file, deletes the file"
+    assert computed_summary(as_proposal({"a.txt": ("a\n", "b\n"), "b.txt": ("a\n", "b\n")})) == "+2 -2 in 2 files"
 
 
 @pytest.mark.parametrize(
@@ -186,37 +186,37 @@ def test_of_one_file_without_reasons_nothing_is_computed() -> None:
         (OriginKind.MODEL, "Edit a.txt", ""),
         (OriginKind.PATCH, "Mend it", ""),
         (OriginKind.COMMAND, "Format all", "The model says: Format all"),
-        (OriginKind.COMMAND, result_of("ruff  format"), "Command: ruff  format"),
-        (OriginKind.MODEL, result_of("ruff format"), "The model says: Command: ruff format"),
+        (OriginKind.COMMAND, command_summary("ruff  format"), "Command: ruff  format"),
+        (OriginKind.MODEL, command_summary("ruff format"), "The model says: Command: ruff format"),
     ],
 )
 def test_whose_words_a_summary_is(kind: OriginKind, summary: str, expected: str) -> None:
     proposal = as_proposal({"a.txt": ("a\n", "b\n")})
-    assert said(proposal.model_copy(update={"summary": summary, "origin": Origin(kind=kind)})) == expected
+    assert author_summary(proposal.model_copy(update={"summary": summary, "origin": Origin(kind=kind)})) == expected
 
 
 def test_one_line_tells_what_is_computed() -> None:
     proposal = as_proposal(
         {"test_a.py": (TESTS, "x = 1\n"), ".github/workflows/a.yml": ("a: 1\n", "a: 2\n"), "b.txt": ("b\n", "c\n")}
     )
-    assert computed(proposal) == "+3 -8 in 3 files, removes 2 tests, touches .github/"
+    assert computed_summary(proposal) == "+3 -8 in 3 files, removes 2 tests, touches .github/"
     decided = proposal.files[2].model_copy(update={"state": HunkState.APPLIED})
     rest = proposal.model_copy(update={"files": (*proposal.files[:2], decided)})
-    assert computed(rest) == "+2 -2 in 2 files, touches .github/"
+    assert computed_summary(rest) == "+2 -2 in 2 files, touches .github/"
 
 
 def test_a_reason_names_its_lines_as_they_are_now() -> None:
     proposal = as_proposal({"a.py": ("x = 1\n", "x = 1\ny = eval(text)\n")})
     (reason,), (change,) = proposal.reasons, proposal.files
-    assert reason_line(reason, change) == "Adds eval, which runs code (line 2)."
+    assert format_reason(reason, change) == "Adds eval, which runs code (line 2)."
     moved = [hunk.model_copy(update={"new_start": hunk.new_start + 10}) for hunk in change.hunks]
-    assert "(line 12)" in reason_line(reason, change.model_copy(update={"hunks": tuple(moved)}))
-    assert reason_line(reason, change.model_copy(update={"hunks": ()})) == "Adds eval, which runs code."
+    assert "(line 12)" in format_reason(reason, change.model_copy(update={"hunks": tuple(moved)}))
+    assert format_reason(reason, change.model_copy(update={"hunks": ()})) == "Adds eval, which runs code."
 
 
 def test_a_place_that_was_not_found_exactly_deserves_eyes() -> None:
     from app.proposals.overlay.overlay import Contents
-    from app.proposals.risk.risk_reasons import looked_through
+    from app.proposals.risk.risk_reasons import with_reasons
     from tests.unit.proposals.memory_store import MemoryStore
 
     contents = Contents(MemoryStore())
@@ -224,7 +224,7 @@ def test_a_place_that_was_not_found_exactly_deserves_eyes() -> None:
     change = plain.files[0].model_copy(
         update={"matches": (EditMatch(rung=MatchLevel.ALIGNED, line=1),), "binary": True}
     )
-    proposal = looked_through(contents, plain.model_copy(update={"files": (change,)}))
+    proposal = with_reasons(contents, plain.model_copy(update={"files": (change,)}))
     assert words(proposal) == "was not found exactly in the file"
 
 
@@ -237,10 +237,10 @@ def test_a_change_all_over_a_repository_is_looked_through_without_lexing_all_of_
 
 def test_what_may_be_lexed_for_a_proposal_is_used_up() -> None:
     budget = LexingBudget()
-    assert budget.blanked("a.py", ["# x", "y = 'z'"]) == ["   ", "y =    "]
-    assert budget.blanked("a.txt", ["x" * 290_000]) is not None
-    assert budget.blanked("a.py", ["x" * 20_000]) is None
-    assert budget.blanked("a.py", ["# x"]) == ["   "]
+    assert budget.blank_strings("a.py", ["# x", "y = 'z'"]) == ["   ", "y =    "]
+    assert budget.blank_strings("a.txt", ["x" * 290_000]) is not None
+    assert budget.blank_strings("a.py", ["x" * 20_000]) is None
+    assert budget.blank_strings("a.py", ["# x"]) == ["   "]
 
 
 def test_lines_that_are_too_many_to_be_lexed_are_looked_through_as_they_are() -> None:
@@ -265,7 +265,7 @@ def test_lines_that_are_too_many_to_be_lexed_are_looked_through_as_they_are() ->
 def test_strings_and_comments_are_blanked_where_a_lexer_can_be_relied_on(
     path: str, lines: list[str], expected: list[str]
 ) -> None:
-    assert blanked(path, lines) == expected
+    assert blank_lines(path, lines) == expected
 
 
 def test_thousands_of_files_are_put_in_order_at_once() -> None:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from app.proposals.text.diff import diff
+from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import split_lines
-from app.proposals.text.merge import merge
+from app.proposals.text.merge import merge_lines
 
 LINES = 50_000
 MOST_TIMES_GIT_DIFF = 8
@@ -61,7 +61,7 @@ def test_diff_against_git(tmp_path: Path) -> None:
     def git() -> None:
         subprocess.run(["git", "diff", "--no-index", "old", "new"], cwd=tmp_path, capture_output=True, check=False)
 
-    ours = best(lambda: diff(split_lines(old_data), split_lines(new_data)))
+    ours = best(lambda: diff_lines(split_lines(old_data), split_lines(new_data)))
     theirs = best(git)
     print(f"diff of {LINES} lines: {ours * 1000:.0f} ms; git diff: {theirs * 1000:.0f} ms; ratio {ours / theirs:.1f}")
     assert ours < MOST_TIMES_GIT_DIFF * theirs
@@ -77,7 +77,7 @@ def test_merge_against_git(tmp_path: Path) -> None:
         command = ["git", "merge-file", "-p", "ours", "base", "theirs"]
         subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
 
-    ours = best(lambda: merge(base, ours_lines, theirs_lines))
+    ours = best(lambda: merge_lines(base, ours_lines, theirs_lines))
     theirs = best(git)
     print(f"merge: {ours * 1000:.0f} ms; git merge-file: {theirs * 1000:.0f} ms; ratio {ours / theirs:.1f}")
     assert ours < MOST_TIMES_GIT_MERGE * theirs
@@ -91,6 +91,6 @@ def test_ten_times_the_hunks_cost_about_ten_times_as_much() -> None:
         return [b"x" + line if number % step == 0 else line for number, line in enumerate(lines)]
 
     few, many = changed_every(100), changed_every(10)
-    fast, slow = best(lambda: diff(lines, few), 3), best(lambda: diff(lines, many), 3)
+    fast, slow = best(lambda: diff_lines(lines, few), 3), best(lambda: diff_lines(lines, many), 3)
     print(f"1,000 hunks: {fast * 1000:.0f} ms; 10,000 hunks: {slow * 1000:.0f} ms")
     assert slow < 20 * fast

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from app.text.deceiving_text import inspect
-from app.text.safe_text import visible
+from app.text.deceiving_text import find_deceptive
+from app.text.safe_text import escape_unsafe
 from app.tools.search import search_text
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
@@ -240,7 +240,7 @@ def test_an_index_of_paths_takes_less_than_the_paths() -> None:
 def test_showing_text_costs_a_small_multiple_of_folding_its_case(line: str) -> None:
     text = line * 30_000
     base = best(lambda: text.casefold())
-    shown, inspected = best(lambda: visible(text)) / base, best(lambda: inspect(text)) / base
+    shown, inspected = best(lambda: escape_unsafe(text)) / base, best(lambda: find_deceptive(text)) / base
     print(f"visible: {shown:.1f} x casefold, inspect: {inspected:.1f} x")
     assert shown < 20
     assert inspected < 120

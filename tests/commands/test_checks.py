@@ -219,7 +219,7 @@ def test_of_chosen_hunks_just_those_are_checked_and_the_record_says_on_which_tre
     with pytest.raises(CommandError, match="not written: both exit 1"):
         approve(runtime, named("1"))
     assert (root / "b.txt").read_text() == TWO_HUNKS
-    tree = asyncio.run(runtime.checks.read(runtime.service.trees(proposal.id))).after.id
+    tree = asyncio.run(runtime.checks.read(runtime.service.check_trees(proposal.id))).after.id
     assert approve(runtime, named(None)) == ExitCode.DONE
     *_, entry = RecordStore(runtime.database, runtime.name).entries()
     (fact,) = entry.circumstances.checks

@@ -179,7 +179,7 @@ def _doubts(proposal: Proposal) -> list[str]:
         match.note or match.rung
         for change in proposal.files
         for match in change.matches
-        if match.note or not match.rung.exact
+        if match.note or not match.rung.is_exact
     ]
     return [*found, *(["left out"] if "without" in proposal.summary else [])]
 

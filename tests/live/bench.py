@@ -122,7 +122,7 @@ class Live:
     @property
     def waiting(self) -> list[Proposal]:
         """The proposals that wait for a decision."""
-        return list(self.runtime.service.waiting())
+        return list(self.runtime.service.pending())
 
     @property
     def profile(self) -> Profile:

@@ -19,7 +19,7 @@ async def main(root: Path, base_url: str, seed: int) -> None:
     session = open_session(runtime, model, runtime.sessions.latest())
     print("ready", flush=True)
     while True:
-        waiting = runtime.service.waiting()
+        waiting = runtime.service.pending()
         if waiting and source.random() < 0.7:
             proposal = waiting[0]
             try:

@@ -75,7 +75,7 @@ def check(runtime: OpenWorkspace, done: list[str]) -> None:
     decided = {(one.decided.decision.value, one.decided.proposal) for one in runtime.sessions.decisions()}
     told = {proposal for _, proposal in decided}
     for proposal in runtime.service.all():
-        undecided = proposal.state.waiting or proposal.state is ProposalState.SUPERSEDED
+        undecided = proposal.state.is_pending or proposal.state is ProposalState.SUPERSEDED
         assert undecided or proposal.id in told, proposal
     messages = {event.text for event in events if isinstance(event, UserMessage)}
     for line in done:

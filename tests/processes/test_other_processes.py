@@ -51,7 +51,7 @@ async def test_what_another_process_stages_shows(hosted: Hosted) -> None:
     hosted.updates.clear()
     await hosted.other("stage", "-", stdin=PATCH)
     await hosted.until(lambda: any(isinstance(update, ProposalsChanged) for update in hosted.updates))
-    assert [proposal.id for proposal in hosted.open_session.runtime.service.waiting()] == ["P1"]
+    assert [proposal.id for proposal in hosted.open_session.runtime.service.pending()] == ["P1"]
 
 
 async def test_a_change_on_disk_re_bases_what_waits(hosted: Hosted) -> None:

@@ -102,7 +102,7 @@ class User:
         self.terminal.settle()
 
     def waits(self) -> bool:
-        return any(one.state.waiting for one in self.runtime.service.all())
+        return any(one.state.is_pending for one in self.runtime.service.all())
 
     def play(self, keys: list[str], end: str) -> None:
         """Type the keys over the link, and end with F2, a word and Enter."""

@@ -36,7 +36,7 @@ def test_a_paste_into_the_diff_decides_nothing_and_a_key_does(
                 terminal.wait_for("nothing was decided")
                 terminal.settle()
                 assert file.read_text() == before, repr(pasted)
-                assert [one.state.waiting for one in runtime.service.all()] == [True], repr(pasted)
+                assert [one.state.is_pending for one in runtime.service.all()] == [True], repr(pasted)
                 # Away, so that what was said of this one goes.
                 terminal.press("escape", "f2")
                 terminal.wait_for("greet", without=["nothing was decided"])

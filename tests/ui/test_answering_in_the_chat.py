@@ -215,7 +215,7 @@ async def test_enter_where_nothing_is_written_leads_to_what_waits(tmp_path: Path
         await run.pilot.press("enter")
         await run.until(lambda: run.app.focused is run.app.workbench.review.view, "the review")
         await run.pilot.press("y")
-        assert run.proposals[0].state.waiting, "whoever pressed Enter twice and writes on decides nothing"
+        assert run.proposals[0].state.is_pending, "whoever pressed Enter twice and writes on decides nothing"
 
 
 async def test_enter_right_behind_what_was_written_leads_nowhere(

@@ -296,7 +296,7 @@ async def test_the_last_decision_leads_back_to_the_composer_and_no_other(
             proposal = f"P{number + 1}"
             await run.until(lambda shown=proposal: review.state.current == shown and run.can_decide(), proposal)  # type: ignore[misc]
             await run.pilot.press(key)
-            await run.until(lambda number=number: not run.proposals[number].state.waiting)  # type: ignore[misc]
+            await run.until(lambda number=number: not run.proposals[number].state.is_pending)  # type: ignore[misc]
             await run.until(lambda waits=waits: run.app.workbench.review.in_focus is waits)  # type: ignore[misc]
         await run.until(lambda: in_composer(run), "the way back")
 

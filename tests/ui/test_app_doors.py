@@ -87,7 +87,7 @@ async def test_who_has_no_model_can_decide_on_what_others_propose(tmp_path: Path
             assert text.startswith("P1 is approved" if key == "y" else "P1 is denied")
             assert ("def hail" in run.file) is (key == "y")
             await run.see("P1 written: greet.py" if key == "y" else "P1 denied; nothing was written")
-            await run.until(lambda: not run.proposals[0].state.waiting, "the decision")
+            await run.until(lambda: not run.proposals[0].state.is_pending, "the decision")
             await run.pilot.press("f4")
             await run.until(run.can_decide, "the picture")
             await run.pilot.press("u")

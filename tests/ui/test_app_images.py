@@ -9,7 +9,7 @@ from textual.widgets import TextArea
 
 from app.conversation.events import Notice, ProposalDecided, UserMessage
 from app.proposals.values.models import ProposalState
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.ui.screens.wire_screen import arranged, dumped
 from tests.oracles.reading import images
 from tests.ui.running_app import Running, running
@@ -151,7 +151,7 @@ async def test_a_hostile_name_is_shown_as_what_it_is(folder: Path, server: WireS
     async with running(folder, server) as run:
         put(run, "[red]x[/]\u202egnp.png", gif(3, 2))
         await run.say('See @"[red]x[/]\u202egnp.png"')
-        await run.see(f"▣ [red]x[/]{visible(chr(0x202E))}gnp.png  3×2")
+        await run.see(f"▣ [red]x[/]{escape_unsafe(chr(0x202E))}gnp.png  3×2")
         assert "\u202e" not in run.text
         assert images(server.last.body) == [("image/gif", gif(3, 2))]
 

@@ -68,10 +68,10 @@ def test_what_is_shown_stays_shown_while_it_waits(steps: list[tuple[int, Proposa
         before = state.proposal
         known[f"P{number}"] = one(f"P{number}", state=to)
         state.update(known.values())
-        if before is not None and before.state.waiting and known[before.id].state.waiting:
+        if before is not None and before.state.is_pending and known[before.id].state.is_pending:
             assert state.current == before.id
-        if any(item.state.waiting for item in known.values()):
-            assert state.proposal is not None and state.proposal.state.waiting, "something that waits is shown"
+        if any(item.state.is_pending for item in known.values()):
+            assert state.proposal is not None and state.proposal.state.is_pending, "something that waits is shown"
         assert {*state.keys} == {*known}
 
 
@@ -196,7 +196,7 @@ def test_verdicts_on_one_proposal() -> None:
     for decided in (ProposalState.APPLIED, ProposalState.STALE, ProposalState.SUPERSEDED):
         other = value.model_copy(update={"state": decided})
         assert isinstance(approve(state, other, shown=True, versions=False), Refuse)
-        if not other.state.waiting:
+        if not other.state.is_pending:
             gone = Refuse("P1 is not waiting any more.")
             assert approve(state, other, shown=True, versions=False) == deny(state, other) == gone
 

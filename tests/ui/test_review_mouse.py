@@ -11,7 +11,7 @@ from textual.selection import Selection
 from textual.widget import Widget
 
 from app.proposals.values.models import HunkState, ProposalState
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.tools.base.contract import Confirmation
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal
@@ -165,7 +165,7 @@ async def test_a_copy_is_the_source_with_its_tabs_once(wrap: bool) -> None:
         view = app.review.view
         line = view.rows.line_of(view.rows.landmarks.hunks[0])
         copied = view.get_selection(Selection(Offset(0, line), Offset(0, view.rows.height)))
-        assert copied == (visible(f"\tcc\t-o x\n{long}\nescape \x1b[2J \u202e end"), "\n")
+        assert copied == (escape_unsafe(f"\tcc\t-o x\n{long}\nescape \x1b[2J \u202e end"), "\n")
 
 
 @pytest.mark.parametrize("theme", ["textual-dark", "textual-light", "nord", "ansi-dark"])

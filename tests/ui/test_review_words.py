@@ -4,7 +4,7 @@ import pytest
 from textual.widgets import TextArea
 
 from app.proposals.decide.comment_follow_up import CommentFollowUp
-from app.proposals.risk.change_summary import result_of
+from app.proposals.risk.change_summary import command_summary
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
@@ -271,7 +271,7 @@ async def test_what_the_pane_below_says_is_not_said_twice(summary: str) -> None:
 
 async def test_what_a_command_was_is_not_said_to_be_the_models_words() -> None:
     diffs = [file_diff("a.py", "one\n", "1\n")]
-    ran = result_of("sed -i s/one/1/ a.py   &&   echo this is a rather long command")
+    ran = command_summary("sed -i s/one/1/ a.py   &&   echo this is a rather long command")
     value = proposal("P1", diffs, ran).model_copy(update={"origin": Origin(kind=OriginKind.COMMAND)})
     app = ReviewApp((value, diffs))
     async with app.run_test(size=BIG) as pilot:

@@ -8,7 +8,7 @@ import pytest
 
 from app.proposals.patch.patching import scan_patch
 from app.proposals.values.edit_refusals import EditRefused
-from app.text.deceiving_text import inspect
+from app.text.deceiving_text import find_deceptive
 from app.tools.command.command_text import PlainText
 from app.workspace.secrets import secret_reason
 from widgets.chat.markdown.markdown_document import close_marks, is_worth_showing
@@ -35,7 +35,7 @@ TEXTS: dict[str, Callable[[], object]] = {
     "a name of copies": lambda: secret_reason(".bak" * (SIZE // 4)),
     "a name of digits": lambda: secret_reason("1" * SIZE),
     "beginnings of a key": lambda: secret_reason("x", b"\n-----BEGIN " * (SIZE // 12)),
-    "a long word beside a letter": lambda: inspect("é " + "a" * SIZE),
+    "a long word beside a letter": lambda: find_deceptive("é " + "a" * SIZE),
     "blanks after a table's head": lambda: DELIMITER.match("---" + " " * SIZE + "x"),
     "bars in a table's head": lambda: DELIMITER.match("-|" * (SIZE // 2) + "x"),
     "a rule that is none": lambda: RULE.match("- " * (SIZE // 2) + "x"),

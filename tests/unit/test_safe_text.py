@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.text.deceiving_text import inspect
-from app.text.homoglyphs import lookalikes
-from app.text.safe_text import INVISIBLE_GLYPH, SPACE_GLYPH, is_plain, strip_unsafe, visible
+from app.text.deceiving_text import find_deceptive
+from app.text.homoglyphs import find_lookalikes
+from app.text.safe_text import INVISIBLE_GLYPH, SPACE_GLYPH, escape_unsafe, is_plain, strip_unsafe
 
 BIDI_CLASSES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 BIDI_MARKS = "\u061c\u200e\u200f"
@@ -36,7 +36,7 @@ def active(character: str) -> bool:
 
 @given(ANYTHING, st.sampled_from(["\t\n", "\n", "\t", ""]))
 def test_nothing_active_gets_through(text: str, keep: str) -> None:
-    shown = visible(text, keep=keep)
+    shown = escape_unsafe(text, keep=keep)
     assert not [letter for letter in shown if active(letter) and letter not in keep]
     assert not [letter for letter in strip_unsafe(text, keep=keep) if active(letter) and letter not in keep]
     shown.encode()
@@ -44,14 +44,14 @@ def test_nothing_active_gets_through(text: str, keep: str) -> None:
 
 def test_every_character_that_is_active_is_replaced() -> None:
     everything = "".join(map(chr, range(0x110000)))
-    assert [letter for letter in visible(everything, keep="") if active(letter)] == []
+    assert [letter for letter in escape_unsafe(everything, keep="") if active(letter)] == []
 
 
 @given(ANYTHING, st.sampled_from(["\t\n", ""]))
 def test_columns_stay_columns(text: str, keep: str) -> None:
-    shown = visible(text, keep=keep)
+    shown = escape_unsafe(text, keep=keep)
     assert len(shown) == len(text)
-    assert visible(shown, keep=keep) == shown
+    assert escape_unsafe(shown, keep=keep) == shown
 
 
 @given(ANYTHING)
@@ -65,17 +65,17 @@ def test_stripping_leaves_only_what_needs_no_glyph(text: str) -> None:
 @given(st.text(alphabet=st.characters(codec="ascii", exclude_categories=["Cc"]) | st.sampled_from("\t\n")))
 def test_plain_text_is_returned_as_it_is(text: str) -> None:
     assert is_plain(text)
-    assert visible(text) is text
+    assert escape_unsafe(text) is text
     assert strip_unsafe(text) is text
-    assert not inspect(text)
+    assert not find_deceptive(text)
 
 
 @pytest.mark.parametrize("character", DANGEROUS + INVISIBLE)
 def test_each_unsafe_character_is_shown_removed_and_counted(character: str) -> None:
     text = f"a{character}b"
-    assert visible(text) != text
+    assert escape_unsafe(text) != text
     assert strip_unsafe(text) == "ab"
-    assert inspect(text)
+    assert find_deceptive(text)
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ def test_each_unsafe_character_is_shown_removed_and_counted(character: str) -> N
     ],
 )
 def test_glyphs(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert escape_unsafe(text) == shown
 
 
 def test_tab_and_newline_on_demand() -> None:
-    assert visible("a\tb\n", keep="") == "a␉b␊"
-    assert visible("a\tb\n", keep="\t") == "a\tb␊"
-    assert visible("é\tb\n", keep="\n") == "é␉b\n"
+    assert escape_unsafe("a\tb\n", keep="") == "a␉b␊"
+    assert escape_unsafe("a\tb\n", keep="\t") == "a\tb␊"
+    assert escape_unsafe("é\tb\n", keep="\n") == "é␉b\n"
 
 
 @pytest.mark.parametrize(
@@ -119,39 +119,39 @@ def test_tab_and_newline_on_demand() -> None:
     ],
 )
 def test_ordinary_writing_stays_and_raises_no_alarm(text: str) -> None:
-    assert visible(text) == text
-    assert not inspect(text), str(inspect(text))
+    assert escape_unsafe(text) == text
+    assert not find_deceptive(text), str(find_deceptive(text))
 
 
 def test_findings_are_counted_by_kind() -> None:
-    findings = inspect("a\x1b\x9b\udc80\r\nb\u202e\u2066c\u200b\u00ad\n")
+    findings = find_deceptive("a\x1b\x9b\udc80\r\nb\u202e\u2066c\u200b\u00ad\n")
     assert (findings.control, findings.bidi, findings.invisible) == (3, 2, 2)
     assert str(findings) == "3 control characters, 2 bidirectional controls, 2 invisible characters"
 
 
 @pytest.mark.parametrize("character", "\u200c\u200d\ufe0f")
 def test_what_joins_nothing_to_what_follows_is_shown(character: str) -> None:
-    assert visible(f"{character}می") == f"{INVISIBLE_GLYPH}می"
-    assert inspect(f"{character}می").invisible == 1
+    assert escape_unsafe(f"{character}می") == f"{INVISIBLE_GLYPH}می"
+    assert find_deceptive(f"{character}می").invisible == 1
 
 
 @pytest.mark.parametrize("text", ["👩\u200c👩", "a\u200d👩", "👩\u200da", "👩\u200d", "👩\ufe0f\u200c👩"])
 def test_only_the_joiner_of_emoji_joins_them_and_nothing_else(text: str) -> None:
-    assert visible(text).count(INVISIBLE_GLYPH) == 1
-    assert inspect(text).invisible == 1
-    assert visible("👩\u200d👩") == "👩\u200d👩"
+    assert escape_unsafe(text).count(INVISIBLE_GLYPH) == 1
+    assert find_deceptive(text).invisible == 1
+    assert escape_unsafe("👩\u200d👩") == "👩\u200d👩"
 
 
 @pytest.mark.parametrize("character", "\u202e\u200b\u2060\x1b")
 def test_only_joiners_join_the_letters_of_any_script(character: str) -> None:
-    shown = visible(f"م{character}ی")
+    shown = escape_unsafe(f"م{character}ی")
     assert shown[0] + shown[2] == "می" and shown[1] != character
     assert strip_unsafe(f"م{character}ی") == "می"
 
 
 @pytest.mark.parametrize("text", ["д\u2003д", "\u00a0д", "д\u00a0", "\u202f»", "«\u2009"])
 def test_a_space_is_typographic_between_what_it_parts_only(text: str) -> None:
-    assert SPACE_GLYPH in visible(text)
+    assert SPACE_GLYPH in escape_unsafe(text)
 
 
 @pytest.mark.parametrize(
@@ -165,19 +165,19 @@ def test_a_space_is_typographic_between_what_it_parts_only(text: str) -> None:
     ],
 )
 def test_the_worst_of_it_is_told(text: str, meaning: str) -> None:
-    assert meaning in inspect(text).meaning
+    assert meaning in find_deceptive(text).worst_effect
 
 
 def test_a_carriage_return_counts_unless_it_ends_a_line() -> None:
-    assert not inspect("a\r\nb\r")
-    assert inspect("a\rb").control == 1
+    assert not find_deceptive("a\r\nb\r")
+    assert find_deceptive("a\rb").control == 1
 
 
 @pytest.mark.parametrize(
     "word", ["pаypal", "аdmin", "scоpe", "Βank", "useｒ", "𝐞val", "ѕtr", "ԁef", "օpen", "lıb", "x\u037e", "a\u2215b"]
 )
 def test_look_alikes_are_found(word: str) -> None:
-    findings = inspect(f"ok = {word}\nfine")
+    findings = find_deceptive(f"ok = {word}\nfine")
     assert findings.lookalikes
     assert "look-alike" in str(findings)
 
@@ -186,11 +186,11 @@ def test_look_alikes_are_found(word: str) -> None:
     "text", ["привет мир", "Ελλάδα", "переменная_1 = 2", "Δt = α", "größe", "変数x", "日本語API"]
 )
 def test_other_scripts_by_themselves_are_fine(text: str) -> None:
-    assert not inspect(text)
+    assert not find_deceptive(text)
 
 
 def test_findings_are_themselves_safe_to_show() -> None:
-    assert str(inspect("pа\u200bypal\u202e")).isprintable()
+    assert str(find_deceptive("pа\u200bypal\u202e")).isprintable()
 
 
 @pytest.mark.parametrize(
@@ -213,24 +213,24 @@ def test_findings_are_themselves_safe_to_show() -> None:
     ],
 )
 def test_what_reads_as_another_word_is_named(line: str, words: list[str]) -> None:
-    findings = inspect(f"ok\n{line}\nfine")
+    findings = find_deceptive(f"ok\n{line}\nfine")
     assert list(findings.lookalikes) == words
     assert findings
-    spans = list(lookalikes(line))
+    spans = list(find_lookalikes(line))
     assert list(dict.fromkeys(line[start:end] for start, end in spans)) == words
 
 
 def test_the_reading_is_told() -> None:
-    assert "раураӏ (not paypal)" in str(inspect("import раураӏ"))
-    assert "de\ufb01ne (not define)" in str(inspect("de\ufb01ne"))
-    assert str(inspect("if\u2800x\u2800y")) == "2 unusual blanks"
+    assert "раураӏ (not paypal)" in str(find_deceptive("import раураӏ"))
+    assert "de\ufb01ne (not define)" in str(find_deceptive("de\ufb01ne"))
+    assert str(find_deceptive("if\u2800x\u2800y")) == "2 unusual blanks"
 
 
 @pytest.mark.parametrize("blank", "\u2800\U0001d159\U00016fe4\u1680\u2003\u205f\u00a0\u202f\u3000")
 def test_blanks_in_code_are_shown_and_counted_and_left_to_the_terminal(blank: str) -> None:
     line = f"if{blank}x"
-    assert visible(line) in ("if␣x", "if⍽x")
-    assert inspect(line).blank == 1
+    assert escape_unsafe(line) in ("if␣x", "if⍽x")
+    assert find_deceptive(line).blank == 1
     assert strip_unsafe(line) == line
 
 
@@ -247,10 +247,10 @@ def test_blanks_in_code_are_shown_and_counted_and_left_to_the_terminal(blank: st
     ],
 )
 def test_code_that_right_to_left_letters_turn_around_is_found(line: str) -> None:
-    findings = inspect(f"a\n{line}\n")
+    findings = find_deceptive(f"a\n{line}\n")
     assert findings.reordered == 1
     assert "right-to-left" in str(findings)
-    assert findings.meaning == "The code may run in another order than it reads."
+    assert findings.worst_effect == "The code may run in another order than it reads."
 
 
 @pytest.mark.parametrize(
@@ -276,13 +276,13 @@ def test_code_that_right_to_left_letters_turn_around_is_found(line: str) -> None
     ],
 )
 def test_the_languages_of_people_raise_no_alarm(line: str, quiet: str) -> None:
-    findings = inspect(line)
+    findings = find_deceptive(line)
     assert not findings, str(findings)
-    assert ", ".join(findings.quiet) == quiet
-    assert visible(line) == line
+    assert ", ".join(findings.is_ordinary) == quiet
+    assert escape_unsafe(line) == line
 
 
 @given(st.text(alphabet=st.sampled_from('aбвгдежзийклмнопрсту ЁЯ#,.-\u00a0א"=5'), max_size=40))
 def test_the_places_are_those_of_the_words(text: str) -> None:
-    found = [text[start:end] for start, end in lookalikes(text)]
-    assert tuple(dict.fromkeys(found)) == inspect(text).lookalikes
+    found = [text[start:end] for start, end in find_lookalikes(text)]
+    assert tuple(dict.fromkeys(found)) == find_deceptive(text).lookalikes

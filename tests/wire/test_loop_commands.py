@@ -11,7 +11,7 @@ import pytest
 from app.agent.updates import CommandOutput, ConfirmationRequested, Update
 from app.conversation.events import CallOutcome, ToolResult
 from app.proposals.text.document import MAX_BYTES
-from app.proposals.text.file_warnings import facts_of
+from app.proposals.text.file_warnings import describe_facts
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
 from tests.unit.tools.processes import running
 from tests.waiting import PATIENCE
@@ -136,7 +136,7 @@ async def test_in_plan_mode_the_tools_are_the_same_and_nothing_can_be_changed(
         refused, ran = of_role(server.last, "tool")[-2:]
         assert "plan mode" in refused and "'Hi '" in ran and "thrown away" in ran
         assert any("Plan mode is on" in text for text in of_role(server.requests[0], "system"))
-        assert on.stopped == "answer" and not on.runtime.service.waiting()
+        assert on.stopped == "answer" and not on.runtime.service.pending()
         assert on.file == FILE and {each.name for each in on.root.iterdir()} == {"greet.py", ".gitignore"}
         tools = server.requests[0].body["tools"]
         on.session.settings = replace(on.session.settings, plan=False)
@@ -165,7 +165,7 @@ async def test_very_many_changes_are_staged_only_if_the_user_wants_them(
         server.say("There.")
         await on.say("Make many")
         assert len(asked) == 2 and "501 changed files" in asked[1]
-        assert [len(each.files) for each in on.runtime.service.waiting()] == ([501] if kept else [])
+        assert [len(each.files) for each in on.runtime.service.pending()] == ([501] if kept else [])
         assert on.stopped == ("staged" if kept else "answer")
         assert ("thrown away" in of_role(server.last, "tool")[-1]) is not kept
         assert [each.name for each in on.root.iterdir()] == ["greet.py"]
@@ -191,8 +191,8 @@ async def test_what_is_large_is_staged_whole_shown_by_its_size_written_and_undon
         server.say("There.")
         await on.say("Make it large")
         assert "greet.py  deleted" in asked[1].detail and "new.bin  21.0 MB" in asked[1].detail
-        (proposal,) = on.runtime.service.waiting()
-        facts = {each.path: " ".join(facts_of(each)) for each in proposal.files}
+        (proposal,) = on.runtime.service.pending()
+        facts = {each.path: " ".join(describe_facts(each)) for each in proposal.files}
         assert "Large file: 21.0 MB → 21.0 MB." in facts["large.txt"] and "nothing → 21.0 MB" in facts["new.bin"]
         assert [len(each.old) + len(each.new) for each in on.runtime.service.diffs(proposal.id)][1:] == [0, 0]
         server.turn(calls=[("read_file", {"path": "large.txt"})])
@@ -217,7 +217,7 @@ async def test_what_a_command_has_moved_is_one_file_wherever_it_is_told(server: 
         server.say("Moved.")
         await on.say("Move it")
         (result,) = [one for one in on.events if isinstance(one, ToolResult)]
-        (proposal,) = on.runtime.service.waiting()
+        (proposal,) = on.runtime.service.pending()
         (change,) = proposal.files
         assert result.summary == "exit 0, 1 file changed → P1"
         told = '"files": [{"path": "d/hello.py", "op": "rename", "added": 1, "removed": 0}]'

@@ -137,7 +137,7 @@ async def test_edits_that_cancel_out_stage_nothing(server: WireServer, tmp_path:
         server.turn(calls=[edit(), edit("'Hi '", "'Hello '")])
         server.say("Nothing to do after all.")
         await on.say("Change it, and back")
-        assert on.runtime.service.waiting() == []
+        assert on.runtime.service.pending() == []
         assert not on.session.gate.closed and on.stopped == "answer"
         assert all("nothing was staged" in text.lower() for text in of_role(server.last, "tool"))
 

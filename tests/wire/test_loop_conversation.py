@@ -47,7 +47,7 @@ async def staged(on: Bench) -> str:
     on.server.turn(calls=[edit()])
     on.server.say("Have a look.")
     await on.say("Be less formal")
-    return on.runtime.service.waiting()[-1].id
+    return on.runtime.service.pending()[-1].id
 
 
 async def test_a_denials_feedback_is_in_the_very_next_request(server: WireServer, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ async def test_a_denials_feedback_is_in_the_very_next_request(server: WireServer
         assert "tool_choice" not in following.body
         calls = [call for message in following.messages for call in message.get("tool_calls", [])]
         assert "'Hi '" in calls[0]["function"]["arguments"], "the denied call stays in the history"
-        second = on.runtime.service.waiting()[-1]
+        second = on.runtime.service.pending()[-1]
         assert (second.version, second.supersedes) == (2, proposal)
         assert on.file == FILE
         on.check()
@@ -159,7 +159,7 @@ async def test_words_with_an_approval_are_the_users_and_let_the_model_go_on(
         server.turn(calls=[edit("'Hi '", "'Hey '")])
         server.say("Once more.")
         await on.say("Another one")
-        assert on.runtime.service.waiting()[-1].supersedes == "", "an approval is answered by no new version"
+        assert on.runtime.service.pending()[-1].supersedes == "", "an approval is answered by no new version"
         on.check()
 
 
@@ -174,7 +174,7 @@ async def test_a_partial_approval_says_what_landed(server: WireServer, tmp_path:
         server.turn(calls=[("edit_file", {"path": "long.txt", "edits": edits})])
         server.say("Have a look.")
         await on.say("Spell numbers out")
-        (proposal,) = on.runtime.service.waiting()
+        (proposal,) = on.runtime.service.pending()
         await on.session.approve(proposal.id, [proposal.hunks[0].id])
         text = (root / "long.txt").read_text()
         assert "line three" in text and "line 25\n" in text

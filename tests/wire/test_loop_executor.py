@@ -124,7 +124,7 @@ async def test_what_was_staged_before_an_interruption_is_kept(server: WireServer
         on.session.subscribe(interrupt)
         await on.say("Do three things")
         assert sorted(outcomes(on)) == [CallOutcome.ABORTED, CallOutcome.ABORTED, CallOutcome.STAGED]
-        (proposal,) = on.runtime.service.waiting()
+        (proposal,) = on.runtime.service.pending()
         assert [change.path for change in proposal.files] == ["greet.py"]
         assert on.stopped == "aborted"
         server.say("I see.")
@@ -143,7 +143,7 @@ async def test_an_edit_that_has_begun_is_staged_although_the_user_stops(server: 
         on.session.subscribe(interrupt)
         await on.say("Do it")
         assert (outcomes(on), on.stopped) == ([CallOutcome.STAGED], "aborted")
-        assert len(on.runtime.service.waiting()) == 1
+        assert len(on.runtime.service.pending()) == 1
 
 
 async def test_edits_that_cancel_out_stage_nothing_and_each_call_is_told(server: WireServer, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ async def test_a_tool_with_a_defect_ends_neither_the_turn_nor_the_calls_after_it
     async with bench(server, tmp_path) as on:
         message = response(("defective", {}), edit())
         await executor(on, Defective()).run(message, Interrupter(), Gate(GatePolicy()))
-        assert outcomes(on) == [CallOutcome.ERROR, CallOutcome.STAGED] and on.runtime.service.waiting()
+        assert outcomes(on) == [CallOutcome.ERROR, CallOutcome.STAGED] and on.runtime.service.pending()
         failed = next(event for event in on.events if isinstance(event, ToolResult))
         assert "defective failed: KeyError" in failed.text and "\n" not in failed.summary
 
@@ -229,7 +229,7 @@ async def test_a_check_that_cannot_be_run_loses_no_edit(server: WireServer, tmp_
 
     async with bench(server, tmp_path) as on:
         await executor(on, checked=broken).run(response(edit()), Interrupter(), Gate(GatePolicy()))
-        assert outcomes(on) == [CallOutcome.STAGED] and on.runtime.service.waiting()
+        assert outcomes(on) == [CallOutcome.STAGED] and on.runtime.service.pending()
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ class Play:
 
     async def ask_aside(self) -> None:
         """A side question, beside the turn that runs."""
-        waiting = self.on.runtime.service.waiting()
+        waiting = self.on.runtime.service.pending()
         if waiting and not self.session.aside.is_out(place := place_of(waiting[-1])):
             await self.session.aside.ask(place, "Why?")
 

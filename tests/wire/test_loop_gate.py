@@ -82,7 +82,7 @@ async def test_calls_under_a_closed_gate_never_run(server: WireServer, tmp_path:
         ]
         assert len(refused) == 1
         assert on.stopped == "refused"
-        assert [proposal.id for proposal in on.runtime.service.waiting()] == ["P1"]
+        assert [proposal.id for proposal in on.runtime.service.pending()] == ["P1"]
 
 
 async def test_an_endpoint_that_refuses_the_call_itself_is_the_gate_at_work(
@@ -170,7 +170,7 @@ async def test_all_edits_of_one_response_are_one_proposal(server: WireServer, tm
     server.say("Have a look.")
     async with bench(server, tmp_path) as on:
         await on.say("Change things")
-        (proposal,) = on.runtime.service.waiting()
+        (proposal,) = on.runtime.service.pending()
         assert sorted(change.path for change in proposal.files) == ["greet.py", "new.py"]
         outcomes = [event.outcome for event in on.events if isinstance(event, ToolResult)]
         assert sorted(outcomes) == [CallOutcome.ERROR, CallOutcome.STAGED, CallOutcome.STAGED]

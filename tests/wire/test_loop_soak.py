@@ -86,7 +86,7 @@ class Chaos:
 async def act(on: Bench, source: random.Random) -> None:
     """One thing that a user does, and the turn that follows from it."""
     session = on.session
-    waiting = on.runtime.service.waiting()
+    waiting = on.runtime.service.pending()
     roll = source.random()
     if session.question is not None:
         await session.answer(f"answer {roll}")

@@ -123,7 +123,7 @@ async def _act(session: Session, what: str, words: str) -> None:
             await session.resume()
         case "approve and continue" | "deny":
             service = session.ports.service
-            for proposal in await asyncio.to_thread(service.waiting):
+            for proposal in await asyncio.to_thread(service.pending):
                 try:
                     if what == "deny":
                         await session.deny(proposal.id, feedback=words)

@@ -161,7 +161,7 @@ async def test_calls_that_the_length_limit_cut_do_not_run(server: WireServer, on
     server.turn("Editing.", calls=[edit()], finish=vendor.too_long)
     server.say("I was cut off.")
     await on.say("Be less formal")
-    assert not on.runtime.service.waiting()
+    assert not on.runtime.service.pending()
     results = [event for event in on.events if isinstance(event, ToolResult)]
     assert [event.outcome for event in results] == [CallOutcome.INVALID]
     assert "cut off" in next(text for role, text in server.requests[1].said if role == "tool")
@@ -209,7 +209,7 @@ async def test_a_closing_request_that_fails_hands_back_all_the_same(
 ) -> None:
     server.script([Turn(calls=(Call(*edit()),)), *[vendor.error(status, "Not now")] * 4])
     await on.say("Be less formal")
-    assert on.stopped == "staged" and [proposal.id for proposal in on.runtime.service.waiting()] == ["P1"]
+    assert on.stopped == "staged" and [proposal.id for proposal in on.runtime.service.pending()] == ["P1"]
     server.say("Fine.")
     await on.say("Thanks")
 

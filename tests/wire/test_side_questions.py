@@ -50,7 +50,7 @@ async def stage(on: Bench) -> Proposal:
     on.server.turn(calls=[EDIT])
     on.server.say("Have a look.")
     await on.say("Be less formal")
-    return on.runtime.service.waiting()[-1]
+    return on.runtime.service.pending()[-1]
 
 
 def place_of(proposal: Proposal) -> ThreadAnchor:
@@ -243,7 +243,7 @@ async def test_it_fits_into_a_short_context_by_leaving_out_what_is_around_first(
         server.turn(calls=[("edit_file", {"path": "long.txt", "edits": [{"old": old, "new": new}]})], prompt_tokens=0)
         server.say("Have a look.", prompt_tokens=0)
         await on.say("Spell it")
-        proposal = on.runtime.service.waiting()[-1]
+        proposal = on.runtime.service.pending()[-1]
         server.always(Turn("Because.", prompt_tokens=0))
         sizes = []
         for _ in range(12):
@@ -286,7 +286,7 @@ async def test_compaction_goes_as_it_would_have_gone(
         server.model(lambda request: _teller(request))
         async with opened(server, tmp_path / folder, monkeypatch, wire, context_window=9_000) as on:
             await on.say("Be less formal")
-            proposal = on.runtime.service.waiting()[-1]
+            proposal = on.runtime.service.pending()[-1]
             for number in range(10):
                 if aside:
                     await ask(on, proposal, f"why {number}?")

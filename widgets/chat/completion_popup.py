@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from widgets.chat.markdown.styled_lines import shorten, width_of
 
 Source = Literal["file", "command", "history"]
@@ -101,11 +101,13 @@ class Popup(Widget):
         rows: list[Content] = []
         first = self._first
         # Notes stand in a column, wherever the list is scrolled to.
-        column = max((width_of(visible(choice.label)) for choice in self._choices if choice.note), default=0) + 2
+        column = (
+            max((width_of(escape_unsafe(choice.label)) for choice in self._choices if choice.note), default=0) + 2
+        )
         for index, choice in enumerate(self._choices[first : first + _ROWS], first):
-            label = shorten(visible(choice.label), width - 2)
+            label = shorten(escape_unsafe(choice.label), width - 2)
             room = width - 2 - column
-            note = shorten(visible(choice.note), room) if choice.note and room > 8 else ""
+            note = shorten(escape_unsafe(choice.note), room) if choice.note and room > 8 else ""
             text = f"{'›' if index == self._index else ' '} {label}"
             row = Content.styled(text, "$text-primary bold" if index == self._index else "$foreground")
             gap = " " * (column - width_of(label))

@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from app.conversation.todos import Todo, current, done
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from widgets.chat.entries.message_entries import QuestionEntry
 from widgets.chat.markdown.styled_lines import TEXT, shorten, wrap_text
 from widgets.common.key_hints import MAIN_BUTTON
@@ -103,7 +103,7 @@ def _row(todo: Todo, width: int) -> Content:
 
 
 def _words(todo: Todo, room: int, style: str) -> Content:
-    return Content.styled(shorten(visible(" ".join(todo.content.split())), max(1, room)), style)
+    return Content.styled(shorten(escape_unsafe(" ".join(todo.content.split())), max(1, room)), style)
 
 
 _LEAD = 5
@@ -183,7 +183,7 @@ class QuestionBar(Widget):
         return [
             (index, row.text)
             for index, option in enumerate(self._question.options if self._question else ())
-            for row in wrap_text(visible(option), TEXT, room)
+            for row in wrap_text(escape_unsafe(option), TEXT, room)
         ]
 
     def _view(self, rows: Sequence[tuple[int, str]]) -> int:

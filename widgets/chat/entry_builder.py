@@ -41,7 +41,7 @@ from app.conversation.events import (
 )
 from app.conversation.todos import Todo
 from app.conversation.token_totals import TokenTotals
-from app.proposals.risk.change_summary import is_of_command
+from app.proposals.risk.change_summary import is_command_summary
 from app.proposals.values.origin import OriginKind
 from widgets.chat.entries.entry_base import Change, DropEntry, PutEntry, TranscriptEntry
 from widgets.chat.entries.message_entries import AnswerEntry, CommandEntry, QuestionEntry, ReasoningEntry, UserEntry
@@ -316,7 +316,7 @@ class EntryBuilder:
                     event.summary,
                     event.files,
                     supersedes=event.supersedes,
-                    is_command=of_command and is_of_command(event.summary),
+                    is_command=of_command and is_command_summary(event.summary),
                 )
                 self._proposals[event.proposal] = card
                 former = self._proposals.get(event.supersedes)

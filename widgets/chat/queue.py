@@ -8,7 +8,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from widgets.chat.markdown.styled_lines import shorten, width_of
 
 _MOST_ROWS = 4
@@ -53,7 +53,7 @@ class Queue(Widget):
         rows = []
         for number, text in enumerate(shown):
             room = width - len(_LABEL) - (hint.cell_length + 2 if number == 0 else 0)
-            words = shorten(visible(text), max(1, room))
+            words = shorten(escape_unsafe(text), max(1, room))
             row = Content.assemble((_LABEL, "$text-accent"), (words, "$foreground 60%"))
             rows.append(row + " " * (room - width_of(words) + 2) + hint if number == 0 else row)
         if len(shown) < len(self._texts):

@@ -11,7 +11,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from app.agent.updates import Phase
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from widgets.chat.entries.tool_entries import VERBS
 from widgets.chat.markdown.styled_lines import seconds, shorten, width_of
 from widgets.common.key_hints import MAIN_BUTTON
@@ -156,12 +156,12 @@ class StatusLine(Widget):
             case _:
                 # Where the end of the transcript is in view, it says so itself.
                 ended = self._ended if self._unseen is not None else ""
-                return Content.styled(f"  {visible(ended)}", "$text-warning") if ended else Content("")
+                return Content.styled(f"  {escape_unsafe(ended)}", "$text-warning") if ended else Content("")
         total = seconds(max(0.0, self._clock() - self._turn_since))
         spinner = (
             "·" if self.app.animation_level == "none" else _SPINNER[int(self._clock() / _INTERVAL) % len(_SPINNER)]
         )
-        text = shorten(visible(words), 200) + (f" · {total}" if total else "")
+        text = shorten(escape_unsafe(words), 200) + (f" · {total}" if total else "")
         return Content.styled(f"{spinner} ", "$text-accent") + Content(text)
 
     def _countdown(self) -> str:

@@ -401,7 +401,7 @@ class TranscriptLayout:
         return self.slots.items[index].entry.key, self.slots.top(index)
 
     def shift(self, held: tuple[str, int]) -> int:
-        """By how many rows an entry that was `held` has moved down; 0 if it is gone."""
+        """By how many rows an entry that was `hold` has moved down; 0 if it is gone."""
         index = self.slots.index_of(held[0])
         return self.slots.top(index) - held[1] if index is not None else 0
 

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class SearchList(Vertical):
 
     def set_choices(self, choices: Sequence[Choice], current: str = "", *, problem: str = "") -> None:
         """Show these, or why there are none; the cursor stays on its choice, or goes to `current`."""
-        self._problem = visible(problem)
+        self._problem = escape_unsafe(problem)
         wanted = current or (self.choice.key if self.choice else "")
         self._all = list(choices)
         self._narrow(wanted)

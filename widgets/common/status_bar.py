@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from app.conversation.token_totals import TokenTotals
 from app.text.plural import plural
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from widgets.common.figures import LinePart, dollars, fitting, line_of, thousands, tokens
 from widgets.common.key_hints import MAIN_BUTTON
 
@@ -123,7 +123,7 @@ class StatusBar(Widget):
             parts.append(LinePart(7, self._leading_to("app.focus_approvals", waiting)))
         if status.model:
             effort = f" {status.effort}" if status.effort else ""
-            named = Content.assemble(visible(status.model), (effort, "$text-secondary"))
+            named = Content.assemble(escape_unsafe(status.model), (effort, "$text-secondary"))
             parts.append(LinePart(5, self._leading_to("app.command('model')", named)))
         return [*parts, *(LinePart(rank, content, at_right=True) for rank, content in self._figures())]
 
@@ -152,5 +152,5 @@ class StatusBar(Widget):
             denied = f"{plural(status.denials, 'proposal')} denied{in_row}"
             figures.append((6, Content.styled(denied, "$text-warning")))
         if status.branch:
-            figures.append((4, Content(f"⎇ {visible(status.branch)}")))
+            figures.append((4, Content(f"⎇ {escape_unsafe(status.branch)}")))
         return figures

@@ -12,7 +12,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,9 @@ def _cut(lit: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple
 
 
 def _safe(line: TextLine) -> TextLine:
-    return TextLine(tuple((visible(text, keep="").expandtabs(4), role) for text, role in line.pieces), line.mark)
+    return TextLine(
+        tuple((escape_unsafe(text, keep="").expandtabs(4), role) for text, role in line.pieces), line.mark
+    )
 
 
 def _cuts(text: str, width: int) -> list[int]:

@@ -149,7 +149,7 @@ class ConflictEditor(CodeEditor):
         if known == self._known:
             return
         self._known = known
-        self._blocks = self._conflict.open_blocks(known[0])
+        self._blocks = self._conflict.unresolved_blocks(known[0])
         here = self.block
         self._words = {}
         roles: dict[int, str] = {}

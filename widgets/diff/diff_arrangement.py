@@ -13,7 +13,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple
 
-from app.proposals.text.line_comparison import Pair, in_order, pair_lines
+from app.proposals.text.line_comparison import Pair, pair_lines, pairs_in_order
 from app.proposals.values.models import FileDiff, Hunk
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import (
@@ -245,7 +245,7 @@ class _Builder:
             yield whole.cut(start, whole.rows - start)
 
     def _pairs(self, file: int, hunk: Hunk | HunkRange) -> list[Pair] | None:
-        if in_order(hunk.old_count, hunk.new_count):
+        if pairs_in_order(hunk.old_count, hunk.new_count):
             return None
         return pair_lines(*texts_of(self.diffs[file], hunk))
 

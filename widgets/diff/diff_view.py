@@ -184,7 +184,7 @@ class DiffView(DiffSurface, can_focus=True):
     @property
     def _takes_comments(self) -> bool:
         """Whether the model will get to read them: on what waits, and as it is, not on what changed in it."""
-        return self.proposal is not None and self.proposal.state.waiting and not self.sheet.versions
+        return self.proposal is not None and self.proposal.state.is_pending and not self.sheet.versions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys are offered where they do something."""

@@ -15,7 +15,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 from rich.cells import split_graphemes
 
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 
 _LONG = 2_000
 """From this many characters on, a string is told from others by identity."""
@@ -184,7 +184,7 @@ def _size_of(grapheme: tuple[int, int, int]) -> tuple[int, int]:
 
 def _compose(line: str) -> DisplayText:
     # Each unsafe character becomes exactly one glyph, so the two texts are counted alike.
-    safe = visible(line, keep="\t")
+    safe = escape_unsafe(line, keep="\t")
     pieces: list[str] = []
     stops: list[CellStop] = []
     source = drawn = cell = 0

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len
 
-from app.proposals.risk.change_summary import reason_line
-from app.proposals.text.file_warnings import cautions_of, facts_of, mode_words
+from app.proposals.risk.change_summary import format_reason
+from app.proposals.text.file_warnings import describe_facts, file_cautions, mode_words
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import (
     Conflict,
@@ -71,10 +71,10 @@ def file_notes(file: int, diff: FileDiff) -> Iterator[NoteRow]:
     change = diff.change
     for reason in diff.reasons:
         if reason.kind not in _SAID_BELOW:
-            yield NoteRow(file, reason_line(reason, change), "warning" if reason.kind.marks else "note")
-    for text in facts_of(change):
+            yield NoteRow(file, format_reason(reason, change), "warning" if reason.kind.is_risk else "note")
+    for text in describe_facts(change):
         yield NoteRow(file, text, "note")
-    for text in cautions_of(change):
+    for text in file_cautions(change):
         yield NoteRow(file, text, "warning")
     for conflict in change.conflicts:
         yield from _conflict(file, conflict)
@@ -121,12 +121,12 @@ def file_name(change: FileChange, room: int) -> str:
 
 def mark(diff: FileDiff) -> str:
     """A sign for a file with something in it that deserves eyes, as wide as the blank for the others."""
-    return "!" if any(reason.kind.marks for reason in diff.reasons) else " "
+    return "!" if any(reason.kind.is_risk for reason in diff.reasons) else " "
 
 
 def first_reason(diff: FileDiff) -> list[Fact]:
     """Why it is marked, in words: the gravest reason, and how many more there are."""
-    marks = sorted((reason for reason in diff.reasons if reason.kind.marks), key=lambda reason: KINDS[reason.kind])
+    marks = sorted((reason for reason in diff.reasons if reason.kind.is_risk), key=lambda reason: KINDS[reason.kind])
     more = f" and {len(marks) - 1} more" if len(marks) > 1 else ""
     return [(f"{display(marks[0].words).text}{more}", "diff--file-warning")] if marks else []
 

@@ -7,9 +7,15 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from app.concurrency import giving_way
-from app.proposals.text.line_comparison import are_similar, changed_words, in_order, only_space_differs, pair_lines
+from app.proposals.text.line_comparison import (
+    are_similar,
+    changed_words,
+    only_space_differs,
+    pair_lines,
+    pairs_in_order,
+)
 from app.proposals.values.models import FileDiff, Hunk
-from app.text.homoglyphs import lookalikes
+from app.text.homoglyphs import find_lookalikes
 from widgets.common.same_start import same_start
 from widgets.diff.diff_rows import HunkRange, Side, SourceLine, lines_of, text_of, texts_of
 from widgets.diff.display_cells import DisplayText, Span, Spans, remembered
@@ -241,7 +247,7 @@ class LineMarks:
     def partner(self, file: int, hunk: int, side: Side, line: int) -> int | None:
         """The line of the other side that a changed line is compared with."""
         edit = self._diffs[file].change.hunks[hunk]
-        if (file, hunk) not in self._parts and in_order(edit.old_count, edit.new_count):
+        if (file, hunk) not in self._parts and pairs_in_order(edit.old_count, edit.new_count):
             here, there = lines_of(edit, side), lines_of(edit, "new" if side == "old" else "old")
             at = line - here.start
             return there[at] if at < len(there) else None
@@ -331,6 +337,6 @@ def suspects(line: str, shown: DisplayText, first: int, last: int) -> list[Span]
     low = max(0, start - _LONGEST_WORD)
     found += (
         (shown.drawn(low + begin), shown.drawn(low + stop))
-        for begin, stop in lookalikes(line[low : end + _LONGEST_WORD])
+        for begin, stop in find_lookalikes(line[low : end + _LONGEST_WORD])
     )
     return [span for span in found if not any(begin <= span[0] < stop for begin, stop in shown.gaps)]

@@ -8,7 +8,7 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from app.proposals.stack.hunk_splitting import LineNumbers
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from widgets.diff.code_painter import RIGHT_SIDE, is_right, selected
 from widgets.diff.diff_cursor import DiffCursor
 from widgets.diff.diff_layout import DiffLayout
@@ -60,7 +60,7 @@ def _selected_text(scene: RenderContext, row: Row, part: int, selection: Selecti
                 return None
             return _source(scene, row, side, number, part, span)
         case NoteRow() | CommentRow():
-            return visible(row.text)
+            return escape_unsafe(row.text)
         case FileRow():
             return display(scene.diffs[row.file].change.path).text
         case _:
@@ -78,7 +78,7 @@ def _source(scene: RenderContext, row: LineRow, side: Side, number: int, part: i
     begin = max(starts[part], span[0])
     end = end if span[1] < 0 else min(end, span[1])
     last = len(source) if end == len(shown.text) else shown.source(end)
-    return visible(source, keep="\t")[shown.source(begin) : last]
+    return escape_unsafe(source, keep="\t")[shown.source(begin) : last]
 
 
 def word_at(layout: DiffLayout, scene: RenderContext, offset: Offset) -> Selection | None:

@@ -43,7 +43,7 @@ def reason_rows(layout: DiffLayout, diffs: Sequence["FileDiff"]) -> Iterator[int
     known = layout.landmarks
     rows = dict(zip(known.hunk_keys, known.hunks, strict=True))
     for file, diff in enumerate(diffs[: len(known.files)]):
-        marks = [reason for reason in diff.reasons if reason.kind.marks]
+        marks = [reason for reason in diff.reasons if reason.kind.is_risk]
         numbers = {hunk.id: number for number, hunk in enumerate(diff.change.hunks)} if marks else {}
         for reason in marks:
             for place in reason.places or (None,):

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.proposals.text.diff import LineChange, diff
+from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.models import FileDiff, Hunk
 from app.text.plural import plural
 from widgets.diff.diff_rows import HunkRange, NoteRow, SourceLine, lines_of, texts_of
@@ -162,7 +162,7 @@ def beyond_space(old: Sequence[str], new: Sequence[str], meaning: WhitespaceRule
     left_out = indented = 0
     at_old = at_new = 0
     """The first lines that are in no change yet, and say the same as far as was looked."""
-    for change in (*diff(_bare(old), _bare(new)), LineChange(len(old), len(old), len(new), len(new))):
+    for change in (*diff_lines(_bare(old), _bare(new)), LineChange(len(old), len(old), len(new), len(new))):
         for line in range(change.old_start - at_old):
             here, there = at_old + line, at_new + line
             if same_but_for_space(old[here], new[there], meaning):

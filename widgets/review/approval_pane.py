@@ -128,14 +128,14 @@ class ApprovalPane(Column):
         width = shown.content_size.width
         proposal = state.proposal
         brief, checks = None, list[Content]()
-        if proposal is not None and proposal.state.waiting and not comparing:
+        if proposal is not None and proposal.state.is_pending and not comparing:
             brief = self._brief_checks(state, proposal.id, key, width)
             checks = [] if brief is not None else check_lines(state, proposal.id, key, width)
         listed = self.queue.display and state.current in self.queue.items
-        outcome_said = self._says_outcome and proposal is not None and not proposal.state.waiting
+        outcome_said = self._says_outcome and proposal is not None and not proposal.state.is_pending
         room = HeadlineRoom(width, listed, comparing, outcome_said, notes_shown, brief)
         lines = headline(state, key, room)
-        waits = proposal is not None and proposal.state.waiting and not comparing
+        waits = proposal is not None and proposal.state.is_pending and not comparing
         self.shows_title = not waits or proposal is None or shows_title(state, proposal, lines, room)
         # Above the keys, which are the last line.
         lines[-1:-1] = checks

@@ -240,7 +240,7 @@ class AskingKeys(CountingKeys):
         event.stop()
         place, answered = event.place, [one for one in self.threads.of(event.place) if one.answered]
         proposal = self.state.get(place.proposal)
-        if proposal is None or not proposal.state.waiting or not self.state.lists(proposal.id):
+        if proposal is None or not proposal.state.is_pending or not self.state.lists(proposal.id):
             self.say(f"{place.proposal} is decided, or not listed here: nobody would get the feedback.")
             return
         self._end_asking()

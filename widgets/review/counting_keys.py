@@ -51,7 +51,7 @@ class CountingKeys(ReviewPanes):
         """The shown proposal, if it waits, all of it is shown, and no question is open."""
         proposal = self.state.proposal
         free = self.deciding.question is None and not self.preview.comparing
-        return proposal if proposal is not None and proposal.state.waiting and free else None
+        return proposal if proposal is not None and proposal.state.is_pending and free else None
 
     # Checks
 

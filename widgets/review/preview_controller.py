@@ -6,7 +6,7 @@ from typing import Literal
 from textual.content import Content
 from textual.message import Message
 
-from app.proposals.risk.reading_order import in_order
+from app.proposals.risk.reading_order import sort_by_path
 from app.proposals.values.models import FileChange, FileDiff, Proposal
 from widgets.diff.diff_pane import DiffPane
 from widgets.review.check_words import placed_findings
@@ -94,7 +94,7 @@ class PreviewController:
     def _show(self, proposal: Proposal, diffs: Sequence[FileDiff]) -> None:
         state = self._state
         order = () if self.by_path else proposal.order
-        self.diffs = tuple(in_order(diffs, [diff.change.path for diff in diffs], order))
+        self.diffs = tuple(sort_by_path(diffs, [diff.change.path for diff in diffs], order))
         before, self._diffs_of = self._diffs_of, proposal
         state.looked_at.note_bases(proposal)
         seen = state.looked_at.seen_of(proposal)

@@ -293,7 +293,7 @@ class Review(AskingKeys):
     def action_edit(self) -> None:
         """Change the proposed text of the file at the cursor."""
         proposal = self.state.proposal
-        if proposal is not None and proposal.state.waiting and self.view.diffs and self._ready():
+        if proposal is not None and proposal.state.is_pending and self.view.diffs and self._ready():
             path = self.view.diffs[self.view.cursor.file].change.path
             self.post_message(review_messages.Edit(proposal.id, path, self._line_at_cursor()))
 
@@ -369,7 +369,7 @@ class Review(AskingKeys):
             self._refuse(key)
             return
         proposal = self.state.get(key)
-        if proposal is None or not proposal.state.waiting:
+        if proposal is None or not proposal.state.is_pending:
             self.writing.end(key)
         elif not self.state.unsaid.words(proposal):
             if not can_be_asked_anew(proposal):

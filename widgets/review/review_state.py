@@ -193,7 +193,7 @@ class OriginFilter:
     def listed(self, proposals: Iterable[Proposal]) -> list[Proposal]:
         """Those of them that are listed; once nothing waits of the one origin, all are again."""
         self.everything = {one.id: one for one in proposals}
-        waiting = {one.origin.label for one in self.everything.values() if one.state.waiting}
+        waiting = {one.origin.label for one in self.everything.values() if one.state.is_pending}
         every = {one.origin.label for one in self.everything.values()}
         self._labels = tuple(sorted(waiting))
         self.told_apart = frozenset(every if len(waiting) > 1 else every - {_OWN})
@@ -204,7 +204,7 @@ class OriginFilter:
     @property
     def left_out(self) -> int:
         """How many wait that are not listed."""
-        return sum(one.state.waiting and not self._lists(one) for one in self.everything.values())
+        return sum(one.state.is_pending and not self._lists(one) for one in self.everything.values())
 
     @property
     def several(self) -> bool:
@@ -277,9 +277,9 @@ class ReviewState:
                 self.chosen.follow(before, proposal)
                 self.unsaid.follow(before, proposal)
         was_shown = self.proposal
-        was_waiting = was_shown is not None and was_shown.state.waiting
-        self.waiting = sorted((item for item in known if item.state.waiting), key=lambda item: item.created)
-        self.recent = sorted((item for item in known if not item.state.waiting), key=lambda item: -item.created)
+        was_waiting = was_shown is not None and was_shown.state.is_pending
+        self.waiting = sorted((item for item in known if item.state.is_pending), key=lambda item: item.created)
+        self.recent = sorted((item for item in known if not item.state.is_pending), key=lambda item: -item.created)
         self._index()
         shown = self.proposal
         if shown is not None and _stale(shown) and was_shown is not None and not _stale(was_shown):
@@ -292,7 +292,7 @@ class ReviewState:
 
     def _gives_way(self, shown: Proposal, *, was_waiting: bool, attended: bool) -> bool:
         """Whether something else is to be shown than this."""
-        if not shown.state.waiting:
+        if not shown.state.is_pending:
             return was_waiting or not self.picked
         stays = attended or self.picked or bool(self.unsaid.words(shown))
         return _stale(shown) and self._approvable is not None and not stays
@@ -396,7 +396,7 @@ class ReviewState:
         proposal = self.proposal
         if proposal is None:
             return None
-        again = proposal.state is ProposalState.UNDONE or (proposal.reopened and proposal.state.waiting)
+        again = proposal.state is ProposalState.UNDONE or (proposal.reopened and proposal.state.is_pending)
         return proposal if again else None
 
     def unseen(self, proposal: Proposal) -> UnseenParts:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from textual.content import Content
 from textual.style import Style
 
-from app.proposals.text.file_warnings import rung_words
+from app.proposals.text.file_warnings import match_words
 from app.proposals.values.models import Proposal, ProposalState
 from app.text.plural import plural
 from app.tools.base.command_forms import CommandForm
@@ -88,11 +88,11 @@ def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
     """One line of the queue: what is special about it stands before its summary, which may be cut."""
     glyph, colour = state_glyph(proposal)
     part = state.chosen.part(proposal)
-    quiet = "" if proposal.state.waiting else QUIET
-    shown = (part.added, part.removed) if proposal.state.waiting else (proposal.added, proposal.removed)
+    quiet = "" if proposal.state.is_pending else QUIET
+    shown = (part.added, part.removed) if proposal.state.is_pending else (proposal.added, proposal.removed)
     head = Content.assemble(
         (f"{glyph} ", f"bold {colour}"),
-        (f"{proposal.id:<4} ", "bold" if proposal.state.waiting else QUIET),
+        (f"{proposal.id:<4} ", "bold" if proposal.state.is_pending else QUIET),
         (numbers := counts(*shown)),
         " " * max(2, _COUNT_CELLS - numbers.cell_length),
     )
@@ -115,10 +115,12 @@ def details(state: ReviewState, proposal: Proposal, *, reason: bool = True) -> l
     if proposal.superseded_by:
         facts.append(Content(f"→ {proposal.superseded_by}"))
     part = state.chosen.part(proposal)
-    if proposal.state.waiting and not part.all:
+    if proposal.state.is_pending and not part.all:
         facts.append(Content.styled(f"{len(part.hunks)} of {part.total} hunks", "$text-warning"))
-    for rung in {match.rung: None for change in proposal.files for match in change.matches if not match.rung.exact}:
-        facts.append(Content.styled(f"found {rung_words(rung)}", "$text-warning"))
+    for rung in {
+        match.rung: None for change in proposal.files for match in change.matches if not match.rung.is_exact
+    }:
+        facts.append(Content.styled(f"found {match_words(rung)}", "$text-warning"))
     if any(change.edited for change in proposal.files):
         facts.append(Content.styled("changed by you", "$text-accent"))
     if any(change.rebased for change in proposal.files):
@@ -197,7 +199,7 @@ def headline(state: ReviewState, key: KeyOf, room: HeadlineRoom = HeadlineRoom()
         return [_nothing(state)]
     if room.comparing:
         return _comparing_lines(proposal, key)
-    if proposal.state.waiting:
+    if proposal.state.is_pending:
         return _waiting_lines(state, proposal, key, room)
     lines = _decided_lines(state, proposal, key, room)
     # What became of it has been said already.
@@ -307,7 +309,7 @@ def _comparing_lines(proposal: Proposal, key: KeyOf) -> list[Content]:
             title_of(proposal, "bold"),
         ),
         Content.styled("What changed from the one to the other; neither is on disk.", QUIET)
-        if proposal.state.waiting
+        if proposal.state.is_pending
         else Content.styled("What changed from the one to the other.", QUIET),
         _chips(key, ("toggle_versions", f"back to {proposal.id}", "$primary")),
     ]

@@ -9,7 +9,7 @@ from textual.message import Message
 
 from app.images.mentions import Mention
 from app.proposals.decide.comment_follow_up import CommentFollowUp
-from app.proposals.risk.change_summary import clauses, computed, said
+from app.proposals.risk.change_summary import author_summary, computed_summary, summary_clauses
 from app.proposals.values.models import FileDiff, Proposal
 from app.text.plural import plural
 from app.tools.base.contract import Confirmation, escape_surrogates
@@ -66,15 +66,15 @@ def top_notes(state: ReviewState, proposal: Proposal, words: Literal["", "folded
         proposal: What is shown.
         words: How its author's words are shown; not at all where the pane below has room for them.
     """
-    line = said(proposal) if words else ""
+    line = author_summary(proposal) if words else ""
     notes = [
-        *([NoteRow(-1, computed(proposal), "plain")] if clauses(proposal) else []),
+        *([NoteRow(-1, computed_summary(proposal), "plain")] if summary_clauses(proposal) else []),
         *([NoteRow(-1, line, words, AUTHORS_WORDS)] if words and line else []),
         *(
             NoteRow(
                 -1, f"{path}: re-based since you last saw it here. Look again at what would be written.", "warning"
             )
-            for path in (state.looked_at.moved(proposal) if proposal.state.waiting else ())
+            for path in (state.looked_at.moved(proposal) if proposal.state.is_pending else ())
         ),
     ]
     return [*notes, *sent_notes(state, proposal)]
@@ -176,7 +176,7 @@ class ReviewWriting:
         draft = self._state.unsaid.drafts.get(key, "")
         if self._state.confirmation is not None:
             self._field.open_for_confirmation(key, self._state.confirmation, draft)
-        elif (proposal := self._state.proposal) is not None and proposal.state.waiting:
+        elif (proposal := self._state.proposal) is not None and proposal.state.is_pending:
             self._field.open_for(proposal, self._state.unsaid.remarks.get(key, ()), draft)
         return self._field.is_open
 
@@ -235,7 +235,7 @@ class ReviewWriting:
         unsaid = self._state.unsaid
         for key in {*unsaid.drafts, *unsaid.remarks}:
             proposal = self._state.get(key)
-            if proposal is not None and not proposal.state.waiting and not self._is_about(key):
+            if proposal is not None and not proposal.state.is_pending and not self._is_about(key):
                 self._hand_on(unsaid.take(proposal).text)
                 self.keep(key)
 

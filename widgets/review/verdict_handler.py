@@ -157,6 +157,6 @@ def _shown(proposal: Proposal) -> int | None:
 
 def _lapsed(name: str, proposal: Proposal | None) -> str:
     """Why a question must not be answered any more."""
-    if proposal is not None and proposal.state.waiting:
+    if proposal is not None and proposal.state.is_pending:
         return f"{name} has changed: the question has lapsed. Look again before you decide."
     return f"{name} is {state_words(proposal) if proposal else 'gone'} now: the question has lapsed."

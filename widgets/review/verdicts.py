@@ -6,8 +6,8 @@ from typing import Literal
 
 from app.proposals.text.file_warnings import mode_words
 from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
-from app.proposals.values.pending_paths import undecided
-from app.proposals.values.proposal_states import ON_DISK_WORDS, said_in_part
+from app.proposals.values.pending_paths import is_undecided
+from app.proposals.values.proposal_states import ON_DISK_WORDS, partial_state_words
 from app.text.plural import plural
 from widgets.review.review_state import ReviewState, UnseenParts
 
@@ -77,7 +77,7 @@ def verbs(proposal: Proposal) -> DecisionVerbs:
 
 def state_words(proposal: Proposal) -> str:
     """Where it stands."""
-    return said_in_part(proposal, verbs(proposal).states[proposal.state])
+    return partial_state_words(proposal, verbs(proposal).states[proposal.state])
 
 
 ActionKind = Literal["approve", "approve_and_continue", "deny", "approve_all", "deny_all"]
@@ -135,7 +135,7 @@ def approve(
     `shown` says whether the diff on screen is that of this very revision, `versions` whether the diff pane compares
     two versions instead.
     """
-    if not proposal.state.waiting:
+    if not proposal.state.is_pending:
         return Refuse(f"{proposal.id} is not waiting any more.")
     if not can_be_approved(proposal):
         return Refuse(f"{proposal.id} is stale and cannot be approved: {proposal.reason or 'the files changed'}")
@@ -163,7 +163,7 @@ def approve(
 
 def deny(state: ReviewState, proposal: Proposal) -> Verdict:
     """What `deny` means for the shown proposal."""
-    if not proposal.state.waiting:
+    if not proposal.state.is_pending:
         return Refuse(f"{proposal.id} is not waiting any more.")
     reasons = []
     if proposal.on_disk:
@@ -192,7 +192,9 @@ def _lost(state: ReviewState, proposal: Proposal) -> list[str]:
     reasons = []
     if unseen := state.unseen(proposal):
         reasons.append(unseen_words(proposal.id, unseen))
-    if new := [change.path for change in proposal.files if change.op is FileOperation.CREATE and undecided(change)]:
+    if new := [
+        change.path for change in proposal.files if change.op is FileOperation.CREATE and is_undecided(change)
+    ]:
         reasons.append(f"that removes {_listed(new)}, which git does not have")
     return reasons
 

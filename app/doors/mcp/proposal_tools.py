@@ -21,14 +21,14 @@ from app.doors.mcp.door_server import McpCaller, RunningCall
 from app.doors.mcp.tool_arguments import FileArguments, ProposeEditArguments, ProposePatchArguments, StatusArguments
 from app.proposals.locate.matching import Replacement
 from app.proposals.stack.draft import Draft
-from app.proposals.text.diff import diff
+from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
-from app.proposals.text.hunks import lines_of
+from app.proposals.text.hunks import raw_lines
 from app.proposals.values.decision_results import EditReport
 from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.models import HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
-from app.proposals.values.pending_paths import named
+from app.proposals.values.pending_paths import format_ids
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from app.runtime.workspace_recovery import put_right
@@ -159,8 +159,8 @@ def _change(
         pending = [each for each in draft.read(path).pending if each not in own]
         if pending:
             raise ToolError(
-                f"Nothing was staged: {path} has pending changes of {named(pending)}, which the whole text would "
-                "take back. Send `edits`, which build on them, or end your turn until the user has decided on them."
+                f"Nothing was staged: {path} has pending changes of {format_ids(pending)}, which the whole text "
+                "would take back. Send `edits`, which build on them, or end your turn until the user has decided."
             )
     if file.new_path is not None:
         target = locate(runtime.workspace, file.new_path)
@@ -199,7 +199,9 @@ def _pending(runtime: OpenWorkspace, draft: Draft, path: str) -> str:
     file = draft.read(path)
     if not file.pending:
         return ""
-    note = f"New edits of {path} build on the pending changes of {named(file.pending)}, which are not on disk yet."
+    note = (
+        f"New edits of {path} build on the pending changes of {format_ids(file.pending)}, which are not on disk yet."
+    )
     if file.content is None:
         return f"{note} With them it is gone."
     try:
@@ -207,7 +209,7 @@ def _pending(runtime: OpenWorkspace, draft: Draft, path: str) -> str:
     except FileNotFoundError:
         disk = b""
     after = Document(file.content)
-    changes = diff(lines_of(disk), lines_of(file.content))
+    changes = diff_lines(raw_lines(disk), raw_lines(file.content))
     numbers = [number for change in changes for number in range(change.new_start, change.new_end)]
     if after.binary or not numbers:
         return note
@@ -329,7 +331,7 @@ class ProposalTools:
                 status = decision_status(runtime.database, runtime.name, turns[-1].proposal)
                 if no := refusal(turns[-1], caller, arguments.on_top_of or "", status):
                     return _Answer(no, failed=True)
-            count = sum(each.origin.kind is OriginKind.AGENT for each in runtime.service.waiting())
+            count = sum(each.origin.kind is OriginKind.AGENT for each in runtime.service.pending())
             if count >= MOST_WAITING:
                 return _Answer(_TOO_MANY.format(count=count), failed=True)
             own = [turn.proposal for turn in turns]

@@ -1,12 +1,12 @@
-"""What became of the lines that the user commented on, in the version that answers: whether they changed."""
+"""Compare two versions of a proposal at the lines that the user commented on."""
 
 from collections.abc import Sequence
 from enum import StrEnum
 
 from app.proposals.decide.patch_export import file_diff
-from app.proposals.overlay.file_changes import make_change, next_number
+from app.proposals.overlay.file_changes import make_change, next_hunk_number
 from app.proposals.overlay.overlay import Contents
-from app.proposals.text.diff import diff
+from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileChange, FileDiff, FileVersion, Hunk, Proposal
@@ -15,7 +15,7 @@ from app.proposals.values.proposal_store import ProposalStore
 
 
 def version_diffs(store: ProposalStore, proposal_id: str) -> list[FileDiff]:
-    """The files in which a proposal and the one that it supersedes differ, each with what either would write.
+    """Return the files in which a proposal and the one that it supersedes differ.
 
     A file that only one of the two touches is compared with what the workspace held for the other.
 
@@ -35,7 +35,7 @@ def version_diffs(store: ProposalStore, proposal_id: str) -> list[FileDiff]:
             continue
         change = make_change(contents, path, before, after, next_number=number)
         changes.append(change)
-        number = max(number, next_number([change]))
+        number = max(number, next_hunk_number([change]))
     return [file_diff(contents, change) for change in changes]
 
 
@@ -71,10 +71,10 @@ class CommentFollowUp(StrEnum):
     """The line is not where the comment says, since a part was decided or re-based meanwhile."""
 
 
-def answers_to(
+def follow_up_comments(
     store: ProposalStore, proposal_id: str, comments: Sequence[LineComment]
 ) -> tuple[CommentFollowUp, ...]:
-    """What a proposal does at each of the comments on the version that it supersedes.
+    """Return for each comment on the superseded version what the new version changes there.
 
     Raises:
         MissingContent: what one of the two would write is not stored any more.
@@ -121,7 +121,7 @@ def _is_quoted(text: str, comment: LineComment) -> bool:
 def _of_text(before: Sequence[str], after: Sequence[str], line: int) -> CommentFollowUp:
     """What became of a line from one text to the next."""
     beside = False
-    for change in diff(before, after):
+    for change in diff_lines(before, after):
         if change.old_start <= line < change.old_end:
             return CommentFollowUp.CHANGED
         beside = beside or change.old_end == line or change.old_start == line + 1

@@ -1,4 +1,4 @@
-"""What of a commit was reviewed here: the decisions that led to its contents, and the lines that they brought."""
+"""Trailers and line attribution of a commit, from the decisions that led to its contents."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from app.proposals.text.diff import diff
+from app.proposals.text.diff import diff_lines
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import CommitFailed
@@ -19,7 +19,7 @@ _SECONDS = 60.0
 
 
 def written_paths(proposal: Proposal) -> list[str]:
-    """The paths that a proposal has written or removed."""
+    """Return the paths that a proposal has written or removed."""
     return sorted(
         {
             path
@@ -107,18 +107,18 @@ _AGENTS = {
 }
 
 
-def trailers_of(entry: RecordEntry) -> list[str]:
+def entry_trailers(entry: RecordEntry) -> list[str]:
     """The lines for the last decision on a proposal of which something was written, `Assisted-by` first."""
-    hunks, assisted = entry.hunks, assistant(entry.origin)
-    facts = [f"{len(hunks.approved)}/{hunks.of} hunks"] if hunks.of else []
+    hunks, assisted = entry.hunks, assistant_name(entry.origin)
+    facts = [f"{len(hunks.approved)}/{hunks.count} hunks"] if hunks.count else []
     facts += [f"{len(entry.edited)} edited"] if entry.edited else []
     what = f" ({', '.join(facts)})" if facts else ""
     said = [f"Assisted-by: {':'.join(filter(None, assisted))}"] if assisted else []
     return [*said, f"Reviewed-in: signoff {entry.proposal}{what}"]
 
 
-def assistant(origin: Origin) -> tuple[str, str] | None:
-    """Whose work it is, agent and model; None where it was a person's."""
+def assistant_name(origin: Origin) -> tuple[str, str] | None:
+    """Return agent and model of an origin; None where it was a person."""
     match origin.kind:
         case OriginKind.MODEL | OriginKind.COMMAND:
             agent = "signoff"
@@ -142,8 +142,8 @@ class FileDecision:
     file: RecordedFile
 
 
-def steps_to(entries: Sequence[RecordEntry], path: str, blob: str) -> list[FileDecision]:
-    """The decisions that led to a content of a file, oldest first, as far as each wrote on what the one before left.
+def decisions_leading_to(entries: Sequence[RecordEntry], path: str, blob: str) -> list[FileDecision]:
+    """Return the decisions that led to a content of a file, oldest first, as far as they form a chain.
 
     Args:
         entries: The record, oldest first.
@@ -160,11 +160,11 @@ def steps_to(entries: Sequence[RecordEntry], path: str, blob: str) -> list[FileD
     return steps
 
 
-def lines_brought(steps: Sequence[FileDecision], contents: Callable[[str], bytes]) -> list[RecordEntry | None]:
-    """For each line of the last content the decision that brought it; None for a line that was there before.
+def attribute_lines(steps: Sequence[FileDecision], contents: Callable[[str], bytes]) -> list[RecordEntry | None]:
+    """Return for each line of the last content the decision that added it; None for a line that was there before.
 
     Args:
-        steps: As of `steps_to`, at least one.
+        steps: As of `decisions_leading_to`, at least one.
         contents: Gives a content by its SHA-256; raises KeyError for one that is gone.
     """
     lines = _lines(steps[0].file.base_sha256, contents)
@@ -173,7 +173,7 @@ def lines_brought(steps: Sequence[FileDecision], contents: Callable[[str], bytes
         new = _lines(step.file.result_sha256, contents)
         after: list[RecordEntry | None] = []
         at = 0
-        for change in diff(lines, new):
+        for change in diff_lines(lines, new):
             after += brought[at : change.old_start]
             after += [step.entry] * (change.new_end - change.new_start)
             at = change.old_end
@@ -181,8 +181,8 @@ def lines_brought(steps: Sequence[FileDecision], contents: Callable[[str], bytes
     return brought
 
 
-def ranges(numbers: Iterable[int]) -> str:
-    """Numbers in order as text: `1-3,7`."""
+def format_ranges(numbers: Iterable[int]) -> str:
+    """Return sorted numbers as text: `1-3,7`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

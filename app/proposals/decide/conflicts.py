@@ -1,4 +1,4 @@
-"""Conflicts of a stale proposal: its files with their conflict regions, and the user's answer put in their place.
+"""Conflicts of a stale proposal: files with conflict regions, and the user's resolution.
 
 A conflict is shown as `git merge-file --diff3` writes it, over the texts of the lines: what only differs in line
 endings or in a byte order mark is no conflict here. The answer is a whole text, or one side for a file that can't be
@@ -11,49 +11,50 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from app.proposals.journal.journal import folded
-from app.proposals.locate.carry_over import rewrite
-from app.proposals.overlay.file_changes import next_number, op_of, recompared
-from app.proposals.overlay.overlay import Contents, Overlay, same, undecided
-from app.proposals.risk.risk_reasons import looked_through
-from app.proposals.stack.rebase import RebaseConflict, merged_mode, misfits, paths_leaving
-from app.proposals.text.diff import diff
+from app.proposals.journal.journal import fold_name
+from app.proposals.locate.carry_over import encode_content
+from app.proposals.overlay.file_changes import compare_again, file_operation, next_hunk_number
+from app.proposals.overlay.overlay import Contents, Overlay, is_undecided, same_version
+from app.proposals.risk.risk_reasons import with_reasons
+from app.proposals.stack.rebase import RebaseConflict, find_conflicts, merge_mode, removed_paths
+from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import BOM, Document, decode, split_text
 from app.proposals.text.file_warnings import size_words
-from app.proposals.text.merge import merge
+from app.proposals.text.merge import merge_lines
 from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Proposal
 from app.proposals.values.proposal_errors import ChangedSinceSeen, EditRejected
 from app.workspace.secrets import secret_reason
 
 
-def with_text(contents: Contents, proposal: Proposal, path: str, text: str) -> Proposal:
-    """The proposal with another result for one file; lines that stay keep their bytes and hunks that stay their ids.
+def replace_result_text(contents: Contents, proposal: Proposal, path: str, text: str) -> Proposal:
+    """Return the proposal with another result for one file; unchanged lines keep their bytes, unchanged hunks their
+    ids.
 
     Raises:
         EditRejected: the file is not text, is not in the proposal, or nothing is left of the change.
     """
-    change = next((each for each in proposal.files if each.path == path and undecided(each)), None)
+    change = next((each for each in proposal.files if each.path == path and is_undecided(each)), None)
     if change is None or change.result is None or change.binary or change.links:
         raise EditRejected(f"{proposal.id} has no text to edit at {path}.")
     if change.on_disk:
         raise EditRejected(f"{path} is on disk as {proposal.id} has it; edit the file itself, {proposal.id} follows.")
     try:
-        data = rewrite(Document(contents.get(change.result)), text)
+        data = encode_content(Document(contents.get(change.result)), text)
     except EditRefused as error:
         raise EditRejected(f"{path} was not changed: {error.fact}") from error
     result = contents.add(data, change.result.mode)
-    if same(result, change.result):
+    if same_version(result, change.result):
         return proposal
-    if same(result, change.base) and not change.old_path:
+    if same_version(result, change.base) and not change.old_path:
         raise EditRejected(f"That leaves {path} as it is on disk; deny the change instead.")
     edited = change.model_copy(
         update={"result": result, "origin_base": change.base, "origin_result": result, "edited": True}
     )
-    edited = recompared(contents, edited, next_number=next_number(proposal.files))
+    edited = compare_again(contents, edited, next_number=next_hunk_number(proposal.files))
     files = tuple(edited if each is change else each for each in proposal.files)
     after = proposal.model_copy(update={"files": files, "revision": proposal.revision + 1})
-    return looked_through(contents, after) if proposal.order else after
+    return with_reasons(contents, after) if proposal.order else after
 
 
 _MARKER = 7
@@ -66,7 +67,7 @@ _FACT_CONTEXT = 2
 
 
 class ConflictSide(StrEnum):
-    """What is taken for a conflict region, or for a whole file."""
+    """The side that is chosen for a conflict region or a whole file."""
 
     DISK = "disk"
     PROPOSED = "proposed"
@@ -76,7 +77,7 @@ class ConflictSide(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConflictRegion:
-    """Lines that both sides changed, without endings."""
+    """Lines that both sides changed, without line endings."""
 
     line: int
     """The first of them in the file as it is there now, from 1."""
@@ -85,7 +86,7 @@ class ConflictRegion:
     proposed: tuple[str, ...]
 
     def lines(self, side: ConflictSide) -> tuple[str, ...]:
-        """The lines that a choice takes."""
+        """Return the lines of a side."""
         return (self.disk if side is not ConflictSide.PROPOSED else ()) + (
             self.proposed if side is not ConflictSide.DISK else ()
         )
@@ -93,7 +94,7 @@ class ConflictRegion:
 
 @dataclass(frozen=True, slots=True)
 class SideLabels:
-    """What the sides are called in the markers."""
+    """Labels of the sides in conflict markers."""
 
     disk: str
     base: str
@@ -150,7 +151,7 @@ class FileConflict:
         ends = bool(lines) and (self.final_newline or not lines[-1])
         return "\n".join(lines) + ("\n" if ends else "")
 
-    def open_blocks(self, text: str) -> "list[MarkedBlock]":
+    def unresolved_blocks(self, text: str) -> "list[MarkedBlock]":
         """The conflicts that are still between markers in a text, in order."""
         first, second, third, last = self._markers()
         found: list[MarkedBlock] = []
@@ -224,7 +225,7 @@ class _Sides:
 def open_conflict(
     overlay: Overlay, proposal: Proposal, path: str = "", unsaved: UnsavedText | None = None
 ) -> FileConflict:
-    """A file of the proposal that does not fit what is there now.
+    """Return a file of the proposal that does not fit what is on disk now.
 
     Args:
         overlay: The disk with all older waiting proposals.
@@ -236,7 +237,7 @@ def open_conflict(
         ChangedSinceSeen: all of the proposal fits.
         EditRejected: it is nothing that can be resolved by hand; the message says why.
     """
-    found = misfits(overlay, proposal)
+    found = find_conflicts(overlay, proposal)
     if not found and unsaved is None:
         raise ChangedSinceSeen(f"{proposal.id} fits again: nothing of it is in conflict any more.")
     paths = sorted(found, key=lambda each: each != path)
@@ -254,10 +255,10 @@ def open_conflict(
     raise refused
 
 
-def resolved(
+def resolve_conflict(
     overlay: Overlay, proposal: Proposal, path: str, answer: str | ConflictSide, seen: FileVersion | None
 ) -> Proposal:
-    """The proposal with the user's answer for one file, based on what is there now.
+    """Return the proposal with the user's resolution for one file, based on what is on disk now.
 
     Args:
         overlay: The disk with all older waiting proposals.
@@ -272,7 +273,7 @@ def resolved(
     """
     sides = _sides(overlay, proposal, path)
     change, current = sides.change, sides.current
-    if not same(current, seen):
+    if not same_version(current, seen):
         raise ChangedSinceSeen(f"{path} has changed again since you began; nothing was saved.")
     if answer is ConflictSide.BOTH:
         raise EditRejected(f"{path} is taken as a whole: from the disk or from the proposal.")
@@ -281,18 +282,18 @@ def resolved(
         versions = sides.base, current, sides.proposed
         if answer is ConflictSide.PROPOSED and all(each is not None and not each.is_link for each in versions):
             assert sides.base and current and result
-            result = result.model_copy(update={"mode": merged_mode(sides.base, current, result)})
+            result = result.model_copy(update={"mode": merge_mode(sides.base, current, result)})
     else:
         result = _written(overlay, sides, answer)
-    left_as_it_is = same(result, current) and not sides.moves
-    others = [each for each in proposal.files if undecided(each) and each is not change]
+    left_as_it_is = same_version(result, current) and not sides.moves
+    others = [each for each in proposal.files if is_undecided(each) and each is not change]
     if left_as_it_is and all(each.already_applied for each in others):
         raise EditRejected(f"That leaves {path} as it is, and nothing of {proposal.id} is left; deny it instead.")
     overlay.keep(sides.source)
     old_path = change.old_path if sides.moves else ""
     facts = {
         "old_path": old_path,
-        "op": FileOperation.EDIT if left_as_it_is else op_of(old_path, current, result),
+        "op": FileOperation.EDIT if left_as_it_is else file_operation(old_path, current, result),
         "base": current,
         "result": result,
         "origin_base": current,
@@ -301,22 +302,24 @@ def resolved(
         "rebased": False,
         "conflicts": (),
         "already_applied": left_as_it_is,
-        "stacked_on": overlay.by(sides.source),
+        "stacked_on": overlay.pending_at(sides.source),
     }
-    after = recompared(overlay.contents, change.model_copy(update=facts), next_number=next_number(proposal.files))
+    after = compare_again(
+        overlay.contents, change.model_copy(update=facts), next_number=next_hunk_number(proposal.files)
+    )
     if after == change:
         return proposal
     files = tuple(after if each is change else each for each in proposal.files)
     proposal = proposal.model_copy(update={"files": files, "revision": proposal.revision + 1})
-    return looked_through(overlay.contents, proposal) if proposal.order else proposal
+    return with_reasons(overlay.contents, proposal) if proposal.order else proposal
 
 
-def stale_words(overlay: Overlay, proposal: Proposal) -> str:
-    """Why a stale proposal could not be approved, and what its files hold there now, for the model.
+def stale_explanation(overlay: Overlay, proposal: Proposal) -> str:
+    """Explain to the model why a stale proposal could not be approved, and what its files contain now.
 
     Empty if all of it fits. Files that look like secrets are not quoted.
     """
-    found = misfits(overlay, proposal)
+    found = find_conflicts(overlay, proposal)
     lines = []
     for path, stuck in list(found.items())[:_FACT_FILES]:
         lines.append(f"{proposal.id} was stale and could not be approved: {stuck.reason}.")
@@ -349,7 +352,7 @@ def _quoted(overlay: Overlay, proposal: Proposal, path: str, stuck: RebaseConfli
 
 def _sides(overlay: Overlay, proposal: Proposal, path: str) -> _Sides:
     """What meets in a file; raises EditRejected where that can't be resolved by hand."""
-    change = next((each for each in proposal.files if each.path == path and undecided(each)), None)
+    change = next((each for each in proposal.files if each.path == path and is_undecided(each)), None)
     if change is None:
         raise EditRejected(f"{proposal.id} has nothing that waits at {path}.")
     if change.on_disk:
@@ -364,9 +367,9 @@ def _sides(overlay: Overlay, proposal: Proposal, path: str) -> _Sides:
     if moves and current is None:
         # Somebody has moved it, or it is gone: the proposal is about its new place alone.
         moves, current = False, target
-    elif moves and folded(change.old_path) != folded(path) and target is not None:
+    elif moves and fold_name(change.old_path) != fold_name(path) and target is not None:
         raise EditRejected(f"{path} exists now, so {source} can't be moved there; move one away, or deny this.")
-    if current is None and (obstacle := overlay.obstacle(path, paths_leaving(proposal))):
+    if current is None and (obstacle := overlay.obstacle(path, removed_paths(proposal))):
         raise EditRejected(f"{path} can't be made: {obstacle}; move that away, or deny this.")
     return _Sides(change, change.origin_base, current, change.origin_result, moves)
 
@@ -379,7 +382,7 @@ def _conflict(
     base, proposed = Document(contents.get(sides.base)), Document(contents.get(sides.proposed))
     texts = _as_text(sides.base, base), _as_text(current, disk), _as_text(sides.proposed, proposed)
     mergeable = None not in texts[1:] and (sides.base is None or texts[0] is not None)
-    below = overlay.by(sides.source)
+    below = overlay.pending_at(sides.source)
     where = f"with {', '.join(below)}, still pending" if below else "on disk now"
     labels = SideLabels(where, "before", f"proposed in {proposal.id}")
     if unsaved is not None:
@@ -429,7 +432,7 @@ def _kind_words(version: FileVersion | None, document: Document) -> str:
 def _merged_parts(
     base: Sequence[str], disk: Sequence[str], proposed: Sequence[str]
 ) -> Iterator[tuple[str, ...] | ConflictRegion]:
-    merged = merge(base, disk, proposed)
+    merged = merge_lines(base, disk, proposed)
     at = 0
     for each in merged.conflicts:
         if each.merged_start > at:
@@ -443,7 +446,7 @@ def _merged_parts(
 def _differing_parts(disk: Sequence[str], proposed: Sequence[str]) -> Iterator[tuple[str, ...] | ConflictRegion]:
     """Where two files differ of which nothing is known before them: each difference is a conflict."""
     at = 0
-    for change in diff(disk, proposed):
+    for change in diff_lines(disk, proposed):
         if change.old_start > at:
             yield tuple(disk[at : change.old_start])
         ours, theirs = disk[change.old_start : change.old_end], proposed[change.new_start : change.new_end]
@@ -464,11 +467,11 @@ def _written(overlay: Overlay, sides: _Sides, text: str) -> FileVersion:
         written = Document(overlay.content(sides.source) or b"")
         if base is not None and sides.proposed is not None:
             written = _restyled(Document(contents.get(base)), written, proposed)
-            mode = merged_mode(base, current, sides.proposed)
+            mode = merge_mode(base, current, sides.proposed)
         else:
             mode = current.mode | (sides.proposed.mode & 0o111 if sides.proposed else 0)
     try:
-        return contents.add(rewrite(written, text), mode)
+        return contents.add(encode_content(written, text), mode)
     except EditRefused as error:
         raise EditRejected(f"{sides.change.path} was not changed: {error.fact}") from error
 

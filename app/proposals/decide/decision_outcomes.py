@@ -1,4 +1,4 @@
-"""What a decision on a proposal or a part of it comes to: what an approval writes, and what is left afterwards."""
+"""Plan what an approval or denial writes, and what is left of the proposal afterwards."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.journal.journal import Transition
-from app.proposals.overlay.file_changes import decided_in_part, next_number, op_of, recompared
-from app.proposals.overlay.overlay import Contents, same, undecided
-from app.proposals.stack.rebase import merged_bytes, merged_mode
-from app.proposals.text.diff import diff
+from app.proposals.overlay.file_changes import compare_again, decide_in_part, file_operation, next_hunk_number
+from app.proposals.overlay.overlay import Contents, is_undecided, same_version
+from app.proposals.stack.rebase import merge_bytes, merge_mode
+from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
-from app.proposals.text.hunks import Lines, compose, header, in_force, lines_of, with_state
+from app.proposals.text.hunks import Lines, compose_lines, has_effect, hunk_header, raw_lines, set_states
 from app.proposals.values.decision_facts import FileStat, HunkFact
 from app.proposals.values.models import DeniedPart, FileChange, FileVersion, Hunk, HunkState, Proposal
-from app.proposals.values.pending_paths import named
+from app.proposals.values.pending_paths import format_ids
 from app.proposals.values.proposal_errors import StackedProposal, UnknownHunk
 from app.workspace.secrets import secret_reason
 
@@ -64,8 +64,8 @@ class DecisionOutcome:
     files: list[FileStat] = field(default_factory=list)
 
 
-def choose(proposal: Proposal, wanted: Collection[str] | None) -> ChosenFiles:
-    """The pending hunks and files that were named.
+def choose_files(proposal: Proposal, wanted: Collection[str] | None) -> ChosenFiles:
+    """Return the pending hunks and files that were named.
 
     Args:
         proposal: A waiting one.
@@ -75,7 +75,7 @@ def choose(proposal: Proposal, wanted: Collection[str] | None) -> ChosenFiles:
         UnknownHunk: one of them is not there, or was decided.
     """
     pending = {hunk.id: hunk for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
-    bare = {change.path for change in proposal.files if undecided(change) and not pending_hunks(change)}
+    bare = {change.path for change in proposal.files if is_undecided(change) and not pending_hunks(change)}
     if wanted is None:
         hunks, paths = set(pending), set(bare)
     else:
@@ -87,22 +87,22 @@ def choose(proposal: Proposal, wanted: Collection[str] | None) -> ChosenFiles:
                 hunks.add(name)
             elif by_number.get(name) in pending:
                 hunks.add(by_number[name])
-            elif name in files and undecided(files[name]):
+            elif name in files and is_undecided(files[name]):
                 hunks |= {hunk.id for hunk in pending_hunks(files[name])}
                 paths |= {name} & bare
             else:
                 raise UnknownHunk(f"{proposal.id} has no hunk {name} that waits; {_offer(pending.values(), bare)}.")
         if not hunks and not paths:
             raise UnknownHunk(f"No hunk of {proposal.id} was chosen; {_offer(pending.values(), bare)}.")
-    everything = len(hunks) == len(proposal.hunks) and all(undecided(change) for change in proposal.files)
+    everything = len(hunks) == len(proposal.hunks) and all(is_undecided(change) for change in proposal.files)
     rest = len(hunks) == len(pending) and paths == bare
     return ChosenFiles(frozenset(hunks), frozenset(paths), everything and rest, rest)
 
 
-def each_file(
+def decide_each_file(
     proposal: Proposal, choice: ChosenFiles, decide: Callable[[FileChange, DecisionOutcome, int], FileChange]
 ) -> DecisionOutcome:
-    """What comes of a decision, file by file; a file that it is not about stays as it is.
+    """Apply a decision file by file; files that it does not name stay as they are.
 
     Args:
         proposal: As it was shown.
@@ -111,14 +111,14 @@ def each_file(
             also takes the number of the next new hunk.
     """
     outcome = DecisionOutcome(proposal)
-    number = next_number(proposal.files)
+    number = next_hunk_number(proposal.files)
     changes: list[FileChange] = []
     for change in proposal.files:
-        if undecided(change) and choice.touches(change):
+        if is_undecided(change) and choice.touches(change):
             change = decide(change, outcome, number)
-            number = max(number, next_number([change]))
+            number = max(number, next_hunk_number([change]))
         changes.append(change)
-    outcome.proposal = decided(proposal, changes)
+    outcome.proposal = with_decided(proposal, changes)
     return outcome
 
 
@@ -143,33 +143,33 @@ def approve(
     """
 
     def land(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
-        chosen = written(contents, change, choice)
+        chosen = approved_content(contents, change, choice)
         base, result = change.base, chosen
         if change.stacked_on:
             base, result = _on_disk(contents, filesystem, proposal, change, chosen)
         outcome.transitions += _transitions(change, base, result)
         outcome.files.append(_stat(contents, change, base, result, number))
-        hunks = with_state(change.hunks, HunkState.APPLIED, choice.hunks)
+        hunks = set_states(change.hunks, HunkState.APPLIED, choice.hunks)
         if choice.covers(change):
             start = starts.get(change.path, base) if not change.old_path else base
             landed = change.model_copy(
                 update={"base": start, "result": result, "state": HunkState.APPLIED, "hunks": hunks}
             )
-            as_shown = same(start, change.base) and same(result, change.result)
-            return landed if as_shown else settled(contents, landed, hunks, number)
+            as_shown = same_version(start, change.base) and same_version(result, change.result)
+            return landed if as_shown else settled_change(contents, landed, hunks, number)
         left = change.model_copy(
             update={
                 "base": chosen,
                 "origin_base": chosen,
                 "origin_result": change.result,
                 "old_path": "",
-                "op": op_of("", chosen, change.result),
+                "op": file_operation("", chosen, change.result),
                 "rebased": False,
             }
         )
-        return decided_in_part(contents, left, choice.hunks, HunkState.APPLIED, next_number=number)
+        return decide_in_part(contents, left, choice.hunks, HunkState.APPLIED, next_number=number)
 
-    return each_file(proposal, choice, land)
+    return decide_each_file(proposal, choice, land)
 
 
 def deny(
@@ -187,20 +187,20 @@ def deny(
                 removed=sum(hunk.old_count for hunk in denied),
             )
         )
-        hunks = with_state(change.hunks, HunkState.DENIED, choice.hunks)
+        hunks = set_states(change.hunks, HunkState.DENIED, choice.hunks)
         if not choice.covers(change):
             kept = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
-            result = composed(contents, change, kept)
+            result = compose_hunks(contents, change, kept)
             left = change.model_copy(
                 update={
-                    "op": op_of(change.old_path, change.base, result),
+                    "op": file_operation(change.old_path, change.base, result),
                     "result": result,
                     "origin_base": change.base,
                     "origin_result": result,
                     "denied": (*change.denied, _denied_part(proposal, change, result, choice)),
                 }
             )
-            return decided_in_part(contents, left, choice.hunks, HunkState.DENIED, next_number=number)
+            return decide_in_part(contents, left, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             landed = change.model_copy(
                 update={
@@ -210,12 +210,12 @@ def deny(
                     "conflicts": (),
                 }
             )
-            return settled(contents, landed, hunks, number)
+            return settled_change(contents, landed, hunks, number)
         part = _denied_part(proposal, change, change.result, choice)
         update = {"hunks": hunks, "state": HunkState.DENIED, "denied": (*change.denied, part)}
         return change.model_copy(update=update)
 
-    return each_file(proposal, choice, drop)
+    return decide_each_file(proposal, choice, drop)
 
 
 def hunk_facts(
@@ -233,7 +233,7 @@ def hunk_facts(
     if choice.whole:
         return ()
     facts: list[HunkFact] = []
-    for change in filter(undecided, before.files):
+    for change in filter(is_undecided, before.files):
         now = _quotable(filesystem, change)
         shift = 0
         for hunk in pending_hunks(change):
@@ -245,7 +245,7 @@ def hunk_facts(
                 HunkFact(
                     path=change.path,
                     hunk=hunk.id,
-                    header=header(hunk),
+                    header=hunk_header(hunk),
                     landed=is_landed,
                     reason=reason,
                     excerpt="" if now is None else _excerpt(now, hunk.old_start + shift, count),
@@ -256,14 +256,14 @@ def hunk_facts(
     return tuple(facts)
 
 
-def decided(proposal: Proposal, changes: Iterable[FileChange]) -> Proposal:
-    """The proposal with its changes as a decision leaves them."""
+def with_decided(proposal: Proposal, changes: Iterable[FileChange]) -> Proposal:
+    """Return the proposal with its changes as a decision leaves them."""
     revision = proposal.revision + 1
     return proposal.model_copy(update={"files": tuple(changes), "revision": revision, "reopened": False})
 
 
 def pending_hunks(change: FileChange) -> list[Hunk]:
-    """The hunks of a change that await a decision."""
+    """Return the hunks of a change that await a decision."""
     return [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING]
 
 
@@ -273,9 +273,9 @@ def _offer(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
     return f"those that wait are {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
 
 
-def written(contents: Contents, change: FileChange, choice: ChosenFiles) -> FileVersion | None:
-    """What the file holds with the chosen part, whatever is pending below it."""
-    return change.result if choice.covers(change) else composed(contents, change, choice.hunks)
+def approved_content(contents: Contents, change: FileChange, choice: ChosenFiles) -> FileVersion | None:
+    """Return what the file contains with the chosen part, whatever is pending below it."""
+    return change.result if choice.covers(change) else compose_hunks(contents, change, choice.hunks)
 
 
 def _denied_part(
@@ -287,12 +287,12 @@ def _denied_part(
     return DeniedPart(decision=decision, hunks=hunks, before=change.result, after=result)
 
 
-def composed(contents: Contents, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
-    """The base with some of the hunks."""
-    pending = [hunk for hunk in pending_hunks(change) if in_force(hunk)]
-    base, result = lines_of(contents.get(change.base)), lines_of(contents.get(change.result))
+def compose_hunks(contents: Contents, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
+    """Return the base with some of the hunks applied."""
+    pending = [hunk for hunk in pending_hunks(change) if has_effect(hunk)]
+    base, result = raw_lines(contents.get(change.base)), raw_lines(contents.get(change.result))
     mode = (change.result or change.base or FileVersion(sha256="", size=0)).mode
-    return contents.add(b"".join(compose(base, result, pending, chosen)), mode)
+    return contents.add(b"".join(compose_lines(base, result, pending, chosen)), mode)
 
 
 def _on_disk(
@@ -303,25 +303,25 @@ def _on_disk(
     It is when its hunks, with their context as it was shown, fit the file on disk.
     """
     first = StackedProposal(
-        f"{proposal.id} builds on {named(change.stacked_on)} in {change.old_path or change.path}; "
+        f"{proposal.id} builds on {format_ids(change.stacked_on)} in {change.old_path or change.path}; "
         f"decide {change.stacked_on[0]} first."
     )
     disk = filesystem.read(change.path)
     current = disk.version if disk else None
-    if same(current, change.base):
+    if same_version(current, change.base):
         return current, written
     if disk is None or change.base is None or written is None or change.old_path or change.binary:
         raise first
     base, wanted = contents.get(change.base), contents.get(written)
-    merged, how = merged_bytes(base, disk.data, wanted)
+    merged, how = merge_bytes(base, disk.data, wanted)
     if how.conflicts or _in_context(base, wanted) != _in_context(disk.data, merged):
         raise first
     contents.add(disk.data, disk.version.mode)
-    return disk.version, contents.add(merged, merged_mode(change.base, disk.version, written))
+    return disk.version, contents.add(merged, merge_mode(change.base, disk.version, written))
 
 
 def _in_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Lines, Lines]]:
-    before, after = lines_of(old), lines_of(new)
+    before, after = raw_lines(old), raw_lines(new)
     return [
         (
             before[max(change.old_start - _CONTEXT, 0) : change.old_start],
@@ -329,7 +329,7 @@ def _in_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Lines, Lines
             after[change.new_start : change.new_end],
             before[change.old_end : change.old_end + _CONTEXT],
         )
-        for change in diff(before, after)
+        for change in diff_lines(before, after)
     ]
 
 
@@ -338,23 +338,23 @@ def _transitions(change: FileChange, base: FileVersion | None, result: FileVersi
         return []
     if change.old_path:
         return [Transition(change.old_path, base, None, change.path), Transition(change.path, None, result)]
-    return [] if same(base, result) else [Transition(change.path, base, result)]
+    return [] if same_version(base, result) else [Transition(change.path, base, result)]
 
 
 def _stat(
     contents: Contents, change: FileChange, base: FileVersion | None, result: FileVersion | None, number: int
 ) -> FileStat:
-    if same(base, change.base) and same(result, change.result):
+    if same_version(base, change.base) and same_version(result, change.result):
         return change.stat
-    counted = recompared(
+    counted = compare_again(
         contents, change.model_copy(update={"base": base, "result": result}), next_number=number, previous=()
     )
     return counted.stat
 
 
-def settled(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:
-    """A change with nothing pending, from what the file held at first to what it holds now."""
-    return recompared(contents, change, next_number=number, previous=hunks, state=HunkState.APPLIED)
+def settled_change(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:
+    """Return a change with nothing pending, from the file's first content to its present one."""
+    return compare_again(contents, change, next_number=number, previous=hunks, state=HunkState.APPLIED)
 
 
 def _quotable(filesystem: Filesystem, change: FileChange) -> Document | None:

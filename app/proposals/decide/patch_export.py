@@ -4,11 +4,11 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from app.proposals.overlay.overlay import Contents, undecided
-from app.proposals.patch.unified import PatchFileContent, has_hunks, parts, render
+from app.proposals.overlay.overlay import Contents, is_undecided
+from app.proposals.patch.unified import PatchFileContent, has_hunks, render_diff, split_kinds
 from app.proposals.text.diff import LineChange
 from app.proposals.text.document import Document, decode, display_pair, split_lines
-from app.proposals.text.hunks import in_force
+from app.proposals.text.hunks import has_effect
 from app.proposals.values.attention_reason import Reason
 from app.proposals.values.models import FileChange, FileDiff, HunkState, Proposal
 from app.proposals.values.proposal_errors import UnreadablePatch
@@ -92,8 +92,8 @@ def as_patch(contents: Contents, proposal: Proposal) -> str:
     Bytes that are not UTF-8 come as U+DC80..U+DCFF: write the text with `surrogateescape`. Raises UnreadablePatch if
     another reader would make something else of it.
     """
-    files = [part for change in _shown(proposal) for part in parts(_file(contents, change))]
-    text = decode(render(files))
+    files = [part for change in _shown(proposal) for part in split_kinds(_file(contents, change))]
+    text = decode(render_diff(files))
     check_patch(text, files)
     return text
 
@@ -134,8 +134,8 @@ def file_diff(contents: Contents, change: FileChange, reasons: Iterable[Reason] 
 
 
 def _shown(proposal: Proposal) -> list[FileChange]:
-    if proposal.state.waiting:
-        return [change for change in proposal.files if undecided(change) and not change.already_applied]
+    if proposal.state.is_pending:
+        return [change for change in proposal.files if is_undecided(change) and not change.already_applied]
     applied = [change for change in proposal.files if change.state is HunkState.APPLIED]
     return applied or list(proposal.files)
 
@@ -160,5 +160,5 @@ def _changes(change: FileChange) -> list[LineChange] | None:
     return [
         LineChange(hunk.old_start, hunk.old_start + hunk.old_count, hunk.new_start, hunk.new_start + hunk.new_count)
         for hunk in change.hunks
-        if in_force(hunk)
+        if has_effect(hunk)
     ]

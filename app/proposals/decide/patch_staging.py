@@ -1,17 +1,17 @@
-"""A patch that a person stages: drafted, or refused in words for a person."""
+"""Stage a patch from a person: as a draft, or refused with an explanation."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from app.proposals.journal.apply import reason_of
+from app.proposals.journal.apply import describe_os_error
 from app.proposals.locate.carry_over import LineOperation, ScriptLine
 from app.proposals.overlay.overlay import Contents
 from app.proposals.patch.parts import FilePatch, PatchHunk, ReadPatch, is_blob
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
-from app.proposals.stack.proposal_staging import compile_changes, outcome_of
-from app.proposals.stack.stacking import related
+from app.proposals.stack.proposal_staging import comparable_outcome, compile_changes
+from app.proposals.stack.stacking import related_proposals
 from app.proposals.values.decision_results import EditReport
 from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.models import FileOperation, MatchLevel
@@ -28,16 +28,16 @@ _OTHER_STEP = {
 _OTHER_OP = {FileOperation.CREATE: FileOperation.DELETE, FileOperation.DELETE: FileOperation.CREATE}
 
 
-def made_of_disk(draft: Draft, patch: ReadPatch) -> bool:
-    """Whether the disk holds all that the patch makes, going by the ids that git gives the contents."""
+def is_made_from_disk(draft: Draft, patch: ReadPatch) -> bool:
+    """Return whether the disk has all that the patch makes, judged by git's blob ids."""
     parts = [part for part in patch.parts if not part.left_out]
     with suppress(EditRefused, WorkspaceError, OSError):
         return bool(parts) and all(_holds(draft, part) for part in parts)
     return False
 
 
-def on_disk_already(draft: Draft, patch: ReadPatch) -> list[PathChange]:
-    """What a patch changed, if it fits the disk exactly the other way round; nothing if it does not.
+def reversed_changes(draft: Draft, patch: ReadPatch) -> list[PathChange]:
+    """Return what a patch changed if it fits the disk exactly in reverse; empty if it does not.
 
     Args:
         draft: An empty one over the disk alone.
@@ -45,16 +45,16 @@ def on_disk_already(draft: Draft, patch: ReadPatch) -> list[PathChange]:
     """
     parts = [part for part in reversed(patch.parts) if not part.left_out]
     try:
-        draft.patch(ReadPatch(tuple(map(reversed_part, parts))))
+        draft.patch(ReadPatch(tuple(map(reverse_part, parts))))
     except (EditRefused, WorkspaceError, ProposalError, OSError):
         return []
-    held = {path: each for path, each in draft.held.items() if each.changed}
+    held = {path: each for path, each in draft.changed_paths.items() if each.has_changes}
     if any(match.rung is not MatchLevel.EXACT for each in held.values() for match in each.matches):
         return []
     return [PathChange(path, _leaf(each), _found(each)) for path, each in sorted(held.items())]
 
 
-def reversed_part(part: FilePatch) -> FilePatch:
+def reverse_part(part: FilePatch) -> FilePatch:
     """The part that takes this one back, without the id of what it makes: a diff made with `-w` does not reach it."""
     return replace(
         part,
@@ -112,8 +112,10 @@ class PatchOnDisk(Exception):
         self.left_out = [part.path for part in patch.parts if part.left_out]
 
 
-def taken(draft: Draft, text: str, folder: str, disk_draft: Callable[[], Draft], store: ProposalStore) -> EditReport:
-    """Make a patch in a draft.
+def stage_patch_text(
+    draft: Draft, text: str, folder: str, disk_draft: Callable[[], Draft], store: ProposalStore
+) -> EditReport:
+    """Apply a patch to a draft.
 
     Args:
         draft: An empty one.
@@ -131,24 +133,24 @@ def taken(draft: Draft, text: str, folder: str, disk_draft: Callable[[], Draft],
     except (EditRefused, WorkspaceError) as error:
         raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
     # Lines that a patch without context adds could be added twice; git's ids of both contents tell.
-    if made_of_disk(disk_draft(), patch) and (changes := on_disk_already(disk_draft(), patch)):
+    if is_made_from_disk(disk_draft(), patch) and (changes := reversed_changes(disk_draft(), patch)):
         raise PatchOnDisk(changes, patch)
     try:
         return draft.patch(patch)
     except (EditRefused, WorkspaceError) as error:
-        if name := waiting_with(store, disk_draft(), patch):
+        if name := find_pending_twin(store, disk_draft(), patch):
             raise PatchRefused(
                 f"{name} already waits with this very change; `signoff show {name}` shows it."
             ) from error
-        if changes := on_disk_already(disk_draft(), patch):
+        if changes := reversed_changes(disk_draft(), patch):
             raise PatchOnDisk(changes, patch) from error
         raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
     except OSError as error:
-        raise PatchRefused(f"The patch was not taken: {reason_of(error)}.") from error
+        raise PatchRefused(f"The patch was not taken: {describe_os_error(error)}.") from error
 
 
-def waiting_with(store: ProposalStore, draft: Draft, patch: ReadPatch) -> str:
-    """The waiting proposal that makes of the disk what a patch would make of it; empty if there is none.
+def find_pending_twin(store: ProposalStore, draft: Draft, patch: ReadPatch) -> str:
+    """Return the pending proposal that changes the disk as a patch would; empty if there is none.
 
     Args:
         store: Has what waits.
@@ -157,9 +159,9 @@ def waiting_with(store: ProposalStore, draft: Draft, patch: ReadPatch) -> str:
     """
     with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
         draft.patch(patch)
-        wanted = outcome_of(compile_changes(Contents(store), draft.held))
-        for proposal in related(store, draft.held.keys()):
-            if outcome_of(proposal.files) == wanted:
+        wanted = comparable_outcome(compile_changes(Contents(store), draft.changed_paths))
+        for proposal in related_proposals(store, draft.changed_paths.keys()):
+            if comparable_outcome(proposal.files) == wanted:
                 return proposal.id
     return ""
 

@@ -1,24 +1,30 @@
-"""What the journal says about a proposal's files: where they started, and what they are once it is taken back."""
+"""Reconstruct from the journal where a proposal's files started, and what they are once a decision is taken back."""
 
 from collections.abc import Mapping, Sequence
 
-from app.proposals.files.filesystem import version_of
+from app.proposals.files.filesystem import file_version
 from app.proposals.journal.journal import Transition
-from app.proposals.overlay.file_changes import line_counts, make_change, next_number, op_of, recompared
-from app.proposals.overlay.overlay import Contents, same
-from app.proposals.stack.rebase import merged_bytes
-from app.proposals.text.hunks import in_force
+from app.proposals.overlay.file_changes import (
+    compare_again,
+    count_lines,
+    file_operation,
+    make_change,
+    next_hunk_number,
+)
+from app.proposals.overlay.overlay import Contents, same_version
+from app.proposals.stack.rebase import merge_bytes
+from app.proposals.text.hunks import has_effect
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import NothingToUndo
-from app.proposals.values.proposal_states import advance
+from app.proposals.values.proposal_states import set_state
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
 Versions = Mapping[str, FileVersion | None]
 
 
-def starts(contents: Contents, proposal: Proposal, records: Sequence[JournalRecord]) -> Versions:
-    """What each file would hold without what was written of this proposal, as far back as that can be told.
+def starting_versions(contents: Contents, proposal: Proposal, records: Sequence[JournalRecord]) -> Versions:
+    """Return what each file would contain without what this proposal wrote, as far back as the journal tells.
 
     That is what it held before where nothing came between; else it is merged out of what the file holds now, which of
     a proposal on top of others is the disk with their edits.
@@ -46,16 +52,16 @@ def _without(contents: Contents, version: FileVersion, entry: JournalEntry) -> F
     mode = version.mode if entry.before_mode is None else entry.before_mode
     before = contents.get(FileVersion(sha256=entry.before, size=0, mode=mode))
     if entry.after == version.sha256:
-        return version_of(before, mode)
+        return file_version(before, mode)
     after = contents.get(FileVersion(sha256=entry.after, size=0))
-    merged, how = merged_bytes(after, contents.get(version), before)
+    merged, how = merge_bytes(after, contents.get(version), before)
     return version if how.conflicts else contents.add(merged, version.mode)
 
 
-def reopened(
+def reopen_approved(
     contents: Contents, proposal: Proposal, records: Sequence[JournalRecord], before: Versions, after: Versions
 ) -> Proposal:
-    """A partly approved proposal with its approved part pending again.
+    """Return a partly approved proposal with its approved part pending again.
 
     Args:
         contents: Where the bytes are.
@@ -65,14 +71,14 @@ def reopened(
         after: What they hold once the records are taken back.
     """
     moved_from = {entry.new_path: entry.path for record in records for entry in record.entries if entry.new_path}
-    number = next_number(proposal.files)
+    number = next_hunk_number(proposal.files)
     files: list[FileChange] = []
     for change in proposal.files:
         if not _landed(change) or change.path not in after:
             files.append(change)
             continue
         old_path = moved_from.get(change.path, "")
-        base = measured(contents, after[old_path or change.path])
+        base = with_size(contents, after[old_path or change.path])
         result = before[change.path] if change.state is HunkState.APPLIED else change.result
         hunks = tuple(
             hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.state is HunkState.APPLIED else hunk
@@ -98,13 +104,13 @@ def reopened(
                 "state": HunkState.PENDING,
             }
         )
-        files.append(recompared(contents, again, next_number=number, previous=hunks))
-        number = max(number, next_number(files[-1:]))
+        files.append(compare_again(contents, again, next_number=number, previous=hunks))
+        number = max(number, next_hunk_number(files[-1:]))
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
 
 
-def undenied(proposal: Proposal) -> Proposal:
-    """A denied proposal with what was denied last pending again; its user's words stay where they were said.
+def reopen_denied(proposal: Proposal) -> Proposal:
+    """Return a denied proposal with what was denied last pending again; the user's words stay where they were said.
 
     Hunks that were denied one by one before are in no result any more and stay as marks of their place.
     """
@@ -114,21 +120,21 @@ def undenied(proposal: Proposal) -> Proposal:
                 "state": HunkState.PENDING,
                 "hunks": tuple(
                     hunk.model_copy(update={"state": HunkState.PENDING})
-                    if hunk.state is HunkState.DENIED and in_force(hunk)
+                    if hunk.state is HunkState.DENIED and has_effect(hunk)
                     else hunk
                     for hunk in change.hunks
                 ),
-                "denied": tuple(part for part in change.denied if not same(part.before, part.after)),
+                "denied": tuple(part for part in change.denied if not same_version(part.before, part.after)),
             }
         )
         for change in proposal.files
     )
     again = {"files": files, "revision": proposal.revision + 1, "feedback": "", "reopened": True}
-    return advance(proposal.model_copy(update=again), ProposalState.PENDING)
+    return set_state(proposal.model_copy(update=again), ProposalState.PENDING)
 
 
-def undenied_part(contents: Contents, proposal: Proposal) -> Proposal:
-    """A waiting proposal with those hunks pending again that were denied last, each where it would stand now.
+def reopen_denied_hunks(contents: Contents, proposal: Proposal) -> Proposal:
+    """Return a pending proposal with the hunks that were denied last pending again, where they would stand now.
 
     Args:
         contents: Where the bytes are; new ones are added.
@@ -138,7 +144,7 @@ def undenied_part(contents: Contents, proposal: Proposal) -> Proposal:
         NothingToUndo: the proposed text has changed in the same places since.
     """
     latest = max(part.decision for change in proposal.files for part in change.denied)
-    number = next_number(proposal.files)
+    number = next_hunk_number(proposal.files)
     files = []
     for change in proposal.files:
         part = change.denied[-1] if change.denied else None
@@ -150,18 +156,18 @@ def undenied_part(contents: Contents, proposal: Proposal) -> Proposal:
             for hunk in change.hunks
         )
         update: dict[str, object] = {"state": HunkState.PENDING, "denied": change.denied[:-1]}
-        if same(change.result, part.after) and not same(part.before, part.after):
+        if same_version(change.result, part.after) and not same_version(part.before, part.after):
             result = part.before
             update |= {"result": result, "origin_base": change.base, "origin_result": result}
-            update["op"] = op_of(change.old_path, change.base, result)
-        elif change.result is not None and not same(part.before, part.after):
-            merged, how = merged_bytes(*map(contents.get, (part.after, change.result, part.before)))
+            update["op"] = file_operation(change.old_path, change.base, result)
+        elif change.result is not None and not same_version(part.before, part.after):
+            merged, how = merge_bytes(*map(contents.get, (part.after, change.result, part.before)))
             if how.conflicts:
                 raise NothingToUndo(f"The proposed text of {change.path} has changed where the denied hunks were.")
             result = contents.add(merged, change.result.mode)
             update |= {"result": result, "origin_base": change.base, "origin_result": result}
-        files.append(recompared(contents, change.model_copy(update=update), next_number=number, previous=hunks))
-        number = max(number, next_number(files[-1:]))
+        files.append(compare_again(contents, change.model_copy(update=update), next_number=number, previous=hunks))
+        number = max(number, next_hunk_number(files[-1:]))
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
 
 
@@ -184,7 +190,7 @@ def transition_stats(
     stats, steps = _moves(contents, proposal, transitions)
     for step in steps:
         before, after, added, removed = known.get(step.path, (None, None, 0, 0))
-        if before and after and same(before, step.before) and same(after, step.after):
+        if before and after and same_version(before, step.before) and same_version(after, step.after):
             stats.append(FileStat(path=step.path, op=FileOperation.EDIT, added=added, removed=removed))
             continue
         stats.append(make_change(contents, step.path, step.before, step.after).stat)
@@ -203,14 +209,14 @@ def _moves(
         if gone is None or came is None:
             continue
         rest = [step for step in rest if step is not gone and step is not came]
-        added, removed = line_counts(contents, gone.before, came.after)
+        added, removed = count_lines(contents, gone.before, came.after)
         stats.append(FileStat(path=change.path, op=FileOperation.RENAME, added=added, removed=removed))
     return stats, rest
 
 
-def measured(contents: Contents, version: FileVersion | None) -> FileVersion | None:
-    """The version with its size, which the journal does not keep."""
-    return None if version is None else version_of(contents.get(version), version.mode)
+def with_size(contents: Contents, version: FileVersion | None) -> FileVersion | None:
+    """Return the version with its size, which the journal does not keep."""
+    return None if version is None else file_version(contents.get(version), version.mode)
 
 
 def _landed(change: FileChange) -> bool:

@@ -1,4 +1,4 @@
-"""What of a change was signed before: the content that the record has approvals for, between git and the disk.
+"""Find the part of a change that was approved before, by comparing contents with the record.
 
 The approvals of a file that stand are made again, oldest first, on what git has of it. Where the user changed lines
 between two approvals, only the approved ones are carried over, so that what comes of it holds no unsigned line.
@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from app.proposals.overlay.overlay import Contents, Overlay, undecided
+from app.proposals.overlay.overlay import Contents, Overlay, is_undecided
 from app.proposals.stack.proposal_staging import is_covered
-from app.proposals.text.diff import LineChange, diff
+from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.decision_facts import ExcludedHunks
 from app.proposals.values.models import FileVersion, Proposal
@@ -24,7 +24,7 @@ Lines = Sequence[bytes]
 LineChanges = Sequence[LineChange]
 
 
-def carried(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[bytes]:
+def carry_approval(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[bytes]:
     """The lines of `onto` with what an approval has made of `base`, which differs from them by unsigned changes.
 
     Args:
@@ -35,7 +35,7 @@ def carried(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[bytes]:
             stands in its place.
     """
     own = [False] * len(onto)
-    for change in diff(git, onto):
+    for change in diff_lines(git, onto):
         own[change.new_start : change.new_end] = [True] * change.added
 
     def is_overwritten(change: LineChange, theirs: LineChanges) -> bool:
@@ -66,8 +66,8 @@ def carried(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[bytes]:
     return _combined(base, onto, signed, resolved)
 
 
-def still_there(git: Lines, signed: Lines, there: Lines, *, connected: bool) -> list[bytes]:
-    """The signed lines without what the user has put back since to what git has.
+def still_present(git: Lines, signed: Lines, there: Lines, *, connected: bool) -> list[bytes]:
+    """Return the approved lines without those that the user has put back since.
 
     Args:
         git: What git has.
@@ -91,9 +91,11 @@ def still_there(git: Lines, signed: Lines, there: Lines, *, connected: bool) -> 
     return _combined(signed, there, git, resolved)
 
 
-def made(old: Lines, new: Lines) -> set[tuple[int, int, tuple[bytes, ...]]]:
-    """What each hunk replaces, and by which lines."""
-    return {(each.old_start, each.old_end, tuple(new[each.new_start : each.new_end])) for each in diff(old, new)}
+def replaced_lines(old: Lines, new: Lines) -> set[tuple[int, int, tuple[bytes, ...]]]:
+    """Return for each hunk the lines that it replaces and by which lines."""
+    return {
+        (each.old_start, each.old_end, tuple(new[each.new_start : each.new_end])) for each in diff_lines(old, new)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def _combined(base: Lines, ours: Lines, theirs: Lines, resolve: Callable[[_Regio
     """The lines of `base` that both sides have kept, with what `resolve` makes of each region that one changed."""
     found: list[bytes] = []
     at = our_shift = their_shift = 0
-    for our_part, their_part in _grouped(diff(base, ours), diff(base, theirs)):
+    for our_part, their_part in _grouped(diff_lines(base, ours), diff_lines(base, theirs)):
         parts = (*our_part, *their_part)
         start, end = min(part.old_start for part in parts), max(part.old_end for part in parts)
         found += base[at:start]
@@ -171,17 +173,17 @@ class DecidedFile:
 
 @dataclass(frozen=True, slots=True)
 class UnsignedChanges:
-    """What is left of changes, and what was left out of them."""
+    """Changes without their approved hunks, and the hunks that were left out."""
 
     changes: tuple[PathChange, ...]
     """From what was signed to what there is."""
     left_out: tuple[ExcludedHunks, ...] = ()
 
 
-def left_to_stage(
+def exclude_approved(
     store: RecordingStore, contents: Contents, changes: Sequence[PathChange], over: Overlay | None = None
 ) -> UnsignedChanges:
-    """The changes without the hunks that nobody has to be asked for.
+    """Return the changes without the hunks that were approved before.
 
     Args:
         store: Has the record, and what waits.
@@ -200,8 +202,8 @@ def left_to_stage(
     return UnsignedChanges(waiting.changes, (*left.left_out, *waiting.left_out))
 
 
-def nothing_to_stage(left_out: Iterable[ExcludedHunks]) -> str:
-    """That all was left out, and why."""
+def explain_nothing_left(left_out: Iterable[ExcludedHunks]) -> str:
+    """Say that everything was left out, and why."""
     found = list(left_out)
     lead = "all " if len(found) == 1 and found[0].hunks > 1 else ""
     ways = [
@@ -211,8 +213,8 @@ def nothing_to_stage(left_out: Iterable[ExcludedHunks]) -> str:
     return f"Nothing to stage: {lead}{', '.join(one.sentence for one in found)}{''.join(f'; {way}' for way in ways)}."
 
 
-def standing(entries: Iterable[RecordEntry]) -> set[int]:
-    """The numbers of the entries that approve something, and that no later decision has taken back."""
+def approvals_in_force(entries: Iterable[RecordEntry]) -> set[int]:
+    """Return the numbers of the entries that approve something and that no later decision has taken back."""
     decided: dict[str, list[RecordEntry]] = {}
     for entry in entries:
         stack = decided.setdefault(entry.proposal, [])
@@ -227,25 +229,25 @@ def standing(entries: Iterable[RecordEntry]) -> set[int]:
     return {entry.number for stack in decided.values() for entry in stack if entry.writes}
 
 
-def hunk_count(before: Leaf | None, after: Leaf | None) -> int:
-    """How many hunks lie between two versions of a file; what is decided as a whole is one."""
+def count_hunks(before: Leaf | None, after: Leaf | None) -> int:
+    """Return how many hunks lie between two versions of a file; one where it is decided as a whole."""
     if before == after:
         return 0
     if before is None or after is None or not _is_text(before, after):
         return 1
-    return len(diff(_lines(before), _lines(after))) or 1
+    return len(diff_lines(_lines(before), _lines(after))) or 1
 
 
-def hunks_there(change: PathChange, there: Leaf | None) -> int:
-    """How many hunks of a change another version of the file has, too."""
+def count_hunks_present(change: PathChange, there: Leaf | None) -> int:
+    """Return how many hunks of a change another version of the file has, too."""
     if change.after == there:
-        return hunk_count(change.before, change.after)
+        return count_hunks(change.before, change.after)
     if change.before is None or change.after is None or there is None:
         return 0
     if not _is_text(change.before, change.after, there):
         return 0
     base, one, other = _lines(change.before), _lines(change.after), _lines(there)
-    return len(made(base, one) & made(base, other))
+    return len(replaced_lines(base, one) & replaced_lines(base, other))
 
 
 def _without(
@@ -260,9 +262,9 @@ def _without(
     count = 0
     for change in changes:
         before, used = _signed_leaf(change.before, change.after, steps.get(change.path, ()))
-        hunks = hunk_count(change.before, before)
+        hunks = count_hunks(change.before, before)
         if hunks and over is not None:
-            hunks -= hunks_there(PathChange(change.path, change.before, before), _leaf(over, change.path))
+            hunks -= count_hunks_present(PathChange(change.path, change.before, before), _leaf(over, change.path))
         if hunks:
             names |= used
             count += hunks
@@ -279,10 +281,10 @@ def _there(changes: Sequence[PathChange], over: Overlay) -> list[ExcludedHunks]:
     disk = waiting = 0
     names: dict[str, None] = {}
     for change in changes:
-        on_disk = hunks_there(change, _leaf(over.bare(), change.path))
+        on_disk = count_hunks_present(change, _leaf(over.disk_only(), change.path))
         disk += on_disk
-        if by := over.by(change.path):
-            pending = hunks_there(change, _leaf(over, change.path)) - on_disk
+        if by := over.pending_at(change.path):
+            pending = count_hunks_present(change, _leaf(over, change.path)) - on_disk
             waiting += max(pending, 0)
             names |= dict.fromkeys(by if pending > 0 else ())
     found = [ExcludedHunks(hunks=disk, why="there")] if disk else []
@@ -329,7 +331,7 @@ def _made_again(step: DecidedFile, now: Leaf | None, git: Leaf | None) -> Leaf |
         return Leaf(result.data, _merged_mode(base, now, result))
     if not _is_text(base, now, *([result] if result else [])):
         return now
-    lines = carried(_lines(base), _lines(result) if result else [], _lines(now), _lines(git) if git else [])
+    lines = carry_approval(_lines(base), _lines(result) if result else [], _lines(now), _lines(git) if git else [])
     if result is None:
         return now if lines else None
     return Leaf(b"".join(lines), _merged_mode(base, now, result))
@@ -353,7 +355,7 @@ def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, conn
     if not _is_text(git, signed, there):
         return Leaf(signed.data, _mode_like(there, signed)) if not signed.is_link else signed
 
-    lines = still_there(_lines(git), _lines(signed), _lines(there), connected=connected)
+    lines = still_present(_lines(git), _lines(signed), _lines(there), connected=connected)
     return Leaf(b"".join(lines), _mode_like(there, signed))
 
 
@@ -361,7 +363,7 @@ def _steps(
     store: RecordingStore, contents: Contents, entries: Sequence[RecordEntry], paths: Collection[str]
 ) -> dict[str, list[DecidedFile]]:
     """By path what the record tells of each file, oldest first, as far as the contents are still kept."""
-    stand = standing(entries)
+    stand = approvals_in_force(entries)
     found: dict[str, list[DecidedFile]] = {}
     for entry in entries:
         for file in entry.files:
@@ -403,7 +405,7 @@ def _pending_steps(contents: Contents, proposals: Iterable[Proposal]) -> dict[st
     """By path what still waits of proposals of what is on disk."""
     found: dict[str, list[DecidedFile]] = {}
     for proposal in proposals:
-        for change in filter(undecided, proposal.files):
+        for change in filter(is_undecided, proposal.files):
             base, result = (
                 Leaf(contents.get(version), version.mode) if version else None
                 for version in (change.base, change.result)

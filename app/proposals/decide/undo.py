@@ -1,4 +1,4 @@
-"""Taking decisions back: what was written is undone and redone, what was denied waits again.
+"""Undo and redo decisions: written files are replayed, denied hunks become pending again.
 
 All of it happens within `LockedProposals.writing`.
 """
@@ -9,26 +9,26 @@ from dataclasses import dataclass, field
 
 from app.proposals.decide import written_changes
 from app.proposals.decide.decision_outcomes import NOTHING, hunk_facts
-from app.proposals.decide.reopening import reopened, transition_stats, undenied, undenied_part
+from app.proposals.decide.reopening import reopen_approved, reopen_denied, reopen_denied_hunks, transition_stats
 from app.proposals.files.filesystem import Filesystem
-from app.proposals.journal.apply import reason_of
-from app.proposals.journal.journal import Transition, effective, undone
-from app.proposals.overlay.overlay import Contents, same, undecided
+from app.proposals.journal.apply import describe_os_error
+from app.proposals.journal.journal import Transition, effective_records, undone_records
+from app.proposals.overlay.overlay import Contents, is_undecided, same_version
 from app.proposals.stack.locked_proposals import LockedProposals
-from app.proposals.stack.rebase import merged_bytes, merged_mode
-from app.proposals.stack.stacking import paths_of
+from app.proposals.stack.rebase import merge_bytes, merge_mode
+from app.proposals.stack.stacking import proposal_paths
 from app.proposals.text.document import Document
 from app.proposals.values.decision_facts import DecisionContext, FileStat
 from app.proposals.values.decision_results import DecisionResult
 from app.proposals.values.models import FileVersion, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import NothingToUndo, UndoConflict
-from app.proposals.values.proposal_states import advance, state_of, words
+from app.proposals.values.proposal_states import compute_state, set_state, state_words
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayStep:
-    """A file that shall go from `left` to `target`, and to another path if `source` and `path` differ."""
+    """A file to go from `left` to `target`, and to another path if `source` and `path` differ."""
 
     source: str
     path: str
@@ -38,7 +38,7 @@ class ReplayStep:
 
 @dataclass(slots=True)
 class Replay:
-    """Steps carried out in memory, on top of what the disk holds."""
+    """Applies steps in memory on top of what the disk contains."""
 
     filesystem: Filesystem
     contents: Contents
@@ -47,7 +47,7 @@ class Replay:
     after: dict[str, FileVersion | None] = field(default_factory=dict)
 
     def run(self, steps: Iterable[ReplayStep]) -> list[Transition]:
-        """The transitions that the steps amount to.
+        """Return the transitions that the steps amount to.
 
         Raises:
             UndoConflict: a file has changed in the same places, or is not where it should be.
@@ -64,7 +64,7 @@ class Replay:
         return [
             Transition(path, old, self.after[path], moves.get(path, "") if self.after[path] is None else "")
             for path, old in self.before.items()
-            if not same(old, self.after[path])
+            if not same_version(old, self.after[path])
         ]
 
     def _now(self, path: str) -> FileVersion | None:
@@ -72,7 +72,7 @@ class Replay:
             try:
                 file = self.filesystem.read(path)
             except OSError as error:
-                raise UndoConflict(f"{path} can't be read ({reason_of(error)})") from error
+                raise UndoConflict(f"{path} can't be read ({describe_os_error(error)})") from error
             version = self.contents.add(file.data, file.version.mode) if file else None
             self.before[path] = self.after[path] = version
         return self.after[path]
@@ -80,7 +80,7 @@ class Replay:
     def _moved(self, step: ReplayStep) -> FileVersion | None:
         """What the step makes of the file as it is now."""
         now, left, target = self._now(step.source), step.left, step.target
-        if same(now, left):
+        if same_version(now, left):
             return target
         if now is None:
             if target is None:
@@ -98,7 +98,7 @@ class Replay:
             )
         if now.is_link != left.is_link or (now.is_link and now.sha256 != left.sha256):
             raise UndoConflict(f"{step.source} is another link than it was, or none; put it back first")
-        mode = merged_mode(left, now, target)
+        mode = merge_mode(left, now, target)
         if now.sha256 == left.sha256:
             return target.model_copy(update={"mode": mode})
         if left.sha256 == target.sha256 or now.sha256 == target.sha256:
@@ -109,22 +109,22 @@ class Replay:
         base, ours, theirs = (self.contents.get(version) for version in (left, now, target))
         if any(Document(data).binary for data in (base, ours, theirs)):
             raise UndoConflict(f"{path} is binary and was changed since")
-        merged, how = merged_bytes(base, ours, theirs)
+        merged, how = merge_bytes(base, ours, theirs)
         if how.conflicts:
             line = how.conflicts[0].ours_start + 1
             raise UndoConflict(f"{path} was changed since at line {line}, in the same place; undo that change first")
         return self.contents.add(merged, mode)
 
 
-def backward(records: Sequence[JournalRecord]) -> Iterator[ReplayStep]:
-    """What takes these records back; they come newest first."""
+def undo_steps(records: Sequence[JournalRecord]) -> Iterator[ReplayStep]:
+    """Return the steps that undo these records, which come newest first."""
     for record in records:
         for source, path, before, after in _pairs(record):
             yield ReplayStep(path, source, after, before)
 
 
-def forward(records: Sequence[JournalRecord]) -> Iterator[ReplayStep]:
-    """What puts these records forth again; they come newest first."""
+def redo_steps(records: Sequence[JournalRecord]) -> Iterator[ReplayStep]:
+    """Return the steps that redo these records, which come newest first."""
     for record in reversed(records):
         for source, path, before, after in _pairs(record):
             yield ReplayStep(source, path, before, after)
@@ -161,26 +161,26 @@ def undo(proposals: LockedProposals, proposal_id: str, circumstances: DecisionCo
         NothingToUndo: it has written nothing, or was undone; or another waits in its stead.
         UndoConflict: a file has changed in the same places.
     """
-    proposals.restack(paths_of(proposals.get(proposal_id)))
+    proposals.restack(proposal_paths(proposals.get(proposal_id)))
     proposal = proposals.get(proposal_id)
     if proposal.on_disk:
         return _reopen_on_disk(proposals, proposal, circumstances)
     if proposal.state is ProposalState.DENIED:
         return _reopen(proposals, proposal, circumstances)
-    records = effective(proposals.records(proposal))
+    records = effective_records(proposals.records(proposal))
     latest = proposal.last.decision if proposal.last else ""
     if proposal.denied_part and (not records or latest in ("denied", "reopened")):
         return _reopen_part(proposals, proposal, circumstances)
     if proposal.state is ProposalState.STALE and records:
         raise NothingToUndo(f"{proposal.id} has a part that no longer fits; deny that first, then undo the rest.")
     if proposal.state not in (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED) or not records:
-        raise NothingToUndo(f"{proposal.id} is {words(proposal.state)}; there is nothing to undo.")
-    replay, transitions = _replay(proposals, proposal, backward(records), "undone")
+        raise NothingToUndo(f"{proposal.id} is {state_words(proposal.state)}; there is nothing to undo.")
+    replay, transitions = _replay(proposals, proposal, undo_steps(records), "undone")
     if proposal.state is ProposalState.APPLIED:
-        after = advance(proposal, ProposalState.UNDONE)
+        after = set_state(proposal, ProposalState.UNDONE)
     else:
-        again = reopened(proposals.contents, proposal, records, replay.before, replay.after)
-        after = advance(again, ProposalState.PENDING)
+        again = reopen_approved(proposals.contents, proposal, records, replay.before, replay.after)
+        after = set_state(again, ProposalState.PENDING)
     after = after.decided("undone", circumstances=circumstances)
     folders = {folder for record in records for folder in record.made_folders}
     proposals.carry_out("undo", proposal, after, transitions, folders)
@@ -194,12 +194,12 @@ def redo(proposals: LockedProposals, proposal: Proposal, circumstances: Decision
         NothingToUndo: it is not undone.
         UndoConflict: a file has changed in the same places.
     """
-    records = undone(proposals.records(proposal))
+    records = undone_records(proposals.records(proposal))
     if proposal.state is not ProposalState.UNDONE or not records:
-        raise NothingToUndo(f"{proposal.id} is {words(proposal.state)}; there is nothing to redo.")
-    _, transitions = _replay(proposals, proposal, forward(records), "redone")
+        raise NothingToUndo(f"{proposal.id} is {state_words(proposal.state)}; there is nothing to redo.")
+    _, transitions = _replay(proposals, proposal, redo_steps(records), "redone")
     folders = {folder for record in records for folder in record.dropped_folders}
-    after = advance(proposal, ProposalState.APPLIED).decided("redone", circumstances=circumstances)
+    after = set_state(proposal, ProposalState.APPLIED).decided("redone", circumstances=circumstances)
     proposals.carry_out("redo", proposal, after, transitions, folders)
     return _replayed(proposals, proposal, after, transitions, backwards=False)
 
@@ -207,9 +207,9 @@ def redo(proposals: LockedProposals, proposal: Proposal, circumstances: Decision
 def _reopen(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Have a denied proposal wait again, re-based onto the present; stale if it does not fit any more."""
     _check_successor(proposals, proposal)
-    again = undenied(proposal).decided("reopened", circumstances=circumstances)
+    again = reopen_denied(proposal).decided("reopened", circumstances=circumstances)
     proposals.save(again)
-    changed = proposals.settle(proposal)
+    changed = proposals.rebase_others(proposal)
     waits = tuple(change.stat for change in again.files)
     return DecisionResult(proposals.get(proposal.id), waits, (), changed, denial=True)
 
@@ -217,18 +217,18 @@ def _reopen(proposals: LockedProposals, proposal: Proposal, circumstances: Decis
 def _check_successor(proposals: LockedProposals, proposal: Proposal) -> None:
     """Raises NothingToUndo if another proposal waits in its stead."""
     successor = proposals.store.proposal(proposal.superseded_by) if proposal.superseded_by else None
-    if successor is not None and successor.state.waiting:
+    if successor is not None and successor.state.is_pending:
         raise NothingToUndo(f"{successor.id} stands in for {proposal.id} and still waits; decide on that first.")
 
 
 def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Have the hunks wait again that were denied last."""
-    again = undenied_part(proposals.contents, proposal)
+    again = reopen_denied_hunks(proposals.contents, proposal)
     waited = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
     back = [hunk.id for hunk in again.hunks if hunk.state is HunkState.PENDING and hunk.id not in waited]
     again = again.decided("reopened", hunks=back, circumstances=circumstances)
     proposals.save(again)
-    changed = proposals.settle(proposal)
+    changed = proposals.rebase_others(proposal)
     facts = hunk_facts(proposals.contents, proposals.filesystem, again, NOTHING, ())
     wait_again = tuple(fact for fact in facts if fact.hunk in back)
     return DecisionResult(proposals.get(proposal.id), (), wait_again, changed, denial=True)
@@ -237,24 +237,24 @@ def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: 
 def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Have wait again what was decided last of a proposal that is on disk; what was taken off the disk comes back."""
     _check_successor(proposals, proposal)
-    decision = written_changes.last_decision(proposal)
-    again = written_changes.waiting_again(proposals.contents, proposal, decision)
+    decision = written_changes.last_standing_decision(proposal)
+    again = written_changes.reopen_decision(proposals.contents, proposal, decision)
     waited = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
     back = [hunk.id for hunk in again.hunks if hunk.state is HunkState.PENDING and hunk.id not in waited]
     whole = len(back) == len(again.hunks)
     record = next((each for each in proposals.records(proposal) if _wrote(each, decision)), None)
     again = again.model_copy(update={"reopened": whole and record is not None})
-    again = advance(again, state_of(again)).decided(
+    again = set_state(again, compute_state(again)).decided(
         "reopened", hunks=[] if whole else back, circumstances=circumstances
     )
     transitions: list[Transition] = []
     if record is not None:
-        _, transitions = _replay(proposals, proposal, backward([record]), "undone")
+        _, transitions = _replay(proposals, proposal, undo_steps([record]), "undone")
     proposals.carry_out("undo", proposal, again, transitions, set(record.made_folders) if record else None)
-    changed = proposals.settle(proposal)
+    changed = proposals.rebase_others(proposal)
     after = proposals.get(proposal.id)
     facts = hunk_facts(proposals.contents, proposals.filesystem, after, NOTHING, back)
-    files = tuple(change.stat for change in after.files if undecided(change)) if whole else ()
+    files = tuple(change.stat for change in after.files if is_undecided(change)) if whole else ()
     return DecisionResult(
         after, files, () if whole else tuple(fact for fact in facts if fact.hunk in back), changed, denial=True
     )
@@ -287,7 +287,7 @@ def _replayed(
     backwards: bool,
 ) -> DecisionResult:
     """What an undo or redo came to; it stands whatever happens here."""
-    changed = proposals.settle(after)
+    changed = proposals.rebase_others(after)
     files: tuple[FileStat, ...] = ()
     with suppress(Exception):
         files = transition_stats(proposals.contents, before, transitions, backwards=backwards)

@@ -1,4 +1,4 @@
-"""The two workspaces that a check of a proposal compares: as an approval would leave it, and as it is without."""
+"""The two versions of the workspace that a check compares: with a proposal approved, and without it."""
 
 import sys
 from collections.abc import Collection
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from app.proposals.decide import decision_outcomes
 from app.proposals.files.filesystem import Filesystem
-from app.proposals.overlay.overlay import Contents, leaves
+from app.proposals.overlay.overlay import Contents, pending_files
 from app.proposals.stack.draft import Draft
-from app.proposals.stack.stacking import paths_of
+from app.proposals.stack.stacking import proposal_paths
 from app.proposals.values.models import FileChange, FileVersion, Proposal
-from app.proposals.values.pending_paths import PendingPaths, parents, undecided
+from app.proposals.values.pending_paths import PendingPaths, is_undecided, parent_folders
 from app.proposals.values.proposal_errors import StackedProposal
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import Leaf, Pending
@@ -28,14 +28,14 @@ class WorkspaceVersions:
     """And those that there are before it."""
 
 
-def trees_of(
+def proposal_trees(
     store: ProposalStore,
     contents: Contents,
     filesystem: Filesystem,
     proposal: Proposal,
     hunks: Collection[str] | None = None,
 ) -> WorkspaceVersions:
-    """What an approval of a waiting proposal would leave; of one that builds on others that wait, on top of those.
+    """Return the versions for a pending proposal; one that builds on others that are pending is on top of those.
 
     Args:
         store: Where the proposals are.
@@ -48,8 +48,8 @@ def trees_of(
         MissingContent: the store has lost the bytes of a file.
         UnknownHunk: one of the hunks is not there, or was decided.
     """
-    choice = decision_outcomes.choose(proposal, hunks)
-    changes = [change for change in proposal.files if undecided(change) and choice.touches(change)]
+    choice = decision_outcomes.choose_files(proposal, hunks)
+    changes = [change for change in proposal.files if is_undecided(change) and choice.touches(change)]
     if proposal.on_disk:
         return _trees_of_disk(contents, changes)
     try:
@@ -57,9 +57,9 @@ def trees_of(
         before: Pending = {}
         after = {one.path: None if one.after is None else _leaf(contents, one.after) for one in written}
     except StackedProposal:
-        below = stacked_below(store, paths_of(proposal), int(proposal.id[1:]))
+        below = proposals_below(store, proposal_paths(proposal), int(proposal.id[1:]))
         files = tuple(
-            change.model_copy(update={"result": decision_outcomes.written(contents, change, choice)})
+            change.model_copy(update={"result": decision_outcomes.approved_content(contents, change, choice)})
             for change in changes
         )
         before = _leaves(contents, below)
@@ -86,10 +86,10 @@ def _trees_of_disk(contents: Contents, changes: Collection[FileChange]) -> Works
     )
 
 
-def trees_of_draft(store: ProposalStore, contents: Contents, draft: Draft) -> WorkspaceVersions:
-    """Of a draft that is not a proposal yet. Raises MissingContent."""
-    held = {path: one for path, one in draft.held.items() if one.changed}
-    before = _leaves(contents, stacked_below(store, held.keys(), sys.maxsize))
+def draft_trees(store: ProposalStore, contents: Contents, draft: Draft) -> WorkspaceVersions:
+    """Return the versions for a draft. Raises MissingContent."""
+    held = {path: one for path, one in draft.changed_paths.items() if one.has_changes}
+    before = _leaves(contents, proposals_below(store, held.keys(), sys.maxsize))
     edits = {path: None if one.data is None else Leaf(one.data, one.mode) for path, one in held.items()}
     return WorkspaceVersions(
         after={**before, **edits},
@@ -99,8 +99,8 @@ def trees_of_draft(store: ProposalStore, contents: Contents, draft: Draft) -> Wo
     )
 
 
-def stacked_below(store: ProposalStore, paths: Collection[str], number: int) -> list[Proposal]:
-    """The waiting proposals that an edit of these paths stacks on, oldest first: and those that they stack on.
+def proposals_below(store: ProposalStore, paths: Collection[str], number: int) -> list[Proposal]:
+    """Return the pending proposals that an edit of these paths builds on, oldest first.
 
     Args:
         store: Where they are.
@@ -111,11 +111,11 @@ def stacked_below(store: ProposalStore, paths: Collection[str], number: int) -> 
     frontier = [(set(paths), number)]
     while frontier:
         asked, above_it = frontier.pop()
-        for each in store.waiting_on(asked, {folder for path in asked for folder in parents(path)}):
+        for each in store.waiting_on(asked, {folder for path in asked for folder in parent_folders(path)}):
             its_number = int(each.id[1:])
             if its_number < above_it and its_number not in found:
                 found[its_number] = each
-                frontier.append((paths_of(each), its_number))
+                frontier.append((proposal_paths(each), its_number))
     return [found[its_number] for its_number in sorted(found)]
 
 
@@ -126,5 +126,5 @@ def _leaf(contents: Contents, version: FileVersion) -> Leaf:
 def _leaves(contents: Contents, proposals: Collection[Proposal]) -> dict[str, Leaf | None]:
     pending = PendingPaths()
     for proposal in proposals:
-        pending.put(proposal)
-    return leaves(contents, pending.known())
+        pending.add_proposal(proposal)
+    return pending_files(contents, pending.loaded_paths())

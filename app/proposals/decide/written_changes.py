@@ -1,4 +1,4 @@
-"""Changes that are on disk already: what it comes to to keep a part of them, or to take it back off the disk.
+"""Decide on changes that are on disk already: keep a part of them, or take it back.
 
 It is the mirror of a proposal that is yet to be written. There the base is on disk, an approval writes, and a denial
 leaves the file alone; here the result is, a denial writes, and an approval leaves it alone. Either way the base moves
@@ -8,77 +8,83 @@ towards the result by what is approved, and the result towards the base by what 
 from app.proposals.decide.decision_outcomes import (
     ChosenFiles,
     DecisionOutcome,
-    composed,
-    each_file,
+    compose_hunks,
+    decide_each_file,
     pending_hunks,
-    settled,
+    settled_change,
 )
 from app.proposals.journal.journal import Transition
-from app.proposals.overlay.file_changes import decided_in_part, line_counts, next_number, op_of, recompared
-from app.proposals.overlay.overlay import Contents, same
-from app.proposals.text.hunks import with_state
+from app.proposals.overlay.file_changes import (
+    compare_again,
+    count_lines,
+    decide_in_part,
+    file_operation,
+    next_hunk_number,
+)
+from app.proposals.overlay.overlay import Contents, same_version
+from app.proposals.text.hunks import set_states
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import FileChange, FileVersion, HunkState, PartDecision, Proposal
 from app.proposals.values.proposal_errors import NothingToUndo
 
 
-def keep(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> DecisionOutcome:
-    """The proposal with the chosen part kept; nothing is written."""
+def keep_part(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> DecisionOutcome:
+    """Return the proposal with the chosen part kept; nothing is written."""
 
     def kept(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         covers = choice.covers(change)
-        left = change.result if covers else composed(contents, change, choice.hunks)
-        hunks = with_state(change.hunks, HunkState.APPLIED, choice.hunks)
+        left = change.result if covers else compose_hunks(contents, change, choice.hunks)
+        hunks = set_states(change.hunks, HunkState.APPLIED, choice.hunks)
         update = {"hunks": hunks, "decisions": (*change.decisions, _decision(proposal, change, choice, left))}
         outcome.files.append(_stat(contents, change, change.base, left))
         if covers:
             landed = {"base": _start(change), "state": HunkState.APPLIED}
-            return settled(contents, change.model_copy(update=update | landed), hunks, number)
+            return settled_change(contents, change.model_copy(update=update | landed), hunks, number)
         # What is kept is part of what the rest is compared with from here on.
         moved = {
             "base": left,
             "old_path": "",
-            "op": op_of("", left, change.result),
+            "op": file_operation("", left, change.result),
             "origin_base": left,
             "origin_result": change.result,
         }
         changed = change.model_copy(update=update | moved)
-        return decided_in_part(contents, changed, choice.hunks, HunkState.APPLIED, next_number=number)
+        return decide_in_part(contents, changed, choice.hunks, HunkState.APPLIED, next_number=number)
 
-    return each_file(proposal, choice, kept)
+    return decide_each_file(proposal, choice, kept)
 
 
-def take_back(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> DecisionOutcome:
-    """What is to be written so that the chosen part is off the disk, and the proposal as it stands once it is."""
+def take_back_part(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> DecisionOutcome:
+    """Return what is to be written to take the chosen part off the disk, and the proposal afterwards."""
 
     def taken_back(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         covers = choice.covers(change)
         rest = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
-        result = change.base if covers else composed(contents, change, rest)
+        result = change.base if covers else compose_hunks(contents, change, rest)
         path = change.old_path if covers and change.old_path else change.path
         if not change.already_applied:
             outcome.transitions += _transitions(change, path, result)
         outcome.files.append(_stat(contents, change, result, change.result))
-        hunks = with_state(change.hunks, HunkState.DENIED, choice.hunks)
+        hunks = set_states(change.hunks, HunkState.DENIED, choice.hunks)
         update = {"hunks": hunks, "decisions": (*change.decisions, _decision(proposal, change, choice, change.base))}
         if not covers:
             moved = {
                 "result": result,
-                "op": op_of(change.old_path, change.base, result),
+                "op": file_operation(change.old_path, change.base, result),
                 "origin_base": change.base,
                 "origin_result": result,
             }
             changed = change.model_copy(update=update | moved)
-            return decided_in_part(contents, changed, choice.hunks, HunkState.DENIED, next_number=number)
+            return decide_in_part(contents, changed, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             landed = {"base": _start(change), "result": result, "state": HunkState.APPLIED}
-            return settled(contents, change.model_copy(update=update | landed), hunks, number)
+            return settled_change(contents, change.model_copy(update=update | landed), hunks, number)
         return change.model_copy(update=update | {"state": HunkState.DENIED})
 
-    return each_file(proposal, choice, taken_back)
+    return decide_each_file(proposal, choice, taken_back)
 
 
-def last_decision(proposal: Proposal) -> int:
+def last_standing_decision(proposal: Proposal) -> int:
     """The number of the latest decision that stands. Raises NothingToUndo."""
     latest = max((part.decision for change in proposal.files for part in change.decisions[-1:]), default=0)
     if not latest:
@@ -86,9 +92,9 @@ def last_decision(proposal: Proposal) -> int:
     return latest
 
 
-def waiting_again(contents: Contents, proposal: Proposal, decision: int) -> Proposal:
-    """The proposal as it was before its latest decision, to be re-based onto what is on disk then."""
-    number = next_number(proposal.files)
+def reopen_decision(contents: Contents, proposal: Proposal, decision: int) -> Proposal:
+    """Return the proposal as it was before its latest decision, to be re-based onto the disk."""
+    number = next_hunk_number(proposal.files)
     files: list[FileChange] = []
     for change in proposal.files:
         part = change.decisions[-1] if change.decisions else None
@@ -101,7 +107,7 @@ def waiting_again(contents: Contents, proposal: Proposal, decision: int) -> Prop
         )
         update = {
             "old_path": part.old_path,
-            "op": op_of(part.old_path, part.base, part.result),
+            "op": file_operation(part.old_path, part.base, part.result),
             "base": part.base,
             "result": part.result,
             "origin_base": part.base,
@@ -109,8 +115,8 @@ def waiting_again(contents: Contents, proposal: Proposal, decision: int) -> Prop
             "state": HunkState.PENDING,
             "decisions": change.decisions[:-1],
         }
-        files.append(recompared(contents, change.model_copy(update=update), next_number=number, previous=hunks))
-        number = max(number, next_number(files[-1:]))
+        files.append(compare_again(contents, change.model_copy(update=update), next_number=number, previous=hunks))
+        number = max(number, next_hunk_number(files[-1:]))
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
 
 
@@ -129,14 +135,14 @@ def _start(change: FileChange) -> FileVersion | None:
     """What the change was compared with at first, as far back as no re-base came between."""
     version = change.base
     for part in reversed(change.decisions):
-        if not same(part.left, version):
+        if not same_version(part.left, version):
             break
         version = part.base
     return version
 
 
 def _stat(contents: Contents, change: FileChange, before: FileVersion | None, after: FileVersion | None) -> FileStat:
-    added, removed = line_counts(contents, before, after)
+    added, removed = count_lines(contents, before, after)
     return FileStat(path=change.path, op=change.op, added=added, removed=removed)
 
 
@@ -144,4 +150,4 @@ def _transitions(change: FileChange, path: str, result: FileVersion | None) -> l
     """From what is on disk to `result` at `path`."""
     if path != change.path:
         return [Transition(change.path, change.result, None, path), Transition(path, None, result)]
-    return [] if same(change.result, result) else [Transition(path, change.result, result)]
+    return [] if same_version(change.result, result) else [Transition(path, change.result, result)]

@@ -1,4 +1,4 @@
-"""The port through which proposals touch the disk, and its implementation on POSIX.
+"""Port through which proposals read and write the disk, and its POSIX implementation.
 
 Paths are workspace-relative with no link on the way: every folder is opened with `O_NOFOLLOW` from the one above,
 so a link that somebody plants between two operations is an error and not a way out.
@@ -28,8 +28,8 @@ _NO_SECOND_NAME = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOTSUP, errno
 """What linking says of a folder, and of anything on exFAT, FAT and much that is mounted from elsewhere."""
 
 
-def exchange(first_folder: int, first: str, second_folder: int, second: str) -> bool:
-    """Exchange two names, each in an open folder, of whatever kind they are.
+def exchange_names(first_folder: int, first: str, second_folder: int, second: str) -> bool:
+    """Exchange two names atomically, each in an open folder.
 
     Returns:
         False if this system or file system cannot do it; nothing has changed then.
@@ -40,8 +40,8 @@ def exchange(first_folder: int, first: str, second_folder: int, second: str) -> 
     return _rename(first_folder, first, second_folder, second, _RENAME_EXCHANGE)
 
 
-def move(folder: int, name: str, new_folder: int, new_name: str) -> None:
-    """Give a file, or whatever it is, another name that is free.
+def move_name(folder: int, name: str, new_folder: int, new_name: str) -> None:
+    """Rename a file or folder to a free name.
 
     Raises:
         OSError: it can't be done with these; FileExistsError if the new name is taken.
@@ -110,7 +110,7 @@ Kind = Literal["file", "link", "folder", "other", "missing"]
 
 @dataclass(frozen=True, slots=True)
 class DiskFile:
-    """A regular file, or a symbolic link, as it was read."""
+    """Content of a regular file, or target of a symbolic link, as read from disk."""
 
     data: bytes
     version: FileVersion
@@ -121,7 +121,7 @@ class DiskFile:
 
 @dataclass(frozen=True, slots=True)
 class FileNode:
-    """What has a name, as far as that is known without opening it."""
+    """What a path is, as far as `stat` tells."""
 
     kind: Literal["file", "link", "folder", "other"]
     identity: FileIdentity
@@ -132,26 +132,26 @@ class FileNode:
     """Permission bits."""
 
 
-def version_of(data: bytes, mode: int) -> FileVersion:
-    """The version that these bytes and permission bits are."""
+def file_version(data: bytes, mode: int) -> FileVersion:
+    """Return the version of these bytes and permission bits."""
     return FileVersion(sha256=hashlib.sha256(data).hexdigest(), size=len(data), mode=mode)
 
 
 def default_mode() -> int:
-    """Permission bits of a new file, as the user's umask has them."""
+    """Return the permission bits of a new file under the user's umask."""
     # There is no way to read the mask without setting it; nothing that runs at the same time makes files by it.
     mask = os.umask(0o077)
     os.umask(mask)
     return 0o666 & ~mask
 
 
-def spare(temp: str) -> str:
-    """The second name that goes with a name of our own, for where an exchange takes more than one step."""
+def spare_name(temp: str) -> str:
+    """Return the second temporary name that belongs to one, for an exchange that takes more than one step."""
     return f"{temp}~"
 
 
 def files_below(filesystem: "ReadableDisk", folder: str) -> list[str]:
-    """Every file, and everything else that is no folder, below a folder; of folders too deep to look into, those."""
+    """Return every file below a folder, and folders that are too deep to look into."""
     found: list[str] = []
     for name in sorted(filesystem.names(folder)):
         path = f"{folder}/{name}"
@@ -163,7 +163,7 @@ def files_below(filesystem: "ReadableDisk", folder: str) -> list[str]:
 
 
 class ReadableDisk(Protocol):
-    """What laying proposals over the disk needs of it; every method raises OSError as the system does."""
+    """What an overlay needs of the disk; every method raises OSError as the system does."""
 
     def kind(self, path: str) -> Kind:
         """What the path is; `other` for devices and pipes."""
@@ -199,7 +199,7 @@ class Filesystem(ReadableDisk, Protocol):
         """Let a path and a name of our own change what they stand for, whatever that is.
 
         It is one step where the system can. Elsewhere the path is missing for an instant, and what somebody puts
-        there in that instant stays: FileExistsError, with what had the path under `spare(temp)`.
+        there in that instant stays: FileExistsError, with what had the path under `spare_name(temp)`.
         """
         ...
 
@@ -241,7 +241,7 @@ class Filesystem(ReadableDisk, Protocol):
 
 
 class PosixFilesystem:
-    """The disk, under one root; methods may be called from any thread, except `close` and `remove_folder`."""
+    """The disk below one root; methods may be called from any thread, except `close` and `remove_folder`."""
 
     def __init__(self, root: Path, read_limit: int, keep_open: int = 0) -> None:
         """Nothing is opened yet.
@@ -332,11 +332,11 @@ class PosixFilesystem:
         from app.proposals.files import filesystem as renames
 
         with _At(self, path) as one, _At(self, temp) as other:
-            if renames.exchange(one.folder, one.name, other.folder, other.name):
+            if renames.exchange_names(one.folder, one.name, other.folder, other.name):
                 return
-        self.set_aside(path, spare(temp))
+        self.set_aside(path, spare_name(temp))
         self.put(temp, path)
-        self.set_aside(spare(temp), temp)
+        self.set_aside(spare_name(temp), temp)
 
     def set_aside(self, path: str, temp: str) -> None:
         """Move whatever has the path to a name of our own."""
@@ -348,7 +348,7 @@ class PosixFilesystem:
         from app.proposals.files import filesystem as renames
 
         with _At(self, temp) as source, _At(self, path) as target:
-            renames.move(source.folder, source.name, target.folder, target.name)
+            renames.move_name(source.folder, source.name, target.folder, target.name)
 
     def remove(self, path: str) -> None:
         """Remove a file's name."""
@@ -456,7 +456,7 @@ def _read_link(name: str, folder: int) -> DiskFile | None:
             return None
         raise
     facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    return DiskFile(data, version_of(data, LINK_MODE), _identity(facts), facts.st_nlink)
+    return DiskFile(data, file_version(data, LINK_MODE), _identity(facts), facts.st_nlink)
 
 
 def _identity(facts: os.stat_result) -> FileIdentity:

@@ -1,4 +1,4 @@
-"""Watching the files of waiting proposals, and those alone: the kernel says when one changes, nothing is polled."""
+"""Watch the files of pending proposals through the kernel's notifications."""
 
 import asyncio
 import threading
@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing, suppress
 from pathlib import Path
 
-from app.proposals.values.pending_paths import parents
+from app.proposals.values.pending_paths import parent_folders
 from app.workspace.file_watching import changes_of
 
 _QUIET_MS = 60
@@ -14,7 +14,7 @@ _QUIET_MS = 60
 
 
 class ProposalWatcher:
-    """Tells which of the watched paths changed, by any program, this one included.
+    """Yields the watched paths that changed, by any program, this one included.
 
     Folders are watched, not files: an editor that saves by renaming would take a watch on the file away with it.
     """
@@ -37,7 +37,7 @@ class ProposalWatcher:
         return self._paths
 
     def watch(self, paths: Collection[str]) -> None:
-        """Watch these files from now on, whether they exist or not; call it on the event loop."""
+        """Watch these files from now on, whether they exist or not; to be called on the event loop."""
         wanted = frozenset(paths)
         if wanted != self._paths:
             self._paths = wanted
@@ -45,7 +45,7 @@ class ProposalWatcher:
             self._stop.set()
 
     async def changes(self) -> AsyncGenerator[frozenset[str], None]:
-        """Yields the paths that may have changed, whenever some have, until it is closed.
+        """Yield the paths that may have changed, whenever some have, until closed.
 
         Each time the set of paths changes, all of them are yielded once when the watch is in place: whatever happened
         before that would have been missed.
@@ -91,4 +91,4 @@ class ProposalWatcher:
 
 def _touched(paths: frozenset[str], names: set[str]) -> frozenset[str]:
     """Watched paths that are among the names, or lie in a folder that is."""
-    return frozenset(path for path in paths if not names.isdisjoint((path, *parents(path))))
+    return frozenset(path for path in paths if not names.isdisjoint((path, *parent_folders(path))))

@@ -1,4 +1,4 @@
-"""Carrying out a journal record: all of it or nothing, whatever happens in between.
+"""Carry out a journal record: all of it or nothing, whatever happens in between.
 
 The order is that of a write-ahead log (C. Mohan et al., "ARIES", 1992, reduced to files): the intent with the names
 of all temporary files is on disk before the first of them exists; new content is on disk before a name points to it;
@@ -12,20 +12,20 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
 from app.proposals.files.filesystem import FileNode, Filesystem
-from app.proposals.journal.journal import put_paths
-from app.proposals.journal.rollback import Rollback, for_each, is_found
-from app.proposals.overlay.overlay import Contents, parents
+from app.proposals.journal.journal import resulting_paths
+from app.proposals.journal.rollback import Rollback, holds_original, run_parallel
+from app.proposals.overlay.overlay import Contents, parent_folders
 from app.proposals.values.models import FileIdentity, FileVersion, Proposal
 from app.proposals.values.proposal_errors import ApplyFailed, ProposalError, RecoveryNeeded
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord, ProposalStore
 
 
 class PathMismatch(Exception):
-    """A path does not hold what the plan says."""
+    """A path does not contain what the plan expects."""
 
 
 class Applier:
-    """Carries out records under the workspace lock, and takes them back."""
+    """Applies journal records under the workspace lock, and rolls them back."""
 
     def __init__(self, filesystem: Filesystem, store: ProposalStore, contents: Contents) -> None:
         self._filesystem = filesystem
@@ -56,7 +56,7 @@ class Applier:
             record = self._store.journal_open(record)
         except Exception as error:
             raise ApplyFailed(
-                f"{record.proposal} was not applied, nothing has changed: {reason_of(error)}."
+                f"{record.proposal} was not applied, nothing has changed: {describe_os_error(error)}."
             ) from error
         touched: set[str] = set()
         swapped_out: dict[str, FileNode] = {}
@@ -81,7 +81,7 @@ class Applier:
             if entry.after is not None:
                 made[entry.path] = self._write_temp(entry, entry.after)
 
-        for_each(record.entries, write)
+        run_parallel(record.entries, write)
         entries = tuple(entry.model_copy(update={"made": made.get(entry.path)}) for entry in record.entries)
         return record.model_copy(update={"entries": entries, "prepared": True})
 
@@ -99,7 +99,7 @@ class Applier:
             touched: Gets every path that was changed.
             swapped_out: Gets what was swapped out, by its temporary name.
         """
-        puts = put_paths(record)
+        puts = resulting_paths(record)
         folders_made = False
         for entry in record.entries:
             if entry.after is not None and not folders_made:
@@ -114,13 +114,13 @@ class Applier:
             touched.add(entry.path)
             if entry.before is not None:
                 node = self._filesystem.node(entry.temp)
-                if node is None or not is_found(self._filesystem, entry, entry.temp):
+                if node is None or not holds_original(self._filesystem, entry, entry.temp):
                     raise PathMismatch(f"{entry.path} changed at this very moment")
                 swapped_out[entry.temp] = node
 
     def _make_way(self, record: JournalRecord, puts: set[str]) -> None:
         for folder in record.dropped_folders:
-            if folder in puts or any(above in puts for above in parents(folder)):
+            if folder in puts or any(above in puts for above in parent_folders(folder)):
                 self._filesystem.remove_folder(folder)
         for folder in record.made_folders:
             self._filesystem.make_folder(folder, record.folder_modes.get(folder))
@@ -137,12 +137,12 @@ class Applier:
         self, record: JournalRecord, before: Proposal, touched: Collection[str], error: Exception
     ) -> ProposalError:
         """Take everything back; returns what to tell the user."""
-        why = reason_of(error)
+        why = describe_os_error(error)
         try:
             kept = self.rollback.run(record, touched)
         except Exception as second:
             return RecoveryNeeded(
-                f"{record.proposal} broke off ({why}) and could not be taken back at once ({reason_of(second)}): "
+                f"{record.proposal} broke off ({why}) and could not be taken back ({describe_os_error(second)}): "
                 "put that right and start signoff again, it finishes this first."
             )
         # If even this can't be written, the next start finds every file as before and closes the record.
@@ -161,8 +161,8 @@ def _uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def reason_of(error: BaseException) -> str:
-    """What went wrong, for a line that the user reads."""
+def describe_os_error(error: BaseException) -> str:
+    """Return what went wrong, for a line that the user reads."""
     if isinstance(error, OSError) and error.strerror:
         name = f" ({error.filename})" if isinstance(error.filename, str) else ""
         return f"{error.strerror.lower()}{name}"

@@ -1,4 +1,4 @@
-"""The plan of an apply: which path goes from which content to which, in an order that always works.
+"""Plan of an apply: which path changes from which content to which, in an order that always works.
 
 Renames are a file that appears and one that goes, so that chains, cycles and changes of case need no special
 treatment. Whatever stands in the way of a new file (a file where a folder must be, files below a name that becomes
@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from app.proposals.files.filesystem import Filesystem, Kind
-from app.proposals.overlay.overlay import parents, same
+from app.proposals.overlay.overlay import parent_folders, same_version
 from app.proposals.values.models import FileOperation, FileVersion, Proposal
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
@@ -28,7 +28,7 @@ _LONGEST_NAME = 240
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One path, before and after; None for no file."""
+    """One path before and after; None for no file."""
 
     path: str
     before: FileVersion | None
@@ -37,12 +37,12 @@ class Transition:
     """Where the file went, for a path that a rename leaves."""
 
 
-def folded(path: str) -> str:
-    """A form that is equal for names that some file systems can't tell apart."""
+def fold_name(path: str) -> str:
+    """Return a form that is equal for names that some file systems cannot tell apart."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 
-def plan(
+def plan_record(
     filesystem: Filesystem,
     action: Action,
     proposal: Proposal,
@@ -50,7 +50,7 @@ def plan(
     dropped_folders: Iterable[str] | None = None,
     folder_modes: Mapping[str, int] = MappingProxyType({}),
 ) -> JournalRecord:
-    """The journal record of a change set, not yet stored.
+    """Return the journal record of a change set, not stored yet.
 
     Args:
         filesystem: Asked which folders exist; nothing is written.
@@ -60,18 +60,18 @@ def plan(
         dropped_folders: Folders to remove if they end up empty; None for all those that lose a file, as git does.
         folder_modes: Permission bits that folders had when they were removed, in case they come back.
     """
-    steps = [step for step in transitions if not same(step.before, step.after)]
+    steps = [step for step in transitions if not same_version(step.before, step.after)]
     puts = {step.path for step in steps if step.after}
-    above_puts = {folder for path in puts for folder in parents(path)}
-    folded_puts = {folded(path) for path in puts}
+    above_puts = {folder for path in puts for folder in parent_folders(path)}
+    folded_puts = {fold_name(path) for path in puts}
     early: list[Transition] = []
     late: list[Transition] = []
     for step in steps:
         if step.after is None:
             in_the_way = (
                 step.path in above_puts
-                or folded(step.path) in folded_puts
-                or any(folder in puts for folder in parents(step.path))
+                or fold_name(step.path) in folded_puts
+                or any(folder in puts for folder in parent_folders(step.path))
             )
             (early if in_the_way else late).append(step)
     ordered = [
@@ -81,7 +81,7 @@ def plan(
         *late,
     ]
     if dropped_folders is None:
-        dropped_folders = {folder for step in steps if not step.after for folder in parents(step.path)}
+        dropped_folders = {folder for step in steps if not step.after for folder in parent_folders(step.path)}
     # Many files lie in few folders.
     kind = cache(filesystem.kind)
     made = {folder for folder in above_puts if kind(folder) != "folder"}
@@ -100,21 +100,21 @@ def plan(
     )
 
 
-def kept_name(record: JournalRecord, entry: JournalEntry) -> str:
-    """The name under which something that is not ours stays beside the path, if it can't have its own again."""
+def leftover_name(record: JournalRecord, entry: JournalEntry) -> str:
+    """Return the name under which a foreign file stays beside the path if it cannot have its own again."""
     mark, _, number = entry.temp.rpartition("/")[2].removeprefix(_TEMP).removesuffix(".tmp").partition("-")
     suffix = f".kept-{record.proposal}-{mark[:4]}{number}"
     name = entry.path.rpartition("/")[2].encode("utf-8", "surrogateescape")[: _LONGEST_NAME - len(suffix)]
     return name.decode("utf-8", "ignore") + suffix
 
 
-def put_paths(record: JournalRecord) -> set[str]:
-    """Paths that hold a file once the record is done."""
+def resulting_paths(record: JournalRecord) -> set[str]:
+    """Return the paths that hold a file once the record is done."""
     return {entry.path for entry in record.entries if entry.after is not None}
 
 
-def effective(records: Sequence[JournalRecord]) -> list[JournalRecord]:
-    """Of a proposal's records, newest first, those whose effect is on disk now, newest first.
+def effective_records(records: Sequence[JournalRecord]) -> list[JournalRecord]:
+    """Of a proposal's records, newest first, return those whose effect is on disk now.
 
     An undo takes back everything before it; a redo, which follows one, puts all of that forth in one record.
     """
@@ -128,14 +128,14 @@ def effective(records: Sequence[JournalRecord]) -> list[JournalRecord]:
     return found
 
 
-def undone(records: Sequence[JournalRecord]) -> list[JournalRecord]:
-    """Of a proposal's records, newest first, those that the last undo took back, newest first."""
+def undone_records(records: Sequence[JournalRecord]) -> list[JournalRecord]:
+    """Of a proposal's records, newest first, return those that the last undo took back."""
     done = [record for record in records if record.state == "done"]
-    return effective(done[1:]) if done and done[0].action == "undo" else []
+    return effective_records(done[1:]) if done and done[0].action == "undo" else []
 
 
-def last_modes(records: Sequence[JournalRecord]) -> dict[str, int]:
-    """The permission bits that folders had last, as far as these records, newest first, have made or removed them."""
+def last_folder_modes(records: Sequence[JournalRecord]) -> dict[str, int]:
+    """Return the last permission bits of the folders that these records (newest first) made or removed."""
     done = [record.folder_modes for record in records if record.state == "done"]
     return {folder: mode for modes in reversed(done) for folder, mode in modes.items()}
 
@@ -157,7 +157,7 @@ def _entry(kind: Callable[[str], Kind], step: Transition, puts: set[str], mark: 
 def _temp_folder(kind: Callable[[str], Kind], step: Transition, puts: set[str]) -> str:
     """Where the prepared file, or the one that was moved away, lies: beside the path, or further up if that folder
     does not exist yet or is about to become a file."""
-    above = parents(step.path)
+    above = parent_folders(step.path)
     for index, folder in enumerate(above):
         if folder in puts or kind(folder) != "folder":
             return above[index - 1] if index else ""

@@ -1,19 +1,19 @@
-"""Recovery after a crash: every open record is finished or taken back before anything else is written."""
+"""Recovery after a crash: every open record is finished or rolled back before anything else is written."""
 
 from collections.abc import Callable, Sequence
 
-from app.proposals.journal.apply import reason_of
+from app.proposals.journal.apply import describe_os_error
 from app.proposals.journal.rollback import Rollback
 from app.proposals.values.models import Proposal, ProposalState
-from app.proposals.values.proposal_states import advance, state_of
+from app.proposals.values.proposal_states import compute_state, set_state
 from app.proposals.values.proposal_store import JournalRecord, ProposalStore
 
 _WORDS = {"apply": "approval", "undo": "undo", "redo": "redo"}
 _SHOWN = 5
 
 
-def recover(store: ProposalStore, rollback: Rollback) -> list[str]:
-    """Finish what broke off; the workspace lock is held.
+def recover_records(store: ProposalStore, rollback: Rollback) -> list[str]:
+    """Finish open records; the workspace lock is held.
 
     A record that was carried out to its last file is closed as done; else everything goes back to where it was. What
     others changed meanwhile stays as it is.
@@ -21,15 +21,15 @@ def recover(store: ProposalStore, rollback: Rollback) -> list[str]:
     Returns:
         One line for each record that was rolled back or forward, or could not be yet.
     """
-    lines = tidied(store, rollback)
+    lines = clear_leftovers(store, rollback)
     # Earlier versions left records blocked where a file had been changed by others.
     for state in ("open", "blocked"):
         lines += [_finish(store, rollback, record) for record in reversed(store.journal(state=state))]
     return lines
 
 
-def tidied(store: ProposalStore, rollback: Rollback) -> list[str]:
-    """Clear away what a crash has left of the latest record once it was closed; the workspace lock is held.
+def clear_leftovers(store: ProposalStore, rollback: Rollback) -> list[str]:
+    """Remove what a crash has left of the latest record after it was closed; the workspace lock is held.
 
     Called before each new record, it leaves nothing of the older ones.
 
@@ -43,22 +43,24 @@ def tidied(store: ProposalStore, rollback: Rollback) -> list[str]:
 def _finish(store: ProposalStore, rollback: Rollback, record: JournalRecord) -> str:
     name = f"The {_WORDS[record.action]} of {record.proposal}"
     try:
-        record = rollback.recognisable(record)
-        if rollback.carried_out(record):
+        record = rollback.recognised_record(record)
+        if rollback.is_carried_out(record):
             return _complete(store, rollback, record, name)
         kept = rollback.run(record, {entry.path for entry in record.entries})
         closed = record.model_copy(update={"state": "rolled_back"})
-        changed = rollback.changed(closed)
+        changed = rollback.changed_elsewhere(closed)
         outcome = f"{name} had been cut off: it was rolled back, every {{}} is as before."
         unrecorded = _close(store, closed, lambda: _as_before(store.proposal(record.proposal), record))
         return _told(outcome, changed, kept, unrecorded)
     except Exception as error:
-        return f"{name} was cut off and can't be put right yet ({reason_of(error)}); start signoff again to retry."
+        return (
+            f"{name} was cut off and is not put right yet ({describe_os_error(error)}); start signoff again to retry."
+        )
 
 
 def _complete(store: ProposalStore, rollback: Rollback, record: JournalRecord, name: str) -> str:
     done = record.model_copy(update={"state": "done"})
-    changed = rollback.changed(done)
+    changed = rollback.changed_elsewhere(done)
     outcome = f"{name} had been cut off after the last file: it was completed, every {{}} is new."
     unrecorded = _close(store, done, lambda: Proposal.model_validate_json(record.after_proposal))
     return _told(outcome, changed, [] if unrecorded else _tidied(rollback, done), unrecorded)
@@ -69,13 +71,13 @@ def _close(store: ProposalStore, record: JournalRecord, proposal: Callable[[], P
     try:
         store.journal_close(record, proposal())
     except Exception as error:
-        return f"This could not be recorded yet ({reason_of(error)}); signoff does so at its next start."
+        return f"This could not be recorded yet ({describe_os_error(error)}); signoff does so at its next start."
     return ""
 
 
 def _tidied(rollback: Rollback, record: JournalRecord) -> list[str]:
     try:
-        return rollback.tidy(rollback.recognisable(record))
+        return rollback.tidy(rollback.recognised_record(record))
     except OSError:
         return []
 
@@ -93,4 +95,4 @@ def _as_before(stored: Proposal | None, record: JournalRecord) -> Proposal | Non
     """The proposal where it stood when the record was opened."""
     if stored is None or stored.state is not ProposalState.FAILED:
         return stored
-    return advance(stored, ProposalState.UNDONE if record.action == "redo" else state_of(stored))
+    return set_state(stored, ProposalState.UNDONE if record.action == "redo" else compute_state(stored))

@@ -1,11 +1,11 @@
-"""Everything that can be known to go wrong before the first byte is written."""
+"""Check everything that can fail before the first byte is written."""
 
 from collections.abc import Sequence
 
 from app.proposals.files.filesystem import Filesystem, ReadableDisk, files_below
-from app.proposals.journal.apply import reason_of
-from app.proposals.journal.journal import Transition, folded
-from app.proposals.overlay.overlay import Contents, parents
+from app.proposals.journal.apply import describe_os_error
+from app.proposals.journal.journal import Transition, fold_name
+from app.proposals.overlay.overlay import Contents, parent_folders
 from app.proposals.values.models import FileIdentity
 from app.proposals.values.proposal_errors import ApplyFailed
 from app.proposals.values.proposal_store import JournalRecord
@@ -16,14 +16,14 @@ _SPARE_BYTES = 1024 * 1024
 """Room for folders and the file system's own tables."""
 
 
-def check(
+def check_record(
     workspace: Workspace,
     filesystem: Filesystem,
     contents: Contents,
     record: JournalRecord,
     transitions: Sequence[Transition],
 ) -> JournalRecord:
-    """Check a planned record against the disk: paths, contents, the tree as it will be, permissions and space.
+    """Check a planned record against the disk: paths, contents, the resulting tree, permissions and space.
 
     Returns:
         The record with the identity of each file that it is about.
@@ -44,7 +44,9 @@ def check(
     except _Unfit as error:
         raise ApplyFailed(f"{record.proposal} was not applied, nothing has changed: {error}.") from error
     except (OSError, WorkspaceError) as error:
-        raise ApplyFailed(f"{record.proposal} was not applied, nothing has changed: {reason_of(error)}.") from error
+        raise ApplyFailed(
+            f"{record.proposal} was not applied, nothing has changed: {describe_os_error(error)}."
+        ) from error
     entries = tuple(entry.model_copy(update={"found": found.get(entry.path)}) for entry in record.entries)
     return record.model_copy(update={"entries": entries})
 
@@ -78,13 +80,13 @@ def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -
     names: dict[str, str] = {}
     listings: Listings = {}
     for path in sorted(puts):
-        other = names.setdefault(folded(path), path)
+        other = names.setdefault(fold_name(path), path)
         if other != path:
             raise _Unfit(f"{path} and {other} differ by case only; some disks can't hold both")
     for step in transitions:
         if step.after is None or step.before is not None:
             continue
-        for folder in parents(step.path):
+        for folder in parent_folders(step.path):
             if folder in puts:
                 raise _Unfit(f"{folder} can't be a file and the folder of {step.path}")
             if filesystem.kind(folder) in ("file", "link", "other") and folder not in gone:
@@ -96,7 +98,7 @@ def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -
                 raise _Unfit(f"{step.path} is a folder with other files in it ({left[0]}); move them first")
             if not below:
                 raise _Unfit(f"{step.path} is a folder; remove it first")
-        clash = case_clash(filesystem, step.path, listings)
+        clash = find_case_clash(filesystem, step.path, listings)
         if clash and clash not in gone:
             raise _Unfit(f"{step.path} and {clash} differ by case only; some disks can't hold both")
 
@@ -105,8 +107,8 @@ Listings = dict[str, dict[str, list[str]]]
 """The names in folders, by their folded form: read once for many paths."""
 
 
-def case_clash(filesystem: ReadableDisk, path: str, listings: Listings) -> str:
-    """The path on disk that differs from a new one by case (or Unicode form) only; empty if there is none.
+def find_case_clash(filesystem: ReadableDisk, path: str, listings: Listings) -> str:
+    """Return the path on disk that differs from a new one only by case or Unicode form; empty if there is none.
 
     `listings` is filled with what was read, for the next path.
     """
@@ -116,8 +118,8 @@ def case_clash(filesystem: ReadableDisk, path: str, listings: Listings) -> str:
         if there not in listings:
             listings[there] = {}
             for entry in filesystem.names(there):
-                listings[there].setdefault(folded(entry), []).append(entry)
-        alike = listings[there].get(folded(name))
+                listings[there].setdefault(fold_name(entry), []).append(entry)
+        alike = listings[there].get(fold_name(name))
         if not alike:
             return "" if there == "/".join(parts[:at]) else "/".join([there, *parts[at:]])
         found = name if name in alike else alike[0]

@@ -1,4 +1,4 @@
-"""Taking a change set back, at once or after a crash: whatever was swapped out of a path goes back to it.
+"""Roll a change set back, at once or after a crash: files that were moved out of a path go back to it.
 
 What it is does not matter for that. Only what we made ourselves is ever removed, and it is recognised by which file
 it is and by its content. What can't have its path again, since something else is there by now, stays beside it.
@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 
-from app.proposals.files.filesystem import FileNode, Filesystem, spare
-from app.proposals.journal.journal import kept_name, put_paths
-from app.proposals.overlay.overlay import Contents, parents
+from app.proposals.files.filesystem import FileNode, Filesystem, spare_name
+from app.proposals.journal.journal import leftover_name, resulting_paths
+from app.proposals.overlay.overlay import Contents, parent_folders
 from app.proposals.values.models import FileIdentity, FileOperation, FileVersion
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
@@ -21,19 +21,19 @@ _NOT_OURS = (errno.ELOOP, errno.EFBIG, errno.EINVAL, errno.ENXIO, errno.EACCES, 
 """What reading says of a link, a file over the limit, a device, a socket and what may not be read."""
 
 
-def is_found(filesystem: Filesystem, entry: JournalEntry, path: str) -> bool:
-    """Whether a path holds the very file that the plan was made on. Raises OSError if the disk won't say."""
+def holds_original(filesystem: Filesystem, entry: JournalEntry, path: str) -> bool:
+    """Return whether a path holds the very file on which the plan was made. Raises OSError."""
     return _holds(filesystem, path, entry.before, entry.before_mode, entry.found)
 
 
-def is_made(filesystem: Filesystem, entry: JournalEntry, path: str) -> bool:
-    """Whether a path holds the very file that was prepared, unchanged. Raises OSError if the disk won't say."""
+def holds_prepared(filesystem: Filesystem, entry: JournalEntry, path: str) -> bool:
+    """Return whether a path holds the very file that was prepared, unchanged. Raises OSError."""
     mode = entry.after_mode if entry.op is FileOperation.MODE else None
     return _holds(filesystem, path, entry.after, mode, entry.made)
 
 
-def is_as(filesystem: Filesystem, path: str, sha256: str | None) -> bool:
-    """Whether a path holds this content, in whichever file; for None, nothing. Raises OSError as the others."""
+def holds_content(filesystem: Filesystem, path: str, sha256: str | None) -> bool:
+    """Return whether a path holds this content, in whichever file; None means no file. Raises OSError."""
     if sha256 is None:
         return filesystem.node(path) is None
     return _holds(filesystem, path, sha256, None, None)
@@ -67,29 +67,29 @@ _TRIES = 5
 
 
 class PathUnsettled(Exception):
-    """Somebody keeps changing a path; what was swapped out of it still lies beside it."""
+    """Another program keeps changing a path; the file that was moved out of it still lies beside it."""
 
 
 class Rollback:
-    """Takes records back, and clears away what they need no more. Raises OSError where the disk would not."""
+    """Rolls records back and removes their temporary files. Raises OSError where the disk refuses."""
 
     def __init__(self, filesystem: Filesystem, contents: Contents) -> None:
         self._filesystem = filesystem
         self._contents = contents
 
-    def recognisable(self, record: JournalRecord) -> JournalRecord:
-        """The record, without identities if none of its files is seen any more under any of its names.
+    def recognised_record(self, record: JournalRecord) -> JournalRecord:
+        """Return the record, without file identities if none of its files is found under any of its names.
 
         The folder was copied or restored, or the disk mounted anew with other numbers: then content alone must tell.
         """
         for entry in record.entries:
-            if any(self._is_known(entry, name) for name in (entry.path, entry.temp, spare(entry.temp))):
+            if any(self._is_known(entry, name) for name in (entry.path, entry.temp, spare_name(entry.temp))):
                 return record
         entries = tuple(entry.model_copy(update={"found": None, "made": None}) for entry in record.entries)
         return record.model_copy(update={"entries": entries})
 
-    def carried_out(self, record: JournalRecord) -> bool:
-        """Whether every path of the record was changed, and from what was expected."""
+    def is_carried_out(self, record: JournalRecord) -> bool:
+        """Return whether every path of the record was changed from what was expected."""
         return record.prepared and all(self._is_carried_out(entry) for entry in record.entries)
 
     def run(self, record: JournalRecord, touched: Collection[str]) -> list[str]:
@@ -118,7 +118,7 @@ class Rollback:
                 if entry.before is not None:
                     self._take_back(record, entry, entry.path in touched)
         else:
-            for_each(record.entries, lambda entry: self._drop(entry.temp))
+            run_parallel(record.entries, lambda entry: self._drop(entry.temp))
         self.sync(record)
         return list(self._kept(record))
 
@@ -138,7 +138,7 @@ class Rollback:
 
         def clear(entry: JournalEntry) -> None:
             nonlocal unfinished
-            for name in (entry.temp, spare(entry.temp), _rewritten(entry)):
+            for name in (entry.temp, spare_name(entry.temp), _rewritten(entry)):
                 node = self._filesystem.node(name)
                 if node is None:
                     continue
@@ -151,10 +151,10 @@ class Rollback:
                 else:
                     self._take_back(record, entry, False)
 
-        for_each(record.entries, clear)
+        run_parallel(record.entries, clear)
         # Once all is cleared away, a folder that has one of these names is somebody else's.
         if record.state == "done" and unfinished:
-            puts = put_paths(record)
+            puts = resulting_paths(record)
             for folder in record.dropped_folders:
                 if folder not in puts:
                     with suppress(OSError):
@@ -169,45 +169,47 @@ class Rollback:
             with suppress(FileNotFoundError, NotADirectoryError):
                 self._filesystem.sync_folder(folder)
 
-    def changed(self, record: JournalRecord) -> list[str]:
-        """Paths that hold neither what they held before nor what a closed record wrote: others have changed them."""
+    def changed_elsewhere(self, record: JournalRecord) -> list[str]:
+        """Return the paths that others have changed: they hold neither the content before nor the written one."""
         done = record.state == "done"
-        folders = {folder for entry in record.entries for folder in parents(entry.path)}
+        folders = {folder for entry in record.entries for folder in parent_folders(entry.path)}
         return [
             entry.path
             for entry in record.entries
-            if not is_as(self._filesystem, entry.path, entry.after if done else entry.before)
+            if not holds_content(self._filesystem, entry.path, entry.after if done else entry.before)
             and not (entry.path in folders and self._filesystem.kind(entry.path) == "folder")
         ]
 
     def _is_carried_out(self, entry: JournalEntry) -> bool:
-        if self._filesystem.node(spare(entry.temp)) is not None:
+        if self._filesystem.node(spare_name(entry.temp)) is not None:
             return False
-        if entry.before is not None and is_found(self._filesystem, entry, entry.temp):
+        if entry.before is not None and holds_original(self._filesystem, entry, entry.temp):
             return True
         # A prepared file loses its temporary name only to the path; what was swapped out may have been cleared away.
-        return self._filesystem.node(entry.temp) is None and is_made(self._filesystem, entry, entry.path)
+        return self._filesystem.node(entry.temp) is None and holds_prepared(self._filesystem, entry, entry.path)
 
     def _is_known(self, entry: JournalEntry, name: str) -> bool:
-        return is_found(self._filesystem, entry, name) or is_made(self._filesystem, entry, name)
+        return holds_original(self._filesystem, entry, name) or holds_prepared(self._filesystem, entry, name)
 
     def _take_back(self, record: JournalRecord, entry: JournalEntry, touched: bool) -> None:
         """Let what was swapped out of a path have it again, and remove what we put there."""
         disk, path, temp = self._filesystem, entry.path, entry.temp
         self._join_exchange(record, entry)
         for _ in range(_TRIES):
-            if is_made(disk, entry, temp):
+            if holds_prepared(disk, entry, temp):
                 return self._drop(temp)
             if disk.node(temp) is None:
-                if is_made(disk, entry, path) and entry.before is None:
+                if holds_prepared(disk, entry, path) and entry.before is None:
                     disk.set_aside(path, temp)
-                elif is_made(disk, entry, path) or (touched and not entry.after and self._is_free(record, path)):
+                elif holds_prepared(disk, entry, path) or (
+                    touched and not entry.after and self._is_free(record, path)
+                ):
                     self._rewrite(entry)
                 else:
                     return None
-            elif is_made(disk, entry, path):
+            elif holds_prepared(disk, entry, path):
                 disk.exchange(path, temp)
-                if not is_made(disk, entry, temp):
+                if not holds_prepared(disk, entry, temp):
                     # Somebody came between the two: what they put there has the path again.
                     disk.exchange(path, temp)
             elif self._returned(record, temp, path):
@@ -219,10 +221,10 @@ class Rollback:
 
     def _join_exchange(self, record: JournalRecord, entry: JournalEntry) -> None:
         """Finish or take back an exchange that takes several steps here and was cut off between them."""
-        aside = spare(entry.temp)
+        aside = spare_name(entry.temp)
         if self._filesystem.node(aside) is None:
             return
-        if is_made(self._filesystem, entry, aside):
+        if holds_prepared(self._filesystem, entry, aside):
             self._drop(aside)
         elif self._filesystem.node(entry.temp) is None:
             self._filesystem.set_aside(aside, entry.temp)
@@ -243,7 +245,7 @@ class Rollback:
         """Whether something can be put to a path; its folders are made as they were if they are gone."""
         if self._filesystem.node(path) is not None:
             return False
-        for folder in parents(path):
+        for folder in parent_folders(path):
             if self._filesystem.kind(folder) == "missing":
                 self._filesystem.make_folder(folder, record.folder_modes.get(folder))
             if self._filesystem.kind(folder) != "folder":
@@ -261,7 +263,7 @@ class Rollback:
     def _keep(self, record: JournalRecord, entry: JournalEntry, name: str) -> str:
         """Give what is not ours a name beside its path; returns it."""
         folder = self._beside(entry)
-        wanted = f"{folder}/{kept_name(record, entry)}" if folder else kept_name(record, entry)
+        wanted = f"{folder}/{leftover_name(record, entry)}" if folder else leftover_name(record, entry)
         for number in count():
             kept = f"{wanted}.{number}" if number else wanted
             with suppress(FileExistsError):
@@ -273,7 +275,7 @@ class Rollback:
         """A sentence for each thing that was kept, also before a recovery was cut off."""
         names = {folder: self._filesystem.names(folder) for folder in {self._beside(e) for e in record.entries}}
         for entry in record.entries:
-            folder, wanted = self._beside(entry), kept_name(record, entry)
+            folder, wanted = self._beside(entry), leftover_name(record, entry)
             for name in sorted(names[folder]):
                 if name == wanted or name.startswith(f"{wanted}."):
                     yield _sentence(entry.path, f"{folder}/{name}" if folder else name)
@@ -287,8 +289,8 @@ class Rollback:
             self._filesystem.remove(name)
 
 
-def for_each(entries: Sequence[JournalEntry], work: Callable[[JournalEntry], None]) -> None:
-    """Do the same for many files, several at a time; raises the first error, once none is under way any more."""
+def run_parallel(entries: Sequence[JournalEntry], work: Callable[[JournalEntry], None]) -> None:
+    """Run a function for many files, several at a time; raise the first error once none is running any more."""
     if len(entries) < _WORKERS:
         for entry in entries:
             work(entry)

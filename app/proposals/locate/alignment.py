@@ -1,4 +1,4 @@
-"""The last rung: a block of which some context lines differ from the file, or one is missing or too many.
+"""Last rung of the ladder: a block of which some context lines differ, or one is missing or too many.
 
 Lines that are rare in the file vote for where the block might stand; there, block and file are aligned line by line
 (the semi-global alignment of Needleman and Wunsch). The bar is high, because a wrong place is worse than a refusal:
@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
-from app.proposals.locate.equivalence import folded, shift_between
+from app.proposals.locate.equivalence import find_indent_shift, fold_spacing
 from app.proposals.locate.line_index import BlockPlace, TextIndex
-from app.proposals.text.line_comparison import alike
+from app.proposals.text.line_comparison import is_alike
 from app.proposals.values.models import MatchLevel
 
 LINE_SIMILARITY = 0.8
@@ -33,8 +33,10 @@ _EQUAL, _EQUAL_BLANK, _ALIKE, _GAP = 6, 1, 3, -2
 
 
 def aligned_places(index: TextIndex, block: Sequence[str], removed: Collection[int]) -> list[BlockPlace]:
-    """Where the block can be aligned, no two places overlapping; `removed` are its lines that the edit deletes."""
-    wanted = [folded(line) for line in block]
+    """Return the places where the block can be aligned, no two overlapping; `removed` are the lines that the edit
+    deletes.
+    """
+    wanted = [fold_spacing(line) for line in block]
     solid = [line for line in wanted if line]
     if len(solid) < LEAST_LINES or len(block) > MOST_LINES:
         return []
@@ -56,7 +58,7 @@ def aligned_places(index: TextIndex, block: Sequence[str], removed: Collection[i
 
 
 def likely_offsets(index: TextIndex, wanted: Sequence[str], slack: int, most: int = _CANDIDATES) -> list[int]:
-    """Lines of the file, from 0, at which the block may begin, the most voted first; `wanted` are folded lines."""
+    """Return the lines (from 0) at which the block may begin, the most voted first; `wanted` are folded lines."""
     positions = index.positions(MatchLevel.SPACING)
     votes: Counter[int] = Counter()
     for at, key in enumerate(wanted):
@@ -68,7 +70,7 @@ def likely_offsets(index: TextIndex, wanted: Sequence[str], slack: int, most: in
 
 
 def most_voted(votes: Counter[int], slack: int, most: int) -> list[int]:
-    """So many offsets, the most voted first, none of which is within `slack` of another."""
+    """Return the most voted offsets, none of which is within `slack` of another."""
 
     def apart() -> Iterator[int]:
         taken: list[int] = []
@@ -101,7 +103,9 @@ def _align(
         or any(alignment[line] is None for line in removed)
     ):
         return None
-    shift = shift_between(((block[ours], index.texts[low + theirs]) for ours, theirs in equal), index.unit)
+    shift = find_indent_shift(
+        ((block[ours], index.texts[low + theirs]) for ours, theirs in equal), index.indentation_unit
+    )
     if shift is None:
         return None
     unlike = frozenset(ours for ours, theirs in pairs if wanted[ours] != keys[theirs])
@@ -150,4 +154,4 @@ def _gain(line: str, key: str, *, fixed: bool) -> int:
         return _EQUAL if line else _EQUAL_BLANK
     if fixed or not line or not key:
         return 0
-    return _ALIKE if alike(line, key, LINE_SIMILARITY) else 0
+    return _ALIKE if is_alike(line, key, LINE_SIMILARITY) else 0

@@ -1,4 +1,4 @@
-"""Carrying an edit over to the file's own lines.
+"""Apply an edit that matched tolerantly to the file's own lines.
 
 A model's copy of the lines around its change is never written back: of the edit only the inserted and the removed
 lines are used, and every line that stays keeps the file's bytes.
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from enum import Enum
 
 from app.proposals.locate.line_index import BlockPlace
-from app.proposals.text.diff import diff
+from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document, encode, split_text
 from app.proposals.text.line_edits import NewLine
 from app.proposals.values.edit_refusals import NoMatch
 
 
-def rewrite(document: Document, text: str) -> bytes:
-    """The bytes of `text` as a new content of the document.
+def encode_content(document: Document, text: str) -> bytes:
+    """Return the bytes of `text` as a new content of the document.
 
     Lines that stay keep their bytes; new ones get the encoding and the line endings of their surroundings. The text
     itself says whether it ends in a newline. Raises EditRefused (NotEditable) for what the encoding can't hold.
@@ -28,7 +28,7 @@ def rewrite(document: Document, text: str) -> bytes:
     bodies = document.bodies
     lines: list[bytes] = []
     position = 0
-    for change in diff(document.texts, wanted):
+    for change in diff_lines(document.texts, wanted):
         lines += bodies[position : change.old_start]
         position = change.old_end
         for offset in range(change.added):
@@ -52,7 +52,7 @@ def _ended(document: Document, line: bytes, index: int, closed: bool) -> bytes:
 
 
 class LineOperation(Enum):
-    """What an edit does with one line."""
+    """What an edit does with a line."""
 
     KEEP = " "
     REMOVE = "-"
@@ -73,7 +73,7 @@ def script_between(old: Sequence[str], new: Sequence[str]) -> list[ScriptLine]:
     """The line diff of the two texts as a script."""
     script: list[ScriptLine] = []
     at = 0
-    for change in diff(old, new):
+    for change in diff_lines(old, new):
         script += [ScriptLine(LineOperation.KEEP, text) for text in old[at : change.old_start]]
         script += [ScriptLine(LineOperation.REMOVE, text) for text in old[change.old_start : change.old_end]]
         script += [ScriptLine(LineOperation.INSERT, text) for text in new[change.new_start : change.new_end]]
@@ -83,13 +83,13 @@ def script_between(old: Sequence[str], new: Sequence[str]) -> list[ScriptLine]:
 
 
 def removed_lines(script: Sequence[ScriptLine]) -> set[int]:
-    """Which of the old side's lines, from 0, the script removes."""
+    """Return which lines (from 0) of the old side the script removes."""
     old_side = [line for line in script if line.step is not LineOperation.INSERT]
     return {index for index, line in enumerate(old_side) if line.step is LineOperation.REMOVE}
 
 
-def carried_over(script: Sequence[ScriptLine], place: BlockPlace) -> list[int | NewLine]:
-    """What the lines of the place become; raises NoMatch where the file leaves open where a new line goes."""
+def carry_over(script: Sequence[ScriptLine], place: BlockPlace) -> list[int | NewLine]:
+    """Return what the lines of the place become; raises NoMatch where the place of a new line is ambiguous."""
     replaced = removed_lines(script)
     removed: set[int] = set()
     inserted: dict[int, list[NewLine]] = {}
@@ -97,7 +97,7 @@ def carried_over(script: Sequence[ScriptLine], place: BlockPlace) -> list[int | 
     for line in script:
         match line.step:
             case LineOperation.INSERT:
-                text = place.shift.applied(line.text)
+                text = place.shift.apply(line.text)
                 if text is None:
                     raise NoMatch(
                         "The lines were found at a smaller indentation than given, and a new line has less than the "

@@ -1,4 +1,4 @@
-"""What each rung of the ladder takes for equal lines, and how indentation carries over."""
+"""What each rung of the ladder treats as equal lines, and how indentation is transferred."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -29,8 +29,8 @@ def without_indentation(line: str) -> str:
     return line.strip(BLANKS)
 
 
-def folded(line: str) -> str:
-    """The line as the fourth rung compares it: look-alike marks made plain, runs of space made one."""
+def fold_spacing(line: str) -> str:
+    """Return the line as the fourth rung compares it: look-alike marks made plain, runs of space made one."""
     if not line.isascii():
         line = line.translate(_LOOKALIKES)
     return _RUN.sub(" ", line.strip(BLANKS))
@@ -43,7 +43,7 @@ def indentation(line: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IndentShift:
-    """How the indentation of the model's lines becomes that of the file's."""
+    """Difference between the indentation of the model's lines and that of the file's."""
 
     prefix: str = ""
     """Added to or taken from every line that is not blank."""
@@ -55,13 +55,13 @@ class IndentShift:
     """Spaces of one tab in that."""
 
     @property
-    def none(self) -> bool:
+    def is_none(self) -> bool:
         """Whether lines stay as they are."""
         return not self.prefix and not self.tabs
 
-    def applied(self, line: str) -> str | None:
-        """The model's line at the file's indentation, or None if it has too little to take away."""
-        if self.none or not line.strip(BLANKS):
+    def apply(self, line: str) -> str | None:
+        """Return the model's line at the file's indentation, or None if it has too little to remove."""
+        if self.is_none or not line.strip(BLANKS):
             return line
         own = indentation(line)
         rest = line[len(own) :]
@@ -84,7 +84,7 @@ NO_SHIFT = IndentShift()
 """The indentation is as it is."""
 
 
-def shift_between(pairs: Iterable[tuple[str, str]], unit: int) -> IndentShift | None:
+def find_indent_shift(pairs: Iterable[tuple[str, str]], unit: int) -> IndentShift | None:
     """The one shift that takes every first line of the pairs (the model's) to the indentation of the second (the
     file's).
 
@@ -127,7 +127,7 @@ def _constant(indents: Sequence[tuple[str, str]], rewrite: IndentShift) -> Inden
 
 
 def indentation_unit(lines: Iterable[str]) -> int:
-    """Spaces of one level of indentation, from the steps between lines; 4 if nothing tells."""
+    """Return the number of spaces of one indentation level, from the steps between lines; 4 if nothing tells."""
     steps: dict[int, int] = {}
     before = 0
     for line in lines:

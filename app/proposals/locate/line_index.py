@@ -1,4 +1,4 @@
-"""The matching ladder over whole lines: from equal text to equal but for spacing.
+"""The matching ladder over whole lines: from equal text to equal except for spacing.
 
 Each rung looks through the whole file and finds every place; the first rung that has any decides, so a tolerant match
 can never win against an exact one, and several places are a refusal, never a choice.
@@ -13,10 +13,10 @@ from app.proposals.locate.equivalence import (
     BLANKS,
     NO_SHIFT,
     IndentShift,
-    folded,
+    find_indent_shift,
+    fold_spacing,
     indentation,
     indentation_unit,
-    shift_between,
     without_indentation,
     without_trailing_space,
 )
@@ -26,13 +26,13 @@ from app.proposals.values.models import MatchLevel
 _KEYS: dict[MatchLevel, Callable[[str], str]] = {
     MatchLevel.TRAILING_SPACE: without_trailing_space,
     MatchLevel.INDENTATION: without_indentation,
-    MatchLevel.SPACING: folded,
+    MatchLevel.SPACING: fold_spacing,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class BlockPlace:
-    """Where a block of lines stands in the file."""
+    """Place of a block of lines in the file."""
 
     rung: MatchLevel
     start: int
@@ -47,7 +47,7 @@ class BlockPlace:
 
 
 class TextIndex:
-    """The lines of a document by what each rung compares; built when first needed, shared by all edits of a call."""
+    """The lines of a document as each rung compares them; built lazily, shared by all edits of a call."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -72,14 +72,14 @@ class TextIndex:
         return self._positions[rung]
 
     @cached_property
-    def solid(self) -> tuple[list[int], list[str]]:
+    def non_blank(self) -> tuple[list[int], list[str]]:
         """The lines, from 0, that are not blank, and what of them is left when spacing does not count."""
         keys = self.keys(MatchLevel.SPACING)
         lines = [at for at, key in enumerate(keys) if key]
         return lines, [keys[at] for at in lines]
 
     @cached_property
-    def unit(self) -> int:
+    def indentation_unit(self) -> int:
         """Spaces of one level of indentation."""
         return indentation_unit(self.texts)
 
@@ -117,19 +117,19 @@ class TextIndex:
         return min(bisect_right(self.offsets, offset), len(self.texts)) - 1
 
 
-def stands_at(index: TextIndex, block: Sequence[str], start: int) -> bool:
-    """Whether the block stands exactly at line `start` (from 0)."""
+def matches_at(index: TextIndex, block: Sequence[str], start: int) -> bool:
+    """Return whether the block matches exactly at line `start` (from 0)."""
     return start >= 0 and tuple(index.texts[start : start + len(block)]) == tuple(block)
 
 
-def commonness(index: TextIndex, block: Sequence[str]) -> int:
-    """How many places of the file have to be looked at to find all of the block's: the count of its rarest line."""
+def count_candidates(index: TextIndex, block: Sequence[str]) -> int:
+    """Return how many places have to be looked at to find the block: how often its rarest line occurs."""
     positions = index.positions(MatchLevel.EXACT)
     return min((len(positions.get(line, ())) for line in block), default=0)
 
 
-def places(index: TextIndex, block: Sequence[str], rung: MatchLevel) -> list[BlockPlace]:
-    """Every place where the block stands by this rung (one of exact, trailing space, indentation, spacing)."""
+def find_places(index: TextIndex, block: Sequence[str], rung: MatchLevel) -> list[BlockPlace]:
+    """Return every place that matches by this rung (one of exact, trailing space, indentation, spacing)."""
     key = _KEYS.get(rung)
     wanted = [key(line) for line in block] if key else list(block)
     found = []
@@ -137,15 +137,15 @@ def places(index: TextIndex, block: Sequence[str], rung: MatchLevel) -> list[Blo
         end = start + len(block)
         shift: IndentShift | None = NO_SHIFT
         if rung in (MatchLevel.INDENTATION, MatchLevel.SPACING):
-            shift = shift_between(zip(block, index.texts[start:end], strict=True), index.unit)
+            shift = find_indent_shift(zip(block, index.texts[start:end], strict=True), index.indentation_unit)
         if shift is not None:
             found.append(BlockPlace(rung, start, end, tuple(range(start, end)), shift))
     return found
 
 
-def like_place(index: TextIndex, start: int, end: int) -> int | None:
-    """The first line, from 0, of another place that differs from lines `start` to `end` in white space alone."""
-    lines, keys = index.solid
+def find_like_place(index: TextIndex, start: int, end: int) -> int | None:
+    """Return the first line (from 0) of another place that differs from `start` to `end` only in white space."""
+    lines, keys = index.non_blank
     first, last = bisect_left(lines, start), bisect_left(lines, end)
     wanted = keys[first:last]
     if not wanted:

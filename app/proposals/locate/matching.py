@@ -1,4 +1,4 @@
-"""Search/replace edits: where each goes, by which rung, and the bytes that come of it.
+"""Search/replace edits: find the place of each, by which rung, and the resulting bytes.
 
 The ladder stops at the first rung that finds anything: exact text; lines equal but for trailing space; but for a
 uniform shift of the indentation; but for spacing and look-alike marks; and last, lines aligned with a few context
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from app.proposals.locate.alignment import aligned_places
-from app.proposals.locate.carry_over import ScriptLine, carried_over, removed_lines, script_between
+from app.proposals.locate.carry_over import ScriptLine, carry_over, removed_lines, script_between
 from app.proposals.locate.equivalence import BLANKS
-from app.proposals.locate.line_index import BlockPlace, TextIndex, like_place, places
+from app.proposals.locate.line_index import BlockPlace, TextIndex, find_like_place, find_places
 from app.proposals.locate.nearest import describe_nearest, describe_places
 from app.proposals.text.document import Document, split_text
-from app.proposals.text.line_edits import LineEdit, LineEdits, NewLine, kept_and_new, line_edits
+from app.proposals.text.line_edits import LineEdit, LineEdits, NewLine, line_edits, split_kept_and_new
 from app.proposals.values.edit_refusals import (
     AlreadyApplied,
     AmbiguousMatch,
@@ -78,8 +78,8 @@ class TextOccurrence:
     """Whether it begins or ends inside a word."""
 
 
-def occurrences(index: TextIndex, old: str, *, overlapping: bool = True) -> list[TextOccurrence]:
-    """Every place of `old` (with `\\n` endings, not empty)."""
+def find_occurrences(index: TextIndex, old: str, *, overlapping: bool = True) -> list[TextOccurrence]:
+    """Return every place of `old` (with `\n` endings, not empty)."""
     text = index.document.text
     if not index.document.final_newline:
         text += "\n"
@@ -144,7 +144,7 @@ def replacement_edits(index: TextIndex, place: TextOccurrence, old: str, new: st
     end = place.last + 1
     if end == len(document.bodies) and not document.final_newline and len(new_texts) > 1 and not new_texts[-1]:
         return _closing(index, place.first, end, new_texts[:-1])
-    return line_edits(document, place.first, end, kept_and_new(document, place.first, end, new_texts))
+    return line_edits(document, place.first, end, split_kept_and_new(document, place.first, end, new_texts))
 
 
 def _closing(index: TextIndex, start: int, end: int, new_texts: list[str]) -> list[LineEdit]:
@@ -153,7 +153,7 @@ def _closing(index: TextIndex, start: int, end: int, new_texts: list[str]) -> li
     Apart, since an empty line of the file could else be taken for the nothing behind that newline, and keep its own.
     """
     document = index.document
-    parts = kept_and_new(document, start, end, new_texts)
+    parts = split_kept_and_new(document, start, end, new_texts)
     last = parts.pop()
     text = last.text if isinstance(last, NewLine) else document.texts[last]
     return line_edits(document, start, end, [*parts, NewLine(text, document.ending_near(end - 1))])
@@ -192,8 +192,8 @@ def _check_not_there(index: TextIndex, place: TextOccurrence, old: list[str], ne
         )
 
 
-def lines_of(text: str) -> list[str]:
-    """The lines that an edit's text stands for when it is taken as whole lines."""
+def whole_lines(text: str) -> list[str]:
+    """Return the lines of an edit's text when it is taken as whole lines."""
     return split_text(text)
 
 
@@ -219,13 +219,13 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """Where an edit goes, and the lines it changes."""
+    """Place of an edit, and the lines it changes."""
 
     line_edits: tuple[LineEdit, ...]
     matches: tuple[EditMatch, ...]
 
 
-def resolve(document: Document, replacement: Replacement, index: TextIndex | None = None) -> Resolution:
+def resolve_edit(document: Document, replacement: Replacement, index: TextIndex | None = None) -> Resolution:
     """Find the place of one edit.
 
     Args:
@@ -245,19 +245,19 @@ def resolve(document: Document, replacement: Replacement, index: TextIndex | Non
     if old == new:
         raise MalformedEdit("old and new are the same text, so there is nothing to change.")
     _check_new_text(index, old, new)
-    found = occurrences(index, old, overlapping=not replacement.replace_all)
+    found = find_occurrences(index, old, overlapping=not replacement.replace_all)
     if found and not replacement.inside_words:
         check_words(index, found)
     if found and replacement.replace_all:
         return _replace_all(index, found, old, new, inside_words=replacement.inside_words)
     if found:
         return _replace_one(index, found, old, new, replacement)
-    block, wanted = lines_of(old), lines_of(new)
+    block, wanted = whole_lines(old), whole_lines(new)
     check_not_applied(index, wanted)
     if replacement.replace_all:
         raise NoMatch("replace_all needs the exact text, and it is not in the file.", describe_nearest(index, block))
     script = script_between(block, wanted)
-    return located(index, script, tolerant_places(index, script, block), replacement.line)
+    return resolve_places(index, script, tolerant_places(index, script, block), replacement.line)
 
 
 def _normal(text: str, document: Document) -> str:
@@ -340,14 +340,14 @@ def _replace_one(
         note = f"{len(found)} places; the hint was {hint}"
         if not replacement.inside_words:
             check_words(index, [place])
-    elif note := like_doubt(index, place.first, place.last + 1, replacement.line):
+    elif note := describe_like_place(index, place.first, place.last + 1, replacement.line):
         rung = MatchLevel.DOUBTFUL
     changed = tuple(replacement_edits(index, place, old, new))
     return Resolution(changed, (EditMatch(rung=rung, line=place.first + 1, note=note),))
 
 
-def like_doubt(index: TextIndex, start: int, end: int, hint: int | None) -> str:
-    """The doubt about lines that stand in one place, where others differ from them in white space alone.
+def describe_like_place(index: TextIndex, start: int, end: int, hint: int | None) -> str:
+    """Return the doubt about a match where other lines differ from it only in white space.
 
     Args:
         index: The file.
@@ -355,7 +355,7 @@ def like_doubt(index: TextIndex, start: int, end: int, hint: int | None) -> str:
         end: One past their last line.
         hint: The line, from 1, at which they are said to be; there is no doubt where it can only mean them.
     """
-    other = like_place(index, start, end)
+    other = find_like_place(index, start, end)
     if other is None or hint == start + 1 or nearest_to_hint([start, other], hint) == 0:
         return ""
     return f"the lines from line {other + 1} differ from it in white space alone"
@@ -374,7 +374,7 @@ def check_not_applied(index: TextIndex, new: Sequence[str]) -> None:
     """Raise AlreadyApplied if the new lines, two or more, stand in the file as they are."""
     if len([line for line in new if line.strip(BLANKS)]) < 2:
         return
-    there = places(index, new, MatchLevel.EXACT)
+    there = find_places(index, new, MatchLevel.EXACT)
     if there:
         raise AlreadyApplied(
             f"The file already holds the new text, at line {there[0].start + 1}, and not the old.",
@@ -387,7 +387,7 @@ def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Seque
     if not any(line.strip(BLANKS) for line in block):
         raise NoMatch("The text to replace is only blank lines.", "Give the lines next to them too.")
     for rung in TOLERANT_RUNGS:
-        found = places(index, block, rung)
+        found = find_places(index, block, rung)
         if found:
             return found
     placeholder = placeholder_line(block, bare=True)
@@ -405,10 +405,10 @@ def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Seque
     )
 
 
-def located(
+def resolve_places(
     index: TextIndex, script: Sequence[ScriptLine], found: Sequence[BlockPlace], hint: int | None = None
 ) -> Resolution:
-    """Carry the script over to the one place found; raises AmbiguousMatch if there are several."""
+    """Apply the script at the one place found; raises AmbiguousMatch if there are several."""
     if len(found) > 1:
         spans = [(place.start, place.end) for place in found]
         raise AmbiguousMatch(
@@ -417,8 +417,8 @@ def located(
             f"Give the lines exactly, and more of them. Found at {describe_places(index, spans)}",
         )
     place = found[0]
-    changed = line_edits(index.document, place.start, place.end, carried_over(script, place))
-    doubt = like_doubt(index, place.start, place.end, hint) if place.rung.exact else ""
+    changed = line_edits(index.document, place.start, place.end, carry_over(script, place))
+    doubt = describe_like_place(index, place.start, place.end, hint) if place.rung.is_exact else ""
     match = EditMatch(rung=MatchLevel.DOUBTFUL if doubt else place.rung, line=place.start + 1, note=doubt)
     return Resolution(tuple(changed), (match,))
 
@@ -454,13 +454,13 @@ def apply_replacements(
     for number, replacement in enumerate(replacements, 1):
         try:
             try:
-                resolution = resolve(index.document, replacement, index)
+                resolution = resolve_edit(index.document, replacement, index)
                 if not made.fits(resolution.line_edits):
                     raise OverlappingEdits("The edit changes lines that an earlier edit of the call changes too.")
             except (NoMatch, OverlappingEdits, AlreadyApplied, AmbiguousMatch) as error:
                 if not made or isinstance(error, AmbiguousMatch):
                     raise
-                later = TextIndex(Document(made.applied_to(index.document)))
+                later = TextIndex(Document(made.apply_to(index.document)))
                 resolution = _resolve_in_made(later, replacement, error)
                 index, made = later, LineEdits()
         except EditRefused as error:
@@ -470,7 +470,7 @@ def apply_replacements(
             raise type(error)(prefix + error.fact, error.advice) from error
         made.add(resolution.line_edits)
         matches += resolution.matches
-    result = made.applied_to(index.document)
+    result = made.apply_to(index.document)
     if result == document.data:
         raise MalformedEdit("The edits leave the file as it is.")
     return result, tuple(matches)
@@ -479,6 +479,6 @@ def apply_replacements(
 def _resolve_in_made(index: TextIndex, replacement: Replacement, error: EditRefused) -> Resolution:
     """The edit in text that earlier edits of the call made: exactly, or the first refusal stands."""
     old = _normal(replacement.old, index.document)
-    if not old or not occurrences(index, old):
+    if not old or not find_occurrences(index, old):
         raise error
-    return resolve(index.document, replacement, index)
+    return resolve_edit(index.document, replacement, index)

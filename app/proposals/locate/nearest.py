@@ -1,4 +1,4 @@
-"""What a refusal shows: the places that match, or the nearest text and the first line that differs."""
+"""What a refused edit shows: the places that match, or the nearest text and its first different line."""
 
 import re
 from bisect import bisect_right
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import islice
 
 from app.proposals.locate.alignment import likely_offsets, most_voted
-from app.proposals.locate.equivalence import BLANKS, folded
+from app.proposals.locate.equivalence import BLANKS, fold_spacing
 from app.proposals.locate.line_index import TextIndex
-from app.proposals.text.line_comparison import alike
+from app.proposals.text.line_comparison import is_alike
 from app.proposals.values.models import MatchLevel
 
 SHOWN_PLACES = 5
@@ -23,8 +23,8 @@ _MAX_OCCURRENCES = 60
 _CANDIDATES = 3
 
 
-def numbered(index: TextIndex, start: int, end: int) -> str:
-    """The lines of the file from `start` to `end` (from 0), each with its number."""
+def numbered_lines(index: TextIndex, start: int, end: int) -> str:
+    """Return the lines from `start` to `end` (from 0), each with its number."""
     start, end = max(0, start), min(end, len(index.texts))
     return "\n".join(f"{at + 1:>6}|{_clipped(index.texts[at])}" for at in range(start, end))
 
@@ -40,7 +40,7 @@ def describe_places(index: TextIndex, spans: Sequence[tuple[int, int]]) -> str:
     shown = []
     for start, end in spans[:SHOWN_PLACES]:
         first, last = start - CONTEXT_LINES, min(end, start + 3) + CONTEXT_LINES
-        shown.append(f"At line {start + 1}:\n{numbered(index, first, last)}")
+        shown.append(f"At line {start + 1}:\n{numbered_lines(index, first, last)}")
     return f"lines {numbers}{more}.\n" + "\n".join(shown)
 
 
@@ -53,7 +53,7 @@ def describe_nearest(index: TextIndex, block: Sequence[str]) -> str:
         return "Nothing in the file is like it. Read the file again, and check that it is the right one."
     ours, theirs = _first_difference(index, block, start)
     end = min(start + len(block), start + NEAREST_LINES)
-    parts = [f"Nearest text in the file, from line {start + 1}:", numbered(index, start, end)]
+    parts = [f"Nearest text in the file, from line {start + 1}:", numbered_lines(index, start, end)]
     if ours is not None:
         parts.append(f"First difference, line {ours + 1} of the text to find:")
         parts.append(f"  given: {_visible(block[ours])}")
@@ -80,7 +80,7 @@ def _first_difference(index: TextIndex, block: Sequence[str], start: int) -> tup
 
 
 def _nearest_start(index: TextIndex, block: Sequence[str]) -> int | None:
-    wanted = [folded(line) for line in block]
+    wanted = [fold_spacing(line) for line in block]
     slack = max(1, len(block) // 5)
     offsets = likely_offsets(index, wanted, slack, _CANDIDATES) or _offsets_by_words(index, block, slack)
     offsets = [max(0, min(offset, len(index.texts) - 1)) for offset in offsets]
@@ -88,7 +88,7 @@ def _nearest_start(index: TextIndex, block: Sequence[str]) -> int | None:
 
     def likeness(offset: int) -> int:
         pairs = list(zip(wanted[:60], keys[offset : offset + len(wanted)], strict=False))
-        return sum(2 if ours == theirs else 1 if alike(ours, theirs, 0.6) else 0 for ours, theirs in pairs)
+        return sum(2 if ours == theirs else 1 if is_alike(ours, theirs, 0.6) else 0 for ours, theirs in pairs)
 
     return max(offsets, key=likeness, default=None)
 

@@ -1,11 +1,18 @@
-"""File changes: what a base and a result amount to, and the facts about a file that a review should name."""
+"""Compute file changes from a base and a result, and facts about them for the review."""
 
 from collections.abc import Collection, Iterable, Sequence
 
 from app.proposals.overlay.overlay import Contents
 from app.proposals.text.document import MAX_BYTES, Document, decode
-from app.proposals.text.file_warnings import deceptions
-from app.proposals.text.hunks import FileComparison, after_decision, compare, compose, lines_of, with_state
+from app.proposals.text.file_warnings import find_deceptions
+from app.proposals.text.hunks import (
+    FileComparison,
+    compare_contents,
+    compose_lines,
+    mark_decided,
+    raw_lines,
+    set_states,
+)
 from app.proposals.values.models import EditMatch, FileChange, FileOperation, FileVersion, Hunk, HunkState
 
 
@@ -24,7 +31,7 @@ def make_change(
     change = FileChange(
         path=path,
         old_path=old_path,
-        op=op_of(old_path, base, result),
+        op=file_operation(old_path, base, result),
         base=base,
         result=result,
         origin_base=base,
@@ -32,10 +39,10 @@ def make_change(
         matches=tuple(matches),
         notes=tuple(notes),
     )
-    return recompared(contents, change, next_number=next_number)
+    return compare_again(contents, change, next_number=next_number)
 
 
-def recompared(
+def compare_again(
     contents: Contents,
     change: FileChange,
     *,
@@ -43,7 +50,7 @@ def recompared(
     previous: Sequence[Hunk] | None = None,
     state: HunkState = HunkState.PENDING,
 ) -> FileChange:
-    """The change with the hunks that its base and result amount to now; decided ones stay as marks.
+    """Return the change with the hunks between its current base and result; decided ones stay as marks.
 
     Args:
         contents: Where the bytes are.
@@ -58,7 +65,7 @@ def recompared(
     if binary or change.links:
         compared = FileComparison((), 0, 0)
     else:
-        compared = compare(
+        compared = compare_contents(
             change.path,
             base,
             result,
@@ -71,10 +78,10 @@ def recompared(
     return _with_hunks(contents, change.model_copy(update=counts), compared.hunks, state)
 
 
-def decided_in_part(
+def decide_in_part(
     contents: Contents, change: FileChange, chosen: Collection[str], state: HunkState, *, next_number: int
 ) -> FileChange:
-    """The change once some of its pending hunks are decided; the others stay those that the user saw.
+    """Return the change once some of its pending hunks are decided; the others stay those that the user saw.
 
     Compared anew, lines that are like their neighbours could come out as other hunks.
 
@@ -85,13 +92,13 @@ def decided_in_part(
         state: What they are now.
         next_number: For hunks that it did not have.
     """
-    hunks = after_decision(change.hunks, chosen, state)
+    hunks = mark_decided(change.hunks, chosen, state)
     pending = [hunk for hunk in hunks if hunk.state is HunkState.PENDING]
-    base, result = lines_of(contents.get(change.base)), lines_of(contents.get(change.result))
-    if compose(base, result, pending, {hunk.id for hunk in pending}) != list(result):
+    base, result = raw_lines(contents.get(change.base)), raw_lines(contents.get(change.result))
+    if compose_lines(base, result, pending, {hunk.id for hunk in pending}) != list(result):
         # A part of a hunk got a newline, as other lines came to stand behind its last one.
-        previous = with_state(change.hunks, state, chosen)
-        return recompared(contents, change, next_number=next_number, previous=previous)
+        previous = set_states(change.hunks, state, chosen)
+        return compare_again(contents, change, next_number=next_number, previous=previous)
     counts = {
         "added": sum(hunk.new_count for hunk in pending),
         "removed": sum(hunk.old_count for hunk in pending),
@@ -102,17 +109,17 @@ def decided_in_part(
 def _with_hunks(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], state: HunkState) -> FileChange:
     """The change with these hunks, and with what in those of a state could deceive a reader."""
     found = [hunk for hunk in hunks if hunk.state is state]
-    warnings, mentions = deceptions(change.path, Document(contents.get(change.result)), found)
+    warnings, mentions = find_deceptions(change.path, Document(contents.get(change.result)), found)
     return change.model_copy(update={"hunks": hunks, "warnings": warnings, "mentions": mentions})
 
 
-def next_number(changes: Iterable[FileChange]) -> int:
-    """The first hunk number that is free."""
+def next_hunk_number(changes: Iterable[FileChange]) -> int:
+    """Return the first free hunk number."""
     return max((hunk.number for change in changes for hunk in change.hunks), default=0) + 1
 
 
-def line_counts(contents: Contents, base: FileVersion | None, result: FileVersion | None) -> tuple[int, int]:
-    """How many lines a change adds and removes; none in a binary file."""
+def count_lines(contents: Contents, base: FileVersion | None, result: FileVersion | None) -> tuple[int, int]:
+    """Return how many lines a change adds and removes; 0 in a binary file."""
     versions = [version for version in (base, result) if version is not None]
     if any(version.size > MAX_BYTES or Document(contents.get(version)).binary for version in versions):
         return 0, 0
@@ -120,8 +127,8 @@ def line_counts(contents: Contents, base: FileVersion | None, result: FileVersio
     return sum(change.added for change in changes), sum(change.removed for change in changes)
 
 
-def facts(base: bytes, result: bytes, mode: int | None, links: int) -> list[str]:
-    """Facts about a file that a review should name: endings, encoding, permissions, hard links."""
+def file_facts(base: bytes, result: bytes, mode: int | None, links: int) -> list[str]:
+    """Return facts about a file that a review should name: endings, encoding, permissions, hard links."""
     old, new = Document(base), Document(result)
     notes: list[str] = []
     if base and result and not old.binary and not new.binary:
@@ -151,8 +158,8 @@ def link_notes(contents: Contents, base: FileVersion | None, result: FileVersion
     ]
 
 
-def op_of(old_path: str, base: FileVersion | None, result: FileVersion | None) -> FileOperation:
-    """What happens to a file that goes from one version to another."""
+def file_operation(old_path: str, base: FileVersion | None, result: FileVersion | None) -> FileOperation:
+    """Return the operation that leads from one version to another."""
     if base is None:
         return FileOperation.CREATE
     if result is None:

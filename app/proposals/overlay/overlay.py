@@ -6,16 +6,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
-from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk, files_below, version_of
-from app.proposals.text.diff import LineChange, diff
+from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk, file_version, files_below
+from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.models import FileVersion
-from app.proposals.values.pending_paths import PendingPath, PendingPaths, parents, undecided
+from app.proposals.values.pending_paths import PendingPath, PendingPaths, is_undecided, parent_folders
 from app.proposals.values.proposal_errors import MissingContent
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import Leaf
 
-__all__ = ["Contents", "Overlay", "OverlayFile", "parents", "same", "undecided"]
+__all__ = ["Contents", "Overlay", "OverlayFile", "is_undecided", "parent_folders", "same_version"]
 
 CACHE_BYTES = 64 * 1024 * 1024
 """How much file content is kept in memory."""
@@ -40,7 +40,7 @@ class OverlayFile:
 
 
 class Contents:
-    """File contents by SHA-256: the store's blobs, and what was read lately, kept in memory."""
+    """File contents by SHA-256: the store's blobs, and a cache of recently read ones."""
 
     def __init__(self, store: ProposalStore) -> None:
         self._store = store
@@ -64,8 +64,8 @@ class Contents:
                 self._size -= len(gone)
 
     def add(self, data: bytes, mode: int) -> FileVersion:
-        """Name content that the store shall have after the next `save`."""
-        version = version_of(data, mode)
+        """Register content that the next `save` writes to the store; return its version."""
+        version = file_version(data, mode)
         self.keep(version, data)
         return version
 
@@ -113,7 +113,7 @@ class Contents:
         with self._lock:
             found = self._compared.get(pair)
         if found is None:
-            found = diff(Document(self.get(base)).lines, Document(self.get(result)).lines)
+            found = diff_lines(Document(self.get(base)).lines, Document(self.get(result)).lines)
             with self._lock:
                 if self._changes > _CACHED_CHANGES:
                     self._compared.clear()
@@ -151,8 +151,8 @@ class Overlay:
     """The names in folders on disk by their folded form, as far as they were asked for."""
     _disk: dict[str, DiskFile | None] = field(default_factory=dict)
 
-    def bare(self) -> "Overlay":
-        """The disk with nothing laid over it; what was read of it is shared."""
+    def disk_only(self) -> "Overlay":
+        """Return an overlay with nothing over the disk; its cache is shared."""
         return Overlay(self.filesystem, self.contents, _disk=self._disk)
 
     def version(self, path: str) -> FileVersion | None:
@@ -196,8 +196,8 @@ class Overlay:
         if self.pending.get(path) is None and (file := self.disk(path)):
             self.contents.keep(file.version, file.data)
 
-    def by(self, path: str) -> tuple[str, ...]:
-        """Ids of the proposals whose waiting edits the path shows."""
+    def pending_at(self, path: str) -> tuple[str, ...]:
+        """Return the ids of the proposals whose pending edits the path shows."""
         entry = self.pending.get(path)
         return entry.by if entry else ()
 
@@ -211,20 +211,20 @@ class Overlay:
         if entry := self.pending.get(path):
             if entry.version is not None:
                 return "file"
-            return "folder" if self.pending.puts_below(path) else "missing"
-        if self.pending.puts_below(path):
+            return "folder" if self.pending.has_file_below(path) else "missing"
+        if self.pending.has_file_below(path):
             return "folder"
-        above = parents(path)
-        return "missing" if any(self.pending.puts(folder) for folder in above) else self.filesystem.kind(path)
+        above = parent_folders(path)
+        return "missing" if any(self.pending.has_file(folder) for folder in above) else self.filesystem.kind(path)
 
     def obstacle(self, path: str, leaving: Collection[str] = ()) -> str:
-        """Why no file can be made at a path where there is none; empty if one can.
+        """Return why no file can be created at a free path; empty if one can.
 
         Args:
             path: Where.
             leaving: Files that go away by the same change set.
         """
-        for folder in parents(path):
+        for folder in parent_folders(path):
             if folder not in leaving and self.kind(folder) in ("file", "link", "other"):
                 return f"{folder} is a file, not a folder"
         match self.kind(path):
@@ -241,8 +241,8 @@ class Overlay:
     def files_below(self, folder: str) -> list[str]:
         """Every file below a folder, with the pending changes in place."""
         below = f"{folder}/"
-        self.pending.know((folder,))
-        here = {path: entry for path, entry in self.pending.known().items() if path.startswith(below)}
+        self.pending.load((folder,))
+        here = {path: entry for path, entry in self.pending.loaded_paths().items() if path.startswith(below)}
         gone = {path for path, entry in here.items() if entry.version is None}
         put = here.keys() - gone
         return sorted(({*files_below(self.filesystem, folder)} - gone) | put)
@@ -259,15 +259,15 @@ class Overlay:
         return added, removed
 
 
-def same(one: FileVersion | None, other: FileVersion | None) -> bool:
-    """Whether two versions are the same bytes with the same permission bits."""
+def same_version(one: FileVersion | None, other: FileVersion | None) -> bool:
+    """Return whether two versions have the same bytes and permission bits."""
     if one is None or other is None:
         return one is other
     return (one.sha256, one.mode) == (other.sha256, other.mode)
 
 
-def leaves(contents: Contents, pending: Mapping[str, PendingPath]) -> dict[str, Leaf | None]:
-    """The files of pending changes with their bytes, None for what is gone. Raises MissingContent."""
+def pending_files(contents: Contents, pending: Mapping[str, PendingPath]) -> dict[str, Leaf | None]:
+    """Return the files of pending changes with their bytes, None for deleted ones. Raises MissingContent."""
     found: dict[str, Leaf | None] = {}
     for path, entry in pending.items():
         version = entry.version

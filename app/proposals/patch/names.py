@@ -24,14 +24,14 @@ PrefixPair = tuple[str, str]
 
 
 class HeaderName(NamedTuple):
-    """What a `---` or `+++` line says."""
+    """Name in a `---` or `+++` line."""
 
     path: str
     missing: bool
     """Whether it says that there is no such file: by the epoch as timestamp (`diff -N`), or in words (Subversion)."""
 
 
-def quoted(path: str) -> str:
+def quote_name(path: str) -> str:
     """The path as git writes it: C-style quotes around control characters, quotes, backslashes and undecodable bytes.
 
     Characters beyond ASCII stay as they are (`core.quotePath=false`); git and patch read both forms. A path with `
@@ -53,7 +53,7 @@ def quoted(path: str) -> str:
     return f'"{"".join(pieces)}"'
 
 
-def unquoted(text: str) -> tuple[str, str]:
+def unquote_name(text: str) -> tuple[str, str]:
     """The path at the start of `text`, which begins with a quote, and what follows it; raises ValueError."""
     data = bytearray()
     at = 1
@@ -79,7 +79,7 @@ def unquoted(text: str) -> tuple[str, str]:
 
 def header_name(text: str) -> str:
     """The name in a header line (without its first word): unquoted, and without a timestamp."""
-    return named(text).path
+    return parse_header_name(text).path
 
 
 def whole_name(text: str) -> str:
@@ -88,12 +88,12 @@ def whole_name(text: str) -> str:
     return header_name(text) if text.startswith('"') else text
 
 
-def named(text: str) -> HeaderName:
+def parse_header_name(text: str) -> HeaderName:
     """What a `---` or `+++` line (without the mark) says; a timestamp may follow spaces instead of a tab."""
     text = text.rstrip("\r")
     if text.startswith('"'):
         try:
-            path, rest = unquoted(text)
+            path, rest = unquote_name(text)
         except ValueError:
             return HeaderName(text, False)
         return HeaderName(path, _is_epoch(_STAMP.search(rest)))
@@ -122,12 +122,12 @@ def git_header_names(text: str) -> tuple[str, str] | None:
     text = text.rstrip("\r")
     try:
         if text.startswith('"'):
-            first, rest = unquoted(text)
+            first, rest = unquote_name(text)
             second = rest.removeprefix(" ")
-            return first, unquoted(second)[0] if second.startswith('"') else second
+            return first, unquote_name(second)[0] if second.startswith('"') else second
         if text.endswith('"'):
             at = text.index(' "')
-            return text[:at], unquoted(text[at + 1 :])[0]
+            return text[:at], unquote_name(text[at + 1 :])[0]
     except ValueError:
         return None
     at = text.find(" ")

@@ -1,4 +1,4 @@
-"""What a patch text says, file by file, once it is read."""
+"""A parsed patch, file by file."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -47,12 +47,12 @@ class PatchHunk:
         return [line for line in self.lines if line.step is not LineOperation.REMOVE]
 
     @property
-    def unseen(self) -> bool:
+    def has_no_context_lines(self) -> bool:
         """Whether it shows no line of the file."""
         return not self.old_side
 
     @property
-    def ends_within(self) -> bool:
+    def has_inner_end(self) -> bool:
         """Whether a line has no newline although another one follows it on its side."""
         return any(
             LineOperation.KEEP in (line.step, after.step) or after.step is line.step
@@ -92,7 +92,7 @@ class FilePatch:
     @property
     def inserts_only(self) -> bool:
         """Whether no hunk names a line of the file: sloppily written creations look so."""
-        return bool(self.hunks) and all(hunk.unseen for hunk in self.hunks)
+        return bool(self.hunks) and all(hunk.has_no_context_lines for hunk in self.hunks)
 
     @property
     def added(self) -> int:
@@ -106,14 +106,14 @@ class FilePatch:
 
 
 def named_paths(parts: Iterable[FilePatch]) -> list[str]:
-    """Every path of the parts that are made, each once: no other file is looked at to make them."""
+    """Return every path that the parts create, each once."""
     made = [part for part in parts if not part.left_out]
     return list(dict.fromkeys(path for part in made for path in (part.old_path, part.path) if path))
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPatch:
-    """A patch as the engine understands it, before any file is looked into."""
+    """A parsed patch, before any file is read."""
 
     parts: tuple[FilePatch, ...]
 

@@ -1,4 +1,4 @@
-"""A patch over any number of files as edits of a draft."""
+"""Turn a patch over any number of files into edits of a draft."""
 
 import errno
 import re
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from app.proposals.files.filesystem import default_mode
-from app.proposals.overlay.overlay import OverlayFile, parents
+from app.proposals.overlay.overlay import OverlayFile, parent_folders
 from app.proposals.patch.parts import FilePatch
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.patch.prose import begins_file, is_signature
@@ -16,7 +16,7 @@ from app.proposals.patch.scan_begin_patch import BeginPatchScanner, is_begin_pat
 from app.proposals.patch.scan_unified import UnifiedScanner
 from app.proposals.text.document import MAX_BYTES, MOST_COMPARED, Document, decode
 from app.proposals.values.decision_facts import FileStat
-from app.proposals.values.decision_results import EditReport, without_binary
+from app.proposals.values.decision_results import EditReport, binary_note
 from app.proposals.values.edit_refusals import (
     AlreadyApplied,
     EditRefused,
@@ -102,7 +102,7 @@ def _without_carriage_returns(lines: list[str]) -> list[str]:
 
 
 def check_conservation(files: Sequence[FilePatch], lines: Sequence[str], header_pairs: int) -> None:
-    """Count once more, apart from the scanners: no change mark of the text may be missing in what they made of it.
+    """Check independently of the scanners that no changed line of the text is missing in the parsed patch.
 
     `header_pairs` is how many `---` lines with their `+++` lines are headers; raises MalformedPatch.
     """
@@ -135,7 +135,7 @@ _SHOWN_FILES = 20
 
 
 class Patchable(Protocol):
-    """What a patch is made in: a draft."""
+    """What a patch is applied to: a draft."""
 
     def read(self, path: str) -> OverlayFile:
         """The file as it is now; no content if there is none."""
@@ -149,8 +149,8 @@ class Patchable(Protocol):
         """
         ...
 
-    def foresee(self, paths: Collection[str]) -> None:
-        """Read what is pending at these paths all at once."""
+    def prefetch(self, paths: Collection[str]) -> None:
+        """Read the pending changes of these paths in one go."""
         ...
 
     def delete(self, path: str, matches: Sequence[EditMatch] = ()) -> EditReport:
@@ -198,7 +198,7 @@ def apply_patch(draft: Patchable, parts: Sequence[FilePatch]) -> EditReport:
     """
     left_out = [part for part in parts if part.left_out]
     parts = [part for part in parts if not part.left_out]
-    draft.foresee([path for part in parts for path in (part.path, part.old_path) if path])
+    draft.prefetch([path for part in parts for path in (part.path, part.old_path) if path])
     deferred: list[tuple[str, bytes, Sequence[EditMatch], int]] = []
     reports: list[EditReport] = []
     leaves = {part.old_path: index for index, part in enumerate(parts) if part.op is FileOperation.RENAME}
@@ -235,12 +235,12 @@ def _making_room_first(parts: Sequence[FilePatch]) -> Sequence[FilePatch]:
     Of files that are named once, deletions come first, then renames that take a file out of the way of others.
     """
     named = Counter(path for part in parts for path in (part.path, part.old_path) if path)
-    folders = {folder for path in named for folder in parents(path)}
+    folders = {folder for path in named for folder in parent_folders(path)}
 
     def step(part: FilePatch) -> int:
         if part.op is FileOperation.DELETE and named[part.path] == 1:
             return 0
-        in_the_way = part.old_path in folders or any(folder in named for folder in parents(part.old_path))
+        in_the_way = part.old_path in folders or any(folder in named for folder in parent_folders(part.old_path))
         return 1 if part.op is FileOperation.RENAME and named[part.old_path] == 1 and in_the_way else 2
 
     return sorted(parts, key=step)
@@ -329,5 +329,5 @@ def _joined(reports: Sequence[EditReport], left_out: Sequence[FilePatch]) -> Edi
     name = next(iter(stats)) if len(stats) == 1 else f"{len(stats)} files"
     without = tuple(part.path for part in left_out)
     return EditReport(
-        tuple(stats.values()), "\n".join(texts), f"{name} +{added} -{removed}{without_binary(without)}", without
+        tuple(stats.values()), "\n".join(texts), f"{name} +{added} -{removed}{binary_note(without)}", without
     )

@@ -1,4 +1,4 @@
-"""One file's part of a patch, placed by the same ladder as a search/replace edit.
+"""Place one file's part of a patch by the same ladder as a search/replace edit.
 
 What a hunk keeps and removes must be found; its line numbers only choose among equal places. They are trusted for
 more when the patch names git's id of the very content it is applied to: then nothing is left to find out.
@@ -9,10 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from app.proposals.locate.carry_over import LineOperation, ScriptLine, carried_over
-from app.proposals.locate.equivalence import BLANKS, folded, without_trailing_space
-from app.proposals.locate.line_index import BlockPlace, TextIndex, commonness, places, stands_at
-from app.proposals.locate.matching import check_not_applied, like_doubt, located, nearest_to_hint, tolerant_places
+from app.proposals.locate.carry_over import LineOperation, ScriptLine, carry_over
+from app.proposals.locate.equivalence import BLANKS, fold_spacing, without_trailing_space
+from app.proposals.locate.line_index import BlockPlace, TextIndex, count_candidates, find_places, matches_at
+from app.proposals.locate.matching import (
+    check_not_applied,
+    describe_like_place,
+    nearest_to_hint,
+    resolve_places,
+    tolerant_places,
+)
 from app.proposals.locate.nearest import describe_nearest, describe_places
 from app.proposals.patch.parts import FilePatch, PatchHunk, content, is_blob
 from app.proposals.text.document import BOM, Document, encode
@@ -30,7 +36,7 @@ from app.proposals.values.models import EditMatch, FileOperation, MatchLevel
 
 @dataclass(slots=True)
 class PlacementState:
-    """Where the hunks of a file have gone so far."""
+    """Where the hunks of a file were placed so far."""
 
     floor: int = 0
     """Line, from 0, after what the hunk before changed."""
@@ -48,19 +54,19 @@ class PlacementState:
 
 @dataclass(frozen=True, slots=True)
 class ChosenPlace:
-    """The place that is taken, and what to say of how it was found."""
+    """The chosen place, and a note on how it was found."""
 
     place: BlockPlace
     rung: MatchLevel = MatchLevel.EXACT
     note: str = ""
 
 
-def only_after(found: Sequence[BlockPlace]) -> str:
-    """The doubt about a place that the order of the hunks has chosen from these."""
+def note_of_order(found: Sequence[BlockPlace]) -> str:
+    """Return the doubt about a place that was chosen by the order of the hunks."""
     return f"{len(found)} places, the only one after the hunk before"
 
 
-def numbered_well(hunks: Sequence[PatchHunk]) -> frozenset[int]:
+def consistent_numbers(hunks: Sequence[PatchHunk]) -> frozenset[int]:
     """Of the hunks of a file, by their lines in the patch, those whose numbers agree with what the ones above do."""
     numbered = sorted((hunk for hunk in hunks if hunk.old_start is not None), key=lambda hunk: hunk.old_start or 0)
     well: set[int] = set()
@@ -77,10 +83,10 @@ def numbered_well(hunks: Sequence[PatchHunk]) -> frozenset[int]:
     return frozenset(well)
 
 
-def chosen(
+def choose_exact(
     index: TextIndex, found: Sequence[BlockPlace], stated: int | None, progress: PlacementState, made: LineEdits
 ) -> ChosenPlace:
-    """The one place among exact ones; a number that fits wins over the order of the hunks.
+    """Return the one place among exact ones; a number that fits wins over the order of the hunks.
 
     The order alone leaves a doubt: hunks that were written in another one look no different.
 
@@ -97,7 +103,7 @@ def chosen(
     if len(found) == 1:
         return ChosenPlace(found[0])
     note = f"{len(found)} places"
-    only = only_after(found)
+    only = note_of_order(found)
     found = [place for place in found if not made.changes_within(place.start, place.end)] or found
     ordered = progress.in_order(found, stated)
     if stated is not None:
@@ -120,8 +126,8 @@ def chosen(
     )
 
 
-def allowed(index: TextIndex, hunk: PatchHunk, found: Sequence[BlockPlace]) -> tuple[list[BlockPlace], str]:
-    """The places that fit what the hunk says of its surroundings, and a doubt if they fit it badly.
+def filter_places(index: TextIndex, hunk: PatchHunk, found: Sequence[BlockPlace]) -> tuple[list[BlockPlace], str]:
+    """Return the places that fit what the hunk says of its surroundings, and a doubt if they fit badly.
 
     Raises:
         NoMatch: it names a line that does not stand above any of them.
@@ -159,7 +165,7 @@ def lines_named(index: TextIndex, seek: Sequence[str]) -> list[int]:
     """The lines, from 0, that a hunk may mean by those it names from outer to inner."""
     above: list[int] = []
     for depth, text in enumerate(seek):
-        there = index.positions(MatchLevel.SPACING).get(folded(text), [])
+        there = index.positions(MatchLevel.SPACING).get(fold_spacing(text), [])
         if not depth:
             above = there
             continue
@@ -240,7 +246,7 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
     trusted = is_blob(document.data, patch.old_blob)
     if trusted or any(line.text.startswith(BOM) for hunk in patch.hunks for line in hunk.lines):
         document = Document(document.data, verbatim=not document.wide)
-    placer = _Placer(document, numbered_well(patch.hunks) if trusted else frozenset())
+    placer = _Placer(document, consistent_numbers(patch.hunks) if trusted else frozenset())
     matches = []
     for number, hunk in enumerate(patch.hunks, 1):
         try:
@@ -290,7 +296,7 @@ def _checked(
     else:
         return tuple(matches)
     last = matches[-1] if matches else EditMatch(rung=MatchLevel.EXACT, line=1)
-    return (*matches[:-1], doubted(last, doubt))
+    return (*matches[:-1], add_doubt(last, doubt))
 
 
 def _created(document: Document, patch: FilePatch) -> bytes:
@@ -343,7 +349,7 @@ class _Placer:
 
     def result(self) -> bytes:
         """The bytes with all hunks made."""
-        return self._made.applied_to(self._index.document)
+        return self._made.apply_to(self._index.document)
 
     def place(self, hunk: PatchHunk) -> EditMatch:
         """Find the hunk's place and take up its changes."""
@@ -354,14 +360,14 @@ class _Placer:
             if not self._made or not (block or _goes_to_end(hunk)):
                 raise
             later = TextIndex(Document(self.result(), self._index.document.verbatim))
-            if block and not places(later, block, MatchLevel.EXACT):
+            if block and not find_places(later, block, MatchLevel.EXACT):
                 raise error
             self._index, self._made, self._progress = later, LineEdits(), PlacementState()
             self._trusted, self._on_made = frozenset(), True
             match = self._place(hunk)
         if not hunk.doubt:
             return match
-        return doubted(match, hunk.doubt)
+        return add_doubt(match, hunk.doubt)
 
     def _place(self, hunk: PatchHunk) -> EditMatch:
         block = [line.text for line in hunk.old_side]
@@ -378,24 +384,24 @@ class _Placer:
             if (place.start, hunk.lines) in self._placed:
                 raise MalformedPatch("It is the same as a hunk before it, at the same place.")
             self._placed.add((place.start, hunk.lines))
-            self._take(line_edits(self._index.document, place.start, place.end, carried_over(script, place)))
+            self._take(line_edits(self._index.document, place.start, place.end, carry_over(script, place)))
             match = EditMatch(rung=choice.rung, line=place.start + 1, note=choice.note)
         else:
             script = _without_endings(hunk.lines)
             check_not_applied(self._index, [line.text for line in hunk.new_side])
-            tolerant, doubt = allowed(self._index, hunk, tolerant_places(self._index, script, block))
+            tolerant, doubt = filter_places(self._index, hunk, tolerant_places(self._index, script, block))
             if not any(stated is not None and place.start == stated - 1 for place in tolerant):
                 ordered = self._progress.in_order(tolerant, stated)
                 if len(ordered) < len(tolerant):
-                    doubt = "; ".join(filter(None, (doubt, only_after(tolerant))))
+                    doubt = "; ".join(filter(None, (doubt, note_of_order(tolerant))))
                 tolerant = ordered
-            resolution = located(self._index, script, tolerant, stated)
+            resolution = resolve_places(self._index, script, tolerant, stated)
             self._check_not_cut(hunk, tolerant[0])
             self._take(resolution.line_edits)
             match = resolution.matches[0]
         if stated is not None:
             self._progress.drift, self._progress.stated = match.line - stated, stated
-        return doubted(match, doubt) if doubt else match
+        return add_doubt(match, doubt) if doubt else match
 
     def _check_not_cut(self, hunk: PatchHunk, place: BlockPlace) -> None:
         """Refuse a hunk that lacks inserted lines where they could follow: within a file, lines that stay would."""
@@ -414,7 +420,7 @@ class _Placer:
         kept_above, kept_below = changed[0], len(hunk.lines) - 1 - changed[-1]
         if kept_above >= kept_below and place.end < len(self._index.texts):
             return False
-        return len(places(self._index, block, MatchLevel.EXACT)) == 1
+        return len(find_places(self._index, block, MatchLevel.EXACT)) == 1
 
     def _take(self, changes: Sequence[LineEdit]) -> None:
         if not self._made.fits(changes):
@@ -425,20 +431,20 @@ class _Placer:
 
     def _exact(self, hunk: PatchHunk, block: Sequence[str], stated: int | None) -> tuple[ChosenPlace | None, str]:
         """The one exact place, or None if there is none, and a doubt about it."""
-        if stated is not None and hunk.source_line in self._trusted and stands_at(self._index, block, stated - 1):
+        if stated is not None and hunk.source_line in self._trusted and matches_at(self._index, block, stated - 1):
             return ChosenPlace(_place_at(stated - 1, block)), ""
-        if stated is not None and not hunk.seek and commonness(self._index, block) > _TOO_COMMON:
+        if stated is not None and not hunk.seek and count_candidates(self._index, block) > _TOO_COMMON:
             for start in (stated - 1 + self._progress.drift, stated - 1):
-                if stands_at(self._index, block, start):
+                if matches_at(self._index, block, start):
                     return ChosenPlace(_place_at(start, block), MatchLevel.LINE_HINT), ""
-        found = places(self._index, block, MatchLevel.EXACT)
+        found = find_places(self._index, block, MatchLevel.EXACT)
         if not found:
             return None, ""
-        fitting, doubt = allowed(self._index, hunk, found)
-        choice = chosen(self._index, fitting, stated, self._progress, self._made)
+        fitting, doubt = filter_places(self._index, hunk, found)
+        choice = choose_exact(self._index, fitting, stated, self._progress, self._made)
         if len(found) == 1 and not (hunk.seek or hunk.at_end):
             hint = None if stated is None else stated + self._progress.drift
-            doubt = like_doubt(self._index, choice.place.start, choice.place.end, hint)
+            doubt = describe_like_place(self._index, choice.place.start, choice.place.end, hint)
         return choice, doubt
 
     def _insert(self, hunk: PatchHunk) -> EditMatch:
@@ -467,7 +473,7 @@ class _Placer:
         spelled = not lines or hunk.source_line in self._trusted
         script = _joining_none(hunk.lines, at_end=at == lines) if spelled else _without_endings(hunk.lines)
         floor = self._progress.floor
-        self._take(line_edits(document, at, at, carried_over(script, start)))
+        self._take(line_edits(document, at, at, carry_over(script, start)))
         if at == lines:
             self._progress.floor = floor
         return EditMatch(rung=rung, line=at + 1, note=note)
@@ -478,9 +484,9 @@ def _goes_to_end(hunk: PatchHunk) -> bool:
     return hunk.at_end or (hunk.unnumbered and not hunk.seek and hunk.old_start is None)
 
 
-def doubted(match: EditMatch, doubt: str) -> EditMatch:
-    """The match with one more thing to say against it."""
-    rung = MatchLevel.DOUBTFUL if match.rung.exact else match.rung
+def add_doubt(match: EditMatch, doubt: str) -> EditMatch:
+    """Return the match with one more doubt in its note."""
+    rung = MatchLevel.DOUBTFUL if match.rung.is_exact else match.rung
     return EditMatch(rung=rung, line=match.line, note=f"{match.note}; {doubt}" if match.note else doubt)
 
 

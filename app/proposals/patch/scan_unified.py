@@ -18,7 +18,7 @@ from app.proposals.patch.names import (
     PrefixPair,
     git_header_names,
     header_name,
-    named,
+    parse_header_name,
     plain_names,
     prefixes_of,
     whole_name,
@@ -129,7 +129,7 @@ class UnifiedPart:
             return False
         self.no_data = True
         if not self.git_names:
-            self.old, self.new = named(said[1]), named(said[2])
+            self.old, self.new = parse_header_name(said[1]), parse_header_name(said[2])
         return True
 
     def finished(self, known: Collection[PrefixPair]) -> FilePatch:
@@ -322,7 +322,7 @@ class UnifiedScanner:
         part = self._part
         if part is None or part.named or part.hunks or part.no_data:
             part = self._begin(UnifiedPart(at + 1))
-        part.old, part.new = named(self._lines[at][4:]), named(self._lines[at + 1][4:])
+        part.old, part.new = parse_header_name(self._lines[at][4:]), parse_header_name(self._lines[at + 1][4:])
         self.header_pairs += 1
         self._in_changes = True
         after = at + 2
@@ -524,7 +524,7 @@ def _headed_badly(line: str, header: HunkHeader, first: str) -> str:
 
 
 def _ending_within(hunk: PatchHunk) -> str:
-    return "a line in its middle is said to end the file" if hunk.ends_within else ""
+    return "a line in its middle is said to end the file" if hunk.has_inner_end else ""
 
 
 def _ending_early(hunk: PatchHunk, header: HunkHeader, *, ends_text: bool) -> PatchHunk:

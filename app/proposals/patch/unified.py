@@ -1,4 +1,4 @@
-"""Writing change sets as git-style unified diffs.
+"""Write change sets as git-style unified diffs.
 
 `git apply`, GNU `patch -p1` and unidiff all read the result. What is not text to git (a NUL early on, UTF-16) is
 written as a git binary patch, which `git apply` takes and `patch` passes over.
@@ -11,8 +11,8 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from app.proposals.patch.names import NO_FILE, quoted
-from app.proposals.text.diff import LineChange, diff
+from app.proposals.patch.names import NO_FILE, quote_name
+from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document, encode, split_lines
 
 CONTEXT_LINES = 3
@@ -41,13 +41,13 @@ class PatchFileContent:
     """The line changes between `split_lines` of both, if they are known already."""
 
 
-def render(files: Sequence[PatchFileContent]) -> bytes:
-    """One diff of all files, in order. Lines keep their bytes, so the result need not be valid UTF-8."""
+def render_diff(files: Sequence[PatchFileContent]) -> bytes:
+    """Return one diff of all files, in order. Lines keep their bytes, so the result need not be valid UTF-8."""
     return b"".join(b"".join(_file(file)) for file in files)
 
 
-def parts(file: PatchFileContent) -> Sequence[PatchFileContent]:
-    """What a diff says of a file in turn: one that becomes a link, or ceases to be one, goes and comes."""
+def split_kinds(file: PatchFileContent) -> Sequence[PatchFileContent]:
+    """Yield what a diff says of a file in turn: a change between file and link is a deletion and a creation."""
     if file.old is None or file.new is None or stat.S_ISLNK(file.old_mode) == stat.S_ISLNK(file.new_mode):
         return (file,)
     gone = replace(file, path=file.old_path or file.path, old_path="", new=None, changes=None)
@@ -68,7 +68,7 @@ def _file(file: PatchFileContent) -> Iterator[bytes]:
         extended += [b"old mode %o\n" % old_mode, b"new mode %o\n" % new_mode]
     binary = any(_is_binary(data) for data in (old, new))
     old_lines, new_lines = ([], []) if binary else (split_lines(old), split_lines(new))
-    changes = [] if binary else file.changes if file.changes is not None else diff(old_lines, new_lines)
+    changes = [] if binary else file.changes if file.changes is not None else diff_lines(old_lines, new_lines)
     if renamed:
         extended.append(b"similarity index %d%%\n" % _similarity(old, new, old_lines, changes))
         extended += [b"rename from " + _name(old_path) + b"\n", b"rename to " + _name(file.path) + b"\n"]
@@ -85,7 +85,7 @@ def _file(file: PatchFileContent) -> Iterator[bytes]:
     elif changes:
         yield _header(b"--- ", NO_FILE if file.old is None else f"a/{old_path}")
         yield _header(b"+++ ", NO_FILE if file.new is None else f"b/{file.path}")
-        for group in grouped(changes):
+        for group in group_changes(changes):
             yield from _hunk(old_lines, new_lines, group)
 
 
@@ -98,8 +98,8 @@ def has_hunks(file: PatchFileContent) -> bool:
     )
 
 
-def grouped(changes: Sequence[LineChange], context: int = CONTEXT_LINES) -> list[list[LineChange]]:
-    """The changes by hunk: those whose context lines touch share one."""
+def group_changes(changes: Sequence[LineChange], context: int = CONTEXT_LINES) -> list[list[LineChange]]:
+    """Group the changes by hunk: those whose context lines touch share one."""
     groups: list[list[LineChange]] = []
     for change in changes:
         if groups and change.old_start - groups[-1][-1].old_end <= 2 * context:
@@ -136,7 +136,7 @@ def _line(mark: bytes, line: bytes) -> bytes:
 
 
 def _name(path: str) -> bytes:
-    return encode(quoted(path))
+    return encode(quote_name(path))
 
 
 def _header(mark: bytes, path: str) -> bytes:

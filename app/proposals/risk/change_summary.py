@@ -1,9 +1,9 @@
-"""What a proposal comes to in one line that is computed, apart from what its author says of it."""
+"""Computed one-line summary of a proposal, independent of its author's words."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from app.proposals.values.attention_reason import Reason, ReasonKind, clause
+from app.proposals.values.attention_reason import Reason, ReasonKind, reason_clause
 from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.origin import OriginKind
 from app.text.plural import plural
@@ -24,38 +24,38 @@ _IN_LINES = 4
 """Lines that a reason names."""
 
 
-def described(changes: Sequence[FileChange]) -> str:
-    """The summary of a proposal whose author says nothing."""
+def describe_changes(changes: Sequence[FileChange]) -> str:
+    """Return the summary of a proposal whose author gives none."""
     first = changes[0]
     more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
     return f"{first.op.value.capitalize()} {first.path}{more}"
 
 
-def result_of(command: str) -> str:
-    """The summary of what a command has changed, where the model says nothing of it; its white space is kept."""
+def command_summary(command: str) -> str:
+    """Return the summary of a command's changes where the model gives none; white space of the command is kept."""
     return f"{_COMMAND}{_LINE_ENDS.sub(_LINE_END, command.strip())}"
 
 
-def is_of_command(summary: str) -> bool:
+def is_command_summary(summary: str) -> bool:
     """Whether a summary is a command as it was run, in which white space counts."""
     return summary.startswith(_OF_COMMANDS) and not _LINE_ENDS.search(summary)
 
 
-def said(proposal: Proposal) -> str:
-    """What the author of a proposal says of it, and who that is; empty if the summary is no one's words."""
-    if proposal.origin.kind is OriginKind.COMMAND and is_of_command(proposal.summary):
+def author_summary(proposal: Proposal) -> str:
+    """Return the author's summary of a proposal and the author; empty if there is none."""
+    if proposal.origin.kind is OriginKind.COMMAND and is_command_summary(proposal.summary):
         return proposal.summary
-    if proposal.origin.kind not in _SPEAKERS or proposal.summary in ("", described(proposal.files)):
+    if proposal.origin.kind not in _SPEAKERS or proposal.summary in ("", describe_changes(proposal.files)):
         return ""
     return f"{_SPEAKERS[proposal.origin.kind]} says: {proposal.summary}"
 
 
-def computed(proposal: Proposal) -> str:
+def computed_summary(proposal: Proposal) -> str:
     """`+3 -41 in 2 files, removes 2 tests, touches .github/`: of those files that its numbers are about.
 
     It is empty where it would only say again what stands at the head of the one file.
     """
-    shown, reasons = proposal.in_question, clauses(proposal)
+    shown, reasons = proposal.in_question, summary_clauses(proposal)
     if len(shown) == 1 and not reasons:
         return ""
     counts = [f"{sign}{count:,}" for sign, count in (("+", proposal.added), ("-", proposal.removed)) if count]
@@ -63,7 +63,7 @@ def computed(proposal: Proposal) -> str:
     return ", ".join((counted, *reasons))
 
 
-def clauses(proposal: Proposal) -> list[str]:
+def summary_clauses(proposal: Proposal) -> list[str]:
     """What of the files that its numbers are about deserves eyes: `removes 2 tests`, `touches .github/`."""
     return [*_clauses(proposal.reasons, {change.path for change in proposal.in_question})]
 
@@ -71,15 +71,15 @@ def clauses(proposal: Proposal) -> list[str]:
 def _clauses(reasons: Iterable[Reason], paths: Collection[str]) -> Iterable[str]:
     """Reasons of the same kind together, the gravest first."""
     for kind in ReasonKind:
-        found = [reason for reason in reasons if reason.kind is kind and kind.marks and reason.path in paths]
+        found = [reason for reason in reasons if reason.kind is kind and kind.is_risk and reason.path in paths]
         if found:
             names = tuple(dict.fromkeys(name for reason in found for name in reason.names))
             count = sum(reason.count for reason in found)
-            yield clause(kind, () if kind is ReasonKind.TESTS else names, count, len(found))
+            yield reason_clause(kind, () if kind is ReasonKind.TESTS else names, count, len(found))
 
 
-def reason_line(reason: Reason, change: FileChange) -> str:
-    """A reason at the head of its file, with the lines where it is seen: `Removes 2 asserts (old line 12).`"""
+def format_reason(reason: Reason, change: FileChange) -> str:
+    """Return a reason for the head of its file, with its lines: `Removes 2 asserts (old line 12).`"""
     words = reason.words
     lines = [_line_of(place.hunk, place.offset, place.side, change) for place in reason.places]
     known = list(dict.fromkeys(line for line in lines if line))

@@ -1,4 +1,4 @@
-"""A file of a proposal as it is looked through: its changed lines, and these without strings and comments."""
+"""A file of a proposal as the risk rules see it: changed lines, also with strings and comments blanked."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,7 +6,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from app.proposals.risk.literal_search import LiteralPattern
-from app.proposals.text.hunks import in_force
+from app.proposals.text.hunks import has_effect
 from app.proposals.values.attention_reason import MOST_PLACES, LineReference, Reason, ReasonKind
 from app.proposals.values.models import FileChange, Hunk
 
@@ -68,13 +68,13 @@ _AUTOMATION = re.compile(
 _PROSE = (".md", ".rst", ".txt", ".adoc", ".markdown")
 
 
-def lock_of(path: str) -> str | None:
-    """The name of the file that a lock file goes with; None for any other file."""
+def lock_source(path: str) -> str | None:
+    """Return the name of the file to which a lock file belongs; None for any other file."""
     return _LOCKED_BY.get(_name(path))
 
 
 def is_generated(path: str, before: Sequence[str]) -> bool:
-    """Whether a program writes the file: by its name, or by what it said of itself before the change.
+    """Return whether a program writes the file, by its name or by a mark in its text before the change.
 
     What the change makes it say does not count, or else whoever writes it could ask not to be looked at.
     """
@@ -82,24 +82,24 @@ def is_generated(path: str, before: Sequence[str]) -> bool:
 
 
 def is_test(path: str) -> bool:
-    """Whether it holds tests, or what tests need."""
+    """Return whether the file contains tests or test data."""
     *folders, name = path.split("/")
     return not _TEST_FOLDERS.isdisjoint(folders) or _TEST_NAME.match(name) is not None
 
 
 def is_prose(path: str) -> bool:
-    """Whether it is for people to read."""
+    """Return whether the file is documentation."""
     return path.lower().endswith(_PROSE)
 
 
-def subject(path: str) -> str:
-    """What a test tests, or what a file is tested as: `test_fetch.py` and `fetch.ts` are both `fetch`."""
+def test_subject(path: str) -> str:
+    """Return what a test tests, or as what a file is tested: `test_fetch.py` and `fetch.ts` are both `fetch`."""
     stem = _name(path).partition(".")[0] if not _TEST_NAME.match(_name(path)) else _name(path).rpartition(".")[0]
     return _AFFIX.sub("", _AFFIX.sub("", stem)).lower()
 
 
-def runs_by_itself(path: str) -> str:
-    """The folder or file of a project's automation that it belongs to; empty if it belongs to none."""
+def automation_root(path: str) -> str:
+    """Return the file or folder of automatically run configuration that the path belongs to; empty if none."""
     found = _AUTOMATION.search(path)
     return (found["folder"] or found["name"]) if found else ""
 
@@ -140,13 +140,13 @@ class LexingBudget:
     def __init__(self) -> None:
         self._left = _LEXED
 
-    def blanked(self, path: str, lines: Sequence[str]) -> Sequence[str] | None:
-        """The lines with blanks for strings and comments; None if they are more than what is left."""
+    def blank_strings(self, path: str, lines: Sequence[str]) -> Sequence[str] | None:
+        """Return the lines with strings and comments blanked; None if the budget does not suffice."""
         size = sum(map(len, lines))
         if size > self._left:
             return None
         self._left -= size
-        return blanked(path, lines)
+        return blank_lines(path, lines)
 
 
 class EditedFile:
@@ -160,7 +160,7 @@ class EditedFile:
         self.path = change.path
         self.old = old
         self.new = new
-        hunks = [hunk for hunk in change.hunks if in_force(hunk)]
+        hunks = [hunk for hunk in change.hunks if has_effect(hunk)]
         self.removed = [line for hunk in hunks for line in _lines(hunk, "old", old)]
         self.added = [line for hunk in hunks for line in _lines(hunk, "new", new)]
 
@@ -183,7 +183,7 @@ class EditedFile:
     def removed_code(self) -> Sequence[ChangedLine]:
         """The removed lines with blanks for strings and comments."""
         path = self.change.old_path or self.path
-        return self._coded(path, self._budget.blanked(path, self.old), self.removed)
+        return self._coded(path, self._budget.blank_strings(path, self.old), self.removed)
 
     @property
     def new_code(self) -> Sequence[str]:
@@ -192,13 +192,13 @@ class EditedFile:
 
     @cached_property
     def _new_code(self) -> Sequence[str] | None:
-        return self._budget.blanked(self.path, self.new)
+        return self._budget.blank_strings(self.path, self.new)
 
     def _coded(self, path: str, whole: Sequence[str] | None, lines: Sequence[ChangedLine]) -> Sequence[ChangedLine]:
         """These lines out of the blanked text, or blanked by themselves where that was too long."""
         if whole is not None:
             return [line._replace(text=whole[line.number]) for line in lines]
-        apart = self._budget.blanked(path, [line.text for line in lines])
+        apart = self._budget.blank_strings(path, [line.text for line in lines])
         if apart is None:
             return lines
         return [line._replace(text=code) for line, code in zip(lines, apart, strict=True)]
@@ -218,8 +218,8 @@ def _lines(hunk: Hunk, side: Literal["old", "new"], text: Sequence[str]) -> Iter
         yield ChangedLine(start + offset, line, hunk.id, side, offset)
 
 
-def blanked(path: str, lines: Sequence[str]) -> Sequence[str]:
-    """The lines with blanks for strings and comments; as they are if nobody knows the language well enough."""
+def blank_lines(path: str, lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines with strings and comments blanked; unchanged if the language is not known well enough."""
     lexer = _lexer_for(path.rpartition("/")[2])
     if lexer is None:
         return lines

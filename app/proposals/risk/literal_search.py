@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 
 class LiteralPattern:
-    """A regular expression that is tried only where a literal stands with which a match can begin.
+    """A regular expression that is tried only where one of its literals occurs.
 
     The matches are those of `re`: the whole text is looked at, however long it is.
 

@@ -1,10 +1,10 @@
-"""In which order the files of a proposal are read: what deserves eyes first, the rest so that it can be followed."""
+"""Order of the files in a review: those with the gravest reasons first."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from app.proposals.risk.edited_file import EditedFile, is_prose, is_test, subject
+from app.proposals.risk.edited_file import EditedFile, is_prose, is_test, test_subject
 from app.proposals.risk.literal_search import LiteralPattern
 from app.proposals.values.attention_reason import Reason, ReasonKind
 
@@ -26,8 +26,8 @@ _MOST = 2_000_000
 """Characters of added text, at most, in which uses are looked for."""
 
 
-def by_need(files: Sequence[EditedFile], reasons: Sequence[Reason]) -> tuple[str, ...]:
-    """The paths in the order in which they should be read.
+def order_by_need(files: Sequence[EditedFile], reasons: Sequence[Reason]) -> tuple[str, ...]:
+    """Return the paths in the order in which they should be read.
 
     First the files with reasons, the gravest first; then definitions before what uses them, each test behind what
     it tests, and prose; at last lock files and what is generated. Files that are alike stand by path.
@@ -35,7 +35,7 @@ def by_need(files: Sequence[EditedFile], reasons: Sequence[Reason]) -> tuple[str
     gravity: dict[str, int] = {}
     last: set[str] = set()
     for reason in reasons:
-        if reason.kind.marks:
+        if reason.kind.is_risk:
             gravity[reason.path] = gravity.get(reason.path, 0) | _GRAVITY[reason.kind]
         else:
             last.add(reason.path)
@@ -43,8 +43,8 @@ def by_need(files: Sequence[EditedFile], reasons: Sequence[Reason]) -> tuple[str
     return tuple(sorted(followed, key=lambda path: (-gravity.get(path, 0), path in last, followed[path])))
 
 
-def in_order(items: Sequence[_Item], paths: Sequence[str], order: Sequence[str]) -> list[_Item]:
-    """Items, each with its path, in an order of paths; those that it does not name stay behind, as they were."""
+def sort_by_path(items: Sequence[_Item], paths: Sequence[str], order: Sequence[str]) -> list[_Item]:
+    """Return items, each with its path, in an order of paths; items that it does not name stay behind."""
     place = {path: number for number, path in enumerate(order)}
     ranked = sorted(range(len(items)), key=lambda number: place.get(paths[number], len(place)))
     return [items[number] for number in ranked]
@@ -58,10 +58,10 @@ def _to_follow(files: Sequence[EditedFile]) -> Iterable[str]:
     others = {*prose, *tests}
     tests_of: dict[str, list[str]] = {}
     for path in tests:
-        tests_of.setdefault(subject(path), []).append(path)
+        tests_of.setdefault(test_subject(path), []).append(path)
     for path in _definitions_first([path for path in paths if path not in others], files):
         yield path
-        yield from tests_of.pop(subject(path), ())
+        yield from tests_of.pop(test_subject(path), ())
     yield from _definitions_first(sorted(path for rest in tests_of.values() for path in rest), files)
     yield from prose
 

@@ -1,4 +1,4 @@
-"""A proposal is looked through when it is staged: the reasons are found, and the order is fixed."""
+"""Find the risks of a proposal when it is staged, and fix its reading order."""
 
 import re
 from collections import Counter
@@ -10,20 +10,20 @@ from app.proposals.risk.edited_file import (
     ChangedLine,
     EditedFile,
     LexingBudget,
+    automation_root,
     is_generated,
     is_prose,
     is_test,
-    lock_of,
-    runs_by_itself,
-    subject,
+    lock_source,
+    test_subject,
 )
 from app.proposals.risk.literal_search import LiteralPattern
-from app.proposals.risk.reading_order import by_need
+from app.proposals.risk.reading_order import order_by_need
 from app.proposals.text.document import Document
 from app.proposals.text.line_comparison import equal_ends
 from app.proposals.values.attention_reason import Reason, ReasonKind
 from app.proposals.values.models import FileChange, FileOperation, Proposal
-from app.text.deceiving_text import inspect
+from app.text.deceiving_text import find_deceptive
 from app.workspace.secrets import certain_reason
 
 _TEST = LiteralPattern(
@@ -78,13 +78,13 @@ Added = Mapping[str, int]
 """How often each line, stripped, was added in all files of a proposal."""
 
 
-def added_lines(files: Sequence[EditedFile]) -> Counter[str]:
+def moved_line_pool(files: Sequence[EditedFile]) -> Counter[str]:
     """What is not gone where a file loses it: it has moved, if that is to another file."""
     return Counter(text for file in files for line in file.added if len(text := line.text.strip()) > 2)
 
 
 def removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[Reason]:
-    """What the file has less of than before.
+    """Return the tests, asserts and checks of which the file has fewer than before.
 
     Args:
         file: The one looked at.
@@ -95,8 +95,8 @@ def removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str]) ->
         return
     gone = []
     if is_test(file.path):
-        gone = [(line, name) for line, name in named_tests(file.removed, file.removed_text) if name not in tests]
-        if gone and len(gone) > (new := sum(1 for _ in named_tests(file.added, file.added_text))):
+        gone = [(line, name) for line, name in find_test_names(file.removed, file.removed_text) if name not in tests]
+        if gone and len(gone) > (new := sum(1 for _ in find_test_names(file.added, file.added_text))):
             # A test that got another name is still there: as many as are new are taken for those.
             gone = gone[: len(gone) - new] if new else gone
             yield file.reason(ReasonKind.TESTS, (line for line, _ in gone), (name for _, name in gone))
@@ -112,8 +112,8 @@ def removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str]) ->
         yield from _fewer(file, ReasonKind.ASSERTS, _ASSERT, added)
 
 
-def named_tests(lines: Sequence[ChangedLine], text: str) -> Iterator[tuple[ChangedLine, str]]:
-    """The tests that begin on these lines, by name; `text` is all of the lines."""
+def find_test_names(lines: Sequence[ChangedLine], text: str) -> Iterator[tuple[ChangedLine, str]]:
+    """Return the names of the tests that begin on these lines; `text` is all of the lines."""
     for line in lines if _TEST.search(text) else ():
         if found := _TEST.search(line.text):
             yield line, next(name for name in found.groups() if name)
@@ -175,8 +175,8 @@ def _fewer(
 _WORD = re.compile(r"[\w./\\-]+")
 
 
-def not_named(request: str, paths: Collection[str]) -> frozenset[str]:
-    """The paths that the words leave out; none where they name no path, which leaves the choice to the model.
+def unmentioned_paths(request: str, paths: Collection[str]) -> frozenset[str]:
+    """Return the paths that the user's request does not mention; none if it mentions no path at all.
 
     The tests of what is named are named with it, and so is all that is in a folder that is named.
     """
@@ -184,9 +184,9 @@ def not_named(request: str, paths: Collection[str]) -> frozenset[str]:
     named = {path for path in paths if _is_named(path, words)}
     if not named:
         return frozenset()
-    subjects = {subject(path) for path in named}
+    subjects = {test_subject(path) for path in named}
     return frozenset(
-        path for path in paths if path not in named and not (is_test(path) and subject(path) in subjects)
+        path for path in paths if path not in named and not (is_test(path) and test_subject(path) in subjects)
     )
 
 
@@ -215,8 +215,8 @@ _BETWEEN = ",;:{}\"'`"
 """Characters that no operator holds, and beside which none depends on what is on their other side."""
 
 
-def turned_operators(file: EditedFile) -> Iterator[Reason]:
-    """Lines that are as before but for a comparison, a negation, `and`, `or`, or one more or less."""
+def changed_operators(file: EditedFile) -> Iterator[Reason]:
+    """Return lines that changed only in a comparison, a negation, `and`, `or`, or by one."""
     if is_prose(file.path) or not any(_turned(file.removed, file.added)):
         return
     if found := list(_turned(file.removed_code, file.added_code)):
@@ -290,8 +290,8 @@ _LONGEST = 4
 """Lines of an empty handler, with comments."""
 
 
-def swallowed(file: EditedFile) -> Iterator[Reason]:
-    """Handlers that are new, or emptied, and hold nothing but comments."""
+def swallowed_errors(file: EditedFile) -> Iterator[Reason]:
+    """Return exception handlers that are new or emptied and contain nothing but comments."""
     if not _CANDIDATE.search(file.added_text):
         return
     code, added = file.new_code, {line.number: line for line in file.added}
@@ -362,8 +362,8 @@ _URL = re.compile(rf"://[^\s\"'`]{{0,{_LONGEST_URL}}}")
 """A URL from where its host or user begins."""
 
 
-def secrets(file: EditedFile) -> Iterator[Reason]:
-    """Added lines that hold something in the form of a secret."""
+def find_secrets(file: EditedFile) -> Iterator[Reason]:
+    """Return added lines that contain something in the form of a secret."""
     patterns = {name: pattern for name, pattern in _KNOWN.items() if pattern.search(file.added_text)}
     known = [(line, name) for line in file.added if patterns for name in _known(line, patterns)]
     if known:
@@ -536,7 +536,7 @@ _KINDS = ((ReasonKind.EXECUTES, _EXECUTES), (ReasonKind.NETWORK, _NETWORK))
 
 
 def new_calls(file: EditedFile) -> Iterator[Reason]:
-    """What the file calls more often than before.
+    """Return what the file calls more often than before.
 
     Tests start programs and servers as a matter of course; what they turn off in a connection is told.
     """
@@ -588,8 +588,8 @@ _EXECUTABLE = 0o111
 _SPECIAL = 0o7000
 
 
-def looked_through(contents: Contents, proposal: Proposal, request: str = "") -> Proposal:
-    """The proposal with what deserves eyes in it; an order that it has already is kept.
+def with_reasons(contents: Contents, proposal: Proposal, request: str = "") -> Proposal:
+    """Return the proposal with its risk reasons and reading order; an existing order is kept.
 
     Args:
         contents: Where the texts are.
@@ -599,15 +599,15 @@ def looked_through(contents: Contents, proposal: Proposal, request: str = "") ->
     budget = LexingBudget()
     files = [_edited(contents, change, budget) for change in giving_way(proposal.files)]
     known = (reason.path for reason in proposal.reasons if reason.kind is ReasonKind.UNASKED)
-    unasked = not_named(request, [file.path for file in files]) if request else frozenset(known)
-    reasons = tuple(reasons_in(files, unasked))
-    return proposal.model_copy(update={"reasons": reasons, "order": proposal.order or by_need(files, reasons)})
+    unasked = unmentioned_paths(request, [file.path for file in files]) if request else frozenset(known)
+    reasons = tuple(find_reasons(files, unasked))
+    return proposal.model_copy(update={"reasons": reasons, "order": proposal.order or order_by_need(files, reasons)})
 
 
-def reasons_in(files: Sequence[EditedFile], unasked: Collection[str] = ()) -> Iterator[Reason]:
-    """All reasons, file by file; `unasked` are the paths that the user's words leave out."""
-    added = added_lines(files)
-    tests = frozenset(name for file in files for _, name in named_tests(file.added, file.added_text))
+def find_reasons(files: Sequence[EditedFile], unasked: Collection[str] = ()) -> Iterator[Reason]:
+    """Return all reasons, file by file; `unasked` are the paths that the user's request does not mention."""
+    added = moved_line_pool(files)
+    tests = frozenset(name for file in files for _, name in find_test_names(file.added, file.added_text))
     paths = [file.path for file in files]
     for file in giving_way(files):
         last = _stands_last(file)
@@ -615,35 +615,35 @@ def reasons_in(files: Sequence[EditedFile], unasked: Collection[str] = ()) -> It
         yield from _of_file(file, paths)
         if file.path in unasked and not last:
             yield Reason(kind=ReasonKind.UNASKED, path=file.path)
-        if lock_of(file.path) is None:
-            yield from secrets(file)
+        if lock_source(file.path) is None:
+            yield from find_secrets(file)
         if not last:
             yield from _of_code(file, added, tests)
 
 
 def _of_code(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[Reason]:
     yield from new_calls(file)
-    yield from swallowed(file)
+    yield from swallowed_errors(file)
     yield from removed_safeguards(file, added, tests)
-    yield from turned_operators(file)
+    yield from changed_operators(file)
 
 
 def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[Reason]:
     """What is true of the file as a whole."""
     change, path = file.change, file.path
     if change.warnings:
-        yield file.reason(ReasonKind.DECEIVES, (line for line in file.added if inspect(line.text)))
+        yield file.reason(ReasonKind.DECEIVES, (line for line in file.added if find_deceptive(line.text)))
     if change.op is FileOperation.DELETE:
         yield Reason(kind=ReasonKind.DELETED, path=path)
     if change.inexact:
         yield Reason(kind=ReasonKind.INEXACT, path=path)
     if more := _rights(change):
         yield Reason(kind=ReasonKind.MODE, path=path, names=(more,))
-    if automation := runs_by_itself(path) or (runs_by_itself(change.old_path) if change.old_path else ""):
+    if automation := automation_root(path) or (automation_root(change.old_path) if change.old_path else ""):
         yield Reason(kind=ReasonKind.AUTOMATION, path=path, names=(automation,))
     if change.op in (FileOperation.CREATE, FileOperation.RENAME) and certain_reason(path):
         yield Reason(kind=ReasonKind.SECRET, path=path, names=("a file for secrets",))
-    manifest = lock_of(path)
+    manifest = lock_source(path)
     if manifest and change.op is FileOperation.EDIT:
         folder = path.rpartition("/")[0]
         if (f"{folder}/{manifest}" if folder else manifest) not in paths:
@@ -652,7 +652,7 @@ def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[Reason]:
 
 def _stands_last(file: EditedFile) -> list[Reason]:
     """Why a file stands last, if it does."""
-    if lock_of(file.path) is not None:
+    if lock_source(file.path) is not None:
         return [Reason(kind=ReasonKind.LOCK, path=file.path)]
     generated = is_generated(file.path, file.old)
     return [Reason(kind=ReasonKind.GENERATED, path=file.path)] if generated else []

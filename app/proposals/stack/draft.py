@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from threading import RLock
 
-from app.proposals.files.filesystem import default_mode, version_of
-from app.proposals.locate.carry_over import rewrite
+from app.proposals.files.filesystem import default_mode, file_version
+from app.proposals.locate.carry_over import encode_content
 from app.proposals.locate.matching import Replacement, apply_replacements
-from app.proposals.overlay.file_changes import line_counts, op_of
-from app.proposals.overlay.overlay import Contents, Overlay, OverlayFile, leaves
+from app.proposals.overlay.file_changes import count_lines, file_operation
+from app.proposals.overlay.overlay import Contents, Overlay, OverlayFile, pending_files
 from app.proposals.patch.parts import ReadPatch
 from app.proposals.stack.draft_files import DraftFile, DraftFiles
-from app.proposals.stack.rebase import merged_bytes
-from app.proposals.text.diff import diff
+from app.proposals.stack.rebase import merge_bytes
+from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import MAX_BYTES, Document, encode
-from app.proposals.text.file_warnings import rung_words
-from app.proposals.text.line_comparison import LineSpan, unlike
+from app.proposals.text.file_warnings import match_words
+from app.proposals.text.line_comparison import LineSpan, lines_unlike_all
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.decision_results import EditReport
 from app.proposals.values.edit_refusals import EditRefused
@@ -30,7 +30,7 @@ Edited = tuple[bytes, Sequence[EditMatch], str]
 """The edited bytes, how the places were found, and what to note about it."""
 
 
-def edited(
+def merge_replacements(
     contents: Contents,
     path: str,
     data: bytes,
@@ -38,7 +38,7 @@ def edited(
     version: str,
     own_base: FileVersion | None,
 ) -> Edited:
-    """Make replacements in the version that was read, and merge them into what the file is now.
+    """Apply replacements to the version that was read, and merge the result into the current file.
 
     Args:
         contents: Knows what was read, by version.
@@ -51,7 +51,7 @@ def edited(
     Raises:
         EditRefused: a place was not found, or the file has changed there since it was read.
     """
-    current = version_of(data, 0).sha256
+    current = file_version(data, 0).sha256
     version = version.strip().lower()
 
     def in_present(note: str = "") -> Edited:
@@ -69,7 +69,7 @@ def edited(
     except EditRefused:
         # The text may come from a later content than the version says, an edit of this very step for instance.
         return in_present()
-    merged, how = merged_bytes(read, data, after)
+    merged, how = merge_bytes(read, data, after)
     if not how.conflicts:
         if merged == data:
             raise EditRefused(f"{path} already has this change.", "Read it again before editing it.")
@@ -92,8 +92,8 @@ _ALIKE = 0.5
 """The share of lines by which a file counts as moved and edited, as in git."""
 
 
-def moves(changes: Sequence[PathChange]) -> dict[str, str]:
-    """New path to old path of the files that were moved, edited or not."""
+def renamed_paths(changes: Sequence[PathChange]) -> dict[str, str]:
+    """Return the new path of each moved file with its old path."""
     gone = {each.path: each.before.data for each in changes if each.before and not each.after}
     come = {each.path: each.after.data for each in changes if each.after and not each.before}
     links = {each.path for each in changes for leaf in (each.before, each.after) if leaf and leaf.is_link}
@@ -147,7 +147,7 @@ def _name(path: str) -> str:
 
 
 class Draft:
-    """What the edit tools of one step write to; its methods may be called from any thread.
+    """Collects the edits of one step; methods may be called from any thread.
 
     Paths may lead through links inside the workspace; the draft holds the real file's path. Paths that no tool may
     touch raise `UnsafePath`, edits that can't be made raise `EditRefused`; the draft is unchanged then.
@@ -199,14 +199,14 @@ class Draft:
             return self._id
 
     @property
-    def held(self) -> dict[str, DraftFile]:
-        """The paths that it has changed."""
+    def changed_paths(self) -> dict[str, DraftFile]:
+        """Return the paths that the draft has changed."""
         return self._files.by_path
 
     @property
-    def changed(self) -> bool:
-        """Whether there is anything to stage once edits that cancel out are left away."""
-        return any(held.changed for held in self.held.values())
+    def has_changes(self) -> bool:
+        """Return whether there is anything to stage once edits that cancel out are left away."""
+        return any(held.has_changes for held in self.changed_paths.values())
 
     def read(self, path: str) -> OverlayFile:
         """The file with the pending edits and this draft's; no content if there is no such file.
@@ -219,21 +219,21 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             data = self._files.data(overlay, real, self._workspace.read_limit)
-            pending = overlay.by(real)
+            pending = overlay.pending_at(real)
             names = overlay.strange_names(real, self.session)
-            if self.held.get(real):
+            if self.changed_paths.get(real):
                 pending = (*pending, *([self._id] if self._id else []))
         if data is None:
             return OverlayFile(None, "", pending)
         if len(data) > (limit := self._workspace.read_limit):
             raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", real)
-        known = None if real in self.held else overlay.version(real)
-        version = (known or version_of(data, 0)).sha256
+        known = None if real in self.changed_paths else overlay.version(real)
+        version = (known or file_version(data, 0)).sha256
         self._contents.remember(version, data)
         return OverlayFile(data, version, pending, names)
 
-    def unlike(self, file: OverlayFile, versions: Sequence[str]) -> tuple[LineSpan, ...] | None:
-        """The lines of a file that none of these versions (SHA-256 hex) had.
+    def lines_unlike(self, file: OverlayFile, versions: Sequence[str]) -> tuple[LineSpan, ...] | None:
+        """Return the lines of a file that none of these versions (SHA-256 hex) had.
 
         None if that cannot be told: it is gone, is no text, or a version was forgotten.
         """
@@ -242,7 +242,7 @@ class Draft:
         known = [self._contents.find(version) if version else b"" for version in versions]
         if any(data is None for data in known):
             return None
-        return unlike([diff(Document(data or b"").lines, now.lines) for data in known])
+        return lines_unlike_all([diff_lines(Document(data or b"").lines, now.lines) for data in known])
 
     def look(self, path: str, limit: int | None = None) -> tuple[bytes, int] | None:
         """The bytes and permission bits of a file as `read` shows it; None if there is none.
@@ -253,7 +253,7 @@ class Draft:
         """
         _, real = self._workspace.trace(path)
         with self._lock:
-            held = self.held.get(real)
+            held = self.changed_paths.get(real)
             if held is not None:
                 return None if held.data is None else (held.data, held.mode)
             overlay = self._overlay()
@@ -264,7 +264,7 @@ class Draft:
         """Files whose content is not the disk's: pending edits have changed them, or this draft has."""
         with self._lock:
             paths = self._overlay().touched()
-            for path, held in self.held.items():
+            for path, held in self.changed_paths.items():
                 if held.data is None:
                     paths.discard(path)
                 else:
@@ -276,7 +276,7 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             added, removed = overlay.paths()
-            for path, held in self.held.items():
+            for path, held in self.changed_paths.items():
                 on_disk = overlay.filesystem.kind(path) in ("file", "link")
                 added.discard(path)
                 removed.discard(path)
@@ -298,10 +298,10 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             real, notes = self._locate(path)
-            data = self._files.existing(overlay, real, MAX_BYTES)
-            held = self.held.get(real)
+            data = self._files.editable_data(overlay, real, MAX_BYTES)
+            held = self.changed_paths.get(real)
             own_base = held.base if held else None
-            after, matches, note = edited(self._contents, real, data, replacements, version, own_base)
+            after, matches, note = merge_replacements(self._contents, real, data, replacements, version, own_base)
             return self._put(overlay, real, after, matches, [*notes, *([note] if note else [])])
 
     def write(self, path: str, content: str) -> EditReport:
@@ -314,7 +314,7 @@ class Draft:
                 self._files.check_free(overlay, real)
                 return self._put(overlay, real, encode(content), [], notes)
             self._files.check_no_link(overlay, real)
-            after = rewrite(Document(data), content)
+            after = encode_content(Document(data), content)
             if after == data:
                 raise EditRefused(f"{real} already has exactly this content; nothing to write.")
             return self._put(overlay, real, after, [], notes)
@@ -324,7 +324,7 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             real = self._locate_itself(path, "deleted")
-            self._files.existing(overlay, real)
+            self._files.editable_data(overlay, real)
             return self._put(overlay, real, None, matches, [])
 
     def rename(self, path: str, new_path: str) -> EditReport:
@@ -332,15 +332,15 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             real = self._locate_itself(path, "renamed")
-            data = self._files.existing(overlay, real)
+            data = self._files.editable_data(overlay, real)
             target = self._locate_itself(new_path, "replaced")
             if target == real:
                 raise EditRefused(f"{real} already has this name.")
             if self._files.data(overlay, target) is not None:
                 raise EditRefused(f"{target} exists already.", "Delete it first, or choose another name.")
             self._files.check_free(overlay, target, leaving=real)
-            old = self._files.hold(overlay, real)
-            new = self._files.hold(overlay, target)
+            old = self._files.get_or_add(overlay, real)
+            new = self._files.get_or_add(overlay, target)
             new.data, new.mode, new.source = data, old.mode, old.source or real
             new.matches, new.notes, new.links = old.matches, old.notes, old.links
             old.data, old.source, old.matches, old.notes = None, "", [], []
@@ -363,7 +363,7 @@ class Draft:
         from app.proposals.patch.patching import apply_patch
 
         with self._lock:
-            before = self._files.copied()
+            before = self._files.snapshot()
             self._held_overlay = self._overlay()
             try:
                 return apply_patch(self, patch.parts)
@@ -373,25 +373,25 @@ class Draft:
             finally:
                 self._held_overlay = None
 
-    def laid_over(self) -> dict[str, Leaf | None]:
-        """All that lies over the disk: what is pending, and this draft's own edits. Raises as `Contents.get` does."""
+    def pending_files(self) -> dict[str, Leaf | None]:
+        """Return everything that lies over the disk: pending proposals and this draft's own edits."""
         with self._lock:
-            found = leaves(self._contents, self._overlay().pending.all())
-            for path, held in self.held.items():
+            found = pending_files(self._contents, self._overlay().pending.all())
+            for path, held in self.changed_paths.items():
                 found[path] = None if held.data is None else Leaf(held.data, held.mode)
             return found
 
-    def take(self, changes: Sequence[PathChange]) -> EditReport:
-        """Take what a command has made of files, which it found as they were with all that lies over the disk."""
+    def take_changes(self, changes: Sequence[PathChange]) -> EditReport:
+        """Add changes that a command has made to the files as this draft showed them."""
         with self._lock:
-            self._before_taking = self._files.copied()
+            self._before_taking = self._files.snapshot()
             stats: dict[str, FileStat] = {}
             versions: dict[str, tuple[FileVersion | None, FileVersion | None]] = {}
             for change in changes:
                 before, after = change.before, change.after
-                held = self.held.get(change.path)
-                old = version_of(before.data, before.mode) if before else None
-                new = version_of(after.data, after.mode) if after else None
+                held = self.changed_paths.get(change.path)
+                old = file_version(before.data, before.mode) if before else None
+                new = file_version(after.data, after.mode) if after else None
                 if held is None:
                     data = before.data if before else None
                     mode = old.mode if old else default_mode()
@@ -404,26 +404,28 @@ class Draft:
                     # What is written where a link was is no link.
                     held.mode = after.mode if after else default_mode()
                 held.data = after.data if after else None
-                added, removed = line_counts(self._contents, old, new)
-                stats[change.path] = FileStat(path=change.path, op=op_of("", old, new), added=added, removed=removed)
-            for path, source in moves(changes).items():
-                if self.held[path].base is None and self.held[source].data is None:
-                    self.held[path].source = self.held[source].source or source
+                added, removed = count_lines(self._contents, old, new)
+                stats[change.path] = FileStat(
+                    path=change.path, op=file_operation("", old, new), added=added, removed=removed
+                )
+            for path, source in renamed_paths(changes).items():
+                if self.changed_paths[path].base is None and self.changed_paths[source].data is None:
+                    self.changed_paths[path].source = self.changed_paths[source].source or source
                     del stats[source]
-                    added, removed = line_counts(self._contents, versions[source][0], versions[path][1])
+                    added, removed = count_lines(self._contents, versions[source][0], versions[path][1])
                     stats[path] = FileStat(path=path, op=FileOperation.RENAME, added=added, removed=removed)
             return EditReport(tuple(stats.values()), "", "")
 
-    def untake(self) -> None:
-        """Be as before the latest `take`, since which nothing else has happened."""
+    def undo_take(self) -> None:
+        """Undo the latest `take_changes`, since which nothing else has happened."""
         with self._lock:
             if self._before_taking is not None:
                 self._files.restore(self._before_taking)
                 self._before_taking = None
 
-    def foresee(self, paths: Collection[str]) -> None:
-        """Read what is pending at these paths all at once, rather than one by one as they are edited."""
-        self._overlay().pending.know(paths)
+    def prefetch(self, paths: Collection[str]) -> None:
+        """Read the pending changes of these paths in one go, rather than one by one."""
+        self._overlay().pending.load(paths)
 
     def put_bytes(self, path: str, data: bytes, matches: Sequence[EditMatch], mode: int | None = None) -> EditReport:
         """Set the content of a file, new or not; what a patch makes of it."""
@@ -436,7 +438,7 @@ class Draft:
                 self._files.check_no_link(overlay, real)
             report = self._put(overlay, real, data, matches, notes)
             if mode is not None:
-                self.held[real].mode = mode
+                self.changed_paths[real].mode = mode
             return report
 
     def _overlay(self) -> Overlay:
@@ -448,7 +450,7 @@ class Draft:
     ) -> EditReport:
         """Change one path and report the difference to what it was before."""
         before = self._files.data(overlay, path)
-        held = self._files.hold(overlay, path)
+        held = self._files.get_or_add(overlay, path)
         held.data = data
         held.matches += matches
         held.notes += [note for note in notes if note not in held.notes]
@@ -457,8 +459,8 @@ class Draft:
         for version, content in ((base, before), (result, data)):
             if version is not None and content is not None:
                 self._contents.remember(version.sha256, content)
-        added, removed = line_counts(self._contents, base, result)
-        stat = FileStat(path=path, op=op_of("", base, result), added=added, removed=removed)
+        added, removed = count_lines(self._contents, base, result)
+        stat = FileStat(path=path, op=file_operation("", base, result), added=added, removed=removed)
         return EditReport((stat,), _told(path, result, matches, notes), f"{path} +{added} -{removed}")
 
     def _locate(self, path: str) -> tuple[str, list[str]]:
@@ -477,7 +479,7 @@ class Draft:
 
 
 def _version(data: bytes | None, mode: int) -> FileVersion | None:
-    return None if data is None else version_of(data, mode)
+    return None if data is None else file_version(data, mode)
 
 
 def _told(path: str, result: FileVersion | None, matches: Sequence[EditMatch], notes: Sequence[str]) -> str:
@@ -486,7 +488,7 @@ def _told(path: str, result: FileVersion | None, matches: Sequence[EditMatch], n
         return f"{path}: deletion staged"
     lines = [f"{path} is version {result.sha256[:12]} with this edit"]
     for match in matches:
-        how = f"found {rung_words(match.rung)}" if match.rung is not MatchLevel.EXACT else ""
+        how = f"found {match_words(match.rung)}" if match.rung is not MatchLevel.EXACT else ""
         if words := "; ".join(filter(None, (how, match.note))):
             lines.append(f"line {match.line}: {words}")
     lines += notes

@@ -1,4 +1,4 @@
-"""The paths that a draft has changed, over what waits and what is on disk; and which paths are free for a file."""
+"""The changed files of a draft, on top of an overlay."""
 
 import errno
 import stat
@@ -6,9 +6,9 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from app.proposals.files.filesystem import default_mode, version_of
-from app.proposals.journal.preflight import case_clash
-from app.proposals.overlay.overlay import Overlay, parents, same
+from app.proposals.files.filesystem import default_mode, file_version
+from app.proposals.journal.preflight import find_case_clash
+from app.proposals.overlay.overlay import Overlay, parent_folders, same_version
 from app.proposals.values.edit_refusals import EditRefused, NotEditable
 from app.proposals.values.models import EditMatch, FileVersion
 
@@ -29,11 +29,11 @@ class DraftFile:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def changed(self) -> bool:
-        """Whether anything is left of the edits once those that cancel out are left away."""
+    def has_changes(self) -> bool:
+        """Return whether anything is left of the edits once those that cancel out are left away."""
         if self.base is None or self.data is None:
             return not (self.base is None and self.data is None)
-        return not same(version_of(self.data, self.mode), self.base)
+        return not same_version(file_version(self.data, self.mode), self.base)
 
 
 class DraftFiles:
@@ -44,15 +44,15 @@ class DraftFiles:
         self.by_path: dict[str, DraftFile] = {}
         self._sorted: list[str] = []
 
-    def copied(self) -> dict[str, DraftFile]:
-        """All of it as it is now, for `restore`."""
+    def snapshot(self) -> dict[str, DraftFile]:
+        """Return a copy of all files, for `restore`."""
         return {
             path: replace(held, matches=list(held.matches), notes=list(held.notes))
             for path, held in self.by_path.items()
         }
 
     def restore(self, copied: dict[str, DraftFile]) -> None:
-        """Be as before."""
+        """Restore a snapshot."""
         self.by_path, self._sorted = copied, sorted(copied)
 
     def add(self, path: str, held: DraftFile) -> DraftFile:
@@ -61,8 +61,8 @@ class DraftFiles:
         insort(self._sorted, path)
         return held
 
-    def hold(self, overlay: Overlay, path: str) -> DraftFile:
-        """The draft's entry for a path, made from the overlay when it is touched first."""
+    def get_or_add(self, overlay: Overlay, path: str) -> DraftFile:
+        """Return the draft's entry for a path; created from the overlay when it is first touched."""
         if held := self.by_path.get(path):
             return held
         base = overlay.version(path)
@@ -76,8 +76,10 @@ class DraftFiles:
         held = self.by_path.get(path)
         return held.data if held else overlay.content(path, limit)
 
-    def existing(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes:
-        """What a file that is to be changed, of at most `limit` bytes, holds; raises EditRefused if it can't be."""
+    def editable_data(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes:
+        """Return the content of a file to be edited, of at most `limit` bytes; raises EditRefused if it cannot be
+        edited.
+        """
         try:
             data = self.data(overlay, path, limit)
         except OSError as error:
@@ -104,7 +106,9 @@ class DraftFiles:
 
     def check_free(self, overlay: Overlay, path: str, leaving: str = "") -> None:
         """Refuse a path at which no file can be made; `leaving` is a file that goes away by the same edit."""
-        if blocking := next((folder for folder in parents(path) if folder != leaving and self._puts(folder)), ""):
+        if blocking := next(
+            (folder for folder in parent_folders(path) if folder != leaving and self._puts(folder)), ""
+        ):
             raise EditRefused(f"{path} can't be made: {blocking} is a file, not a folder.")
         if any(name != leaving and self._puts(name) for name in self._below(path)):
             raise EditRefused(f"{path} can't be made: {path} is a folder.")
@@ -112,7 +116,7 @@ class DraftFiles:
             gone = {name for name, held in self.by_path.items() if held.data is None} | {leaving}
             if obstacle := overlay.obstacle(path, gone):
                 raise EditRefused(f"{path} can't be made: {obstacle}.")
-        clash = case_clash(overlay.filesystem, path, overlay.listings)
+        clash = find_case_clash(overlay.filesystem, path, overlay.listings)
         if clash and clash != leaving and self.data(overlay, clash) is not None:
             raise EditRefused(f"{path} differs from {clash} by case only.", "Use that path, or choose another name.")
 

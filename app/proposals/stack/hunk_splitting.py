@@ -1,4 +1,4 @@
-"""Cutting a hunk into smaller ones, so that single lines can be decided on.
+"""Split a hunk into smaller ones, so that single lines can be decided on.
 
 A part is a hunk like any other: it has an id, a number and a state, and is written, denied and told of by itself. Its
 lines lie together in both texts, so that any choice of parts is a text that the review has shown: old and new lines
@@ -8,10 +8,10 @@ follow each other as they are paired side by side.
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from app.proposals.overlay.file_changes import next_number
+from app.proposals.overlay.file_changes import next_hunk_number
 from app.proposals.overlay.overlay import Contents
 from app.proposals.text.document import Document
-from app.proposals.text.hunks import hunk_id, in_force
+from app.proposals.text.hunks import has_effect, hunk_id
 from app.proposals.text.line_comparison import pair_lines
 from app.proposals.values.models import FileChange, Hunk, HunkState, Proposal
 from app.proposals.values.proposal_errors import UnknownHunk
@@ -19,7 +19,7 @@ from app.proposals.values.proposal_errors import UnknownHunk
 
 @dataclass(frozen=True, slots=True)
 class LineNumbers:
-    """Lines of a file that were picked out of a proposal, by number from 0."""
+    """Selected lines of a file of a proposal, by number from 0."""
 
     path: str
     old: frozenset[int] = frozenset()
@@ -30,7 +30,7 @@ class LineNumbers:
 
 @dataclass(frozen=True, slots=True)
 class HunkPart:
-    """A hunk that came of cutting another."""
+    """A hunk that results from splitting another."""
 
     whole: str
     """The id of the hunk that was cut."""
@@ -39,8 +39,8 @@ class HunkPart:
     """Whether its lines are those that were picked; all of them are, or none."""
 
 
-def split(contents: Contents, proposal: Proposal, lines: LineNumbers) -> tuple[Proposal, tuple[HunkPart, ...]]:
-    """The proposal with its hunks cut so that the lines are in hunks of their own, and the parts that came of it.
+def split_hunks(contents: Contents, proposal: Proposal, lines: LineNumbers) -> tuple[Proposal, tuple[HunkPart, ...]]:
+    """Return the proposal with hunks split so that the lines are in hunks of their own, and the resulting parts.
 
     It comes back as the same object if nothing has to be cut: if of each hunk all lines were picked, or none.
 
@@ -53,12 +53,12 @@ def split(contents: Contents, proposal: Proposal, lines: LineNumbers) -> tuple[P
     base, result = Document(contents.get(change.base)), Document(contents.get(change.result))
     if base.wide or result.wide:
         raise UnknownHunk(f"{lines.path} is not in UTF-8: its hunks are decided on as wholes.")
-    number = next_number(proposal.files)
+    number = next_hunk_number(proposal.files)
     hunks: list[Hunk] = []
     parts: list[HunkPart] = []
     taken = {hunk.id for hunk in change.hunks}
     for hunk in change.hunks:
-        cut = list(_cut(base, result, hunk, lines)) if hunk.state is HunkState.PENDING and in_force(hunk) else []
+        cut = list(_cut(base, result, hunk, lines)) if hunk.state is HunkState.PENDING and has_effect(hunk) else []
         if len(cut) < 2:
             hunks.append(hunk)
             continue

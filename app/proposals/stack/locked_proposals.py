@@ -1,4 +1,4 @@
-"""The proposals of a workspace under its lock: looked up, re-based, saved, and carried out on disk."""
+"""The proposals of a workspace under its lock: read, re-based, saved and applied."""
 
 import os
 import threading
@@ -9,15 +9,15 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from pathlib import Path
 
 from app.proposals.files.filesystem import Filesystem
-from app.proposals.journal.apply import Applier, reason_of
-from app.proposals.journal.journal import Action, Transition, last_modes, plan
-from app.proposals.journal.journal_recovery import recover, tidied
-from app.proposals.journal.preflight import check
+from app.proposals.journal.apply import Applier, describe_os_error
+from app.proposals.journal.journal import Action, Transition, last_folder_modes, plan_record
+from app.proposals.journal.journal_recovery import clear_leftovers, recover_records
+from app.proposals.journal.preflight import check_record
 from app.proposals.overlay.overlay import Contents, Overlay
-from app.proposals.stack.stacking import paths_of, related, restack
+from app.proposals.stack.stacking import proposal_paths, related_proposals, restack_proposals
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.proposal_errors import DiskFailed, NotPending, StaleProposal, UnknownProposal, WorkspaceBusy
-from app.proposals.values.proposal_states import words
+from app.proposals.values.proposal_states import state_words
 from app.proposals.values.proposal_store import JournalRecord, ProposalStore
 from app.workspace.paths import Workspace
 
@@ -37,7 +37,7 @@ class WorkspaceLock:
         self._depth = 0
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """Hold the lock.
 
         Raises:
@@ -89,7 +89,7 @@ class WorkspaceLock:
 
 
 class LockedProposals:
-    """What staging, deciding and undoing share. Whatever changes something is called within `writing`."""
+    """Shared operations of staging, deciding and undoing; changes are made within `writing`."""
 
     def __init__(
         self,
@@ -126,24 +126,26 @@ class LockedProposals:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Hold the lock, with nothing left unfinished by a process that died."""
-        with self._lock.held():
+        with self._lock.hold():
             if self.store.journal(state="open"):
-                for line in recover(self.store, self._applier.rollback):
+                for line in recover_records(self.store, self._applier.rollback):
                     if line not in self._told:
                         self._told.add(line)
                         self._tell(line)
             try:
                 yield
             except OSError as error:
-                raise DiskFailed(f"The disk would not answer: {reason_of(error)}; nothing has changed.") from error
+                raise DiskFailed(
+                    f"The disk would not answer: {describe_os_error(error)}; nothing has changed."
+                ) from error
             finally:
                 self.filesystem.close()
 
     def recover(self) -> list[str]:
         """Finish what broke off; one line for each apply that was rolled back or forward."""
-        with self._lock.held():
+        with self._lock.hold():
             try:
-                lines = recover(self.store, self._applier.rollback)
+                lines = recover_records(self.store, self._applier.rollback)
                 self._told.update(lines)
                 return lines
             finally:
@@ -171,17 +173,19 @@ class LockedProposals:
             )
         return found
 
-    def waiting(self, proposal_id: str) -> Proposal:
-        """One that awaits a decision, stale or not; raises NotPending or UnknownProposal."""
+    def get_pending(self, proposal_id: str) -> Proposal:
+        """Return a proposal that awaits a decision, stale or not; raises NotPending or UnknownProposal."""
         proposal = self.get(proposal_id)
-        if not proposal.state.waiting:
+        if not proposal.state.is_pending:
             why = f": {proposal.reason}" if proposal.reason else ""
-            raise NotPending(f"{proposal.id} is {words(proposal.state)} already{why}; there is nothing to decide.")
+            raise NotPending(
+                f"{proposal.id} is {state_words(proposal.state)} already{why}; there is nothing to decide."
+            )
         return proposal
 
-    def fresh(self, proposal: Proposal) -> Proposal:
-        """One that awaits a decision as it is once it is re-based onto the present; raises StaleProposal."""
-        self.restack(paths_of(proposal))
+    def get_rebased(self, proposal: Proposal) -> Proposal:
+        """Return a pending proposal re-based onto the present; raises StaleProposal."""
+        self.restack(proposal_paths(proposal))
         proposal = self.get(proposal.id)
         if proposal.state is ProposalState.STALE:
             what = "deny it, ask for a new one, or resolve it in the review"
@@ -209,22 +213,24 @@ class LockedProposals:
         """
         if self._in_use():
             return []
-        _, changed = restack(self.filesystem, self.contents, related(self.store, paths))
+        _, changed = restack_proposals(self.filesystem, self.contents, related_proposals(self.store, paths))
         if changed:
             self.save(*changed)
         return changed
 
-    def below(self, proposal: Proposal) -> Overlay:
-        """The disk as it is now, with the older proposals that wait and have to do with the files of this one."""
+    def overlay_below(self, proposal: Proposal) -> Overlay:
+        """Return the disk as it is now, with the older related pending proposals."""
         self.check_free()
         number = int(proposal.id[1:])
-        older = [each for each in related(self.store, paths_of(proposal)) if int(each.id[1:]) < number]
-        return restack(self.filesystem, self.contents, older)[0]
+        older = [
+            each for each in related_proposals(self.store, proposal_paths(proposal)) if int(each.id[1:]) < number
+        ]
+        return restack_proposals(self.filesystem, self.contents, older)[0]
 
-    def settle(self, decided: Proposal) -> tuple[Proposal, ...]:
-        """Re-base the others after a decision, which stands whatever happens here; those that changed."""
+    def rebase_others(self, decided: Proposal) -> tuple[Proposal, ...]:
+        """Re-base the other proposals after a decision; return those that changed. The decision stands."""
         with suppress(Exception):
-            return tuple(each for each in self.restack(paths_of(decided)) if each.id != decided.id)
+            return tuple(each for each in self.restack(proposal_paths(decided)) if each.id != decided.id)
         return ()
 
     def carry_out(
@@ -241,8 +247,8 @@ class LockedProposals:
         if not transitions and (action == "apply" or before.on_disk):
             self.store.save_proposal(after)
             return
-        modes = {} if action == "apply" else last_modes(self.records(before))
-        record = plan(self.filesystem, action, after, transitions, dropped_folders, modes)
-        record = check(self.workspace, self.filesystem, self.contents, record, transitions)
-        for line in (*tidied(self.store, self._applier.rollback), *self._applier.run(record, after, before)):
+        modes = {} if action == "apply" else last_folder_modes(self.records(before))
+        record = plan_record(self.filesystem, action, after, transitions, dropped_folders, modes)
+        record = check_record(self.workspace, self.filesystem, self.contents, record, transitions)
+        for line in (*clear_leftovers(self.store, self._applier.rollback), *self._applier.run(record, after, before)):
             self._tell(line)

@@ -1,27 +1,27 @@
-"""From a draft to a proposal that waits: one transition per path, renames recognised, hunks numbered."""
+"""Turn a draft into a pending proposal: one transition per path, renames detected, hunks numbered."""
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from app.concurrency import giving_way
-from app.proposals.overlay.file_changes import facts, link_notes, make_change, next_number
-from app.proposals.overlay.overlay import Contents, Overlay, same, undecided
-from app.proposals.risk.change_summary import described, is_of_command
-from app.proposals.risk.risk_reasons import looked_through
+from app.proposals.overlay.file_changes import file_facts, link_notes, make_change, next_hunk_number
+from app.proposals.overlay.overlay import Contents, Overlay, is_undecided, same_version
+from app.proposals.risk.change_summary import describe_changes, is_command_summary
+from app.proposals.risk.risk_reasons import with_reasons
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.rebase import rebase
 from app.proposals.stack.stack_cache import StackCache
-from app.proposals.stack.stacking import paths_of, related, restack
-from app.proposals.text.hunks import with_state
+from app.proposals.stack.stacking import proposal_paths, related_proposals, restack_proposals
+from app.proposals.text.hunks import set_states
 from app.proposals.values.decision_facts import ExcludedHunks
-from app.proposals.values.decision_results import without_binary
+from app.proposals.values.decision_results import binary_note
 from app.proposals.values.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import NothingStaged
-from app.proposals.values.proposal_states import advance
+from app.proposals.values.proposal_states import set_state
 from app.proposals.values.proposal_store import ProposalStore
 
 _SUMMARY_CHARACTERS = 200
@@ -29,7 +29,7 @@ _COMMAND_CHARACTERS = 1_000
 """Of the summary of what a command has changed, which is the command."""
 
 
-def stage(
+def stage_draft(
     proposals: LockedProposals,
     stacks: StackCache,
     draft: Draft,
@@ -57,26 +57,26 @@ def stage(
     """
     contents, store = proposals.contents, proposals.store
     part = store.proposal(draft.proposal_id)
-    old = answered(map(proposals.get, answers), draft) if part is None else None
-    paths = draft.held.keys() | (paths_of(old) if old else set())
+    old = find_revised(map(proposals.get, answers), draft) if part is None else None
+    paths = draft.changed_paths.keys() | (proposal_paths(old) if old else set())
     stack = stacks.stack(paths)
     if stands_for := part or old:
         stands_for = proposals.get(stands_for.id)
-        others = [each for each in related(store, paths) if each.id != stands_for.id]
-        overlay, _ = restack(proposals.filesystem, contents, others)
+        others = [each for each in related_proposals(store, paths) if each.id != stands_for.id]
+        overlay, _ = restack_proposals(proposals.filesystem, contents, others)
         denied: Sequence[Proposal] = [*others, stands_for]
     else:
         overlay, denied = Overlay(stack.disk, contents, stacks.pending()), stack.denied
-    held = draft.held
-    if old and old.state.waiting:
-        held = folded_into(contents, old, overlay, held)
+    held = draft.changed_paths
+    if old and old.state.is_pending:
+        held = merge_superseded(contents, old, overlay, held)
     changes = compile_changes(contents, held)
     if on_disk:
         changes = tuple(change.model_copy(update={"on_disk": True}) for change in changes)
     if not summary and draft.origin.kind in (OriginKind.PATCH, OriginKind.DISK):
         summary = patch_summary(changes, without)
     proposal = make_proposal(draft, changes, str(proposals.workspace.root), summary)
-    proposal = with_authors(proposal, old) if old else proposal
+    proposal = mark_taken_over(proposal, old) if old else proposal
     proposal = proposal.model_copy(
         update={
             "origin": draft.origin,
@@ -86,17 +86,17 @@ def stage(
             "version": old.version + 1 if old else 1,
         }
     )
-    proposal = with_repeats(rebase(overlay, proposal), [*store.decided_on(paths), *denied])
-    if part and outcome_of(part.files) == outcome_of(proposal.files):
+    proposal = mark_repeats(rebase(overlay, proposal), [*store.decided_on(paths), *denied])
+    if part and comparable_outcome(part.files) == comparable_outcome(proposal.files):
         return part
     if all(change.already_applied for change in proposal.files):
         raise NothingStaged("The workspace holds all of this already: there is nothing to propose.")
     grown = {"revision": part.revision + 1, "created": part.created} if part else {"revision": 1}
-    proposal = looked_through(contents, proposal.model_copy(update=grown), draft.request)
-    gone = [*([old] if old else []), *(in_its_stead(store, proposal) if on_disk else ())]
-    proposals.save(*(superseded(each, proposal.id) for each in gone), proposal)
+    proposal = with_reasons(contents, proposal.model_copy(update=grown), draft.request)
+    gone = [*([old] if old else []), *(find_redundant(store, proposal) if on_disk else ())]
+    proposals.save(*(mark_superseded(each, proposal.id) for each in gone), proposal)
     if not stands_for:
-        stacks.staged(stack, proposal)
+        stacks.add_staged(stack, proposal)
         return proposal
     # What stood on the one that is gone stands on this one, or on nothing.
     proposals.restack(paths)
@@ -126,7 +126,7 @@ def compile_changes(contents: Contents, held: Mapping[str, DraftFile]) -> tuple[
         origin = held[old_path] if old_path else entry
         base = origin.base
         result = None if entry.data is None else contents.add(entry.data, entry.mode)
-        if not old_path and same(base, result):
+        if not old_path and same_version(base, result):
             continue
         before = origin.base_data or b""
         if base:
@@ -134,7 +134,7 @@ def compile_changes(contents: Contents, held: Mapping[str, DraftFile]) -> tuple[
         if any(version is not None and version.is_link for version in (base, result)):
             notes = link_notes(contents, base, result)
         else:
-            notes = [*entry.notes, *facts(before, entry.data or b"", base.mode if base else None, entry.links)]
+            notes = [*entry.notes, *file_facts(before, entry.data or b"", base.mode if base else None, entry.links)]
         changes.append(
             make_change(
                 contents,
@@ -147,16 +147,16 @@ def compile_changes(contents: Contents, held: Mapping[str, DraftFile]) -> tuple[
                 notes=dict.fromkeys(notes),
             )
         )
-        number = max(number, next_number(changes[-1:]))
+        number = max(number, next_hunk_number(changes[-1:]))
     if not changes:
         raise NothingStaged("The edits cancel out: there is nothing to propose.")
     return tuple(changes)
 
 
-def folded_into(
+def merge_superseded(
     contents: Contents, old: Proposal, overlay: Overlay, held: dict[str, DraftFile]
 ) -> dict[str, DraftFile]:
-    """The draft's changes together with those of a waiting proposal that it supersedes.
+    """Return the draft's changes together with those of a pending proposal that it supersedes.
 
     The draft was made on top of the old proposal; the new one stands in its stead, so its changes count from what
     the files are without it.
@@ -183,7 +183,7 @@ def folded_into(
     return folded
 
 
-def with_authors(proposal: Proposal, old: Proposal) -> Proposal:
+def mark_taken_over(proposal: Proposal, old: Proposal) -> Proposal:
     """The proposal with those changes marked that it took over from another, and that its model did not write."""
     strange = [change for change in old.files if old.author(change) != proposal.session]
     paths = {path for change in strange for path in (change.path, change.old_path) if path}
@@ -194,40 +194,40 @@ def with_authors(proposal: Proposal, old: Proposal) -> Proposal:
     return proposal.model_copy(update={"files": tuple(files)})
 
 
-def answered(denied: Iterable[Proposal], draft: Draft) -> Proposal | None:
-    """The first of the denied proposals that the draft revises: one in whose files it changes something."""
-    touched = {path for path, held in draft.held.items() if held.changed}
+def find_revised(denied: Iterable[Proposal], draft: Draft) -> Proposal | None:
+    """Return the first of the denied proposals that the draft revises: it changes one of the same files."""
+    touched = {path for path, held in draft.changed_paths.items() if held.has_changes}
     for proposal in denied:
         if any(touched & {change.path, change.old_path} for change in proposal.files):
             return proposal
     return None
 
 
-def in_its_stead(store: ProposalStore, proposal: Proposal) -> list[Proposal]:
+def find_redundant(store: ProposalStore, proposal: Proposal) -> list[Proposal]:
     """The waiting proposals of what is on disk that say nothing more than a newer one.
 
     Raises:
         NothingStaged: one of them says just the same.
     """
-    earlier = [each for each in related(store, paths_of(proposal)) if each.on_disk]
+    earlier = [each for each in related_proposals(store, proposal_paths(proposal)) if each.on_disk]
     for each in earlier:
-        if {_ends(change) for change in each.files if undecided(change)} == {_ends(one) for one in proposal.files}:
+        if {_ends(change) for change in each.files if is_undecided(change)} == {_ends(one) for one in proposal.files}:
             raise NothingStaged(f"{each.id} already waits with this very change; `signoff show {each.id}` shows it.")
-    return [each for each in earlier if is_covered(each, paths_of(proposal))]
+    return [each for each in earlier if is_covered(each, proposal_paths(proposal))]
 
 
 def is_covered(proposal: Proposal, paths: Collection[str]) -> bool:
-    """Whether all that waits of a proposal is in these files."""
-    return all(change.already_applied or change.path in paths for change in proposal.files if undecided(change))
+    """Return whether everything pending of a proposal is in these files."""
+    return all(change.already_applied or change.path in paths for change in proposal.files if is_undecided(change))
 
 
 def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str, summary: str) -> Proposal:
-    """A pending proposal of these changes."""
+    """Return a pending proposal of these changes."""
     words = summary or (draft.summaries or [""])[0]
-    if is_of_command(words):
+    if is_command_summary(words):
         words = words[:_COMMAND_CHARACTERS]
     else:
-        words = " ".join(words.split())[:_SUMMARY_CHARACTERS] or described(changes)[:_SUMMARY_CHARACTERS]
+        words = " ".join(words.split())[:_SUMMARY_CHARACTERS] or describe_changes(changes)[:_SUMMARY_CHARACTERS]
     return Proposal(
         id=draft.proposal_id,
         workspace=workspace,
@@ -243,11 +243,11 @@ def patch_summary(changes: Sequence[FileChange], left_out: Sequence[str]) -> str
     name = changes[0].path if len(changes) == 1 else f"{len(changes)} files"
     added, removed = sum(change.added for change in changes), sum(change.removed for change in changes)
     what = "On disk" if changes[0].on_disk else "Patch"
-    return f"{what}: {name} +{added} -{removed}{without_binary(left_out)}"
+    return f"{what}: {name} +{added} -{removed}{binary_note(left_out)}"
 
 
-def outcome_of(changes: Iterable[FileChange]) -> set[tuple[str, str, str]]:
-    """What changes come to, in a form that can be compared: each path, where it came from, and its new content."""
+def comparable_outcome(changes: Iterable[FileChange]) -> set[tuple[str, str, str]]:
+    """Return the result of changes in a comparable form: each path, its old path and its new content."""
     return {
         (change.path, change.old_path, change.origin_result.sha256 if change.origin_result else "")
         for change in changes
@@ -259,24 +259,24 @@ def _ends(change: FileChange) -> tuple[str, str, str, str]:
     return change.path, change.old_path, base, result
 
 
-def superseded(old: Proposal, by: str) -> Proposal:
-    """The proposal with its successor named; what still waited in it is over."""
+def mark_superseded(old: Proposal, by: str) -> Proposal:
+    """Return the proposal with its successor; what was pending in it is over."""
     old = old.model_copy(update={"superseded_by": by})
-    if not old.state.waiting:
+    if not old.state.is_pending:
         return old
     applied = any(hunk.state is HunkState.APPLIED for hunk in old.hunks)
     files = tuple(
-        change.model_copy(update={"hunks": with_state(change.hunks, HunkState.DENIED), "state": HunkState.DENIED})
-        if undecided(change)
+        change.model_copy(update={"hunks": set_states(change.hunks, HunkState.DENIED), "state": HunkState.DENIED})
+        if is_undecided(change)
         else change
         for change in old.files
     )
     state = ProposalState.APPLIED if applied else ProposalState.SUPERSEDED
-    return advance(old.model_copy(update={"files": files}), state, f"superseded by {by}")
+    return set_state(old.model_copy(update={"files": files}), state, f"superseded by {by}")
 
 
-def with_repeats(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
-    """The proposal with those hunks marked that the user has denied before."""
+def mark_repeats(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
+    """Return the proposal with the hunks marked that the user has denied before."""
     denied = {hunk.id: other.id for other in earlier for hunk in other.hunks if hunk.state is HunkState.DENIED}
     if not denied:
         return proposal

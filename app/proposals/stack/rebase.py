@@ -1,4 +1,4 @@
-"""Re-basing: a proposal against what the files are now.
+"""Re-base a proposal onto the current files.
 
 Every re-base starts from what the edit was made of (`origin_base`, `origin_result`), not from the last re-base, so
 that a file which changes and changes back brings the proposal back to what it was.
@@ -8,15 +8,15 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from app.concurrency import giving_way
-from app.proposals.journal.apply import reason_of
-from app.proposals.journal.journal import folded
-from app.proposals.overlay.file_changes import next_number, op_of, recompared
-from app.proposals.overlay.overlay import Overlay, same, undecided
+from app.proposals.journal.apply import describe_os_error
+from app.proposals.journal.journal import fold_name
+from app.proposals.overlay.file_changes import compare_again, file_operation, next_hunk_number
+from app.proposals.overlay.overlay import Overlay, is_undecided, same_version
 from app.proposals.text.document import Document, decode
-from app.proposals.text.merge import MergeResult, merge
+from app.proposals.text.merge import MergeResult, merge_lines
 from app.proposals.values.models import Conflict, FileChange, FileVersion, Proposal, ProposalState
 from app.proposals.values.proposal_errors import MissingContent
-from app.proposals.values.proposal_states import advance, state_of
+from app.proposals.values.proposal_states import compute_state, set_state
 from app.text.plural import plural
 
 _CONFLICT_LINES = 60
@@ -25,7 +25,7 @@ _CONFLICT_LINES = 60
 
 @dataclass(slots=True)
 class RebaseConflict(Exception):
-    """A change that does not fit what is there now."""
+    """A change does not fit the current file."""
 
     reason: str
     conflicts: tuple[Conflict, ...] = field(default=())
@@ -40,20 +40,20 @@ def rebase(overlay: Overlay, proposal: Proposal) -> Proposal:
     """
     if proposal.on_disk:
         # What is on disk lies below all that waits to be written there.
-        overlay = overlay.bare()
-    if not proposal.state.waiting or _stands(overlay, proposal):
+        overlay = overlay.disk_only()
+    if not proposal.state.is_pending or _stands(overlay, proposal):
         return proposal
     changes: list[FileChange] = []
     reasons: list[str] = []
-    number = next_number(proposal.files)
-    leaving = paths_leaving(proposal)
+    number = next_hunk_number(proposal.files)
+    leaving = removed_paths(proposal)
     for change in giving_way(proposal.files):
-        if not undecided(change):
+        if not is_undecided(change):
             changes.append(change)
             continue
         try:
             moved = _moved(overlay, change, number, leaving)
-            number = max(number, next_number([moved]))
+            number = max(number, next_hunk_number([moved]))
         except RebaseConflict as stuck:
             reasons.append(stuck.reason)
             moved = change.model_copy(update={"conflicts": stuck.conflicts})
@@ -65,7 +65,7 @@ def rebase(overlay: Overlay, proposal: Proposal) -> Proposal:
             for old, new in zip(proposal.files, changes, strict=True)
         ]
         if proposal.state is not ProposalState.STALE or proposal.reason != reasons[0] or kept != list(proposal.files):
-            stale = advance(proposal, ProposalState.STALE, reasons[0])
+            stale = set_state(proposal, ProposalState.STALE, reasons[0])
             return stale.model_copy(update={"files": tuple(kept)})
         return proposal
     written = any(_differs(old, new) for old, new in zip(proposal.files, changes, strict=True))
@@ -74,29 +74,29 @@ def rebase(overlay: Overlay, proposal: Proposal) -> Proposal:
     moved_proposal = proposal.model_copy(
         update={"files": tuple(changes), "revision": proposal.revision + (1 if written else 0)}
     )
-    return advance(moved_proposal, state_of(moved_proposal))
+    return set_state(moved_proposal, compute_state(moved_proposal))
 
 
-def misfits(overlay: Overlay, proposal: Proposal) -> dict[str, RebaseConflict]:
-    """The changes of a proposal that do not fit what is there now, by path; arguments as for `rebase`."""
+def find_conflicts(overlay: Overlay, proposal: Proposal) -> dict[str, RebaseConflict]:
+    """Return the changes of a proposal that do not fit the current files, by path; arguments as for `rebase`."""
     if proposal.on_disk:
-        overlay = overlay.bare()
+        overlay = overlay.disk_only()
     found: dict[str, RebaseConflict] = {}
-    leaving = paths_leaving(proposal)
-    for change in filter(undecided, giving_way(proposal.files)):
+    leaving = removed_paths(proposal)
+    for change in filter(is_undecided, giving_way(proposal.files)):
         try:
-            _moved(overlay, change, next_number(proposal.files), leaving)
+            _moved(overlay, change, next_hunk_number(proposal.files), leaving)
         except RebaseConflict as stuck:
             found[change.path] = stuck
     return found
 
 
-def paths_leaving(proposal: Proposal) -> set[str]:
-    """The files that go away by the proposal."""
+def removed_paths(proposal: Proposal) -> set[str]:
+    """Return the files that a proposal deletes or moves away."""
     return {
         change.old_path or change.path
         for change in proposal.files
-        if undecided(change) and (change.old_path or change.origin_result is None)
+        if is_undecided(change) and (change.old_path or change.origin_result is None)
     }
 
 
@@ -109,28 +109,28 @@ def _stands(overlay: Overlay, proposal: Proposal) -> bool:
             change.held is not None
             and not change.old_path
             and not change.already_applied
-            and same(overlay.version(change.path), change.held)
-            and overlay.by(change.path) == change.stacked_on
+            and same_version(overlay.version(change.path), change.held)
+            and overlay.pending_at(change.path) == change.stacked_on
             for change in proposal.files
-            if undecided(change)
+            if is_undecided(change)
         )
     except OSError:
         return False
 
 
-def merged_bytes(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, MergeResult[bytes]]:
-    """The three-way merge of three contents by lines; the bytes are ours where it conflicts."""
-    result = merge(Document(base).lines, Document(ours).lines, Document(theirs).lines)
+def merge_bytes(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, MergeResult[bytes]]:
+    """Merge three contents by lines; the bytes are ours where it conflicts."""
+    result = merge_lines(Document(base).lines, Document(ours).lines, Document(theirs).lines)
     return b"".join(result.lines), result
 
 
-def merged_mode(base: FileVersion, ours: FileVersion, theirs: FileVersion) -> int:
-    """The permission bits that a merge ends with: theirs if they changed them, else ours."""
+def merge_mode(base: FileVersion, ours: FileVersion, theirs: FileVersion) -> int:
+    """Return the permission bits of a merge: theirs if they changed them, else ours."""
     return ours.mode if base.mode == theirs.mode else theirs.mode
 
 
-def conflicts_of(result: MergeResult[bytes]) -> tuple[Conflict, ...]:
-    """The conflicts for display, where `ours` is the disk and `theirs` the proposal."""
+def display_conflicts(result: MergeResult[bytes]) -> tuple[Conflict, ...]:
+    """Return the conflicts for display, where `ours` is the disk and `theirs` the proposal."""
     return tuple(
         Conflict(
             line=conflict.ours_start + 1,
@@ -151,8 +151,8 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
         current = overlay.version(source)
         target = overlay.version(change.path) if change.old_path else None
     except OSError as error:
-        raise RebaseConflict(f"{source} can't be read: {reason_of(error)}") from error
-    if not change.old_path and same(change.origin_base, change.origin_result):
+        raise RebaseConflict(f"{source} can't be read: {describe_os_error(error)}") from error
+    if not change.old_path and same_version(change.origin_base, change.origin_result):
         # The user resolved a conflict by leaving the file as it is.
         base, result, applied = current, current, True
     elif change.origin_base is None:
@@ -161,8 +161,8 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
         base, result, applied = _moved_delete(change, change.origin_base, current)
     else:
         base, result, applied = _moved_edit(overlay, change, current, target, leaving)
-    stacked_on = overlay.by(source)
-    if not same(base, change.base):
+    stacked_on = overlay.pending_at(source)
+    if not same_version(base, change.base):
         overlay.keep(source)
     facts = {
         "base": base,
@@ -173,9 +173,9 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
         "rebased": not _same_bytes(base, change.origin_base) and not applied,
     }
     moved = change.model_copy(update=facts)
-    if same(base, change.base) and same(result, change.result):
+    if same_version(base, change.base) and same_version(result, change.result):
         return moved
-    return recompared(overlay.contents, moved, next_number=number)
+    return compare_again(overlay.contents, moved, next_number=number)
 
 
 def _moved_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileChange:
@@ -187,35 +187,35 @@ def _moved_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileCha
         current = overlay.version(change.path)
         other = overlay.version(change.old_path) if change.old_path else None
     except OSError as error:
-        raise RebaseConflict(f"{change.path} can't be read: {reason_of(error)}") from error
+        raise RebaseConflict(f"{change.path} can't be read: {describe_os_error(error)}") from error
     if change.old_path and (current is None or other is not None):
         raise RebaseConflict(f"{change.path} or {change.old_path} was moved since")
     base = _base_below(overlay, change, current)
     facts = {
         "base": base,
         "result": current,
-        "already_applied": not change.old_path and same(base, current),
+        "already_applied": not change.old_path and same_version(base, current),
         "rebased": not _same_bytes(current, change.origin_result),
     }
     if all(getattr(change, name) == value for name, value in facts.items()):
         return change
-    moved = change.model_copy(update=facts | {"op": op_of(change.old_path, base, current)})
-    if current is not None and not same(current, change.result):
+    moved = change.model_copy(update=facts | {"op": file_operation(change.old_path, base, current)})
+    if current is not None and not same_version(current, change.result):
         overlay.keep(change.path)
-    return recompared(overlay.contents, moved, next_number=number)
+    return compare_again(overlay.contents, moved, next_number=number)
 
 
 def _base_below(overlay: Overlay, change: FileChange, current: FileVersion | None) -> FileVersion | None:
     """What is on disk without the change."""
     origin, base = change.origin_result, change.origin_base
-    if same(current, origin) or current is None or origin is None or base is None:
+    if same_version(current, origin) or current is None or origin is None or base is None:
         return base
-    mode = merged_mode(origin, current, base)
+    mode = merge_mode(origin, current, base)
     data = [overlay.content(change.path) or b"", overlay.contents.get(origin), overlay.contents.get(base)]
     if any(each.is_link for each in (current, origin, base)) or any(Document(each).binary for each in data):
         return base
     ours, left, theirs = data
-    merged = merge(Document(left).lines, Document(ours).lines, Document(theirs).lines, favour_theirs=True)
+    merged = merge_lines(Document(left).lines, Document(ours).lines, Document(theirs).lines, favour_theirs=True)
     return overlay.contents.add(b"".join(merged.lines), mode)
 
 
@@ -259,21 +259,21 @@ def _moved_edit(
         if change.old_path and _same_bytes(target, result):
             return target, target, True
         raise RebaseConflict(f"{source} is gone")
-    if change.old_path and folded(change.old_path) != folded(change.path):
+    if change.old_path and fold_name(change.old_path) != fold_name(change.path):
         if target is not None:
             raise RebaseConflict(f"{change.path} exists now, so {source} can't be moved there")
         if obstacle := overlay.obstacle(change.path, leaving):
             raise RebaseConflict(f"{source} can't be moved to {change.path}: {obstacle}")
     if current.is_link != origin.is_link:
         raise RebaseConflict(f"{source} is {'a symbolic link' if current.is_link else 'no symbolic link'} now")
-    mode = merged_mode(origin, current, result)
+    mode = merge_mode(origin, current, result)
     if current.sha256 == origin.sha256:
         moved = result.model_copy(update={"mode": mode})
     elif origin.sha256 == result.sha256 or current.sha256 == result.sha256:
         moved = current.model_copy(update={"mode": mode})
     else:
         moved = _merged(overlay, source, origin, current, result, mode)
-    return current, moved, not change.old_path and same(current, moved)
+    return current, moved, not change.old_path and same_version(current, moved)
 
 
 def _merged(
@@ -285,12 +285,12 @@ def _merged(
         raise RebaseConflict(f"{source} is a symbolic link, or would be one, and has changed")
     if any(Document(each).binary for each in (base, data, theirs)):
         raise RebaseConflict(f"{source} is binary and changed, so the proposed content can't be merged into it")
-    merged, how = merged_bytes(base, data, theirs)
+    merged, how = merge_bytes(base, data, theirs)
     if how.conflicts:
         first = how.conflicts[0].ours_start + 1
         more = f" and {plural(len(how.conflicts) - 1, 'more place')}" if len(how.conflicts) > 1 else ""
         raise RebaseConflict(
-            f"{source} changed at line {first}{more}, where the proposal changes it too", conflicts_of(how)
+            f"{source} changed at line {first}{more}, where the proposal changes it too", display_conflicts(how)
         )
     return overlay.contents.add(merged, mode)
 
@@ -320,4 +320,4 @@ def _same_bytes(one: FileVersion | None, other: FileVersion | None) -> bool:
 
 def _differs(old: FileChange, new: FileChange) -> bool:
     """Whether an approval would write something else, or to something else."""
-    return not (same(old.base, new.base) and same(old.result, new.result))
+    return not (same_version(old.base, new.base) and same_version(old.result, new.result))

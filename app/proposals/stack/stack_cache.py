@@ -1,5 +1,4 @@
-"""What waits, laid over the disk, kept from one staging to the next: a hundredth edit of a file costs no more than
-the second.
+"""Cache of the pending proposals over the disk, kept from one staging to the next.
 
 Where a proposal stands depends on the stored proposals and on what was found on disk, and on nothing else. So it need
 not be worked out again for as long as the store has had no other write and the disk is as it was found.
@@ -11,14 +10,14 @@ from threading import RLock
 
 from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk
 from app.proposals.overlay.overlay import Contents
-from app.proposals.stack.stacking import paths_of, related, restack
+from app.proposals.stack.stacking import proposal_paths, related_proposals, restack_proposals
 from app.proposals.values.models import FileVersion, HunkState, Proposal
 from app.proposals.values.pending_paths import PendingPaths
 from app.proposals.values.proposal_store import ProposalStore
 
 
 class RecordingReader:
-    """Reads the disk; the first finding at each place is noted."""
+    """Reads the disk and records the first result of each read."""
 
     def __init__(self, disk: ReadableDisk) -> None:
         """Nothing is noted yet."""
@@ -50,8 +49,8 @@ class RecordingReader:
         self._names.setdefault(folder, sorted(names))
         return names
 
-    def holds(self) -> bool:
-        """Whether everything that was noted would be found again now."""
+    def is_current(self) -> bool:
+        """Return whether every recorded read would give the same result now."""
         try:
             return not self._unreadable and (
                 all(self._disk.kind(path) == kind for path, kind in self._kinds.items())
@@ -61,8 +60,8 @@ class RecordingReader:
         except OSError:
             return False
 
-    def take_over(self, other: "RecordingReader") -> None:
-        """Note what another has noted of the same disk."""
+    def adopt(self, other: "RecordingReader") -> None:
+        """Add the recorded reads of another reader of the same disk."""
         self._kinds |= other._kinds
         self._versions |= other._versions
         self._names |= other._names
@@ -75,7 +74,7 @@ class RecordingReader:
 
 @dataclass(frozen=True, slots=True)
 class ProposalStack:
-    """Waiting proposals that have to do with each other, each of which fits the disk with those before it."""
+    """Related pending proposals, each of which fits the disk with those before it."""
 
     paths: frozenset[str]
     """Every path that one of them names, or that was asked for."""
@@ -86,7 +85,7 @@ class ProposalStack:
 
 
 class StackCache:
-    """The stacks of one workspace; used under its lock, but for `pending`, which any thread may call."""
+    """The stacks of one workspace; used under its lock, except `pending`, which any thread may call."""
 
     def __init__(
         self, store: ProposalStore, filesystem: ReadableDisk, contents: Contents, save: Callable[..., None]
@@ -110,27 +109,27 @@ class StackCache:
         """By each path that one is about."""
 
     def pending(self) -> PendingPaths:
-        """What the waiting proposals put at each path, as they are stored now."""
+        """Return what the pending proposals have put at each path, as they are stored now."""
         with self._lock:
             generation = self._store.generation()
             if generation != self._generation:
-                self._pending = PendingPaths(lambda paths: related(self._store, paths))
+                self._pending = PendingPaths(lambda paths: related_proposals(self._store, paths))
                 self._stacks = {}
                 self._generation = generation
             return self._pending
 
     def stack(self, paths: Collection[str]) -> ProposalStack:
-        """What waits and has to do with some paths, each re-based on the disk with those before it, and saved."""
+        """Return the pending proposals related to some paths, each re-based on those before it, and saved."""
         if known := self._known(paths):
             return known
         disk = RecordingReader(self._filesystem)
-        proposals = related(self._store, paths)
-        _, moved = restack(disk, self._contents, proposals)
+        proposals = related_proposals(self._store, paths)
+        _, moved = restack_proposals(disk, self._contents, proposals)
         if moved:
             self._save(*moved)
-            proposals = related(self._store, paths)
-        every = frozenset(path for each in proposals for path in paths_of(each)).union(paths)
-        self.pending().know(every)
+            proposals = related_proposals(self._store, paths)
+        every = frozenset(path for each in proposals for path in proposal_paths(each)).union(paths)
+        self.pending().load(every)
         denied = (each for each in proposals if any(hunk.state is HunkState.DENIED for hunk in each.hunks))
         return ProposalStack(every, disk, tuple(denied))
 
@@ -140,20 +139,20 @@ class StackCache:
         if not paths or not all(path in self._stacks for path in paths):
             return None
         stacks = {id(stack): stack for stack in map(self._stacks.__getitem__, paths)}.values()
-        if not all(stack.disk.holds() for stack in stacks):
+        if not all(stack.disk.is_current() for stack in stacks):
             return None
         first, *others = stacks
         for other in others:
-            first.disk.take_over(other.disk)
+            first.disk.adopt(other.disk)
         every = frozenset(path for stack in stacks for path in stack.paths)
         return ProposalStack(every, first.disk, tuple(each for stack in stacks for each in stack.denied))
 
-    def staged(self, stack: ProposalStack, proposal: Proposal) -> None:
+    def add_staged(self, stack: ProposalStack, proposal: Proposal) -> None:
         """Take in a proposal that fits on top of a stack and was stored just now: the only write since."""
-        longer = ProposalStack(stack.paths | paths_of(proposal), stack.disk, stack.denied)
+        longer = ProposalStack(stack.paths | proposal_paths(proposal), stack.disk, stack.denied)
         with self._lock:
             self._generation = self._store.generation()
             # Unless another thread has asked meanwhile, and all was forgotten, these are known.
-            self._pending.know(longer.paths)
-            self._pending.put(proposal)
+            self._pending.load(longer.paths)
+            self._pending.add_proposal(proposal)
             self._stacks |= dict.fromkeys(longer.paths, longer)

@@ -1,15 +1,15 @@
-"""The stack of waiting proposals: each stands on the disk with all older ones in place."""
+"""The stack of pending proposals: each is based on the disk with all older ones applied."""
 
 from collections.abc import Collection, Iterable
 
 from app.proposals.files.filesystem import ReadableDisk
 from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.values.models import Proposal
-from app.proposals.values.pending_paths import parents
+from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_store import ProposalStore
 
 
-def restack(
+def restack_proposals(
     filesystem: ReadableDisk, contents: Contents, proposals: Iterable[Proposal]
 ) -> tuple[Overlay, list[Proposal]]:
     """Re-base proposals, oldest first, each on the disk with those before it.
@@ -23,7 +23,7 @@ def restack(
         moved = _rebased(overlay, proposal)
         if moved != proposal:
             changed.append(moved)
-        overlay.pending.put(moved)
+        overlay.pending.add_proposal(moved)
     return overlay, changed
 
 
@@ -34,8 +34,8 @@ def _rebased(overlay: Overlay, proposal: Proposal) -> Proposal:
     return rebase(overlay, proposal)
 
 
-def related(store: ProposalStore, paths: Collection[str] | None) -> list[Proposal]:
-    """The waiting proposals that have to do with some paths, oldest first; None for all that wait.
+def related_proposals(store: ProposalStore, paths: Collection[str] | None) -> list[Proposal]:
+    """Return the pending proposals related to some paths, oldest first; None means all.
 
     That is each that changes one of them, a folder above or a file below, and each that is tied to such a one by
     another file: what they come to depends on all of these, and on no others.
@@ -47,13 +47,13 @@ def related(store: ProposalStore, paths: Collection[str] | None) -> list[Proposa
     frontier = set(paths)
     while frontier:
         asked |= frontier
-        above = {folder for path in frontier for folder in parents(path)}
+        above = {folder for path in frontier for folder in parent_folders(path)}
         fresh = [each for each in store.waiting_on(frontier, above) if each.id not in found]
         found |= {each.id: each for each in fresh}
-        frontier = {path for each in fresh for path in paths_of(each)} - asked
+        frontier = {path for each in fresh for path in proposal_paths(each)} - asked
     return sorted(found.values(), key=lambda each: int(each.id[1:]))
 
 
-def paths_of(proposal: Proposal) -> set[str]:
-    """Every path that a proposal names."""
+def proposal_paths(proposal: Proposal) -> set[str]:
+    """Return every path that a proposal names."""
     return {path for change in proposal.files for path in (change.path, change.old_path) if path}

@@ -1,4 +1,4 @@
-"""Where two texts surely belong together: lines that occur once on each side, in the longest common order.
+"""Anchors of a diff: lines that occur once in each text, in the longest common order.
 
 This is Bram Cohen's patience diff. Where no such line has moved, which is nearly always, the stretches that differ
 are found without a look at each line that is equal: equal runs are compared as slices, in C.
@@ -24,8 +24,8 @@ def gaps_between_anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> li
     return _gaps_with_moves(old, new, old_counts, new_counts) if gaps is None else gaps
 
 
-def equal_run(old: Sequence[Hashable], new: Sequence[Hashable], old_start: int, new_start: int) -> int:
-    """How many lines from here on are equal."""
+def count_equal(old: Sequence[Hashable], new: Sequence[Hashable], old_start: int, new_start: int) -> int:
+    """Return how many lines from here on are equal."""
     limit = min(len(old) - old_start, len(new) - new_start)
     length, step = 0, 1
 
@@ -43,8 +43,8 @@ def equal_run(old: Sequence[Hashable], new: Sequence[Hashable], old_start: int, 
     return length
 
 
-def trimmed(old: Sequence[Hashable], new: Sequence[Hashable], gap: Gap) -> Gap:
-    """A gap without the equal elements at its start, then without those at its end."""
+def trim_gap(old: Sequence[Hashable], new: Sequence[Hashable], gap: Gap) -> Gap:
+    """Return a gap without the equal elements at its start, then without those at its end."""
     old_start, old_end, new_start, new_end = gap
     while old_start < old_end and new_start < new_end and old[old_start] == new[new_start]:
         old_start += 1
@@ -71,7 +71,7 @@ def _gaps_in_order(
     gaps: list[Gap] = []
     old_at = new_at = 0
     while True:
-        run = equal_run(old, new, old_at, new_at)
+        run = count_equal(old, new, old_at, new_at)
         old_at += run
         new_at += run
         if old_at == len(old) and new_at == len(new):

@@ -1,4 +1,4 @@
-"""The line diff of the review, the merge and the patch writer.
+"""Line diff of the review, the merge and the patch writer.
 
 Equal ends are trimmed; the rest is cut at patience anchors; each gap gets a shortest script within a budget of steps,
 and past the budget one coarse replacement, which is still a correct diff. The result is slid to the canonical place
@@ -6,12 +6,12 @@ that git chooses.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import TypeVar
 
-from app.proposals.text.anchors import Gap, equal_run, gaps_between_anchors, trimmed
+from app.proposals.text.anchors import Gap, count_equal, gaps_between_anchors, trim_gap
 
 
 def canonical_groups(
@@ -99,7 +99,7 @@ class StepBudget:
     steps: int
 
     @property
-    def spent(self) -> bool:
+    def is_spent(self) -> bool:
         """Whether nothing is left."""
         return self.steps < 0
 
@@ -116,8 +116,8 @@ def mark_changes(
     forward = [0] * diagonals
     backward = [0] * diagonals
     while stack:
-        old_start, old_end, new_start, new_end = box = trimmed(old, new, stack.pop())
-        if old_start == old_end or new_start == new_end or budget.spent:
+        old_start, old_end, new_start, new_end = box = trim_gap(old, new, stack.pop())
+        if old_start == old_end or new_start == new_end or budget.is_spent:
             split = None
         else:
             split = _middle(old, new, box, forward, backward, budget)
@@ -201,8 +201,8 @@ def _middle(  # noqa: PLR0912, PLR0915 - two mirrored sweeps over shared arrays;
     return None
 
 
-def worth_comparing(lines: Sequence[int], other_counts: Mapping[int, int], limit: int) -> bytearray:
-    """Flags (1 = keep) of the lines worth comparing.
+def comparable_lines(lines: Sequence[int], other_counts: Mapping[int, int], limit: int) -> bytearray:
+    """Return flags (1 = keep) of the lines that are worth comparing.
 
     A line that the other side lacks is out. A line that the other side has `limit` times or more is out when it
     stands among lines that are out: matching it would tie a block to an unrelated place (the idea is xdiff's).
@@ -265,8 +265,8 @@ class LineChange:
         return self.new_end - self.new_start
 
 
-def diff(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bool = True) -> list[LineChange]:
-    """The changes that turn `old` into `new`, in order, with at least one equal line between any two.
+def diff_lines(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bool = True) -> list[LineChange]:
+    """Return the changes that turn `old` into `new`, in order, with at least one equal line between any two.
 
     With `anchored=False` the shortest script is looked for over the whole first, as `git merge-file` does; anchors
     are used only when that takes too long. Anchors give the more readable diff, the other the same merges as git.
@@ -275,7 +275,7 @@ def diff(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bool = T
         old = list(old)
     if not isinstance(new, list):
         new = list(new)
-    head = equal_run(old, new, 0, 0)
+    head = count_equal(old, new, 0, 0)
     tail = _common_suffix(old, new, head)
     old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
     old_flags, new_flags = bytearray(len(old_middle)), bytearray(len(new_middle))
@@ -287,18 +287,6 @@ def diff(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bool = T
     old_changed = bytearray(head) + old_flags + bytearray(tail)
     new_changed = bytearray(head) + new_flags + bytearray(tail)
     return [LineChange(*group) for group in canonical_groups(old, new, old_changed, new_changed)]
-
-
-def take(old: Sequence[Line], new: Sequence[Line], changes: Iterable[LineChange]) -> list[Line]:
-    """`old` with only these changes made; they are any subset, in order, of `diff(old, new)`."""
-    result: list[Line] = []
-    at = 0
-    for change in changes:
-        result += old[at : change.old_start]
-        result += new[change.new_start : change.new_end]
-        at = change.old_end
-    result += old[at:]
-    return result
 
 
 def _common_suffix(old: list[Hashable], new: list[Hashable], head: int) -> int:
@@ -328,11 +316,11 @@ def _unanchored(
     old_counts, new_counts = (Counter(map(numbers.get, lines, repeat(-1))) for lines in whole)
     budget = StepBudget(UNANCHORED_STEPS)
     _script(
-        (old_ids, worth_comparing(old_ids, new_counts, _often(len(whole[0]))), old_flags),
-        (new_ids, worth_comparing(new_ids, old_counts, _often(len(whole[1]))), new_flags),
+        (old_ids, comparable_lines(old_ids, new_counts, _often(len(whole[0]))), old_flags),
+        (new_ids, comparable_lines(new_ids, old_counts, _often(len(whole[1]))), new_flags),
         budget,
     )
-    return not budget.spent
+    return not budget.is_spent
 
 
 def _numbered(old: list[Hashable], new: list[Hashable]) -> tuple[list[int], list[int], dict[Hashable, int]]:
@@ -374,7 +362,7 @@ def _anchored(old: list[Hashable], new: list[Hashable], old_flags: bytearray, ne
     budget = TOTAL_STEPS
     gaps = [(0, len(old), 0, len(new))]
     while gaps:
-        old_start, old_end, new_start, new_end = trimmed(old, new, gaps.pop())
+        old_start, old_end, new_start, new_end = trim_gap(old, new, gaps.pop())
         old_gap, new_gap = old[old_start:old_end], new[new_start:new_end]
         if set(old_gap).isdisjoint(new_gap):
             old_flags[old_start:old_end] = b"\1" * len(old_gap)
@@ -387,7 +375,7 @@ def _anchored(old: list[Hashable], new: list[Hashable], old_flags: bytearray, ne
         old_ids, new_ids, _ = _numbered(old_gap, new_gap)
         gap_budget = StepBudget(min(GAP_STEPS, budget))
         allowed = gap_budget.steps
-        old_side = (old_ids, worth_comparing(old_ids, Counter(new_ids), 1024), old_flags)
-        new_side = (new_ids, worth_comparing(new_ids, Counter(old_ids), 1024), new_flags)
+        old_side = (old_ids, comparable_lines(old_ids, Counter(new_ids), 1024), old_flags)
+        new_side = (new_ids, comparable_lines(new_ids, Counter(old_ids), 1024), new_flags)
         _script(old_side, new_side, gap_budget, old_start, new_start)
         budget -= allowed - gap_budget.steps

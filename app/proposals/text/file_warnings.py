@@ -1,4 +1,4 @@
-"""What has to be known of a file before it is decided on, in words that all surfaces share."""
+"""Facts and warnings about a file that a reviewer should know before deciding."""
 
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from app.concurrency import giving_way
 from app.proposals.text.document import MAX_BYTES, MOST_COMPARED, Document
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Hunk, MatchLevel, Proposal
-from app.proposals.values.pending_paths import named
+from app.proposals.values.pending_paths import format_ids
 
 if TYPE_CHECKING:
     from app.text.deceiving_text import DeceptiveText
@@ -29,7 +29,7 @@ _INSPECTED_LINES = 1_000
 """Lines inspected in one go."""
 
 
-def rung_words(rung: MatchLevel) -> str:
+def match_words(rung: MatchLevel) -> str:
     """How an edit was found, as the end of `found …`."""
     return _RUNG_WORDS[rung]
 
@@ -41,8 +41,8 @@ def size_words(size: int) -> str:
     return f"{size / 1000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
 
 
-def facts_of(change: FileChange) -> Iterator[str]:
-    """What is worth a line about a file."""
+def describe_facts(change: FileChange) -> Iterator[str]:
+    """Return what is worth a line about a file."""
     if change.already_applied:
         yield "It is no longer on disk." if change.on_disk else "The disk already holds this."
     if change.links:
@@ -63,13 +63,13 @@ def facts_of(change: FileChange) -> Iterator[str]:
     if change.edited:
         yield "You changed the proposed text."
     if change.stacked_on:
-        yield f"Builds on {named(change.stacked_on)}, still pending."
+        yield f"Builds on {format_ids(change.stacked_on)}, still pending."
     yield from change.notes
     yield from change.mentions
 
 
-def cautions_of(change: FileChange) -> Iterator[str]:
-    """What a reader has to know of a file before saying yes."""
+def file_cautions(change: FileChange) -> Iterator[str]:
+    """Return what a reviewer has to know of a file before approving it."""
     if change.op is FileOperation.DELETE:
         yield "The file was deleted." if change.on_disk else "The file is deleted."
     if change.trouble:
@@ -78,9 +78,9 @@ def cautions_of(change: FileChange) -> Iterator[str]:
     for match in change.matches:
         if match.rung is MatchLevel.DOUBTFUL:
             yield f"Line {match.line} is in doubt{f': {match.note}' if match.note else ''}."
-        elif not match.rung.exact:
+        elif not match.rung.is_exact:
             extra = f" ({match.note})" if match.note else ""
-            yield f"Line {match.line} was found {rung_words(match.rung)}{extra}."
+            yield f"Line {match.line} was found {match_words(match.rung)}{extra}."
     if change.rebased and change.on_disk:
         yield "The file changed after this was staged; what is shown is what is on disk now."
     elif change.rebased:
@@ -90,14 +90,14 @@ def cautions_of(change: FileChange) -> Iterator[str]:
 
 
 def all_cautions(proposal: Proposal) -> Iterator[tuple[str, str]]:
-    """The cautions of all files, what could deceive a reader among them, each with its path."""
+    """Return the cautions of all files, deceptive text included, each with its path."""
     for change in proposal.files:
-        for words in (*change.warnings, *cautions_of(change)):
+        for words in (*change.warnings, *file_cautions(change)):
             yield change.path, words
 
 
 def mode_words(change: FileChange) -> str:
-    """What becomes of the mode, in a word or two: `755` for a new file that can be executed, `644 → 755`."""
+    """Return the change of the mode in a word or two: `755` for a new executable file, `644 → 755`."""
     base, result = change.base, change.result
     if change.links:
         return "symbolic link"
@@ -135,22 +135,22 @@ def _special(version: FileVersion) -> str:
     return " and ".join(name for bit, name in _SPECIAL_BITS if version.mode & bit)
 
 
-def deceptions(path: str, result: Document, hunks: Sequence[Hunk]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def find_deceptions(path: str, result: Document, hunks: Sequence[Hunk]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What in the name and in the added lines of a file a reader can't see or could mistake, and what is only worth
     a mention."""
     # Imported here: opening a session comes by this module, and looks at no text.
-    from app.text.deceiving_text import together
+    from app.text.deceiving_text import merge_findings
 
-    found = together(_inspected(path, result, hunks))
-    return (f"{found}. {found.meaning}",) if found else (), found.quiet
+    found = merge_findings(_inspected(path, result, hunks))
+    return (f"{found}. {found.worst_effect}",) if found else (), found.is_ordinary
 
 
 def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> "Iterable[DeceptiveText]":
     """A little at a time, so that others come in between."""
-    from app.text.deceiving_text import inspect
+    from app.text.deceiving_text import find_deceptive
 
-    yield inspect(path)
+    yield find_deceptive(path)
     for hunk in hunks:
         last = hunk.new_start + hunk.new_count
         for start in giving_way(range(hunk.new_start, last, _INSPECTED_LINES)):
-            yield inspect("\n".join(result.texts[start : min(last, start + _INSPECTED_LINES)]))
+            yield find_deceptive("\n".join(result.texts[start : min(last, start + _INSPECTED_LINES)]))

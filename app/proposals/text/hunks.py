@@ -1,4 +1,4 @@
-"""Hunks: the differences between two contents, with ids and numbers that outlive re-bases and partial decisions."""
+"""Hunks: the differences between two contents, with ids and numbers that survive re-bases and partial decisions."""
 
 import hashlib
 from bisect import bisect_left
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from app.proposals.text.diff import LineChange, diff
+from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.models import Hunk, HunkState
 
@@ -23,17 +23,17 @@ class FileComparison:
     removed: int
 
 
-def lines_of(data: bytes) -> Lines:
-    """The raw lines of a content."""
+def raw_lines(data: bytes) -> Lines:
+    """Return the raw lines of a content."""
     return Document(data).lines
 
 
-def in_force(hunk: Hunk) -> bool:
-    """Whether the hunk makes a difference between base and result; else it only marks a place."""
+def has_effect(hunk: Hunk) -> bool:
+    """Return whether the hunk is a difference between base and result; else it only marks a place."""
     return bool(hunk.old_count or hunk.new_count)
 
 
-def compare(
+def compare_contents(
     path: str,
     base: bytes,
     result: bytes,
@@ -55,13 +55,13 @@ def compare(
         state: Of the hunks found.
         changes: The line changes from `base` to `result`, if they are known already.
     """
-    old, new = lines_of(base), lines_of(result)
+    old, new = raw_lines(base), raw_lines(result)
     known = {hunk.id: hunk for hunk in previous}
     cut = _cut_hunks(previous, state)
     used: Counter[tuple[bytes, bytes]] = Counter()
     found: list[Hunk] = []
     fresh = False
-    for change in diff(old, new) if changes is None else changes:
+    for change in diff_lines(old, new) if changes is None else changes:
         removed, added = old[change.old_start : change.old_end], new[change.new_start : change.new_end]
         content = (b"".join(removed), b"".join(added))
         identity = hunk_id(path, *content, used[content])
@@ -108,7 +108,7 @@ def _cut_hunks(hunks: Iterable[Hunk], state: HunkState) -> dict[str, list[Hunk]]
     """The parts of each hunk that the user has cut, by its id."""
     cut: dict[str, list[Hunk]] = {}
     for hunk in hunks:
-        if hunk.part_of and hunk.state is state and in_force(hunk):
+        if hunk.part_of and hunk.state is state and has_effect(hunk):
             cut.setdefault(hunk.part_of, []).append(hunk)
     return cut
 
@@ -134,11 +134,11 @@ def hunk_id(path: str, removed: bytes, added: bytes, count: int) -> str:
     return digest.hexdigest()[:12]
 
 
-def compose(base: Lines, result: Lines, hunks: Iterable[Hunk], chosen: Collection[str]) -> list[bytes]:
-    """The lines of `base` with the chosen hunks alone."""
+def compose_lines(base: Lines, result: Lines, hunks: Iterable[Hunk], chosen: Collection[str]) -> list[bytes]:
+    """Return the lines of `base` with the chosen hunks alone."""
     lines: list[bytes] = []
     position = 0
-    in_order = sorted(filter(in_force, hunks), key=lambda hunk: hunk.old_start)
+    in_order = sorted(filter(has_effect, hunks), key=lambda hunk: hunk.old_start)
     for hunk in in_order:
         lines += base[position : hunk.old_start]
         position = hunk.old_start + hunk.old_count
@@ -157,14 +157,14 @@ def _terminated(lines: list[bytes]) -> list[bytes]:
     return [line if line.endswith(b"\n") or at == last else line + ending for at, line in enumerate(lines)]
 
 
-def header(hunk: Hunk) -> str:
+def hunk_header(hunk: Hunk) -> str:
     """The hunk's place as a unified diff without context writes it (POSIX diff -u: an empty range names the line
     before it)."""
     return f"@@ -{_range(hunk.old_start, hunk.old_count)} +{_range(hunk.new_start, hunk.new_count)} @@"
 
 
-def with_state(hunks: Iterable[Hunk], state: HunkState, ids: Collection[str] | None = None) -> tuple[Hunk, ...]:
-    """The hunks with those of `ids` (all, if None) that were pending in another state."""
+def set_states(hunks: Iterable[Hunk], state: HunkState, ids: Collection[str] | None = None) -> tuple[Hunk, ...]:
+    """Return the hunks with those of `ids` (all, if None) that were pending in another state."""
     return tuple(
         hunk.model_copy(update={"state": state})
         if hunk.state is HunkState.PENDING and (ids is None or hunk.id in ids)
@@ -173,8 +173,8 @@ def with_state(hunks: Iterable[Hunk], state: HunkState, ids: Collection[str] | N
     )
 
 
-def after_decision(hunks: Iterable[Hunk], chosen: Collection[str], state: HunkState) -> tuple[Hunk, ...]:
-    """The hunks once some of them are decided: these mark their place, the others stay as they were shown.
+def mark_decided(hunks: Iterable[Hunk], chosen: Collection[str], state: HunkState) -> tuple[Hunk, ...]:
+    """Return the hunks once some are decided: these mark their place, the others stay as they were shown.
 
     What is applied is part of the base from then on, and what is denied no part of the result.
     """

@@ -1,10 +1,10 @@
-"""Which removed line became which added line: for changed words, and for rows that stand side by side."""
+"""Pair removed with added lines: for changed words, and for rows side by side."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.proposals.text.diff import LineChange, diff
+from app.proposals.text.diff import LineChange, diff_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +15,8 @@ class LineSpan:
     end: int
 
 
-def unlike(known: Sequence[Sequence[LineChange]]) -> tuple[LineSpan, ...]:
-    """The lines that differ from every known version: what comes from one or another of them is no news.
+def lines_unlike_all(known: Sequence[Sequence[LineChange]]) -> tuple[LineSpan, ...]:
+    """Return the lines that differ from every known version.
 
     Args:
         known: for each version the changes that lead from it to the text, in order.
@@ -55,7 +55,7 @@ Ranges = list[tuple[int, int]]
 
 
 def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
-    """The character ranges of `old_line` that are gone and of `new_line` that are new.
+    """Return the character ranges removed from `old_line` and added in `new_line`.
 
     Equal ends are set aside at token boundaries, then tokens (words, runs of space, single marks) are compared. Two
     ranges with nothing but space between them are joined, because a reader takes them as one.
@@ -66,7 +66,7 @@ def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
     head, tail = _at_boundaries(old_line, new_line, head, tail)
     old_tokens = _TOKEN.findall(old_line[head : len(old_line) - tail])
     new_tokens = _TOKEN.findall(new_line[head : len(new_line) - tail])
-    changes = diff(old_tokens, new_tokens, anchored=False)
+    changes = diff_lines(old_tokens, new_tokens, anchored=False)
     return (
         _ranges(old_line, head, old_tokens, [(change.old_start, change.old_end) for change in changes]),
         _ranges(new_line, head, new_tokens, [(change.new_start, change.new_end) for change in changes]),
@@ -74,7 +74,7 @@ def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
 
 
 def equal_ends(old: str, new: str) -> tuple[int, int]:
-    """How many characters two texts have in common at their start, and how many behind these at their end."""
+    """Return how many characters two texts have in common at the start, and how many of the rest at the end."""
     head = _equal_start(old, new)
     return head, _equal_start(old[head:][::-1], new[head:][::-1])
 
@@ -144,7 +144,7 @@ def common_length(first: str, second: str) -> int:
     return len(first) - row.bit_count()
 
 
-def alike(first: str, second: str, least: float) -> bool:
+def is_alike(first: str, second: str, least: float) -> bool:
     """Whether the lines have a similarity (twice the common length over both lengths) of at least `least`."""
     first, second = first[:MAX_CHARACTERS], second[:MAX_CHARACTERS]
     total = len(first) + len(second)
@@ -165,8 +165,8 @@ _SIMILAR = 0.4
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-def in_order(old_count: int, new_count: int) -> bool:
-    """Whether a hunk of this size is paired line by line, without a look at its text."""
+def pairs_in_order(old_count: int, new_count: int) -> bool:
+    """Return whether a hunk of this size is paired line by line without comparing its text."""
     return old_count == new_count or not old_count or not new_count or old_count * new_count > ALIGN_LIMIT
 
 
@@ -176,7 +176,7 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     Hunks with as many old as new lines are paired one to one. Others are aligned by the common words of their
     lines (a longest common subsequence, weighted by similarity), and what is left between two pairs shares rows.
     """
-    if in_order(len(old), len(new)):
+    if pairs_in_order(len(old), len(new)):
         return _in_order(0, len(old), 0, len(new))
     anchors = _anchors([set(_WORD.findall(line)) for line in old], [set(_WORD.findall(line)) for line in new])
     pairs: list[Pair] = []
@@ -190,7 +190,7 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
 
 
 def are_similar(old: str, new: str) -> bool:
-    """Whether two lines count as one line, changed."""
+    """Return whether two lines count as one changed line."""
     return _similarity(set(_WORD.findall(old)), set(_WORD.findall(new))) > 0
 
 

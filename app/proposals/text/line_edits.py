@@ -1,10 +1,10 @@
-"""From a located edit to bytes: runs of lines replaced, everything else untouched."""
+"""Turn a located edit into bytes: runs of lines are replaced, everything else is untouched."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.proposals.text.diff import diff
+from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 
 
@@ -46,15 +46,15 @@ class LineEdits:
         return any(edit.start < end and start < edit.end for edit in around)
 
     def add(self, changes: Iterable[LineEdit]) -> None:
-        """Take these up; of two insertions at one place the later one goes behind."""
+        """Add edits; of two insertions at one place the later one goes behind."""
         for change in changes:
             place = (change.start, change.end)
             at = bisect_right(self._places, place)
             self._places.insert(at, place)
             self._edits.insert(at, change)
 
-    def applied_to(self, document: Document) -> bytes:
-        """The bytes of the document with all of them made."""
+    def apply_to(self, document: Document) -> bytes:
+        """Return the bytes of the document with all edits made."""
         bodies = document.bodies
         pieces = [document.mark]
         at = 0
@@ -79,11 +79,11 @@ Parts = Sequence[int | NewLine]
 """What a range of lines becomes: numbers of lines that stay, in order, and new lines between them."""
 
 
-def kept_and_new(document: Document, start: int, end: int, new_texts: Sequence[str]) -> list[int | NewLine]:
+def split_kept_and_new(document: Document, start: int, end: int, new_texts: Sequence[str]) -> list[int | NewLine]:
     """The parts that turn the texts of lines `start` to `end` into `new_texts`, with as many lines staying as can."""
     parts: list[int | NewLine] = []
     at = 0
-    for change in diff(document.texts[start:end], new_texts):
+    for change in diff_lines(document.texts[start:end], new_texts):
         parts.extend(range(start + at, start + change.old_start))
         parts.extend(NewLine(text) for text in new_texts[change.new_start : change.new_end])
         at = change.old_end

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from app.proposals.text.diff import LineChange, diff
+from app.proposals.text.diff import LineChange, diff_lines
 
 Line = TypeVar("Line", bound=Hashable)
 
@@ -42,21 +42,16 @@ class MergeResult(Generic[Line]):
     theirs_changes: tuple[LineChange, ...]
     """From base to theirs."""
 
-    @property
-    def clean(self) -> bool:
-        """Whether there is no conflict."""
-        return not self.conflicts
 
-
-def merge(
+def merge_lines(
     base: Sequence[Line], ours: Sequence[Line], theirs: Sequence[Line], *, favour_theirs: bool = False
 ) -> MergeResult[Line]:
     """Merge what `ours` and `theirs` each made of `base`. Lines are compared by equality and must be hashable.
 
     With `favour_theirs` the lines hold their side where there is a conflict.
     """
-    ours_changes = diff(base, ours, anchored=False)
-    theirs_changes = diff(base, theirs, anchored=False)
+    ours_changes = diff_lines(base, ours, anchored=False)
+    theirs_changes = diff_lines(base, theirs, anchored=False)
     merged: list[Line] = []
     conflicts: list[MergeConflict[Line]] = []
     at = our_shift = their_shift = 0

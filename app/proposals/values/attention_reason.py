@@ -1,4 +1,4 @@
-"""Why a file or a hunk deserves a look: the value that is kept with a proposal, and its words."""
+"""Why a file or a hunk deserves attention: the value kept with a proposal, and its wording."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -40,7 +40,7 @@ class ReasonKind(StrEnum):
     GENERATED = "generated"
 
     @property
-    def marks(self) -> bool:
+    def is_risk(self) -> bool:
         """Whether it brings a file to the front; the others say why a file stands last, folded."""
         return self not in (ReasonKind.LOCK, ReasonKind.GENERATED)
 
@@ -71,12 +71,12 @@ class Reason(FrozenModel):
     @property
     def words(self) -> str:
         """A clause without a subject: `removes 2 tests: test_a, test_b`."""
-        return clause(self.kind, self.names, self.count)
+        return reason_clause(self.kind, self.names, self.count)
 
 
-def clause(kind: ReasonKind, names: Sequence[str], count: int, files: int = 1) -> str:
+def reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int = 1) -> str:
     """What was found, of one file or of several together, as a clause without a subject."""
-    named = named_few(names)
+    named = first_names(names)
     what = "the file" if files == 1 else plural(files, "file")
     return {
         ReasonKind.DECEIVES: "has characters that can deceive a reader",
@@ -101,7 +101,7 @@ def clause(kind: ReasonKind, names: Sequence[str], count: int, files: int = 1) -
     }[kind]
 
 
-def named_few(names: Sequence[str]) -> str:
-    """The first few of them."""
+def first_names(names: Sequence[str]) -> str:
+    """Return the first few names as text."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more}"

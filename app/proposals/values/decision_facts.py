@@ -1,4 +1,4 @@
-"""What is said of a proposal elsewhere: its files in numbers, what became of its hunks, what the user said."""
+"""Facts about a proposal for logs, records and messages: files in numbers, outcome of hunks, the user's words."""
 
 from typing import Literal
 

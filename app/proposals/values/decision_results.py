@@ -1,4 +1,4 @@
-"""What an edit did and what a decision came to, for those who record it and those who tell of it."""
+"""Results of an edit and of a decision."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ class EditReport:
     """Files whose part of a patch was passed over."""
 
 
-def without_binary(paths: Sequence[str]) -> str:
-    """What to add to a summary for the files that were left out of a patch."""
+def binary_note(paths: Sequence[str]) -> str:
+    """Return what to add to a summary for the binary files that were left out of a patch."""
     if not paths:
         return ""
     more = f" and {len(paths) - _NAMED_FILES} more" if len(paths) > _NAMED_FILES else ""
@@ -33,7 +33,7 @@ def without_binary(paths: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DecisionResult:
-    """What a decision came to."""
+    """Result of a decision."""
 
     proposal: Proposal
     """As it stands now."""

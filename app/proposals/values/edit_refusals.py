@@ -1,4 +1,4 @@
-"""Why an edit was not made: the messages a model reads before its second try.
+"""Why an edit was refused: messages that a model reads before its second try.
 
 A refusal is the normal answer to an edit that can't be placed beyond doubt. The text is for the model, so it says
 what was looked for, where it nearly matched, and what to send instead; it never exceeds `MESSAGE_LIMIT` bytes.
@@ -10,7 +10,7 @@ MESSAGE_LIMIT = 2_048
 _CUT = "\n[cut]"
 
 
-def shortened(text: str, limit: int = MESSAGE_LIMIT) -> str:
+def shorten_bytes(text: str, limit: int = MESSAGE_LIMIT) -> str:
     """The text, cut at a character boundary so that it fits into `limit` bytes of UTF-8 with a mark at the end."""
     data = text.encode("utf-8", "replace")
     if len(data) <= limit:
@@ -28,7 +28,7 @@ class EditRefused(Exception):
             fact: Why, for whoever reads it.
             advice: What only a model can use: the nearest text of the file, how to ask again.
         """
-        super().__init__(shortened(f"{fact} {advice}" if advice else fact))
+        super().__init__(shorten_bytes(f"{fact} {advice}" if advice else fact))
         self.fact = fact
         self.advice = advice
 

@@ -34,7 +34,7 @@ class ProposalState(StrEnum):
     FAILED = "failed"
 
     @property
-    def waiting(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether the user still has something to decide."""
         return self in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED, ProposalState.STALE)
 
@@ -75,7 +75,7 @@ class MatchLevel(StrEnum):
     """Exact text, or none that had to be found, but what the edit says of itself or of its place does not add up."""
 
     @property
-    def exact(self) -> bool:
+    def is_exact(self) -> bool:
         """Whether the place is beyond doubt, so that a bulk approval may include it."""
         return self in (MatchLevel.EXACT, MatchLevel.TRAILING_SPACE)
 
@@ -229,7 +229,7 @@ class FileChange(FrozenModel):
     @property
     def inexact(self) -> bool:
         """Whether any edit was found by a tolerant rung."""
-        return any(not match.rung.exact for match in self.matches)
+        return any(not match.rung.is_exact for match in self.matches)
 
     @property
     def links(self) -> bool:
@@ -319,7 +319,7 @@ class Proposal(FrozenModel):
     @property
     def can_be_committed(self) -> bool:
         """Whether its files hold nothing of it that is undecided: what is on disk already is there before."""
-        return not (self.on_disk and self.state.waiting)
+        return not (self.on_disk and self.state.is_pending)
 
     @property
     def denied_part(self) -> bool:
@@ -394,4 +394,4 @@ class FileDiff(FrozenModel):
     @property
     def stands_last(self) -> bool:
         """Whether nobody writes it by hand, and nothing in it deserves eyes all the same."""
-        return bool(self.reasons) and not any(reason.kind.marks for reason in self.reasons)
+        return bool(self.reasons) and not any(reason.kind.is_risk for reason in self.reasons)

@@ -1,4 +1,4 @@
-"""What the pending proposals have put at each path, read from the store as paths are asked for."""
+"""What the pending proposals have put at each path, read from the store lazily."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -48,8 +48,8 @@ class PendingPaths:
         self._asked: set[str] = set()
         self._put: set[str] = set()
 
-    def know(self, paths: Collection[str] | None = None) -> None:
-        """Read what has to do with these paths, all at once; None for all there is."""
+    def load(self, paths: Collection[str] | None = None) -> None:
+        """Read what is pending at these paths in one go; None for all."""
         if self._related is None:
             return
         with self._lock:
@@ -58,13 +58,13 @@ class PendingPaths:
                 return
             # What belongs together comes together, so it does not matter which of two groups is put first.
             for proposal in self._related(wanted):
-                self.put(proposal)
+                self.add_proposal(proposal)
             if wanted is None:
                 self._related = None
             else:
                 self._asked |= wanted
 
-    def put(self, proposal: Proposal) -> None:
+    def add_proposal(self, proposal: Proposal) -> None:
         """Lay the undecided part of a proposal over what is there; one that is stale or decided changes nothing."""
         with self._lock:
             if proposal.id in self._put:
@@ -75,7 +75,7 @@ class PendingPaths:
             changes = [
                 change
                 for change in proposal.files
-                if undecided(change) and not change.already_applied and not change.on_disk
+                if is_undecided(change) and not change.already_applied and not change.on_disk
             ]
             lower = {change.path: self._paths.get(change.old_path or change.path, _NOTHING) for change in changes}
             for change in changes:
@@ -87,25 +87,25 @@ class PendingPaths:
 
     def get(self, path: str) -> PendingPath | None:
         """What is pending at a path."""
-        self.know((path,))
+        self.load((path,))
         return self._paths.get(path)
 
-    def puts(self, path: str) -> bool:
-        """Whether there is a pending file."""
+    def has_file(self, path: str) -> bool:
+        """Return whether there is a pending file."""
         pending = self.get(path)
         return pending is not None and pending.version is not None
 
-    def puts_below(self, folder: str) -> bool:
-        """Whether there is a pending file below a folder."""
-        self.know((folder,))
+    def has_file_below(self, folder: str) -> bool:
+        """Return whether there is a pending file below a folder."""
+        self.load((folder,))
         return self._folders[folder] > 0
 
     def all(self) -> dict[str, PendingPath]:
         """Every path with a pending change."""
-        self.know()
-        return self.known()
+        self.load()
+        return self.loaded_paths()
 
-    def known(self) -> dict[str, PendingPath]:
+    def loaded_paths(self) -> dict[str, PendingPath]:
         """Those paths that were read so far."""
         with self._lock:
             return dict(self._paths)
@@ -115,7 +115,7 @@ class PendingPaths:
         was, will = before is not None and before.version is not None, pending.version is not None
         self._paths[path] = pending
         if was != will:
-            for folder in parents(path):
+            for folder in parent_folders(path):
                 self._folders[folder] += 1 if will else -1
 
 
@@ -133,18 +133,18 @@ def _and_by(below: PendingPath, proposal: Proposal) -> tuple[str, ...]:
     return (*below.by[:_OLDEST], proposal.id)
 
 
-def named(ids: Sequence[str]) -> str:
-    """The proposals that something builds on, as text: `P1, P2` or `P1, P2, P3, P4 … P99`."""
+def format_ids(ids: Sequence[str]) -> str:
+    """Return proposal ids as text: `P1, P2` or `P1, P2, P3, P4 … P99`."""
     oldest = ", ".join(ids[:_OLDEST])
     return f"{oldest} … {', '.join(ids[_OLDEST:])}" if len(ids) > _OLDEST else oldest
 
 
-def undecided(change: FileChange) -> bool:
-    """Whether a part of the change still awaits a decision."""
+def is_undecided(change: FileChange) -> bool:
+    """Return whether a part of the change still awaits a decision."""
     return change.state is HunkState.PENDING
 
 
-def parents(path: str) -> list[str]:
-    """The folders above a path, outermost first, without the root."""
+def parent_folders(path: str) -> list[str]:
+    """Return the folders above a path, outermost first, without the root."""
     names = path.split("/")[:-1]
     return ["/".join(names[: end + 1]) for end in range(len(names))]

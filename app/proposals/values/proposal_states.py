@@ -1,4 +1,4 @@
-"""The state machine of proposals: every transition that exists, and a refusal of all others."""
+"""State machine of proposals: the allowed transitions and the wording of states."""
 
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.models import ProposalState as State
@@ -35,8 +35,8 @@ REMAINING: frozenset[State] = frozenset({State.PENDING, State.PARTLY_APPROVED, S
 """States in which a proposal may change (a re-base, a hunk decided) and stay where it is."""
 
 
-def advance(proposal: Proposal, state: State, reason: str = "") -> Proposal:
-    """The proposal in another state, or in the same one where it may stay.
+def set_state(proposal: Proposal, state: State, reason: str = "") -> Proposal:
+    """Return the proposal in another state, or in the same one where it may stay.
 
     Raises:
         InvalidTransition: there is no such transition.
@@ -45,12 +45,14 @@ def advance(proposal: Proposal, state: State, reason: str = "") -> Proposal:
     if proposal.on_disk and state in ON_DISK_TRANSITIONS.get(proposal.state, ()):
         allowed = True
     if not allowed:
-        raise InvalidTransition(f"{proposal.id} is {words(proposal.state)} and can't become {words(state)}.")
+        raise InvalidTransition(
+            f"{proposal.id} is {state_words(proposal.state)} and can't become {state_words(state)}."
+        )
     return proposal.model_copy(update={"state": state, "reason": reason})
 
 
-def words(state: State) -> str:
-    """The state as the user reads it."""
+def state_words(state: State) -> str:
+    """Return the state as the user reads it."""
     return state.value.replace("_", " ")
 
 
@@ -58,20 +60,20 @@ ON_DISK_WORDS = {State.PARTLY_APPROVED: "partly kept", State.APPLIED: "kept", St
 """Where a proposal stands that was on disk before it was decided on, where that is called otherwise."""
 
 
-def words_for(proposal: Proposal) -> str:
-    """Where a proposal stands as the user reads it."""
-    return said_in_part(
-        proposal, (ON_DISK_WORDS if proposal.on_disk else {}).get(proposal.state) or words(proposal.state)
+def proposal_state_words(proposal: Proposal) -> str:
+    """Return the state of a proposal as the user reads it."""
+    return partial_state_words(
+        proposal, (ON_DISK_WORDS if proposal.on_disk else {}).get(proposal.state) or state_words(proposal.state)
     )
 
 
-def said_in_part(proposal: Proposal, state: str) -> str:
+def partial_state_words(proposal: Proposal, state: str) -> str:
     """The words for where a proposal stands, or that this is true of a part of it and the rest was denied."""
     return f"{state} in part" if proposal.denied_in_part else state
 
 
-def state_of(proposal: Proposal) -> State:
-    """The state that the hunks and files of a proposal amount to, re-bases and undos aside."""
+def compute_state(proposal: Proposal) -> State:
+    """Return the state that follows from the hunks and files of a proposal, re-bases and undos aside."""
     states = {change.state for change in proposal.files} | {hunk.state for hunk in proposal.hunks}
     if HunkState.PENDING in states:
         return State.PARTLY_APPROVED if HunkState.APPLIED in states else State.PENDING

@@ -1,4 +1,4 @@
-"""What the proposals engine needs of a store; `app.storage` keeps it in SQLite, tests keep it in memory."""
+"""Port to the store of proposals, implemented in SQLite by `app.storage` and in memory by tests."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, Protocol

@@ -50,7 +50,7 @@ class RecordedHunks(FrozenModel):
     denied_files: tuple[str, ...] = ()
 
     @property
-    def of(self) -> int:
+    def count(self) -> int:
         """How many there were."""
         return len(self.approved) + len(self.denied) + len(self.waiting)
 
@@ -132,8 +132,8 @@ class EventEntry(FrozenModel):
     """It was kept by a version that did not chain it, and was entered when the database was brought up to date."""
 
 
-def has_written(entries: Sequence[RecordEntry]) -> bool:
-    """Whether anything of a proposal stands written after the last of its entries, oldest first."""
+def is_written_by(entries: Sequence[RecordEntry]) -> bool:
+    """Return whether anything of a proposal is on disk after the last of its entries, oldest first."""
     if not entries:
         return False
     last = entries[-1]
@@ -154,7 +154,7 @@ class ChainLink:
     digest: str = FIRST
 
 
-def entry_of(
+def make_entry(
     proposed: Proposal,
     decided: Proposal,
     last: LastDecision,
@@ -191,7 +191,7 @@ def entry_of(
         files=_files(written, blob_id)
         or _kept(decided, last, blob_id)
         or tuple(RecordedFile(path=file.path) for file in last.files),
-        hunks=standing(decided),
+        hunks=hunk_standing(decided),
         edited=tuple(change.path for change in decided.files if change.edited),
         words=words_hash(last.feedback, last.comments, last.images),
         circumstances=last.circumstances,
@@ -281,8 +281,8 @@ def _kept(decided: Proposal, last: LastDecision, blob_id: Callable[[str], str]) 
     return tuple(found)
 
 
-def standing(proposal: Proposal) -> RecordedHunks:
-    """Where the hunks of a proposal stand, and its files that have none."""
+def hunk_standing(proposal: Proposal) -> RecordedHunks:
+    """Return the state of the hunks of a proposal, and of its files without hunks."""
     numbers: dict[HunkState, list[int]] = {}
     for hunk in proposal.hunks:
         numbers.setdefault(hunk.state, []).append(hunk.number)

@@ -192,16 +192,16 @@ class DraftPort(Protocol):
         """Move a file; raises EditRefused."""
         ...
 
-    def laid_over(self) -> Mapping[str, Leaf | None]:
+    def pending_files(self) -> Mapping[str, Leaf | None]:
         """All that lies over the disk, pending or of this draft, by path; None for what is gone."""
         ...
 
-    def take(self, changes: Sequence[PathChange]) -> EditReport:
+    def take_changes(self, changes: Sequence[PathChange]) -> EditReport:
         """Take what a command has made of files."""
         ...
 
-    def untake(self) -> None:
-        """Be as before the latest `take`."""
+    def undo_take(self) -> None:
+        """Be as before the latest `take_changes`."""
         ...
 
     def read_patch(self, text: str) -> "ReadPatch":

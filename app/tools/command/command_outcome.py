@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from app.proposals.files.filesystem import LARGEST
-from app.proposals.risk.change_summary import result_of
+from app.proposals.risk.change_summary import command_summary
 from app.proposals.text.document import MAX_BYTES
 from app.proposals.text.file_warnings import size_words
 from app.proposals.values.decision_results import EditReport
@@ -119,7 +119,7 @@ async def staged(
     """
     report = await _taken(context, changes)
     if not context.draft.summaries:
-        context.draft.summaries.append(result_of(command))
+        context.draft.summaries.append(command_summary(command))
     # What was moved is one file.
     files = plural(len(report.files), "file")
     proposal = context.draft.proposal_id
@@ -159,14 +159,14 @@ def _ignored_question(words: Sequence[str], command: str) -> Confirmation:
 
 
 async def _taken(context: ToolContext, changes: list[PathChange]) -> EditReport:
-    work = asyncio.ensure_future(asyncio.to_thread(context.draft.take, changes))
+    work = asyncio.ensure_future(asyncio.to_thread(context.draft.take_changes, changes))
     with refusals_told():
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             # A thread can't be stopped: wait, and take back what the user does not want any more.
             await asyncio.wait({work})
-            context.draft.untake()
+            context.draft.undo_take()
             raise
 
 

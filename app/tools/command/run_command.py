@@ -80,7 +80,7 @@ class RunCommand(Tool):
         _check_folder(context, folder)
         in_place = probe.mode is SandboxMode.IN_PLACE
         try:
-            pending = await asyncio.to_thread(context.draft.laid_over)
+            pending = await asyncio.to_thread(context.draft.pending_files)
             async with sandbox.open(pending, keep=True) as run:
                 output, changes = await self._in(run, arguments, folder, context, in_place=in_place)
                 if in_place and (pending or changes):

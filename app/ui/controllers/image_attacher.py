@@ -6,7 +6,7 @@ Kept apart: a message and a decision have to treat them the same.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
 
@@ -50,7 +50,7 @@ class ImageAttacher:
     async def _is_meant(self, candidate: "Candidate") -> bool:
         from app.ui.screens.dialog import AskScreen
 
-        name = visible(candidate.path, keep="")
+        name = escape_unsafe(candidate.path, keep="")
         question = f"{name} would go to the model as an image, but {candidate.doubt}."
         send = await self._means.ask(AskScreen("Send this image to the model?", question, "send it", "only name it"))
         return send is True

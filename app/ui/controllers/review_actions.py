@@ -11,7 +11,7 @@ from app.agent.updates import PhaseChanged
 from app.images.mentions import is_named_like_an_image
 from app.proposals.values.proposal_errors import CheckFailed, NotRecorded
 from app.text.plural import plural
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
 from app.ui.context.preferences import Preferences
@@ -124,7 +124,7 @@ class AfterDecision:
         self.settle()
 
     async def _nothing_waits(self) -> bool:
-        return not any(one.state.waiting for one in await self._session.open_session.proposals())
+        return not any(one.state.is_pending for one in await self._session.open_session.proposals())
 
 
 _Spoken = TypeVar("_Spoken", review_messages.Approve, review_messages.Deny)
@@ -397,9 +397,11 @@ class ReviewActions:
 
     async def load_answers(self, event: review_messages.AnswersWanted) -> None:
         """Find out what became of the lines that the user commented on."""
-        from app.proposals.decide.comment_follow_up import answers_to
+        from app.proposals.decide.comment_follow_up import follow_up_comments
 
-        answers = await asyncio.to_thread(answers_to, self._runtime.proposals, event.proposal_id, event.comments)
+        answers = await asyncio.to_thread(
+            follow_up_comments, self._runtime.proposals, event.proposal_id, event.comments
+        )
         self._review.set_answers(event.proposal_id, answers)
 
     async def take_lines(self, event: review_messages.TakeLines) -> None:
@@ -505,7 +507,9 @@ class ReviewActions:
     def _tell_of_names(self, mentions: "Sequence[Mention]", who: str) -> None:
         """Say that images are only named to somebody, if any are."""
         if named := [one.path for one in mentions if is_named_like_an_image(one.path)]:
-            self._means.tell(f"{who} gets the name {visible(', '.join(named), keep='')} alone, and not the image.")
+            self._means.tell(
+                f"{who} gets the name {escape_unsafe(', '.join(named), keep='')} alone, and not the image."
+            )
 
     def _say_written(self, result: "DecisionResult", follows: str = "") -> None:
         from app.proposals.values.models import ProposalState

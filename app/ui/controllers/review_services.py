@@ -109,7 +109,7 @@ class ReviewChecks:
             self._following = CheckFollower(
                 self._runtime.checks,
                 self._configured,
-                self._runtime.service.trees,
+                self._runtime.service.check_trees,
                 lambda proposal: self._review.state.chosen.part(proposal).decided,
                 self._review.set_checks,
             )

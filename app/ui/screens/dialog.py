@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from widgets.common.input_order import TOGETHER, JoinedKey, OnScreenClock
 from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.common.search_list import SearchList
@@ -98,7 +98,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
     def compose(self) -> ComposeResult:
         """Frame, body, keys."""
         with Vertical(id="dialog") as frame:
-            frame.border_title = Content(f" {visible(self.heading(), keep='')} ")
+            frame.border_title = Content(f" {escape_unsafe(self.heading(), keep='')} ")
             yield from self.body()
             yield KeyHints(self.key_hints())
 
@@ -116,7 +116,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
 
     def say(self, text: str) -> None:
         """A word in the frame, at the bottom right: how many, what is going on."""
-        said = visible(text, keep="")
+        said = escape_unsafe(text, keep="")
         self.query_one("#dialog").border_subtitle = Content(f" {said} ") if said else Content("")
 
     @on(events.Mount)
@@ -182,7 +182,7 @@ class PreviewDialog(Dialog[Result]):
     def show_preview(self, content: Content | str, *, end: bool = False) -> None:
         """Show this beside the list, from its top or from its end; a string is filtered for the terminal."""
         self.query_one("#preview-text", Static).update(
-            content if isinstance(content, Content) else Content(visible(content))
+            content if isinstance(content, Content) else Content(escape_unsafe(content))
         )
         preview = self.query_one("#preview", VerticalScroll)
         if end:
@@ -229,7 +229,7 @@ class AskScreen(Dialog[bool]):
 
     def body(self) -> Iterable[Widget]:
         """The question."""
-        yield Static(Content(visible(self._question)), classes="text")
+        yield Static(Content(escape_unsafe(self._question)), classes="text")
 
     def action_answer(self, yes: bool) -> None:
         """Close with the answer."""

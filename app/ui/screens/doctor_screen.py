@@ -19,7 +19,7 @@ from app.runtime.model_connection import LearnedProfiles
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import own_checks
 from app.sandbox.sandbox_mode import SandboxMode
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.tools.command.sandbox_wording import doctor_words
 from app.ui.screens.dialog import Dialog
 from widgets.common.key_hints import KeyHint
@@ -71,7 +71,7 @@ class DoctorScreen(Dialog[bool]):
 
     def body(self) -> Iterable[Widget]:
         """Address, findings, what follows."""
-        address = visible(f"{self._endpoint.base_url} · {self._endpoint.model}", keep="")
+        address = escape_unsafe(f"{self._endpoint.base_url} · {self._endpoint.model}", keep="")
         with VerticalScroll():
             yield Static(Content(address), id="doctor-address", classes="text quiet")
             yield Static(id="doctor-checks", classes="text gap")
@@ -114,7 +114,9 @@ class DoctorScreen(Dialog[bool]):
                         self._learned = True
                         summary.update(verdict(finding))
         except Exception as error:
-            summary.update(Content.styled(visible(f"The examination ended early: {error}", keep=""), "$text-error"))
+            summary.update(
+                Content.styled(escape_unsafe(f"The examination ended early: {error}", keep=""), "$text-error")
+            )
         self._draw(busy=False)
         self.say(f"{time.monotonic() - begun:.1f} s")
 
@@ -127,7 +129,9 @@ class DoctorScreen(Dialog[bool]):
             check = self._found.get(name)
             if check is not None:
                 mark, style = _MARKS[check.ok]
-                rows.append(Content.assemble((f"{mark} ", style), (title, "bold"), visible(check.detail, keep="")))
+                rows.append(
+                    Content.assemble((f"{mark} ", style), (title, "bold"), escape_unsafe(check.detail, keep=""))
+                )
             elif waiting:
                 rows.append(
                     Content.assemble(("… ", "$text-accent"), (title, "bold"), ("examining", "$foreground 65%"))
@@ -145,7 +149,7 @@ class DoctorScreen(Dialog[bool]):
 def verdict(diagnosis: Diagnosis) -> Content:
     """What follows from the findings, in the words of the list."""
     if not diagnosis.usable:
-        return Content.styled(visible(diagnosis.summary, keep=""), "bold $text-error")
+        return Content.styled(escape_unsafe(diagnosis.summary, keep=""), "bold $text-error")
     unsure = [_TITLES.get(check.name, check.name) for check in diagnosis.checks if not check.ok]
     if not unsure:
         return Content.styled("All is well.", "bold $text-success")

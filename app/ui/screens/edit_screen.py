@@ -9,8 +9,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.text.deceiving_text import inspect
-from app.text.safe_text import visible
+from app.text.deceiving_text import find_deceptive
+from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import AskScreen, Dialog
 from app.ui.terminal.external_editor import EditorFailed
 from widgets.common.key_hints import KeyHint
@@ -98,10 +98,12 @@ class EditScreen(Dialog[bool]):
 
     def body(self) -> Iterable[Widget]:
         """A warning where the eye would miss something, and the text."""
-        found = inspect(self._text)
+        found = find_deceptive(self._text)
         if found:
             yield Static(
-                Content(visible(f"This text holds {found}.", keep="")), id="edit-warning", classes="text warning"
+                Content(escape_unsafe(f"This text holds {found}.", keep="")),
+                id="edit-warning",
+                classes="text warning",
             )
         yield self.make_editor()
 

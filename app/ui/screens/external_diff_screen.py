@@ -144,7 +144,7 @@ class ExternalDiffs:
     async def show(self, proposal_id: str, path: str) -> None:
         """Show a file of a proposal by it; the others of the proposal are a key away."""
         from app.git.diff_program import HOW_TO_SET
-        from app.proposals.risk.reading_order import in_order
+        from app.proposals.risk.reading_order import sort_by_path
 
         # Of the proposal that was on the screen when the key was pressed; another may be by now.
         proposal, by_path = self._review.state.get(proposal_id), self._review.preview.by_path
@@ -152,7 +152,7 @@ class ExternalDiffs:
             return
         paths = [change.path for change in proposal.files]
         changes = dict(zip(paths, proposal.files, strict=True))
-        shown = in_order(paths, paths, () if by_path else proposal.order)
+        shown = sort_by_path(paths, paths, () if by_path else proposal.order)
         command = await self._find()
         if not command:
             self._review.say(HOW_TO_SET)
@@ -162,10 +162,10 @@ class ExternalDiffs:
         await self._means.ask(ExternalDiffScreen(name, shown, shown.index(path), run))
 
     async def _find(self) -> str:
-        from app.git.diff_program import external_diff
+        from app.git.diff_program import external_diff_command
 
         configured = self._runtime.settings.external_diff
-        command = await asyncio.to_thread(external_diff, configured, os.environ)
+        command = await asyncio.to_thread(external_diff_command, configured, os.environ)
         self._review.view.has_external_diff = bool(command)
         self._review.refresh_bindings()
         return command

@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 from app.keys.keymap import key_name, keys_of
 from app.keys.registry import ACTIONS, Action, Scope, in_scope
 from app.prompts.custom_commands import CommandCatalogue
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.ui.context.slash_commands import usage
 from app.ui.screens.dialog import Dialog
 from widgets.common.key_hints import KeyHint
@@ -137,7 +137,7 @@ class HelpScreen(Dialog[None]):
         for command in self._own.commands.values():
             text = f"/{command.name} {command.told} {command.path}".casefold()
             if all(word in text for word in words):
-                told = f"{command.description} ({visible(command.path, keep='')})"
+                told = f"{command.description} ({escape_unsafe(command.path, keep='')})"
                 yield _columns(f"/{command.name} {command.argument}".rstrip(), told, width, _USAGE)
         if not words:
             for problem in self._own.clashes():

@@ -20,7 +20,7 @@ from app.llm.values.address import take_apart
 from app.llm.values.prices import price_for
 from app.runtime.model_connection import LearnedProfiles, address_of
 from app.runtime.open_workspace import OpenWorkspace
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import shown_path
 from app.ui.screens.values_dialog import ValuesDialog
 from widgets.common.key_hints import KeyHint
@@ -244,12 +244,12 @@ class ModelSettingsScreen(ValuesDialog):
 
     def _line(self, row: ModelSettingRow, fact: ModelSetting) -> Content:
         width = max(12, min(self.app.size.width, 84) - _FRAME - _TITLE - _ORIGIN)
-        value = visible(_shown(fact.value), keep="")
+        value = escape_unsafe(_shown(fact.value), keep="")
         value = value if len(value) < width else value[: width - 2] + "…"
         return Content.assemble(
             f"{row.title:<{_TITLE}}",
             (f"{value:<{width}}", "bold $text-accent" if fact.own is not None else ""),
-            (visible(fact.origin, keep=""), "$foreground 65%"),
+            (escape_unsafe(fact.origin, keep=""), "$foreground 65%"),
         )
 
     @property

@@ -12,7 +12,7 @@ from textual.widgets import Static
 from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedText
 from app.proposals.values.models import FileVersion
 from app.text.plural import plural
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.ui.screens.edit_screen import EditorAccess, EditScreen
 from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.diff.code_editor import CodeEditor
@@ -254,7 +254,7 @@ class ResolveScreen(EditScreen):
 
     def _notice(self, text: str = "") -> None:
         """Say something in the place of why the file is in conflict, or that again."""
-        self.query_one("#resolve-why", Static).update(Content(visible(text, keep="")) if text else self._why())
+        self.query_one("#resolve-why", Static).update(Content(escape_unsafe(text, keep="")) if text else self._why())
 
     def _why(self) -> Content:
         conflict = self._conflict
@@ -262,7 +262,7 @@ class ResolveScreen(EditScreen):
         if regions and not conflict.whole:
             why = f"Changed in {plural(regions, 'place')} that {self._proposal_id} changes too"
         more = f"; {plural(conflict.others, 'more file')}" if conflict.others else ""
-        return Content(visible(f"{why}{more}", keep=""))
+        return Content(escape_unsafe(f"{why}{more}", keep=""))
 
     def _hints(self, *, types: bool) -> Sequence[KeyHint]:
         save = KeyHint("ctrl+s", f"save into {self._proposal_id}")

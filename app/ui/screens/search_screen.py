@@ -11,7 +11,7 @@ from textual.content import Content
 
 from app.storage.session_search import MOST, SearchHit, SessionSearch
 from app.storage.storage_errors import StorageError
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import PreviewDialog
 from app.ui.screens.sessions_screen import ago
 from widgets.common.key_hints import KeyHint
@@ -113,7 +113,7 @@ class SearchScreen(PreviewDialog[SearchHit]):
 
 def _choice(key: str, found: SearchHit, words: str, now: float) -> Choice:
     mark, style = _KINDS[found.kind]
-    title = visible(found.title, keep="") or "Untitled"
+    title = escape_unsafe(found.title, keep="") or "Untitled"
     label = Content.assemble(
         (f"{mark} ", style),
         _marked(_part(" ".join(found.text.split()), words, _SNIPPET, _BEFORE), words),
@@ -139,7 +139,7 @@ def _part(text: str, words: str, length: int, before: int) -> str:
 
 def _marked(text: str, words: str) -> Content:
     """The text with the words underlined wherever they stand."""
-    shown = visible(text)
+    shown = escape_unsafe(text)
     content = Content(shown)
     for place in _places(shown, words):
         content = content.stylize("bold underline", *place.span())

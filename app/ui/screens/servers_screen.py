@@ -22,7 +22,7 @@ from app.mcp_client.server_definition import REACH_WORDS
 from app.runtime.mcp_manager import McpManager
 from app.storage.storage_errors import StorageError
 from app.text.plural import plural
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import AskScreen, Dialog, PreviewDialog
 from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
@@ -78,10 +78,12 @@ class SignInScreen(Dialog[bool]):
         first = "Your browser was opened at" if self._opened else "Open this address in your browser"
         yield Static(Content(f"{first}:"), classes="text")
         with VerticalScroll(can_focus=False):
-            yield Static(Content.styled(visible(self._invitation.address, keep=""), "$text-accent"), classes="text")
+            yield Static(
+                Content.styled(escape_unsafe(self._invitation.address, keep=""), "$text-accent"), classes="text"
+            )
         yield Static(Content(_ELSEWHERE if self._forwarding else _HERE), classes="text gap quiet")
         if self._forwarding:
-            yield Static(Content.styled(visible(self._forwarding, keep=""), "bold"), classes="text")
+            yield Static(Content.styled(escape_unsafe(self._forwarding, keep=""), "bold"), classes="text")
         yield Input(placeholder=f"http://127.0.0.1:{self._invitation.port}/callback?…")
 
     def on_mount(self) -> None:
@@ -269,9 +271,9 @@ def _choice(server: McpServer) -> Choice:
     )
     label = Content.assemble(
         (f"{mark} ", style),
-        (visible(server.name, keep=""), "bold"),
+        (escape_unsafe(server.name, keep=""), "bold"),
         "\n  ",
-        (visible(what, keep=""), "$text-error" if server.problem else QUIET),
+        (escape_unsafe(what, keep=""), "$text-error" if server.problem else QUIET),
     )
     tools = " ".join(offer.tool for offer in server.offers)
     return Choice(server.name, label, f"{server.name} {server.definition.origin} {tools}")
@@ -280,26 +282,26 @@ def _choice(server: McpServer) -> Choice:
 def _head(server: McpServer, reach: str) -> Content:
     definition = server.definition
     rows = [
-        Content.styled(visible(definition.origin, keep=""), "bold"),
-        Content.styled(visible(f"from {definition.source}", keep=""), QUIET),
+        Content.styled(escape_unsafe(definition.origin, keep=""), "bold"),
+        Content.styled(escape_unsafe(f"from {definition.source}", keep=""), QUIET),
         Content.styled(reach, QUIET),
     ]
     if server.problem:
-        rows.append(Content.styled(visible(server.problem, keep=""), "$text-error"))
+        rows.append(Content.styled(escape_unsafe(server.problem, keep=""), "$text-error"))
     return Content("\n").join(rows)
 
 
 def _tools(server: McpServer) -> Content:
     rows = []
     for offer in server.offers:
-        said = visible(" ".join((offer.description or offer.title).split()), keep="")
+        said = escape_unsafe(" ".join((offer.description or offer.title).split()), keep="")
         short = said if len(said) <= _DESCRIPTION else f"{said[:_DESCRIPTION].rstrip()}…"
-        rows.append(Content.assemble((visible(offer.tool, keep=""), "$text-secondary"), "  ", (short, QUIET)))
-    rows += [Content.styled(visible(line, keep=""), "$text-warning") for line in server.listing.left_out]
+        rows.append(Content.assemble((escape_unsafe(offer.tool, keep=""), "$text-secondary"), "  ", (short, QUIET)))
+    rows += [Content.styled(escape_unsafe(line, keep=""), "$text-warning") for line in server.listing.left_out]
     return Content("\n").join(rows) if rows else Content.styled("It has told no tools yet.", QUIET)
 
 
 def _log(server: McpServer) -> Content:
     lines = server.log.lines
-    text = visible("\n".join(lines)) if lines else "It has printed nothing."
+    text = escape_unsafe("\n".join(lines)) if lines else "It has printed nothing."
     return Content.styled(text, QUIET)

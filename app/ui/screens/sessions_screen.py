@@ -17,7 +17,7 @@ from app.conversation.events import AssistantMessage, Event, ProposalStaged, Use
 from app.storage.session_store import SessionRecord, SessionStore
 from app.storage.storage_errors import StorageError
 from app.text.plural import plural
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import AskScreen, Dialog, PreviewDialog
 from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
@@ -186,7 +186,7 @@ def preview(record: SessionRecord, events: Sequence[Event]) -> Content:
                 parts.append(_said("● ", "$text-primary", event.text))
             case ProposalStaged():
                 parts.append(_said(f"{event.proposal} ", "bold $text-warning", event.summary))
-    facts = f"{record.id} · {visible(record.model, keep='') or 'no model'} · {_when(record.updated)}"
+    facts = f"{record.id} · {escape_unsafe(record.model, keep='') or 'no model'} · {_when(record.updated)}"
     head = Content.styled(facts, "$foreground 65%")
     return Content("\n\n").join([head, *parts[-_LAST_MESSAGES:]])
 
@@ -194,7 +194,7 @@ def preview(record: SessionRecord, events: Sequence[Event]) -> Content:
 def _said(mark: str, style: str, text: str) -> Content:
     text = text.strip()
     short = text if len(text) <= _LONGEST else text[:_LONGEST].rstrip() + " …"
-    return Content.assemble((visible(mark), style), _inline(visible(short)))
+    return Content.assemble((escape_unsafe(mark), style), _inline(escape_unsafe(short)))
 
 
 def _inline(text: str) -> Content:
@@ -209,13 +209,13 @@ def _inline(text: str) -> Content:
 
 
 def _choice(record: SessionRecord, now: float, *, current: bool) -> Choice:
-    title = visible(record.title, keep="") or "Untitled"
+    title = escape_unsafe(record.title, keep="") or "Untitled"
     mark = (
         ("● ", "$text-accent") if current else ("◆ ", "$text-warning") if record.pinned else ("· ", "$foreground 35%")
     )
     forked = f" · copy of {record.forked_from}" if record.forked_from else ""
     pinned = "pinned · " if record.pinned else ""
-    facts = f"{pinned}{ago(now - record.updated)} · {visible(record.model, keep='')}{forked}"
+    facts = f"{pinned}{ago(now - record.updated)} · {escape_unsafe(record.model, keep='')}{forked}"
     label = Content.assemble(mark, (title, "bold" if current else ""), "\n  ", (facts, "$foreground 65%"))
     return Choice(record.id, label, f"{record.title} {record.model} {record.id}")
 

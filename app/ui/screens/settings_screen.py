@@ -18,7 +18,7 @@ from app.config.settings import ConfigError, checked_value
 from app.llm.values.address import take_apart
 from app.storage.allowed_commands import AllowedCommandStore
 from app.storage.storage_errors import StorageError
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.tools.base.tool_form import ToolForm, load_form
 from app.ui.screens.dialog import Dialog, shown_path
 from app.ui.screens.values_dialog import ValuesDialog
@@ -88,7 +88,7 @@ class AllowedCommandsScreen(Dialog[None]):
 
 def _choice(text: str) -> Choice:
     form = load_form(text)
-    said = visible(str(form), keep="")
+    said = escape_unsafe(str(form), keep="")
     if isinstance(form, ToolForm):
         follows = "whatever its arguments"
     else:
@@ -352,5 +352,5 @@ def _shown(row: SettingRow, value: Any) -> str:
     if row.key == "base_url":
         # A password in it is nobody's who looks over the shoulder.
         value = take_apart(str(value or "")).url
-    text = visible(str(value), keep="") if value not in (None, "") else "–"
+    text = escape_unsafe(str(value), keep="") if value not in (None, "") else "–"
     return text if len(text) <= 23 else text[:22] + "…"

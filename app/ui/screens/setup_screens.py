@@ -21,7 +21,7 @@ from app.llm.capabilities.model_list import ListedModel
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.address import fault_of, host_of
 from app.text.plural import plural
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import Dialog, shown_path
 from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
@@ -76,7 +76,9 @@ class ModelScreen(Dialog[str]):
 
     def body(self) -> Iterable[Widget]:
         """Whose models, and the list."""
-        yield Static(Content(f"Asking {visible(self._address, keep='')} …"), id="model-state", classes="text quiet")
+        yield Static(
+            Content(f"Asking {escape_unsafe(self._address, keep='')} …"), id="model-state", classes="text quiet"
+        )
         yield SearchList(
             "Search, or write a name",
             empty="Type the name of a model, as the endpoint calls it.",
@@ -95,17 +97,19 @@ class ModelScreen(Dialog[str]):
             self._listed = {model.id: model for model in await self._load()}
         except RequestError as failed:
             state.set_class(True, "warning")
-            state.update(Content(visible(f"{failed.message} A name can be typed all the same.", keep="")))
+            state.update(Content(escape_unsafe(f"{failed.message} A name can be typed all the same.", keep="")))
             self.query_one(SearchList).set_choices(())
             return
         names = sorted(self._listed, key=str.casefold)
         took = time.monotonic() - begun
-        state.update(Content(visible(self._address, keep="")))
+        state.update(Content(escape_unsafe(self._address, keep="")))
         self.say(f"{plural(len(names), 'model')} · {took * 1000:.0f} ms")
         choices = [
             Choice(
                 name,
-                Content.assemble(("● " if name == self._current else "  ", "$text-accent"), visible(name, keep="")),
+                Content.assemble(
+                    ("● " if name == self._current else "  ", "$text-accent"), escape_unsafe(name, keep="")
+                ),
                 name,
             )
             for name in names
@@ -182,7 +186,7 @@ class EndpointScreen(Dialog[bool]):
             yield Input(id="endpoint-address", placeholder="https://host/v1; not for a key alone")
         yield Static(id="endpoint-host", classes="text gap")
         kept = f"Kept in {shown_path(self._config_file)}, which only you can read."
-        yield Static(Content(visible(kept, keep="")), classes="text quiet")
+        yield Static(Content(escape_unsafe(kept, keep="")), classes="text quiet")
 
     def on_mount(self) -> None:
         """Begin with the key."""
@@ -243,7 +247,7 @@ class EndpointScreen(Dialog[bool]):
     def _say(self, text: str, *, problem: bool = False) -> None:
         line = self.query_one("#endpoint-host", Static)
         line.set_class(problem, "warning")
-        line.update(Content(visible(text, keep="")))
+        line.update(Content(escape_unsafe(text, keep="")))
 
 
 DEMO = ("", "demo")
@@ -292,7 +296,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
     def body(self) -> Iterable[Widget]:
         """What is missing, what is there, what to do."""
         yield Static("The model proposes changes to this folder; you sign them off, or not.", classes="text")
-        yield Static(Content(visible(self._missing, keep="")), classes="text gap warning")
+        yield Static(Content(escape_unsafe(self._missing, keep="")), classes="text gap warning")
         yield Static(Content.styled("Pick a model", "bold $text-primary"), classes="text gap")
         yield OptionList(_written(), _demo(), markup=False)
         yield Static(how_to(), classes="text gap")
@@ -352,8 +356,8 @@ def _label(server: "LocalServer", model: str) -> Content:
     kind = _KINDS.get(server.kind, server.kind)
     return Content.assemble(
         ("● ", "$text-success"),
-        (visible(model, keep="").ljust(36), "bold"),
-        (visible(f" {kind} · {server.base_url}", keep=""), "$foreground 65%"),
+        (escape_unsafe(model, keep="").ljust(36), "bold"),
+        (escape_unsafe(f" {kind} · {server.base_url}", keep=""), "$foreground 65%"),
     )
 
 

@@ -10,7 +10,7 @@ from textual.widgets import Static
 from app.conversation.compaction.token_count import text_tokens
 from app.prompts.skills import Skill, Skills
 from app.text.plural import plural
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import Dialog
 from widgets.common.figures import thousands
 from widgets.common.key_hints import KeyHint
@@ -46,7 +46,7 @@ class SkillsScreen(Dialog[None]):
             for skill in self._skills.by_name.values():
                 yield Static(_row(skill), classes="text gap")
             for problem in self._skills.problems:
-                yield Static(Content(visible(problem, keep="")), classes="text warning gap")
+                yield Static(Content(escape_unsafe(problem, keep="")), classes="text warning gap")
 
     def on_mount(self) -> None:
         """The keys scroll."""
@@ -56,9 +56,9 @@ class SkillsScreen(Dialog[None]):
 def _row(skill: Skill) -> Content:
     return Content("\n").join(
         [
-            Content.styled(visible(skill.name, keep=""), "bold $text-accent"),
-            Content(visible(skill.description, keep="")),
-            Content.styled(visible(skill.where, keep=""), "$foreground 65%"),
+            Content.styled(escape_unsafe(skill.name, keep=""), "bold $text-accent"),
+            Content(escape_unsafe(skill.description, keep="")),
+            Content.styled(escape_unsafe(skill.where, keep=""), "$foreground 65%"),
         ]
     )
 

@@ -16,8 +16,8 @@ from app.mcp_client.configured_servers import ServerFile, server_files
 from app.prompts.custom_commands import FoundCommands, in_workspace
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.storage_errors import StorageError
-from app.text.deceiving_text import inspect
-from app.text.safe_text import visible
+from app.text.deceiving_text import find_deceptive
+from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import Dialog
 from app.workspace import trust
 from app.workspace.paths import WorkspaceError
@@ -108,7 +108,7 @@ class TrustScreen(Dialog[bool]):
         found = self._examined
         if found.problem:
             yield Static(
-                Content.styled(visible(f".signoff.toml cannot be used: {found.problem}"), "$text-error"),
+                Content.styled(escape_unsafe(f".signoff.toml cannot be used: {found.problem}"), "$text-error"),
                 classes="text",
             )
             return
@@ -120,8 +120,8 @@ class TrustScreen(Dialog[bool]):
             return
         with VerticalScroll(id="trust-text"):
             for path, text in _texts(found):
-                yield Static(Content.styled(visible(path, keep=""), "bold $text-primary"))
-                yield Static(Content(visible(text).strip("\n") + "\n"))
+                yield Static(Content.styled(escape_unsafe(path, keep=""), "bold $text-primary"))
+                yield Static(Content(escape_unsafe(text).strip("\n") + "\n"))
         yield Static(effects(found), classes="text gap")
 
     def action_trust(self) -> None:
@@ -162,8 +162,8 @@ def effects(found: TrustSubject) -> Content:
         title = f"{'Trusted servers' if each.trusted else 'Servers that wait for your trust'} in {each.name}"
         rows.append(_row(title, [f"{one.name} ({one.origin})" for one in each.found.definitions], "$text-warning"))
     for path, text in _texts(found):
-        if found_odd := inspect(text):
-            careful = f"Careful: {visible(path, keep='')} holds {found_odd}."
+        if found_odd := find_deceptive(text):
+            careful = f"Careful: {escape_unsafe(path, keep='')} holds {found_odd}."
             rows.append(Content.styled(careful, "bold $text-error"))
     return Content("\n").join([row for row in rows if row.plain] or [Content("It sets nothing.")])
 
@@ -182,4 +182,4 @@ def _loosens(key: str, value: Any) -> bool:
 def _row(title: str, keys: Sequence[str], style: str) -> Content:
     if not keys:
         return Content("")
-    return Content.assemble((f"{title}: ", f"bold {style}"), visible(", ".join(keys), keep=""))
+    return Content.assemble((f"{title}: ", f"bold {style}"), escape_unsafe(", ".join(keys), keep=""))

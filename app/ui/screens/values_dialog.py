@@ -6,7 +6,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import Dialog
 
 WIDTH_WITH_HELP = 100
@@ -66,4 +66,4 @@ class ValuesDialog(Dialog[None]):
         state = self.query_one("#setting-state", Static)
         state.set_class(problem, "warning")
         state.set_class(not problem, "quiet")
-        state.update(Content(visible(text, keep="")))
+        state.update(Content(escape_unsafe(text, keep="")))

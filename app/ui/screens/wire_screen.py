@@ -16,7 +16,7 @@ from app.conversation.events import Event, LadderMove, TurnStarted
 from app.images.image import bytes_text
 from app.llm.wires.wire_registry import SentRequest
 from app.text.plural import plural
-from app.text.safe_text import visible
+from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import Dialog
 from widgets.common.key_hints import KeyHint
 from widgets.common.text_view import TextLine, TextView
@@ -114,7 +114,7 @@ def decision_lines(moves: Sequence[LadderMove]) -> list[TextLine]:
     lines = [TextLine((("", ""),)), TextLine((("Decisions of the last turn", "key"),), "heading")]
     for move in moves:
         when = datetime.fromtimestamp(move.time).strftime("%H:%M:%S")
-        lines.append(TextLine(((f"{when}  ", "quiet"), (visible(move.words, keep=""), "string"))))
+        lines.append(TextLine(((f"{when}  ", "quiet"), (escape_unsafe(move.words, keep=""), "string"))))
     return lines
 
 
@@ -172,7 +172,7 @@ def facts(request: SentRequest, body: dict[str, Any]) -> Content:
         parts.append(Content.styled("The model may call tools", "$text-success"))
     else:
         text = f'closing request: tool_choice "{payload.tool_choice}"'
-        parts.append(Content.styled(visible(text, keep=""), "bold $text-warning"))
+        parts.append(Content.styled(escape_unsafe(text, keep=""), "bold $text-warning"))
     return Content(" · ").join(parts)
 
 

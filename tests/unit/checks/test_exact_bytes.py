@@ -67,7 +67,7 @@ class Site:
         self.following = CheckFollower(
             self.runtime.checks,
             lambda: self.checks,
-            self.runtime.service.trees,
+            self.runtime.service.check_trees,
             lambda proposal: self.chosen.get(proposal.id),
             lambda checked: self.last.__setitem__(checked.proposal, checked),
         )
@@ -91,7 +91,7 @@ class Site:
         return ids
 
     def follow(self) -> None:
-        self.following.follow(self.runtime.service.waiting(), self.shown)
+        self.following.follow(self.runtime.service.pending(), self.shown)
 
     async def look(self) -> None:
         """What the app does once the disk has changed."""
@@ -294,7 +294,7 @@ def test_what_is_shown_as_current_is_the_result_on_what_the_approval_leaves(
             for step in steps:
                 await carry_out(site, *step)
             proposal = runtime.service.get(shown)
-            if proposal.state.waiting and shown in site.last and site.result(shown).is_current:
+            if proposal.state.is_pending and shown in site.last and site.result(shown).is_current:
                 check_by_hand(site, proposal, in_git=in_git)
             await site.close()
 
@@ -314,7 +314,7 @@ async def carry_out(site: Site, kind: str, what: str | set[int], line: int = 0) 
             path = site.root / str(what)
             old = path.read_text() if path.exists() else ""
             path.write_text(old.replace(f"line {line}\n", f"disk {line}\n") or "new\n")
-        case _ if what != site.shown and service.get(str(what)).state.waiting:
+        case _ if what != site.shown and service.get(str(what)).state.is_pending:
             with suppress(StackedProposal, StaleProposal, ChangedSinceSeen):
                 (service.approve if kind == "approve" else service.deny)(str(what))
     await site.look()

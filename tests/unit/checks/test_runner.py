@@ -41,7 +41,7 @@ def stage(runtime: OpenWorkspace, **texts: str | None) -> Proposal:
 
 async def checked(runtime: OpenWorkspace, proposal: Proposal, run: str, **more: object) -> CheckResult:
     check = CheckTable.model_validate({"name": "x", "run": run, **more})
-    return await runtime.checks.run(check, runtime.service.trees(proposal.id))
+    return await runtime.checks.run(check, runtime.service.check_trees(proposal.id))
 
 
 def on_disk(root: Path) -> dict[str, tuple[int, bytes]]:
@@ -67,9 +67,9 @@ async def test_the_trees_of_a_draft_are_those_of_its_proposal(runtime: OpenWorks
     draft.edit("a", [Replacement("a1", "a2")])
     draft.delete("c")
     draft.write("new", "n\n")
-    before = runtime.service.trees_of_draft(draft)
+    before = runtime.service.draft_check_trees(draft)
     proposal = runtime.service.stage(draft, "Edit")
-    after = runtime.service.trees(proposal.id)
+    after = runtime.service.check_trees(proposal.id)
     assert await runtime.checks.read(before) == await runtime.checks.read(after)
     assert (sorted(before.files), sorted(before.old_files)) == (sorted(after.files), sorted(after.old_files))
 
@@ -114,7 +114,7 @@ async def test_files_are_quoted_and_are_those_that_match_and_are_there(runtime: 
 @pytest.mark.layer
 async def test_one_at_a_time_and_what_is_known_is_not_run_again(runtime: OpenWorkspace, tmp_path: Path) -> None:
     proposal = stage(runtime, a="a1\n")
-    trees = runtime.service.trees(proposal.id)
+    trees = runtime.service.check_trees(proposal.id)
     log = tmp_path / "shared/log"
     log.parent.mkdir()
     runtime.sandbox.permissions = CommandPermissions((str(log.parent),))
@@ -129,7 +129,7 @@ async def test_one_at_a_time_and_what_is_known_is_not_run_again(runtime: OpenWor
 
 @pytest.mark.layer
 async def test_whoever_has_no_patience_gives_up_its_turn_and_only_that(runtime: OpenWorkspace) -> None:
-    trees = runtime.service.trees(stage(runtime, a="a1\n").id)
+    trees = runtime.service.check_trees(stage(runtime, a="a1\n").id)
     hangs, quick = CheckTable(name="hangs", run="echo under way; sleep 98765.5"), CheckTable(name="quick", run="true")
     under_way = asyncio.Event()
     first = asyncio.create_task(
@@ -159,7 +159,7 @@ async def test_where_there_is_no_layer_nothing_runs_and_it_is_said_why(runtime: 
     assert "checks need a layer" in await runner.why_not()
     seen = runtime.workspace.root / "ran"
     check = CheckTable(name="x", run=f"echo > {seen}")
-    result = await runner.run(check, runtime.service.trees(stage(runtime, a="a1\n").id))
+    result = await runner.run(check, runtime.service.check_trees(stage(runtime, a="a1\n").id))
     assert result.state is CheckState.BROKEN
     assert not seen.exists()
 

@@ -45,7 +45,7 @@ def test_a_later_call_of_the_response_makes_the_same_proposal_larger(runtime: Op
     assert stage_captured(runtime) == []
     assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == name
     assert stage_captured(runtime) == []
-    (proposal,) = runtime.service.waiting()
+    (proposal,) = runtime.service.pending()
     assert (proposal.id, proposal.revision, len(proposal.hunks)) == (name, 2, 2)
     runtime.service.approve(name)
     wanted = BEFORE.replace(b"line 03\n", b"three\n").replace(b"line 20\n", b"twenty\n")
@@ -73,7 +73,7 @@ def test_what_is_decided_on_stays_as_it_is_and_the_rest_stands_beside_it(runtime
     if seen:
         assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == "P2"
     assert stage_captured(runtime) == []
-    (other,) = runtime.service.waiting()
+    (other,) = runtime.service.pending()
     assert other.id != name
     runtime.service.approve(other.id)
     wanted = BEFORE.replace(b"line 03\n", b"three\n").replace(b"line 20\n", b"twenty\n")
@@ -146,7 +146,7 @@ def test_what_is_old_goes_once_it_is_staged(runtime: OpenWorkspace) -> None:
     capture(runtime, b"line 25\n", b"25\n", prompt="3")
     assert [turn.proposal for turn in runtime.captured.of_session("claude", "s")] == [second, "P3"]
     assert runtime.captured.files(first) == []
-    assert [each.id for each in runtime.service.waiting()] == [first, second]
+    assert [each.id for each in runtime.service.pending()] == [first, second]
 
 
 def test_an_agent_that_waits_hears_that_its_edit_could_not_be_staged(runtime: OpenWorkspace) -> None:

@@ -20,7 +20,7 @@ from app.doors.mcp.catalogue import MOST_FILES, NAMES, TOOLS
 from app.doors.mcp.door_server import McpCaller, caller_of
 from app.doors.mcp.tool_arguments import ProposeEditArguments, ProposePatchArguments, StatusArguments
 from app.proposals.text.document import MOST_COMPARED
-from app.proposals.text.file_warnings import facts_of
+from app.proposals.text.file_warnings import describe_facts
 from app.proposals.values.models import Proposal, ProposalState
 from app.runtime.open_workspace import OpenWorkspace
 from app.tools.base.contract import ToolError
@@ -295,7 +295,7 @@ def test_agents_pile_up_no_more_proposals_than_a_person_looks_through(
         assert not host.call("propose_edit", turns[number], files=[edits[number]])[1]
     text, failed = host.call("propose_edit", turns[2], files=[edits[2]])
     assert failed and "2 proposals of agents await the user's decision" in text
-    assert [each.id for each in user.service.waiting()] == ["P1", "P2"]
+    assert [each.id for each in user.service.pending()] == ["P1", "P2"]
     assert signoff(root, "deny", "P1", "-m", "No.") == 0
     text, failed = host.call("propose_edit", turns[3], files=[edits[3]])
     assert failed and "No." in text
@@ -324,7 +324,7 @@ def test_a_file_of_very_many_lines_is_staged_as_a_whole_and_a_patch_of_them_refu
     assert not host.call("propose_edit", files=[{"path": "b.txt", "content": "\n" * (MOST_COMPARED + 1)}])[1]
     (change,) = only(user).files
     assert change.binary and not change.hunks
-    assert "text of over 1,000,000 lines: nothing → 1.0 MB" in next(facts_of(change))
+    assert "text of over 1,000,000 lines: nothing → 1.0 MB" in next(describe_facts(change))
 
 
 def test_no_id_runs_twice_and_no_more_calls_than_there_may_be(

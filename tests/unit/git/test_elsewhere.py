@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.git import blobs
-from app.git.blobs import TreeEntry, mode_of, pairs
+from app.git.blobs import TreeEntry, file_mode, parse_raw_diff
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.remotes import default_remote
 from app.git.run_git import GitFailed
@@ -273,7 +273,7 @@ def test_more_than_anyone_reviews_is_not_proposed(opened: Open, root: Path, monk
         stage_commits(opened(root), ["HEAD"])
     line = f":000000 100644 {'0' * 40} {'1' * 40} A\0"
     with pytest.raises(GitFailed, match="5,001 files are changed, and the most is 5,000"):
-        pairs("".join(f"{line}f{number}\0" for number in range(5_001)).encode())
+        parse_raw_diff("".join(f"{line}f{number}\0" for number in range(5_001)).encode())
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_more_than_anyone_reviews_is_not_proposed(opened: Open, root: Path, monk
     ],
 )
 def test_of_permissions_git_knows_only_whether_a_file_can_be_run(mode: str, like: int, expected: int) -> None:
-    assert mode_of(TreeEntry("a", mode, ""), like) == expected
+    assert file_mode(TreeEntry("a", mode, ""), like) == expected
 
 
 def test_without_a_commit_there_is_nothing_to_compare_with_or_to_push_on(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.git import diff_program as module
-from app.git.diff_program import DiffOutput, DiffSides, external_diff, run_external_diff
+from app.git.diff_program import DiffOutput, DiffSides, external_diff_command, run_external_diff
 from tests.waiting import until
 
 TOOL = """\
@@ -50,18 +50,18 @@ async def run(command: str, environment: dict[str, str], sides: DiffSides) -> Di
 
 
 def test_the_users_configuration_chooses_in_its_order(tmp_path: Path, environment: dict[str, str]) -> None:
-    assert external_diff("", environment) == ""
+    assert external_diff_command("", environment) == ""
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
     (bin_folder / "difft").write_text("#!/bin/sh\n")
     (bin_folder / "difft").chmod(0o755)
     environment["PATH"] += f":{bin_folder}"
-    assert external_diff("", environment) == "difft"
+    assert external_diff_command("", environment) == "difft"
     (tmp_path / "home" / ".gitconfig").write_text("[diff]\n\texternal = mine --inline\n")
-    assert external_diff("", environment) == "mine --inline"
+    assert external_diff_command("", environment) == "mine --inline"
     environment["GIT_EXTERNAL_DIFF"] = "of-environment"
-    assert external_diff("", environment) == "of-environment"
-    assert external_diff(" own ", environment) == "own"
+    assert external_diff_command("", environment) == "of-environment"
+    assert external_diff_command(" own ", environment) == "own"
 
 
 def test_a_repository_does_not_choose(
@@ -78,7 +78,7 @@ def test_a_repository_does_not_choose(
     monkeypatch.chdir(repository)
     environment["GIT_DIR"] = str(repository / ".git")
     environment["PATH"] = f".::{environment['PATH']}"
-    assert external_diff("", environment) == ""
+    assert external_diff_command("", environment) == ""
 
 
 async def test_a_program_named_relatively_is_not_the_workspaces(

@@ -3,10 +3,10 @@
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from app.proposals.stack.stacking import paths_of
+from app.proposals.stack.stacking import proposal_paths
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
-from app.proposals.values.record_entries import ChainLink, RecordEntry, blob_id, entry_of
+from app.proposals.values.record_entries import ChainLink, RecordEntry, blob_id, make_entry
 
 
 class MemoryStore:
@@ -39,7 +39,7 @@ class MemoryStore:
         known = before.last.number if before and before.last else 0
         if before and proposal.last and proposal.last.number > known:
             after = ChainLink(len(self._record), "")
-            entry = entry_of(before, proposal, proposal.last, written, self._git_id, who="", after=after, time=0)
+            entry = make_entry(before, proposal, proposal.last, written, self._git_id, who="", after=after, time=0)
             self._record.append(entry)
 
     def _git_id(self, name: str) -> str:
@@ -57,7 +57,7 @@ class MemoryStore:
         return Proposal.model_validate_json(body) if body else None
 
     def proposals(self, *, waiting_only: bool = False) -> Sequence[Proposal]:
-        return [proposal for proposal in self._sorted() if proposal.state.waiting or not waiting_only]
+        return [proposal for proposal in self._sorted() if proposal.state.is_pending or not waiting_only]
 
     def _sorted(self) -> list[Proposal]:
         found = [Proposal.model_validate_json(body) for body in self._proposals.values()]
@@ -68,8 +68,8 @@ class MemoryStore:
         found = [
             proposal
             for proposal in self._sorted()
-            if proposal.state.waiting
-            and any(name in paths or name in folders or name.startswith(below) for name in paths_of(proposal))
+            if proposal.state.is_pending
+            and any(name in paths or name in folders or name.startswith(below) for name in proposal_paths(proposal))
         ]
         self.handed_out += len(found)
         return found
@@ -78,7 +78,7 @@ class MemoryStore:
         return [
             proposal
             for proposal in self._sorted()
-            if not proposal.state.waiting and paths_of(proposal).intersection(paths)
+            if not proposal.state.is_pending and proposal_paths(proposal).intersection(paths)
         ]
 
     def put_blobs(self, many: Iterable[bytes]) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.decide.comment_follow_up import CommentFollowUp, answers_to
+from app.proposals.decide.comment_follow_up import CommentFollowUp, follow_up_comments
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.decision_facts import LineComment
 from app.workspace.paths import Workspace
@@ -69,18 +69,18 @@ def on(line: int, side: str = "new", quote: str = "", path: str = "a.py") -> Lin
 )
 def test_what_became_of_the_line(revise: Revise, second: str, comment: LineComment, answer: CommentFollowUp) -> None:
     _, store, proposal = revise({"a.py": second})
-    assert answers_to(store, proposal, [comment]) == (answer,)
+    assert follow_up_comments(store, proposal, [comment]) == (answer,)
 
 
 def test_a_file_that_the_new_version_leaves_alone_is_not_in_it(revise: Revise) -> None:
     _, store, proposal = revise({"a.py": BASE + "six\n"})
-    assert answers_to(store, proposal, [on(1, path="c.py")]) == (CommentFollowUp.GONE,)
+    assert follow_up_comments(store, proposal, [on(1, path="c.py")]) == (CommentFollowUp.GONE,)
 
 
 def test_a_comment_that_went_with_the_denial_of_a_part_is_compared_with_that_part(revise: Revise) -> None:
     _, store, proposal = revise({"a.py": "one\ndeux\nthree\nvier\nfive\n"}, deny_first=("1",))
     quote = " one\n-two\n+zwei\n three"
-    assert answers_to(store, proposal, [on(2, quote=quote), on(4, quote=" three\n-four\n+vier")]) == (
+    assert follow_up_comments(store, proposal, [on(2, quote=quote), on(4, quote=" three\n-four\n+vier")]) == (
         CommentFollowUp.CHANGED,
         CommentFollowUp.SAME,
     )
@@ -89,8 +89,11 @@ def test_a_comment_that_went_with_the_denial_of_a_part_is_compared_with_that_par
 def test_a_proposal_that_supersedes_none_answers_nothing(bench: Callable[..., Bench]) -> None:
     made = bench({"a.py": BASE})
     proposal = made.write(**{"a.py": FIRST})
-    assert answers_to(made.store, proposal.id, [on(2), on(4)]) == (CommentFollowUp.UNKNOWN, CommentFollowUp.UNKNOWN)
-    assert answers_to(made.store, "P99", [on(2)]) == (CommentFollowUp.UNKNOWN,)
+    assert follow_up_comments(made.store, proposal.id, [on(2), on(4)]) == (
+        CommentFollowUp.UNKNOWN,
+        CommentFollowUp.UNKNOWN,
+    )
+    assert follow_up_comments(made.store, "P99", [on(2)]) == (CommentFollowUp.UNKNOWN,)
 
 
 def test_a_removed_line_of_a_file_that_has_changed_since_is_not_found_by_its_number(
@@ -103,7 +106,7 @@ def test_a_removed_line_of_a_file_that_has_changed_since_is_not_found_by_its_num
     draft = made.service.draft("session")
     draft.write("a.py", "zero\none\ntwo\nthree\nvier\nfive\n")
     second = made.service.stage(draft, "second", answers=(first.id,))
-    assert answers_to(made.store, second.id, [on(2, "old"), on(4, "new")]) == (
+    assert follow_up_comments(made.store, second.id, [on(2, "old"), on(4, "new")]) == (
         CommentFollowUp.UNKNOWN,
         CommentFollowUp.SAME,
     )

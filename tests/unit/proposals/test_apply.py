@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.files.filesystem import DiskFile, PosixFilesystem, exchange, move
-from app.proposals.journal.journal import Transition, plan
-from app.proposals.journal.preflight import check
-from app.proposals.journal.rollback import is_made
+from app.proposals.files.filesystem import DiskFile, PosixFilesystem, exchange_names, move_name
+from app.proposals.journal.journal import Transition, plan_record
+from app.proposals.journal.preflight import check_record
+from app.proposals.journal.rollback import holds_prepared
 from app.proposals.locate.matching import Replacement
 from app.proposals.overlay.overlay import Contents
 from app.proposals.proposal_service import ProposalService
@@ -79,7 +79,7 @@ def test_unsafe_paths_are_refused(bench: Make, path: str) -> None:
     draft = bench({}).service.draft("session")
     with pytest.raises(UnsafePath):
         draft.write(path, "x")
-    assert not draft.changed
+    assert not draft.has_changes
 
 
 def test_permissions_owner_and_attributes_stay(bench: Make) -> None:
@@ -323,12 +323,12 @@ def test_renames_replace_nothing_and_are_one_step_on_linux(tmp_path: Path) -> No
     (tmp_path / "b").write_text("b")
     folder = os.open(tmp_path, os.O_RDONLY)
     try:
-        assert exchange(folder, "a", folder, "b")
+        assert exchange_names(folder, "a", folder, "b")
         with pytest.raises(FileNotFoundError):
-            exchange(folder, "a", folder, "c")
+            exchange_names(folder, "a", folder, "c")
         with pytest.raises(FileExistsError):
-            move(folder, "a", folder, "b")
-        move(folder, "a", folder, "c")
+            move_name(folder, "a", folder, "b")
+        move_name(folder, "a", folder, "c")
     finally:
         os.close(folder)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"b": "a", "c": "b"}
@@ -495,17 +495,17 @@ def test_a_plan_is_not_begun_on_a_file_that_has_changed_meanwhile(bench: Make, n
     contents = Contents(site.store)
     disk = PosixFilesystem(site.root, 4096)
     step = Transition("a.txt", contents.add(b"one\n", 0o644), contents.add(b"two\n", 0o644))
-    record = plan(disk, "apply", site.edit("a.txt", ("one", "two")), [step])
-    check(site.workspace, disk, contents, record, [step])
+    record = plan_record(disk, "apply", site.edit("a.txt", ("one", "two")), [step])
+    check_record(site.workspace, disk, contents, record, [step])
     (site.root / "a.txt").rename(site.root / "b.txt")
     (site.root / "a.txt").symlink_to("b.txt")
     with pytest.raises(ApplyFailed, match="reached through a link now"):
-        check(site.workspace, disk, contents, record, [step])
+        check_record(site.workspace, disk, contents, record, [step])
     (site.root / "a.txt").unlink()
     if now is not None:
         site.put(**{"a.txt": now})
     with pytest.raises(ApplyFailed, match="changed on disk at this moment"):
-        check(site.workspace, disk, contents, record, [step])
+        check_record(site.workspace, disk, contents, record, [step])
 
 
 def test_a_folder_is_listed_as_often_for_many_new_files_as_for_one(bench: Make) -> None:
@@ -618,4 +618,4 @@ def test_what_is_another_file_is_not_opened_to_see_whether_it_is_ours(bench: Mak
     site = bench({"a.txt": "one\n"})
     made = FileIdentity(device=0, inode=0)
     entry = JournalEntry(path="a.txt", op=FileOperation.CREATE, before=None, after="0" * 64, made=made)
-    assert not is_made(Unread(site.root, 1 << 20), entry, "a.txt")
+    assert not holds_prepared(Unread(site.root, 1 << 20), entry, "a.txt")

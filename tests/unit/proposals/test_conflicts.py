@@ -87,7 +87,7 @@ def test_regions_and_whole_sides_are_those_of_git(triple: tuple[list[str], list[
         assert conflict.text() == git("--diff3")
         assert conflict.text([DISK] * count) == git("--ours")
         assert conflict.text([PROPOSED] * count) == git("--theirs")
-        assert [block.region.disk for block in conflict.open_blocks(conflict.text())] == [
+        assert [block.region.disk for block in conflict.unresolved_blocks(conflict.text())] == [
             region.disk for region in conflict.regions
         ]
 
@@ -306,7 +306,7 @@ def test_markers_in_a_file_are_no_conflicts(bench: Make) -> None:
     site.edit("a.txt", ("x", "y"))
     site.put(**{"a.txt": f"{shown}z\n{shown}"})
     conflict = site.service.conflict("P1")
-    assert len(conflict.open_blocks(conflict.text())) == 1
+    assert len(conflict.unresolved_blocks(conflict.text())) == 1
     assert conflict.text([PROPOSED]) == f"{shown}y\n{shown}"
     assert conflict.stray_marker(conflict.text()) >= 0
     assert conflict.stray_marker(conflict.text([PROPOSED])) == -1
@@ -318,7 +318,7 @@ def test_a_marker_that_was_left_half_is_found(bench: Make) -> None:
     site.put(**{"a.txt": "c\n"})
     conflict = site.service.conflict("P1")
     text = conflict.text().replace("=======\n", "")
-    assert conflict.open_blocks(text) == []
+    assert conflict.unresolved_blocks(text) == []
     assert conflict.stray_marker(text) == 0
 
 

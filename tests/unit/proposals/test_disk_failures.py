@@ -141,8 +141,7 @@ def test_a_recovery_that_the_disk_does_not_let_finish_is_tried_again(bench: Make
         site.reopened(disk).approve(proposal.id)
     (said,) = site.reopened(disk).recover()
     assert said == (
-        "The approval of P1 was cut off and can't be put right yet (input/output error); "
-        "start signoff again to retry."
+        "The approval of P1 was cut off and is not put right yet (input/output error); start signoff again to retry."
     )
     (said,) = site.reopened().recover()
     assert "it was rolled back, every file is as before" in said
@@ -332,7 +331,7 @@ def test_what_the_user_has_undone_by_hand_is_undone(bench: Make) -> None:
 def test_a_file_with_other_permissions_since_is_still_the_one_that_was_written(bench: Make) -> None:
     site = bench({"a.bin": b"\0one"})
     draft = site.service.draft("session")
-    draft.take([PathChange("a.bin", Leaf(b"\0one", 0o644), Leaf(b"\0two", 0o644))])
+    draft.take_changes([PathChange("a.bin", Leaf(b"\0one", 0o644), Leaf(b"\0two", 0o644))])
     draft.write("made.txt", "m\n")
     proposal = site.service.stage(draft, "Both")
     site.service.approve(proposal.id)
@@ -345,7 +344,7 @@ def test_a_file_with_other_permissions_since_is_still_the_one_that_was_written(b
 def test_permissions_are_taken_back_off_a_binary_file_that_has_changed_since(bench: Make) -> None:
     site = bench({"a.bin": b"\0one"})
     draft = site.service.draft("session")
-    draft.take([PathChange("a.bin", Leaf(b"\0one", 0o644), Leaf(b"\0one", 0o755))])
+    draft.take_changes([PathChange("a.bin", Leaf(b"\0one", 0o644), Leaf(b"\0one", 0o755))])
     site.service.approve(site.service.stage(draft, "Executable").id)
     site.put(**{"a.bin": b"\0two"})
     site.service.undo("P1")

@@ -8,7 +8,7 @@ import pytest
 
 from app.proposals.locate.matching import Replacement
 from app.proposals.overlay.overlay import Contents
-from app.proposals.text.file_warnings import cautions_of
+from app.proposals.text.file_warnings import file_cautions
 from app.proposals.text.line_comparison import LineSpan
 from app.proposals.values.edit_refusals import EditRefused, NotEditable
 from app.proposals.values.models import FileOperation, MatchLevel
@@ -70,7 +70,7 @@ def test_an_edit_of_what_is_gone_does_not_go_to_its_twin(bench: Make) -> None:
     draft = site.service.draft("session")
     with pytest.raises(EditRefused, match=r"a\.py changed since version .* was read, at line 2"):
         draft.edit("a.py", [Replacement("    return 1\n", "    return 2\n")], version)
-    assert not draft.changed
+    assert not draft.has_changes
 
 
 def test_an_edit_next_to_an_earlier_one_of_the_same_step(bench: Make) -> None:
@@ -160,7 +160,7 @@ def test_how_an_inexact_place_was_found_is_said_once_to_the_model_and_the_user(
     [change] = site.service.stage(draft, "").files
     assert change.inexact
     assert change.matches[0].rung is rung
-    assert (model in report.text.splitlines(), list(cautions_of(change))) == (True, [user])
+    assert (model in report.text.splitlines(), list(file_cautions(change))) == (True, [user])
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_patch_that_fails_half_way_leaves_nothing(bench: Make) -> None:
     patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+two\n"
     with pytest.raises(EditRefused, match=r"b\.txt, but there is no such file"):
         draft.patch(draft.read_patch(patch))
-    assert not draft.changed
+    assert not draft.has_changes
 
 
 def test_deleted_and_written_again_is_an_edit(bench: Make) -> None:
@@ -254,12 +254,12 @@ def test_text_never_becomes_where_a_link_leads(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     link = Leaf(b"a.txt", LINK_MODE)
     draft = site.service.draft("session")
-    draft.take([PathChange("link", None, link)])
+    draft.take_changes([PathChange("link", None, link)])
     with pytest.raises(EditRefused, match="symbolic link"):
         draft.write("link", "/etc/passwd")
     with pytest.raises(EditRefused, match="symbolic link"):
         draft.patch(draft.read_patch("--- a/link\n+++ b/link\n@@ -1 +1 @@\n-a.txt\n+/etc/passwd\n"))
-    draft.take([PathChange("link", link, None)])
+    draft.take_changes([PathChange("link", link, None)])
     draft.write("link", "text\n")
     site.service.approve(site.service.stage(draft, "No link").id)
     assert not (site.root / "link").is_symlink()
@@ -306,10 +306,10 @@ def test_how_a_file_differs_from_what_was_read_can_t_always_be_told(bench: Make)
     before = draft.read("a.txt").version
     draft.edit("a.txt", [Replacement("two", "zwei")])
     now = draft.read("a.txt")
-    assert draft.unlike(now, [before]) == (LineSpan(1, 2),)
-    assert draft.unlike(now, ["0" * 64]) is None
-    assert draft.unlike(draft.read("b.bin"), [before]) is None
-    assert draft.unlike(draft.read("none"), [before]) is None
+    assert draft.lines_unlike(now, [before]) == (LineSpan(1, 2),)
+    assert draft.lines_unlike(now, ["0" * 64]) is None
+    assert draft.lines_unlike(draft.read("b.bin"), [before]) is None
+    assert draft.lines_unlike(draft.read("none"), [before]) is None
 
 
 def test_text_that_another_place_is_like_is_not_approved_in_bulk(bench: Make) -> None:

@@ -5,17 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.locate.alignment import likely_offsets
-from app.proposals.locate.carry_over import rewrite
+from app.proposals.locate.carry_over import encode_content
 from app.proposals.locate.equivalence import (
     IndentShift,
-    folded,
+    find_indent_shift,
+    fold_spacing,
     indentation_unit,
-    shift_between,
     without_trailing_space,
 )
 from app.proposals.locate.line_index import TextIndex
 from app.proposals.text.document import Document
-from app.proposals.text.line_comparison import alike, common_length
+from app.proposals.text.line_comparison import common_length, is_alike
 
 
 def longest_common(first: str, second: str) -> int:
@@ -35,14 +35,14 @@ def test_common_length_is_the_table_s(first: str, second: str) -> None:
 
 
 def test_alike() -> None:
-    assert alike("return value", "return values", 0.8)
-    assert not alike("return value", "raise error", 0.8)
-    assert alike("", "", 0.8)
-    assert not alike("", "x", 0.8)
+    assert is_alike("return value", "return values", 0.8)
+    assert not is_alike("return value", "raise error", 0.8)
+    assert is_alike("", "", 0.8)
+    assert not is_alike("", "x", 0.8)
 
 
 def test_folded() -> None:
-    assert folded("  a –  “b”\u00a0c\t") == 'a - "b" c'
+    assert fold_spacing("  a –  “b”\u00a0c\t") == 'a - "b" c'
     assert without_trailing_space("a\u00a0 \t") == "a\u00a0"
 
 
@@ -54,9 +54,9 @@ def test_a_constant_prefix_is_found_and_carried_over(indents: list[str], prefix:
     deep = [f"{prefix}{indent}x" for indent in indents]
     flat = [f"{indent}x" for indent in indents]
     pairs = list(zip(deep, flat, strict=True) if removed else zip(flat, deep, strict=True))
-    shift = shift_between(pairs, 4)
+    shift = find_indent_shift(pairs, 4)
     assert shift is not None
-    assert [shift.applied(ours) for ours, _ in pairs] == [theirs for _, theirs in pairs]
+    assert [shift.apply(ours) for ours, _ in pairs] == [theirs for _, theirs in pairs]
 
 
 @pytest.mark.parametrize(
@@ -69,16 +69,16 @@ def test_a_constant_prefix_is_found_and_carried_over(indents: list[str], prefix:
     ],
 )
 def test_tabs_and_spaces(ours: list[str], theirs: list[str], line: str, expected: str) -> None:
-    shift = shift_between(zip(ours, theirs, strict=True), indentation_unit(theirs))
+    shift = find_indent_shift(zip(ours, theirs, strict=True), indentation_unit(theirs))
     assert shift is not None
-    assert shift.applied(line) == expected
+    assert shift.apply(line) == expected
 
 
 def test_no_one_shift() -> None:
-    assert shift_between([("", "  "), (" ", "")], 4) == IndentShift()
-    assert shift_between([("a", "  a"), ("b", "   b")], 4) is None
-    assert IndentShift("  ", removed=True).applied(" x") is None
-    assert IndentShift("  ", removed=True).applied("") == ""
+    assert find_indent_shift([("", "  "), (" ", "")], 4) == IndentShift()
+    assert find_indent_shift([("a", "  a"), ("b", "   b")], 4) is None
+    assert IndentShift("  ", removed=True).apply(" x") is None
+    assert IndentShift("  ", removed=True).apply("") == ""
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_blank_lines_and_tabs_say_nothing_of_the_unit(lines: list[str], unit: in
 
 
 def test_blank_lines_are_shifted_by_nothing() -> None:
-    assert shift_between([("", "    "), ("  ", "")], 4) == IndentShift()
+    assert find_indent_shift([("", "    "), ("  ", "")], 4) == IndentShift()
 
 
 OTHERS = "other\n" * 9
@@ -122,6 +122,6 @@ def test_no_more_places_are_looked_at_than_asked_for() -> None:
 
 
 def test_a_whole_new_text_for_what_has_none_is_as_it_is_given() -> None:
-    assert rewrite(Document(b""), "\ufeffa\r\nb\n") == "\ufeffa\r\nb\n".encode()
-    assert rewrite(Document(b"\0\n"), "a\r\nb\n") == b"a\r\nb\n"
-    assert rewrite(Document(b"\xef\xbb\xbfx\r\n"), "\ufeffa\nb\n") == b"\xef\xbb\xbfa\r\nb\r\n"
+    assert encode_content(Document(b""), "\ufeffa\r\nb\n") == "\ufeffa\r\nb\n".encode()
+    assert encode_content(Document(b"\0\n"), "a\r\nb\n") == b"a\r\nb\n"
+    assert encode_content(Document(b"\xef\xbb\xbfx\r\n"), "\ufeffa\nb\n") == b"\xef\xbb\xbfa\r\nb\r\n"

@@ -176,7 +176,7 @@ def test_what_was_observed_holds_until_something_of_it_changes(
         changed = before != (data_of(disk, "a.txt"), disk.kind("none"), disk.names("folder"))
     except OSError:
         changed = True
-    assert observed.holds() is not changed
+    assert observed.is_current() is not changed
 
 
 def test_what_could_not_be_read_may_be_otherwise_the_next_time(disk: PosixFilesystem, tmp_path: Path) -> None:
@@ -184,5 +184,5 @@ def test_what_could_not_be_read_may_be_otherwise_the_next_time(disk: PosixFilesy
     observed, taking_over = RecordingReader(disk), RecordingReader(disk)
     with pytest.raises(OSError, match="larger than 100 bytes"):
         observed.read("large")
-    taking_over.take_over(observed)
-    assert not observed.holds() and not taking_over.holds()
+    taking_over.adopt(observed)
+    assert not observed.is_current() and not taking_over.is_current()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.proposals.journal.journal import effective, last_modes, undone
+from app.proposals.journal.journal import effective_records, last_folder_modes, undone_records
 from app.proposals.values.proposal_store import JournalRecord
 
 
@@ -44,9 +44,9 @@ def test_an_undo_takes_back_all_before_it_and_a_redo_puts_it_forth_as_one(
     history: str, on_disk: list[int], taken_back: list[int]
 ) -> None:
     found = records(history)
-    assert [record.id for record in effective(found)] == on_disk
-    assert [record.id for record in undone(found)] == taken_back
+    assert [record.id for record in effective_records(found)] == on_disk
+    assert [record.id for record in undone_records(found)] == taken_back
 
 
 def test_the_last_record_that_was_carried_out_tells_what_a_folder_may() -> None:
-    assert last_modes(records("apply undo -redo")) == {"folder": 2}
+    assert last_folder_modes(records("apply undo -redo")) == {"folder": 2}

@@ -26,7 +26,7 @@ def test_a_proposal_alone_lies_on_those_that_it_stacks_on_and_on_no_others(tmp_p
     third = staged(service, "a", "two", "2")
 
     def texts(proposal: str) -> dict[str, bytes | None]:
-        return {path: leaf.data if leaf else None for path, leaf in service.trees(proposal).after.items()}
+        return {path: leaf.data if leaf else None for path, leaf in service.check_trees(proposal).after.items()}
 
     assert texts(first) == {"a": b"1\ntwo\nthree\n"}
     assert texts(other) == {"b": b"B\n"}

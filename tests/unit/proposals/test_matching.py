@@ -149,7 +149,7 @@ class TestExact:
         assert result.endswith("        return None\n")
         assert (match.rung, match.line) == (MatchLevel.LINE_HINT, 14)
         assert "2 places" in match.note
-        assert not match.rung.exact
+        assert not match.rung.is_exact
 
     def test_a_line_hint_between_two_places_is_no_help(self) -> None:
         with pytest.raises(AmbiguousMatch):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.text.merge import merge
+from app.proposals.text.merge import merge_lines
 
 
 @st.composite
@@ -43,28 +43,28 @@ def test_merges_what_git_merges_as_git_does(
 ) -> None:
     base, ours, theirs = triple
     expected = git_merge(tmp_path, base, ours, theirs)
-    result = merge(base, ours, theirs)
+    result = merge_lines(base, ours, theirs)
     if expected is not None:
-        assert result.clean
+        assert not result.conflicts
         assert b"".join(result.lines) == expected
 
 
 @given(triples())
 def test_is_symmetric_and_trivial_with_one_side(triple: tuple[list[bytes], list[bytes], list[bytes]]) -> None:
     base, ours, theirs = triple
-    assert merge(base, ours, base).lines == tuple(ours)
-    assert merge(base, base, theirs).lines == tuple(theirs)
-    assert merge(base, ours, ours).lines == tuple(ours)
-    forward, backward = merge(base, ours, theirs), merge(base, theirs, ours)
-    assert forward.clean == backward.clean
-    if forward.clean:
+    assert merge_lines(base, ours, base).lines == tuple(ours)
+    assert merge_lines(base, base, theirs).lines == tuple(theirs)
+    assert merge_lines(base, ours, ours).lines == tuple(ours)
+    forward, backward = merge_lines(base, ours, theirs), merge_lines(base, theirs, ours)
+    assert bool(forward.conflicts) == bool(backward.conflicts)
+    if not forward.conflicts:
         assert forward.lines == backward.lines
 
 
 @given(triples())
 def test_conflicts_name_what_each_side_has(triple: tuple[list[bytes], list[bytes], list[bytes]]) -> None:
     base, ours, theirs = triple
-    for conflict in merge(base, ours, theirs).conflicts:
+    for conflict in merge_lines(base, ours, theirs).conflicts:
         assert tuple(base[conflict.base_start :][: len(conflict.base)]) == conflict.base
         assert tuple(ours[conflict.ours_start :][: len(conflict.ours)]) == conflict.ours
         assert tuple(theirs[conflict.theirs_start :][: len(conflict.theirs)]) == conflict.theirs
@@ -72,14 +72,14 @@ def test_conflicts_name_what_each_side_has(triple: tuple[list[bytes], list[bytes
 
 
 def test_touching_changes_conflict() -> None:
-    assert not merge("abcd", "aXcd", "abYd").clean
-    assert not merge("ab", "aXb", "aYb").clean
-    assert merge("abcd", "Xbcd", "abcY").lines == tuple("XbcY")
+    assert merge_lines("abcd", "aXcd", "abYd").conflicts
+    assert merge_lines("ab", "aXb", "aYb").conflicts
+    assert merge_lines("abcd", "Xbcd", "abcY").lines == tuple("XbcY")
 
 
 def test_equal_changes_are_taken_once() -> None:
-    assert merge("abc", "aXc", "aXc").lines == tuple("aXc")
-    assert merge("abcdef", "aXcdeY", "aXcdef").lines == tuple("aXcdeY")
+    assert merge_lines("abc", "aXc", "aXc").lines == tuple("aXc")
+    assert merge_lines("abcdef", "aXcdeY", "aXcdef").lines == tuple("aXcdeY")
 
 
 def real_sources() -> list[Path]:
@@ -96,9 +96,9 @@ def test_real_files_with_edits_on_both_sides(tmp_path: Path, path: Path) -> None
     theirs = [line for at, line in enumerate(base) if at % 23]
     theirs[len(theirs) // 2 : len(theirs) // 2] = base[3:9]
     expected = git_merge(tmp_path, base, ours, theirs)
-    result = merge(base, ours, theirs)
+    result = merge_lines(base, ours, theirs)
     if expected is not None:
-        assert result.clean
+        assert not result.conflicts
         assert b"".join(result.lines) == expected
     else:
-        assert not result.clean
+        assert result.conflicts

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.proposals.files.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.stack.hunk_splitting import LineNumbers
-from app.proposals.text.hunks import compare, compose, lines_of
+from app.proposals.text.hunks import compare_contents, compose_lines, raw_lines
 from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import (
@@ -295,7 +295,7 @@ def test_it_can_not_be_edited_in_the_review(site: Bench) -> None:
 
 
 def test_checks_compare_the_disk_with_what_was_there_before(site: Bench) -> None:
-    trees = site.service.trees(stage(site, BEFORE).id)
+    trees = site.service.check_trees(stage(site, BEFORE).id)
     assert trees.after == {}
     assert trees.before == {**BEFORE, "new/x.txt": None}
 
@@ -381,15 +381,15 @@ def expected(proposal: Proposal, before: Leaves, after: Leaves, denied: Collecti
                 tree[change.old_path or change.path] = old
         elif set(hunks) & set(denied):
             base, result = (leaf.data if leaf else b"" for leaf in (old, new))
-            found_hunks = compare(change.path, base, result).hunks
-            data = b"".join(compose(lines_of(base), lines_of(result), found_hunks, set(hunks) - set(denied)))
+            found_hunks = compare_contents(change.path, base, result).hunks
+            data = b"".join(compose_lines(raw_lines(base), raw_lines(result), found_hunks, set(hunks) - set(denied)))
             mode = (new or old or Leaf(b"", 0)).mode
             tree[change.path] = Leaf(data, mode)
     return tree
 
 
 def _hunks(path: str, old: Leaf | None, new: Leaf | None) -> Iterable[str]:
-    return [hunk.id for hunk in compare(path, old.data if old else b"", new.data if new else b"").hunks]
+    return [hunk.id for hunk in compare_contents(path, old.data if old else b"", new.data if new else b"").hunks]
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)

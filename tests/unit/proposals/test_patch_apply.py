@@ -121,7 +121,7 @@ def test_additions_that_show_no_place_go_to_the_end_of_the_file() -> None:
         assert {match.rung for match in matches} == {MatchLevel.DOUBTFUL}
     data, matches = apply(SOURCE, BEGIN.format("@@ class A:\n+    x = 1\n"))
     assert data.decode() == SOURCE.replace("class A:\n", "class A:\n    x = 1\n")
-    assert not matches[0].rung.exact
+    assert not matches[0].rung.is_exact
     with pytest.raises(NoMatch, match="is not in the file: 'class Z:'"):
         apply(SOURCE, BEGIN.format("@@ class Z:\n+    x = 1\n"))
 
@@ -408,7 +408,7 @@ def test_insertions_alone_need_a_place() -> None:
         apply(SOURCE, hunk("+new\n", "@@     def run(self):"))
     data, matches = apply(SOURCE, hunk("+    x = 1\n", "@@ class B:"))
     assert data.decode() == SOURCE.replace("class B:\n", "class B:\n    x = 1\n")
-    assert not matches[0].rung.exact
+    assert not matches[0].rung.is_exact
     assert apply(b"", hunk("+new\n", "@@ -0,0 +1 @@"))[0] == b"new\n"
     at_end = "*** Begin Patch\n*** Update File: x\n@@\n+new\n*** End of File\n*** End Patch\n"
     assert apply(b"a\nb", at_end)[0] == b"a\nb\nnew"

@@ -311,7 +311,7 @@ def test_a_damaged_last_hunk_is_what_git_recounts_it_to_and_in_doubt_or_refused(
         kept_below = len(body) - 1 - last_change(body)
         assert not (lost and not moved and only_one and above - lost < kept_below and theirs == after)
     elif damaged != patch:
-        assert not all(match.rung.exact for match in matches)
+        assert not all(match.rung.is_exact for match in matches)
         assert moved or theirs in (None, result)
     if cut <= last_change(body) and not moved:
         assert result is None
@@ -440,7 +440,7 @@ def test_hunks_without_numbers_are_right_in_any_order_or_not_called_exact(
         result, matches = apply_file_patch(Document(before), scan_patch(head + b"".join(hunks))[0])
     except EditRefused:
         return
-    assert result == after or not all(match.rung.exact for match in matches)
+    assert result == after or not all(match.rung.is_exact for match in matches)
 
 
 @relaxed
@@ -459,4 +459,4 @@ def test_hunks_in_order_are_placed_by_their_numbers_without_a_doubt(
     result, matches = apply_file_patch(Document(before), scan_patch(patch)[0])
     assert theirs is not None
     assert result == after == (folder / "f.txt").read_bytes().replace(before, after)
-    assert all(match.rung.exact for match in matches)
+    assert all(match.rung.is_exact for match in matches)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.patch.names import git_header_names, header_name, plain_names, quoted, unquoted
+from app.proposals.patch.names import git_header_names, header_name, plain_names, quote_name, unquote_name
 from app.proposals.patch.parts import FilePatch
 from app.proposals.patch.patching import MAX_CHARACTERS, check_conservation, scan_patch
 from app.proposals.values.edit_refusals import EditRefused, MalformedPatch, UnsupportedPatch
@@ -443,10 +443,10 @@ def test_git_header_names(header: str, expected: tuple[str, str] | None) -> None
 
 @given(st.binary(min_size=1, max_size=20).map(lambda data: data.decode("utf-8", "surrogateescape")))
 def test_quoting_is_undone(path: str) -> None:
-    text = quoted(path)
+    text = quote_name(path)
     assert "\n" not in text
     if text.startswith('"'):
-        assert unquoted(text + " rest") == (path, " rest")
+        assert unquote_name(text + " rest") == (path, " rest")
     else:
         assert text == path
 

@@ -373,7 +373,7 @@ def test_a_new_link_that_leads_nowhere_is_committed(bench: Make) -> None:
     for name, value in (("user.name", "A"), ("user.email", "a@example.org")):
         git(site.root, "config", name, value)
     draft = site.service.draft("session")
-    draft.take([PathChange("link", None, Leaf(b"nowhere", LINK_MODE))])
+    draft.take_changes([PathChange("link", None, Leaf(b"nowhere", LINK_MODE))])
     proposal = site.service.approve(site.service.stage(draft, "Link").id).proposal
     commit = commit_proposal(site.root, proposal)
     assert git(site.root, "show", "--name-status", "--format=", commit).decode().strip() == "A\tlink"

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from app.proposals.overlay.file_changes import line_counts, op_of
+from app.proposals.overlay.file_changes import count_lines, file_operation
 from app.proposals.overlay.overlay import Contents
-from app.proposals.text.file_warnings import cautions_of, mode_words
-from app.proposals.values.decision_results import without_binary
-from app.proposals.values.edit_refusals import EditRefused, shortened
+from app.proposals.text.file_warnings import file_cautions, mode_words
+from app.proposals.values.decision_results import binary_note
+from app.proposals.values.edit_refusals import EditRefused, shorten_bytes
 from app.proposals.values.models import FileOperation
 from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
 from tests.unit.proposals.bench import Bench
@@ -41,27 +41,27 @@ def test_what_becomes_of_the_mode_and_of_links(
     elif before:
         (site.root / "a").symlink_to(before.data.decode())
     draft = site.service.draft("session")
-    draft.take([PathChange("a", before, after)])
+    draft.take_changes([PathChange("a", before, after)])
     (change,) = site.service.stage(draft, "Change").files
-    assert (mode_words(change), list(cautions_of(change))) == (mode, cautions)
+    assert (mode_words(change), list(file_cautions(change))) == (mode, cautions)
 
 
 def test_another_content_is_an_edit_whatever_the_mode() -> None:
     contents = Contents(MemoryStore())
     text, binary, program = contents.add(b"a\n", 0o644), contents.add(b"\0\n", 0o644), contents.add(b"b\n", 0o755)
-    assert op_of("", text, program) is FileOperation.EDIT
-    assert op_of("", text, text.model_copy(update={"mode": 0o755})) is FileOperation.MODE
-    assert line_counts(contents, text, program) == (1, 1)
-    assert line_counts(contents, text, binary) == line_counts(contents, binary, None) == (0, 0)
+    assert file_operation("", text, program) is FileOperation.EDIT
+    assert file_operation("", text, text.model_copy(update={"mode": 0o755})) is FileOperation.MODE
+    assert count_lines(contents, text, program) == (1, 1)
+    assert count_lines(contents, text, binary) == count_lines(contents, binary, None) == (0, 0)
 
 
 def test_what_a_patch_left_out_is_named_if_it_left_out_anything() -> None:
-    assert without_binary(()) == ""
-    assert without_binary(("a", "b")) == ", without a, b (binary)"
-    assert without_binary(("a", "b", "c", "d", "e")) == ", without a, b, c and 2 more (binary)"
+    assert binary_note(()) == ""
+    assert binary_note(("a", "b")) == ", without a, b (binary)"
+    assert binary_note(("a", "b", "c", "d", "e")) == ", without a, b, c and 2 more (binary)"
 
 
 def test_a_refusal_is_cut_only_where_it_is_too_long() -> None:
     assert EditRefused("No.", "Try again.").message == "No. Try again."
-    assert shortened("é" * 10, 20) == "é" * 10
-    assert shortened("é" * 10, 19) == "é" * 6 + "\n[cut]"
+    assert shorten_bytes("é" * 10, 20) == "é" * 10
+    assert shorten_bytes("é" * 10, 19) == "é" * 6 + "\n[cut]"

@@ -201,7 +201,7 @@ def test_what_a_file_was_at_first_has_the_mode_that_it_had_at_first(bench: Make)
     site = bench({"a.sh": numbered(20)})
     draft = site.service.draft("session")
     after = numbered(20, l2="two", l12="twelve").encode()
-    draft.take([PathChange("a.sh", Leaf(numbered(20).encode(), 0o644), Leaf(after, 0o755))])
+    draft.take_changes([PathChange("a.sh", Leaf(numbered(20).encode(), 0o644), Leaf(after, 0o755))])
     proposal = site.service.stage(draft, "Executable")
     site.service.approve(proposal.id, ["1"])
     (change,) = site.service.approve(proposal.id).proposal.files

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.proposals.decide.decision_outcomes import choose, hunk_facts
+from app.proposals.decide.decision_outcomes import choose_files, hunk_facts
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem
 from app.proposals.locate.matching import Replacement
 from app.proposals.overlay.overlay import Contents, Overlay
@@ -274,13 +274,13 @@ def test_edits_that_cancel_out_stage_nothing(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("a", "b")])
-    assert draft.changed
+    assert draft.has_changes
     draft.edit("a.txt", [Replacement("b", "a")])
     draft.write("new.txt", "x")
     draft.delete("new.txt")
     draft.rename("a.txt", "b.txt")
     draft.rename("b.txt", "a.txt")
-    assert not draft.changed
+    assert not draft.has_changes
     with pytest.raises(NothingStaged):
         site.service.stage(draft, "Nothing")
     assert site.service.all() == []
@@ -383,7 +383,7 @@ def test_of_what_has_become_no_text_nothing_is_quoted(bench: Make, kind: str) ->
     else:
         os.mkfifo(site.root / "a.txt")
     contents, disk = Contents(site.store), PosixFilesystem(site.root, 1 << 20)
-    facts = hunk_facts(contents, disk, proposal, choose(proposal, ["1"]), ())
+    facts = hunk_facts(contents, disk, proposal, choose_files(proposal, ["1"]), ())
     assert [(fact.reason, fact.excerpt) for fact in facts] == [("denied", ""), ("still awaits a decision", "")]
 
 

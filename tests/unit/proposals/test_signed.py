@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.text.hunks import in_force
+from app.proposals.text.hunks import has_effect
 from app.proposals.values.models import FileVersion, HunkState, Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged, NothingToUndo, UndoConflict
@@ -52,7 +52,7 @@ def hunks(site: Bench, proposal: Proposal, numbers: Collection[str] | None = Non
                 tuple(new[hunk.new_start : hunk.new_start + hunk.new_count]),
             )
             for hunk in change.hunks
-            if hunk.state is HunkState.PENDING and in_force(hunk)
+            if hunk.state is HunkState.PENDING and has_effect(hunk)
             if numbers is None or str(hunk.number) in numbers
         ]
     return found
@@ -97,7 +97,7 @@ def test_what_was_undone_is_no_longer_signed(bench: Make) -> None:
     site.service.undo(first)
     site.put(a=site.read("a").decode().replace("line 3\n", "three\n"))
     assert hunks(site, stage(site, a=BEFORE)) == [(("line 3",), ("three",))]
-    site.service.deny(site.service.waiting()[0].id)
+    site.service.deny(site.service.pending()[0].id)
     site.service.redo(first)
     with pytest.raises(NothingStaged, match=f"all 2 hunks were signed in {first}, {second}"):
         stage(site, a=BEFORE)
@@ -109,7 +109,7 @@ def test_what_was_kept_and_undone_is_asked_for_again(bench: Make) -> None:
     site.service.approve(first, ["1"])
     site.service.approve(first)
     site.service.undo(first)
-    (again,) = [each for each in site.service.waiting() if each.id == first]
+    (again,) = [each for each in site.service.pending() if each.id == first]
     assert hunks(site, again) == [(("line 15",), ("fifteen",))]
     site.put(b="new\n")
     later = stage(site, a=BEFORE, b=None)
@@ -139,7 +139,7 @@ def test_what_is_signed_next_to_what_the_user_wrote_is_not_asked_for_with_it(ben
     site = bench({"a": BEFORE.replace("line 8\n", "line 8\nmine 1\nmine 2\n")})
     site.service.approve(site.edit("a", ("mine 2\n", "model\n")).id)
     assert hunks(site, stage(site, a=BEFORE)) == [((), ("mine 1",))]
-    site.service.deny(site.service.waiting()[0].id)
+    site.service.deny(site.service.pending()[0].id)
     site.put(a=BEFORE.replace("line 8\n", "line 8\nmine 1\nmodel\n"))
     site.service.approve(site.edit("a", ("line 7\nline 8\nmine 1\n", "")).id)
     with pytest.raises(NothingStaged, match="signed in P1, P3"):
@@ -317,7 +317,7 @@ class Play:
                     return
                 self.lines.sign(proposal.id, hunks(self.site, proposal, wanted))
                 service.approve(proposal.id, wanted)
-                if service.get(proposal.id).state.waiting:
+                if service.get(proposal.id).state.is_pending:
                     service.deny(proposal.id)
                 self.approved.append(proposal.id)
             case "undo" if self.approved:
@@ -333,7 +333,7 @@ class Play:
                     return
                 self.approved.remove(name)
                 self.lines.take_back(name)
-                if service.get(name).state.waiting and not service.get(name).on_disk:
+                if service.get(name).state.is_pending and not service.get(name).on_disk:
                     service.deny(name)
             case "commit":
                 self.git = self.disk
@@ -347,7 +347,7 @@ class Play:
         try:
             return stage(self.site, a="".join(f"{line}\n" for line in self.git))
         except NothingStaged as nothing:
-            waiting = self.site.service.waiting()
+            waiting = self.site.service.pending()
             return next((each for each in waiting if f"{each.id} already waits" in str(nothing)), None)
 
     def keep(self, wanted: set[str] | None) -> None:
@@ -355,7 +355,7 @@ class Play:
             return
         self.lines.sign(proposal.id, hunks(self.site, proposal, wanted))
         self.site.service.approve(proposal.id, wanted)
-        if self.site.service.get(proposal.id).state.waiting and wanted:
+        if self.site.service.get(proposal.id).state.is_pending and wanted:
             self.site.service.deny(proposal.id)
         self.approved.append(proposal.id)
 

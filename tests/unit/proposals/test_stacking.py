@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.proposals.locate.matching import Replacement
-from app.proposals.stack.stacking import related
+from app.proposals.stack.stacking import related_proposals
 from app.proposals.values.models import ProposalState
 from app.proposals.values.pending_paths import PendingPaths
 from app.proposals.values.proposal_errors import ChangedSinceSeen, StackedProposal, StaleProposal
@@ -329,9 +329,9 @@ def test_only_files_of_waiting_proposals_are_watched(bench: Make) -> None:
     draft = site.service.draft("session")
     draft.rename("b.txt", "d.txt")
     site.service.stage(draft, "Move")
-    assert site.service.watched() == {"a.txt", "b.txt", "d.txt"}
+    assert site.service.watched_paths() == {"a.txt", "b.txt", "d.txt"}
     site.service.deny(first.id)
-    assert site.service.watched() == {"b.txt", "d.txt"}
+    assert site.service.watched_paths() == {"b.txt", "d.txt"}
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -359,8 +359,8 @@ def test_what_has_to_do_with_a_file_is_found(bench: Make, store: ProposalStore) 
         "d": ["P4"],
         "d/a.txt/x": ["P4"],
     }
-    assert {path: [each.id for each in related(store, {path})] for path in expected} == expected
-    assert [each.id for each in related(store, {"f3.txt", "d"})] == ["P3", "P4"]
+    assert {path: [each.id for each in related_proposals(store, {path})] for path in expected} == expected
+    assert [each.id for each in related_proposals(store, {"f3.txt", "d"})] == ["P3", "P4"]
     assert [each.id for each in store.decided_on({"f3.txt"})] == [denied.id]
 
 
@@ -414,7 +414,7 @@ def test_a_store_from_before_knows_the_files_of_its_proposals(bench: Make, tmp_p
     connection.close()
     store = SqliteProposalStore(Database(tmp_path / "old"), "here", ChangeSignal(tmp_path, "here"))
     for path, found in {"a.txt": ["P1"], "c.txt": ["P1"], "b.txt": []}.items():
-        assert [each.id for each in related(store, {path})] == found
+        assert [each.id for each in related_proposals(store, {path})] == found
 
 
 def test_a_proposal_revises_only_one_whose_files_it_touches(bench: Make) -> None:
@@ -439,7 +439,7 @@ def test_what_waits_in_part_is_not_folded_into_an_edit_of_other_files(bench: Mak
     draft.edit("b.txt", [Replacement("b", "B")])
     other = site.service.stage(draft, "Elsewhere", [first.id])
     assert [change.path for change in other.files] == ["b.txt"]
-    assert site.service.get(first.id).state.waiting
+    assert site.service.get(first.id).state.is_pending
 
 
 def test_a_decision_stands_although_what_stacks_on_it_cannot_be_saved(bench: Make) -> None:
@@ -503,7 +503,7 @@ def test_what_comes_in_the_way_of_a_change_is_said(bench: Make, spoil: Callable[
     draft = site.service.draft("session")
     draft.edit("a.txt", [Replacement("a", "b")])
     draft.rename("move", "new")
-    draft.take([link("link", "a.txt", "b.txt")])
+    draft.take_changes([link("link", "a.txt", "b.txt")])
     proposal = site.service.stage(draft, "Three")
     assert site.service.refresh() == [], "nothing has changed, so nothing is another"
     spoil(site.root)

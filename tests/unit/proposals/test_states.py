@@ -6,7 +6,7 @@ import pytest
 
 from app.proposals.values.models import FileChange, FileOperation, Hunk, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import InvalidTransition
-from app.proposals.values.proposal_states import TRANSITIONS, advance, state_of
+from app.proposals.values.proposal_states import TRANSITIONS, compute_state, set_state
 
 ALLOWED = {
     "pending": "pending partly_approved applied denied stale superseded failed",
@@ -34,12 +34,12 @@ def proposal(state: ProposalState, *hunks: HunkState) -> Proposal:
 @pytest.mark.parametrize(("start", "end"), product(ProposalState, ProposalState))
 def test_every_pair(start: ProposalState, end: ProposalState) -> None:
     if end.value in ALLOWED[start.value].split():
-        moved = advance(proposal(start), end, "why")
+        moved = set_state(proposal(start), end, "why")
         assert moved.state is end
         assert moved.reason == "why"
     else:
         with pytest.raises(InvalidTransition, match=r"P1 is .* and can't become"):
-            advance(proposal(start), end)
+            set_state(proposal(start), end)
 
 
 def test_every_state_has_a_row() -> None:
@@ -59,4 +59,4 @@ def test_every_state_has_a_row() -> None:
 )
 def test_standing_follows_from_the_hunks(hunks: str, state: ProposalState) -> None:
     states = [HunkState(each) for each in hunks.split()]
-    assert state_of(proposal(ProposalState.PENDING, *states)) is state
+    assert compute_state(proposal(ProposalState.PENDING, *states)) is state

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.text.hunks import compare, compose, header, hunk_id, in_force, lines_of
+from app.proposals.text.hunks import compare_contents, compose_lines, has_effect, hunk_header, hunk_id, raw_lines
 from app.proposals.values.models import Hunk, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.sandbox.captured_changes import Leaf, PathChange
@@ -39,14 +39,14 @@ def contents(draw: st.DrawFn) -> tuple[bytes, bytes]:
 
 def with_git(base: bytes, result: bytes, chosen: set[str]) -> bytes:
     """The base with the chosen hunks as `git apply` makes them, one by one from the last to the first."""
-    new = lines_of(result)
+    new = raw_lines(result)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "f")
         file.write_bytes(base)
-        for hunk in reversed(compare("f", base, result).hunks):
+        for hunk in reversed(compare_contents("f", base, result).hunks):
             if hunk.id not in chosen:
                 continue
-            old = lines_of(file.read_bytes())
+            old = raw_lines(file.read_bytes())
             end = hunk.old_start + hunk.old_count
             first, last = max(hunk.old_start - 3, 0), min(end + 3, len(old))
             body = [(b" ", line) for line in old[first : hunk.old_start]]
@@ -61,7 +61,7 @@ def with_git(base: bytes, result: bytes, chosen: set[str]) -> bytes:
                 new_start=first,
                 new_count=last - first - hunk.old_count + hunk.new_count,
             )
-            patch = b"--- a/f\n+++ b/f\n" + header(whole).encode() + b"\n"
+            patch = b"--- a/f\n+++ b/f\n" + hunk_header(whole).encode() + b"\n"
             for mark, line in body:
                 patch += mark + line + (b"" if line.endswith(b"\n") else b"\n\\ No newline at end of file\n")
             subprocess.run(
@@ -74,19 +74,19 @@ def with_git(base: bytes, result: bytes, chosen: set[str]) -> bytes:
 @given(contents(), st.randoms(use_true_random=False))
 def test_any_subset_is_what_git_makes_of_it(pair: tuple[bytes, bytes], dice: random.Random) -> None:
     base, result = pair
-    hunks = compare("f", base, result).hunks
+    hunks = compare_contents("f", base, result).hunks
     chosen = {hunk.id for hunk in hunks if dice.random() < 0.5}
-    ours = b"".join(compose(lines_of(base), lines_of(result), hunks, chosen))
+    ours = b"".join(compose_lines(raw_lines(base), raw_lines(result), hunks, chosen))
     assert ours == with_git(base, result, chosen)
 
 
 @given(contents())
 def test_all_hunks_are_the_result_and_none_is_the_base(pair: tuple[bytes, bytes]) -> None:
     base, result = pair
-    old, new = lines_of(base), lines_of(result)
-    hunks = compare("f", base, result).hunks
-    assert b"".join(compose(old, new, hunks, {hunk.id for hunk in hunks})) == result
-    assert b"".join(compose(old, new, hunks, set())) == base
+    old, new = raw_lines(base), raw_lines(result)
+    hunks = compare_contents("f", base, result).hunks
+    assert b"".join(compose_lines(old, new, hunks, {hunk.id for hunk in hunks})) == result
+    assert b"".join(compose_lines(old, new, hunks, set())) == base
     assert len({hunk.id for hunk in hunks}) == len(hunks)
     assert [hunk.number for hunk in hunks] == list(range(1, len(hunks) + 1))
 
@@ -142,8 +142,8 @@ def test_what_is_left_of_a_partial_decision_is_what_was_shown(
             proposal = site.service.get(proposal.id)
             assert pending(site, proposal) == [shown[number] for number in sorted(left)]
             (file,) = proposal.files
-            old, new = (lines_of(site.store.blob(version.sha256)) for version in (file.base, file.result) if version)
-            assert compose(old, new, file.hunks, {hunk.id for hunk in file.hunks}) == list(new)
+            old, new = (raw_lines(site.store.blob(version.sha256)) for version in (file.base, file.result) if version)
+            assert compose_lines(old, new, file.hunks, {hunk.id for hunk in file.hunks}) == list(new)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
@@ -163,14 +163,14 @@ def test_undo_is_the_identity_whatever_was_decided_before(
         draft = site.service.draft("session")
         for number, (_, result) in enumerate(files):
             draft.put_bytes(f"f{number}", result, [])
-        if not draft.changed:
+        if not draft.has_changes:
             return
         draft.write("made/new", "x\n")
         proposal = site.service.stage(draft, "Change")
         for _ in range(dice.randint(1, 4)):
             proposal = site.service.get(proposal.id)
             pending = [hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING]
-            if not pending or not proposal.state.waiting:
+            if not pending or not proposal.state.is_pending:
                 break
             chosen = dice.sample(pending, dice.randint(1, len(pending)))
             decide = site.service.approve if dice.random() < 0.7 else site.service.deny
@@ -191,10 +191,10 @@ def test_undo_is_the_identity_whatever_was_decided_before(
 
 
 def test_a_mark_is_not_in_force() -> None:
-    [hunk] = compare("f", b"a\n", b"b\n").hunks
-    [mark] = compare("f", b"b\n", b"b\n", previous=[hunk]).hunks
-    assert in_force(hunk)
-    assert not in_force(mark)
+    [hunk] = compare_contents("f", b"a\n", b"b\n").hunks
+    [mark] = compare_contents("f", b"b\n", b"b\n", previous=[hunk]).hunks
+    assert has_effect(hunk)
+    assert not has_effect(mark)
     assert (mark.id, mark.number) == (hunk.id, hunk.number)
     assert hunk.id == hunk_id("f", b"a\n", b"b\n", 0)
 
@@ -202,11 +202,11 @@ def test_a_mark_is_not_in_force() -> None:
 def test_ten_thousand_hunks() -> None:
     base = b"".join(b"line %d\n" % n for n in range(40_000))
     result = b"".join(b"changed %d\n" % n if n % 4 == 0 else b"line %d\n" % n for n in range(40_000))
-    hunks = compare("f", base, result).hunks
+    hunks = compare_contents("f", base, result).hunks
     assert len(hunks) == 10_000
     odd = {hunk.id for hunk in hunks if hunk.number % 2}
-    landed = b"".join(compose(lines_of(base), lines_of(result), hunks, odd))
+    landed = b"".join(compose_lines(raw_lines(base), raw_lines(result), hunks, odd))
     assert landed.count(b"changed") == 5_000
     decided = [hunk.model_copy(update={"state": HunkState.APPLIED}) if hunk.id in odd else hunk for hunk in hunks]
-    left = compare("f", landed, result, previous=decided).hunks
+    left = compare_contents("f", landed, result, previous=decided).hunks
     assert [hunk.id for hunk in left] == [hunk.id for hunk in hunks]

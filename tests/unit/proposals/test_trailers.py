@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from app.proposals.decide.commit_trailers import commit_proposal, trailers_of
+from app.proposals.decide.commit_trailers import commit_proposal, entry_trailers
 from app.proposals.values.origin import Origin, OriginKind
-from app.proposals.values.record_entries import ChainLink, RecordEntry, entry_of
+from app.proposals.values.record_entries import ChainLink, RecordEntry, make_entry
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.repositories import git, repository
 
@@ -42,7 +42,7 @@ def of(origin: Origin) -> RecordEntry:
 )
 def test_who_assisted_is_said_in_the_form_of_the_kernel(origin: Origin, assisted: str) -> None:
     expected = [f"Assisted-by: {assisted}"] if assisted else []
-    assert parsed(trailers_of(of(origin))) == [*expected, "Reviewed-in: signoff P7"]
+    assert parsed(entry_trailers(of(origin))) == [*expected, "Reviewed-in: signoff P7"]
 
 
 def test_a_part_and_what_the_user_edited_are_counted(bench: Make) -> None:
@@ -52,8 +52,8 @@ def test_a_part_and_what_the_user_edited_are_counted(bench: Make) -> None:
     proposal = site.service.replace_result(proposal.id, "a.txt", result)
     done = site.service.approve(proposal.id, ["1", "5"]).proposal
     assert done.last is not None
-    entry = entry_of(proposal, done, done.last, (), str, who="", after=ChainLink(), time=0.0)
-    assert parsed(trailers_of(entry))[-1] == "Reviewed-in: signoff P1 (2/3 hunks, 1 edited)"
+    entry = make_entry(proposal, done, done.last, (), str, who="", after=ChainLink(), time=0.0)
+    assert parsed(entry_trailers(entry))[-1] == "Reviewed-in: signoff P1 (2/3 hunks, 1 edited)"
 
 
 def test_the_hooks_of_a_repository_run_and_learn_no_key(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:

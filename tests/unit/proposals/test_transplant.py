@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.locate.matching import Replacement, apply_replacements
-from app.proposals.text.diff import diff
+from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.models import MatchLevel
@@ -112,7 +112,7 @@ def test_a_tolerant_match_never_removes_a_line_the_edit_keeps(
         return
     before, after = Document(data), Document(result)
     asked = {line.strip() for line in old_text}
-    for change in diff(before.texts, after.texts):
+    for change in diff_lines(before.texts, after.texts):
         assert {text.strip() for text in before.texts[change.old_start : change.old_end]} <= asked
 
 

@@ -314,7 +314,7 @@ def test_a_file_does_not_come_back_where_a_folder_is(bench: Make, inside: tuple[
 def test_permissions_are_not_taken_back_off_a_link(bench: Make) -> None:
     site = bench({"a.sh": "a\n", "b.sh": "b\n"})
     draft = site.service.draft("session")
-    draft.take([PathChange("a.sh", Leaf(b"a\n", 0o644), Leaf(b"a\n", 0o755))])
+    draft.take_changes([PathChange("a.sh", Leaf(b"a\n", 0o644), Leaf(b"a\n", 0o755))])
     proposal = site.service.stage(draft, "Executable")
     site.service.approve(proposal.id)
     (site.root / "a.sh").unlink()

@@ -15,12 +15,13 @@ from unidiff.patch import PatchSet
 from app.proposals.decide.patch_export import LONGEST, check_patch
 from app.proposals.patch.patching import scan_patch
 from app.proposals.patch.place import apply_file_patch
-from app.proposals.patch.unified import PatchFileContent, has_hunks, render
-from app.proposals.text.diff import diff, take
+from app.proposals.patch.unified import PatchFileContent, has_hunks, render_diff
+from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document, decode, split_lines
 from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.models import FileOperation
 from app.proposals.values.proposal_errors import UnreadablePatch
+from tests.unit.proposals.applied_changes import apply_changes
 
 LINES = [
     *(
@@ -131,7 +132,7 @@ relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_other_tools_make_the_same_of_it(
     tmp_path_factory: pytest.TempPathFactory, command: list[str], case: Case
 ) -> None:
-    text = render([case.file])
+    text = render_diff([case.file])
     folder = tmp_path_factory.mktemp("tree")
     lay_out(folder, case)
     if not text:
@@ -146,7 +147,7 @@ def test_other_tools_make_the_same_of_it(
 
 @given(cases())
 def test_the_scanner_reads_it_back(case: Case) -> None:
-    text = render([case.file])
+    text = render_diff([case.file])
     if not text:
         return
     (file,) = scan_patch(text)
@@ -161,7 +162,7 @@ def test_the_scanner_reads_it_back(case: Case) -> None:
 @given(cases())
 def test_without_gits_ids_it_is_the_same_or_refused(case: Case) -> None:
     """Then the place is found by the text alone, and what is not unique is refused or decided by the line number."""
-    text = re.sub(rb"(?m)^index .*\n", b"", render([case.file]))
+    text = re.sub(rb"(?m)^index .*\n", b"", render_diff([case.file]))
     if not text:
         return
     try:
@@ -179,9 +180,9 @@ def test_any_subset_of_changes_is_what_git_apply_makes_of_it(
     old, new = pair
     old_lines, new_lines = split_lines(old), split_lines(new)
     chance = random.Random(seed)
-    chosen = [change for change in diff(old_lines, new_lines) if chance.random() < 0.6]
-    result = b"".join(take(old_lines, new_lines, chosen))
-    text = render([PatchFileContent("f", old, result)])
+    chosen = [change for change in diff_lines(old_lines, new_lines) if chance.random() < 0.6]
+    result = b"".join(apply_changes(old_lines, new_lines, chosen))
+    text = render_diff([PatchFileContent("f", old, result)])
     if not text:
         return
     folder = tmp_path_factory.mktemp("tree")
@@ -216,7 +217,7 @@ def test_a_change_set_of_several_files(tmp_path: Path) -> None:
     (tmp_path / "gone").write_bytes(b"x\n")
     (tmp_path / "run").write_bytes(b"#!\n")
     (tmp_path / "moved").write_bytes(b"same\n")
-    text = render(
+    text = render_diff(
         [
             PatchFileContent("a", b"one\n", b"two\n"),
             PatchFileContent("new", None, b"n", new_mode=0o755),
@@ -262,7 +263,7 @@ def test_what_is_no_text_is_a_binary_patch_that_git_takes(
 ) -> None:
     case = Case("f", "f", old, new)
     lay_out(tmp_path, case)
-    text = render([case.file])
+    text = render_diff([case.file])
     run(["git", "apply", "--check"], tmp_path, text)
     run(["git", "apply"], tmp_path, text)
     assert found(tmp_path, case) == new
@@ -271,17 +272,17 @@ def test_what_is_no_text_is_a_binary_patch_that_git_takes(
 def test_ten_thousand_hunks_come_back() -> None:
     old = [b"line %d\n" % number for number in range(80_000)]
     new = [line.upper() if number % 8 == 0 else line for number, line in enumerate(old)]
-    text = render([PatchFileContent("f", b"".join(old), b"".join(new))])
+    text = render_diff([PatchFileContent("f", b"".join(old), b"".join(new))])
     (file,) = scan_patch(text)
     assert len(file.hunks) == 10_000
     result, matches = apply_file_patch(Document(b"".join(old)), file)
     assert result == b"".join(new)
-    assert all(match.rung.exact for match in matches)
+    assert all(match.rung.is_exact for match in matches)
 
 
 @given(cases(), st.data())
 def test_the_second_reader_agrees_with_what_is_written_and_with_nothing_else(case: Case, data: st.DataObject) -> None:
-    text = decode(render([case.file]))
+    text = decode(render_diff([case.file]))
     check_patch(text, [case.file])
     if not has_hunks(case.file):
         return

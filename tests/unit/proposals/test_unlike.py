@@ -3,14 +3,15 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.proposals.text.diff import diff, take
-from app.proposals.text.line_comparison import LineSpan, unlike
+from app.proposals.text.diff import diff_lines
+from app.proposals.text.line_comparison import LineSpan, lines_unlike_all
+from tests.unit.proposals.applied_changes import apply_changes
 
 LINES = st.lists(st.sampled_from("abcd"), max_size=12)
 
 
 def spans(now: list[str], *known: list[str]) -> tuple[LineSpan, ...]:
-    return unlike([diff(version, now) for version in known])
+    return lines_unlike_all([diff_lines(version, now) for version in known])
 
 
 def test_lines_that_came_went_and_changed() -> None:
@@ -27,7 +28,7 @@ def test_a_line_that_is_gone_from_both_is() -> None:
 
 
 def test_no_version_says_nothing() -> None:
-    assert unlike([]) == ()
+    assert lines_unlike_all([]) == ()
 
 
 @given(st.lists(st.sampled_from(["both", "old", "new"]), max_size=20), st.data())
@@ -36,8 +37,8 @@ def test_a_mix_of_two_versions_is_no_news_where_no_line_comes_twice(owners: list
     numbered = [(owner, f"{owner} {number}") for number, owner in enumerate(owners)]
     old = [line for owner, line in numbered if owner != "new"]
     new = [line for owner, line in numbered if owner != "old"]
-    chosen = [change for change in diff(old, new) if data.draw(st.booleans())]
-    assert spans(take(old, new, chosen), old, new) == ()
+    chosen = [change for change in diff_lines(old, new) if data.draw(st.booleans())]
+    assert spans(apply_changes(old, new, chosen), old, new) == ()
 
 
 @given(LINES, st.lists(LINES, min_size=1, max_size=3))

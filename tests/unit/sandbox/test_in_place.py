@@ -298,7 +298,7 @@ async def test_nothing_is_written_for_good_while_the_files_are_a_commands(root: 
     draft.write("b.txt", "approved\n")
     proposal = runtime.service.stage(draft, "Edit b")
     sandbox = Sandbox(runtime.workspace, runtime.places.runs, own=(), modes=[SandboxMode.IN_PLACE])
-    async with sandbox.open(runtime.service.draft("").laid_over()):
+    async with sandbox.open(runtime.service.draft("").pending_files()):
         assert (root / "b.txt").read_text() == "approved\n"
         assert runtime.service.refresh() == []
         with pytest.raises(WorkspaceBusy, match="running directly on your files"):

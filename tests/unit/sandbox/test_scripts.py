@@ -86,14 +86,14 @@ async def in_sandbox(service: ProposalService, root: Path, folder: Path, script:
     """Run a script over what waits, and stage what it changes; returns the proposal's id, empty if there is none."""
     sandbox = Sandbox(Workspace(root), folder / "runs", own=(), modes=ways)
     draft = service.draft("s")
-    async with sandbox.open(draft.laid_over()) as run:
+    async with sandbox.open(draft.pending_files()) as run:
         await run.execute(shell(script), folder=".", seconds=60, output=lambda data: None)
         found = await run.changes()
         assert not found.unsupported and not found.ignored_paths
         changes = [run.read(each.path, READ_LIMIT) for each in found.touched]
     if not changes:
         return ""
-    draft.take(changes)
+    draft.take_changes(changes)
     return service.stage(draft, "").id
 
 
@@ -156,6 +156,6 @@ def test_a_script_runs_on_what_waits_as_if_that_were_written(
             bare = shutil.copytree(bare, Path(folder, f"{bare.name}-"), symlinks=True)
             asyncio.run(in_sandbox(service, root, Path(folder), script_of(operations), ways_from(way)))
             assert state(root) == before
-        for proposal in service.waiting():
+        for proposal in service.pending():
             service.approve(proposal.id)
         assert state(root) == state(bare)

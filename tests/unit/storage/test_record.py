@@ -11,7 +11,7 @@ import pytest
 
 from app.agent.decision_service import approval, decided, undone
 from app.conversation.events import Decision
-from app.proposals.decide.commit_trailers import steps_to
+from app.proposals.decide.commit_trailers import decisions_leading_to
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.decision_facts import CheckFact, DecisionContext, LineComment
@@ -216,7 +216,7 @@ def test_a_decision_that_was_taken_back_led_to_nothing(bench: Bench) -> None:
     bench.service.undo(first)
     second = bench.stage("a.txt", "b\n")
     bench.service.approve(second)
-    steps = steps_to(entries(bench), "a.txt", blob_id(b"b\n"))
+    steps = decisions_leading_to(entries(bench), "a.txt", blob_id(b"b\n"))
     assert [step.entry.proposal for step in steps] == [second]
 
 

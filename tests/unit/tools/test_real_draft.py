@@ -59,7 +59,7 @@ async def test_read_edit_read_again(bench: Bench, draft: Draft) -> None:
     assert f"staged edits of {told['proposal']}" in after.text
     assert after.reads["src/a.py"] != version
     assert (bench.workspace.root / "src/a.py").read_text() == "one\ntwo\nthree\n"
-    assert draft.changed
+    assert draft.has_changes
     assert draft.summaries == ["Shout"]
 
 
@@ -167,7 +167,7 @@ async def outcome(bench: Bench, **arguments: object) -> object:
 async def test_an_empty_patch_is_none(bench: Bench, draft: Draft) -> None:
     with pytest.raises(ToolError, match="This is no patch"):
         await bench.call("apply_patch", patch=" \n")
-    assert not draft.changed
+    assert not draft.has_changes
 
 
 async def test_a_patch(bench: Bench) -> None:
@@ -192,7 +192,7 @@ async def test_refusals_are_errors_and_stage_nothing(
 ) -> None:
     with pytest.raises(ToolError, match=message):
         await bench.call(name, **arguments)
-    assert not draft.changed
+    assert not draft.has_changes
 
 
 async def test_search_sees_pending_edits_and_not_what_they_replace(
@@ -282,12 +282,12 @@ async def test_what_a_patch_looks_into_is_what_is_asked_about(tmp_path: Path, pa
     except (ToolError, CallRejected) as error:
         said = str(error)
     assert SALT not in said
-    assert not set(draft.held) & set(SECRETS), "nothing of a secret is touched without a yes"
+    assert not set(draft.changed_paths) & set(SECRETS), "nothing of a secret is touched without a yes"
 
     willing = Bench(workspace, draft, ConfirmationAnswer(True))
     with suppress(ToolError):
         await willing.call("apply_patch", patch=patch)
-    assert set(draft.held) & set(SECRETS) <= {asked.detail for asked in willing.asked}
+    assert set(draft.changed_paths) & set(SECRETS) <= {asked.detail for asked in willing.asked}
 
 
 STAGED = {
@@ -331,7 +331,7 @@ async def test_a_secret_that_only_a_proposal_of_the_users_has_is_asked_for(
         await bench.call(name, path=path, **arguments)
     assert TOKEN not in str(caught.value)
     assert [asked.detail for asked in bench.asked] == [path]
-    assert not service.draft("s1").changed
+    assert not service.draft("s1").has_changes
 
 
 @pytest.mark.parametrize(("path", "patch"), STAGED.items())

@@ -58,7 +58,7 @@ def test_a_remark_stays_at_the_place_of_its_hunk_once_that_is_decided(
     chosen = {str(hunk + 1) for hunk in {own, *others}}
     decide = site.service.deny if deny else site.service.approve
     after = decide(proposal.id, chosen).proposal
-    assume(after.state.waiting)
+    assume(after.state.is_pending)
     state.update([after])
     (remark,) = state.unsaid.remarks[proposal.id]
     assert remark.side == "new"
