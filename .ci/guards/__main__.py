@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LEFT_OUT = ("app/launcher/", "app/sandbox/enter.py", "app/tools/search/regex_worker.py")
+LEFT_OUT = ("app/launcher/", "app/sandbox/sandbox_init.py", "app/tools/search/regex_worker.py")
 """What is copied, or run by a Python that knows nothing of the environment."""
 NOT_THE_PROGRAMS = ("TYPE_CHECKING", "__name__", "sys.platform", "sys.version")
 

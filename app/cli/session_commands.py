@@ -37,8 +37,8 @@ from app.conversation.markdown_export import markdown_record
 from app.proposals.values.decision_facts import CommandCaller
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.open_workspace import OpenWorkspace
-from app.sandbox.captured_changes import ignored_words
-from app.sandbox.run_folders import kept_versions_of
+from app.sandbox.captured_changes import describe_ignored
+from app.sandbox.run_folders import kept_versions
 from app.storage.pruning import prune
 from app.storage.record_store import RecordedDecision, RecordStore
 from app.storage.session_store import SessionRecord
@@ -116,7 +116,7 @@ def list_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exit
         return ExitCode.DONE
     if not records:
         print_line("There are no sessions here yet.")
-    kept = kept_versions_of(runtime.workspace.root, runtime.places.kept)
+    kept = kept_versions(runtime.workspace.root, runtime.places.kept)
     for made, size, place in kept.folders():
         print_line(f"{_when(made)}  {size:,} bytes of ignored files that a command could not write: {place}")
     for record in records:
@@ -248,7 +248,7 @@ def log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         verb = one.decision.replace("_", " ")
         by = f"  {one.origin.name}" if one.origin else ""
         called = f"  ({caller.words})" if (caller := _caller(one)) else ""
-        besides = f"  {words}" if (words := ignored_words(one.entry.ignored if one.entry else ())) else ""
+        besides = f"  {words}" if (words := describe_ignored(one.entry.ignored if one.entry else ())) else ""
         line = f"{_when(one.time)}  {one.proposal}  {verb}{by}  [{', '.join(one.files)}]{besides}{called}{said}"
         print_line(line)
     return ExitCode.DONE
@@ -282,7 +282,7 @@ def _prune(runtime: OpenWorkspace, days: int) -> str:
         raise CommandError("--prune takes a number of days, 0 or more.", ExitCode.USAGE)
     before = time.time() - days * _DAY
     done = prune(runtime.database, runtime.sessions.workspace, before)
-    kept = kept_versions_of(runtime.workspace.root, runtime.places.kept).prune(before)
+    kept = kept_versions(runtime.workspace.root, runtime.places.kept).prune(before)
     runtime.signal.send()
     caches = prune_layers(runtime.places.runs / CACHE_FOLDER, everything=True)
     return (

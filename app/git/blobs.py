@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.proposals.files.filesystem import default_mode
-from app.sandbox.captured_changes import Leaf, link_mode
+from app.sandbox.captured_changes import LINK_MODE, Leaf
 
 MOST_FILES = 5_000
 """Files of one proposal; more than that nobody reviews."""
@@ -90,7 +90,7 @@ def file_mode(entry: TreeEntry, like: int | None = None) -> int:
     bit.
     """
     if entry.is_link:
-        return link_mode()
+        return LINK_MODE
     mode = default_mode() if like is None else like
     if bool(mode & 0o100) == (entry.mode == _EXECUTABLE):
         return mode

@@ -15,12 +15,12 @@ from app.mcp_client.json_rpc import Message, RpcError
 from app.mcp_client.mcp_connection import LONGEST_MESSAGE, Connection, ConnectionLost, Notified, parsed
 from app.mcp_client.server_definition import WriteAccess
 from app.sandbox.captured_changes import Pending
-from app.sandbox.enclosed_process import StandingProcess, start_standing
+from app.sandbox.enclosed_process import PersistentProcess, start_persistent
 from app.sandbox.environment import command_environment, with_git_settings
-from app.sandbox.outside_access import named_files
+from app.sandbox.outside_access import files_in_command
 from app.sandbox.overlay_layer import PersistentOverlay
 from app.sandbox.own_process import hide_memory
-from app.sandbox.process import MARKER, StartFailed, to_its_end
+from app.sandbox.process import MARKER, StartFailed, shielded
 from app.sandbox.sandbox import Sandbox
 
 _CHUNK = 64 * 1024
@@ -36,7 +36,7 @@ class StdioConnection(Connection):
     """To a program that runs."""
 
     def __init__(
-        self, process: StandingProcess, root: Path, notified: Notified, log: Callable[[bytes], None]
+        self, process: PersistentProcess, root: Path, notified: Notified, log: Callable[[bytes], None]
     ) -> None:
         """Listen to it; `log` takes what it prints that is no message."""
         super().__init__(root, notified)
@@ -88,7 +88,7 @@ class StdioConnection(Connection):
             why = f"{type(error).__name__}: {error}"
         if not why:
             with suppress(TimeoutError):
-                why = f"it ended: {await asyncio.wait_for(self._process.ended(), _ENDING)}"
+                why = f"it ended: {await asyncio.wait_for(self._process.wait_for_end(), _ENDING)}"
         self._end(why or "it closed its output")
         await self._process.end()
 
@@ -136,7 +136,7 @@ class RunningProgram:
     """A program that runs, and what is to be undone when it is ended."""
 
     connection: StdioConnection
-    process: StandingProcess
+    process: PersistentProcess
     layer: PersistentOverlay | None
     _stack: AsyncExitStack
 
@@ -151,19 +151,19 @@ class RunningProgram:
         """
         if self.layer is None:
             return []
-        async with self.process.still():
-            unseen = await asyncio.to_thread(self.layer.unseen)
-            await to_its_end(asyncio.to_thread(self.layer.lay, pending))
-            await self.process.look_anew()
+        async with self.process.paused():
+            unseen = await asyncio.to_thread(self.layer.unseen_paths)
+            await shielded(asyncio.to_thread(self.layer.replace_contents, pending))
+            await self.process.remount()
         return unseen
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[PersistentOverlay]:
         """What it has written, which stays as it is meanwhile. Raises OSError."""
         assert self.layer is not None
-        async with self.process.still():
+        async with self.process.paused():
             yield self.layer
-            await asyncio.to_thread(self.layer.note_seen)
+            await asyncio.to_thread(self.layer.mark_seen)
 
     async def close(self) -> None:
         """End it, and throw its layer away."""
@@ -205,15 +205,19 @@ async def start_program(
         steps: list[str] = []
         try:
             if reach is WriteAccess.LAYER:
-                files = await asyncio.to_thread(lambda: list(named_files(program, folder)))
-                layer = await stack.enter_async_context(sandbox.stand(name, table.writable, environment, files))
+                files = await asyncio.to_thread(lambda: list(files_in_command(program, folder)))
+                layer = await stack.enter_async_context(
+                    sandbox.open_persistent(name, table.writable, environment, files)
+                )
                 steps, variables = layer.steps(), layer.variables
             elif reach is WriteAccess.READ_ONLY:
-                steps, variables = await stack.enter_async_context(sandbox.confine(name, table.writable, environment))
+                steps, variables = await stack.enter_async_context(
+                    sandbox.open_confined(name, table.writable, environment)
+                )
             else:
                 variables = with_git_settings(command_environment(environment, "", sandbox.permissions.variables))
             variables = {**variables, **table.env, MARKER: uuid.uuid4().hex}
-            process = await start_standing(
+            process = await start_persistent(
                 steps, program, folder=folder, environment=variables, limits=sandbox.limits
             )
         except (OSError, StartFailed, ValueError) as error:

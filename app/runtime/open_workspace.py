@@ -203,12 +203,12 @@ class OpenWorkspace:
         """Whether a command runs directly on the files; what one has left that was cut off is put back first."""
         if not self.places.runs.exists():
             return False
-        from app.sandbox.workspace_backup import WorkspaceInUse, guard_of
+        from app.sandbox.workspace_backup import WorkspaceInUse, workspace_backup
 
-        if not guard_of(self.workspace.root, self.places.runs).mark.exists():
+        if not workspace_backup(self.workspace.root, self.places.runs).mark.exists():
             return False
         try:
-            if line := self.sandbox.put_back(patient=False):
+            if line := self.sandbox.restore_workspace(patient=False):
                 self.service.tell(line)
         except WorkspaceInUse:
             return True
@@ -224,7 +224,7 @@ class OpenWorkspace:
     @property
     def sandbox(self) -> "Sandbox":
         """Where commands run; raises ConfigError."""
-        from app.sandbox.enclosed_process import limits
+        from app.sandbox.enclosed_process import process_limits
         from app.sandbox.sandbox import Sandbox
 
         with self._making:
@@ -235,7 +235,7 @@ class OpenWorkspace:
                     own=(self.places.state, self.places.config),
                     permissions=self._command_permissions(),
                     kept=self.places.kept,
-                    bounds=limits(self.settings.command_memory, self.settings.command_processes),
+                    bounds=process_limits(self.settings.command_memory, self.settings.command_processes),
                 )
             return self._sandbox
 

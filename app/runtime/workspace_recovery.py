@@ -37,7 +37,7 @@ def recover(runtime: OpenWorkspace, *, patience: float = PATIENCE) -> list[str]:
     lines = runtime.service.recover()
     lines += stage_captured(runtime)
     with suppress(OSError):
-        if runtime.places.runs.exists() and (line := runtime.sandbox.put_back()):
+        if runtime.places.runs.exists() and (line := runtime.sandbox.restore_workspace()):
             lines.append(line)
     try:
         lines += record_left_over(runtime, patience=patience)

@@ -1,4 +1,4 @@
-"""Runs commands on the workspace as it would be, and tells what they changed; the workspace itself stays as it is.
+"""Runs commands on a workspace with pending changes applied, and reports what they changed on disk.
 
 `Sandbox.open` gives a `SandboxRun`: the workspace with some pending changes laid over it, in which programs are
 executed one after the other. What they wrote is read with `SandboxRun.changes` and `SandboxRun.read`; what is not

@@ -71,7 +71,7 @@ CACHES = (
 
 
 def cache_folders(environment: Mapping[str, str]) -> list[Path]:
-    """The resolved paths of the user's caches that exist, without those inside another one."""
+    """Return the resolved paths of the user's caches that exist, without those inside another one."""
     found = set()
     for cache in CACHES:
         place = Path(environment.get(cache.variable) or cache.default).expanduser()
@@ -84,7 +84,7 @@ def cache_folders(environment: Mapping[str, str]) -> list[Path]:
 
 
 def cache_variables(made: str, environment: Mapping[str, str], layered: Collection[Path]) -> dict[str, str]:
-    """Variables that move every cache without a layer into a folder that commands may write.
+    """Return variables that move every cache without a layer into a folder that commands may write.
 
     Args:
         made: Path of that folder in the command's namespace.
@@ -109,12 +109,12 @@ class CacheLayers:
     folder: Path
 
     @property
-    def made(self) -> Path:
-        """Folder for caches that the user does not have, and for bytecode."""
+    def new_caches(self) -> Path:
+        """Return the folder for caches that the user does not have, and for bytecode."""
         return self.folder / _MADE
 
-    def upper(self, cache: Path) -> Path:
-        """Upper folder of the overlay over one cache; it is made if it is missing. Raises OSError."""
+    def upper_folder(self, cache: Path) -> Path:
+        """Return the upper folder of the overlay over one cache; make it if it is missing. Raises OSError."""
         name = hashlib.sha256(os.fsencode(cache)).hexdigest()[:16]
         upper = self.folder / name
         if not upper.is_dir():
@@ -122,7 +122,7 @@ class CacheLayers:
             upper.chmod(cache.stat().st_mode & 0o7777)
         return upper
 
-    def work(self) -> Path:
+    def make_work_folder(self) -> Path:
         """Make a work folder for an overlay; a volatile overlay can't use one twice. Raises OSError."""
         return Path(tempfile.mkdtemp(prefix="work-", dir=self.folder))
 
@@ -132,15 +132,15 @@ class CacheLayers:
             remove_tree(each)
 
 
-def fresh_layers(folder: Path) -> CacheLayers:
-    """Layers in a new folder, which the caller removes. Raises OSError."""
+def make_layers(folder: Path) -> CacheLayers:
+    """Make layers in a new folder, which the caller removes. Raises OSError."""
     (folder / _MADE).mkdir(parents=True)
     return CacheLayers(folder)
 
 
 @contextmanager
-def kept_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers]:
-    """The layers that are kept in a folder; while another command uses them, empty ones in `fallback`.
+def open_kept_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers]:
+    """Lock and yield the layers that are kept in a folder; empty ones in `fallback` while another command uses them.
 
     The kernel allows one mount of an upper folder at a time; a file lock ensures that.
 
@@ -153,13 +153,13 @@ def kept_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            yield fresh_layers(fallback)
+            yield make_layers(fallback)
             return
         layers = CacheLayers(folder)
         if _is_outdated(folder):
-            _empty(folder)
+            _clear_folder(folder)
         layers.clear_work()
-        layers.made.mkdir(exist_ok=True)
+        layers.new_caches.mkdir(exist_ok=True)
         if not (folder / _BOOT).exists():
             (folder / _BOOT).write_text(_boot_id())
         yield layers
@@ -169,7 +169,7 @@ def kept_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers]:
 
 
 def prune_layers(folder: Path, *, everything: bool) -> int:
-    """Empty kept layers that no command uses: the outdated ones, or all; returns the bytes that were freed."""
+    """Empty kept layers that no command uses, the outdated ones or all; return the number of bytes freed."""
     freed = 0
     for each in folder.glob("*/*"):
         with suppress(OSError):
@@ -177,8 +177,8 @@ def prune_layers(folder: Path, *, everything: bool) -> int:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if everything or _is_outdated(each):
-                    freed += _size(each)
-                    _empty(each)
+                    freed += _disk_usage(each)
+                    _clear_folder(each)
             finally:
                 os.close(lock)
     return freed
@@ -194,7 +194,7 @@ def _is_outdated(folder: Path) -> bool:
         if measured.exists() and time.time() - measured.stat().st_mtime < _MEASURED_AGAIN:
             return False
         measured.touch()
-        return _size(folder) > MOST_BYTES
+        return _disk_usage(folder) > MOST_BYTES
     except OSError:
         return True
 
@@ -206,8 +206,8 @@ def _boot_id() -> str:
         return ""
 
 
-def _size(folder: Path) -> int:
-    """Bytes on disk of all files in a folder."""
+def _disk_usage(folder: Path) -> int:
+    """Return the bytes on disk of all files in a folder."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -216,7 +216,7 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _empty(folder: Path) -> None:
+def _clear_folder(folder: Path) -> None:
     for each in folder.iterdir():
         if each.name == _LOCK:
             continue

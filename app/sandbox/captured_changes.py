@@ -1,4 +1,4 @@
-"""What lies over the workspace before a command, and what it has changed: the values of this package."""
+"""Values of the sandbox: pending changes that are applied before a command, and changes that it made."""
 
 import stat
 from collections.abc import Mapping, Sequence
@@ -13,20 +13,20 @@ class Leaf:
     """A file, or a symbolic link."""
 
     data: bytes
-    """Of a link, where it leads."""
+    """The bytes of a file; of a link, its target."""
     mode: int
     """Permission bits; of a link, `stat.S_IFLNK` and all of them."""
-    written: float = field(default=0.0, compare=False)
-    """When, as Unix time: what the file's time is to be; 0 for the time at which it is laid."""
+    modified_time: float = field(default=0.0, compare=False)
+    """The mtime to set, in Unix seconds; 0 for the time at which the file is written."""
 
     @property
     def is_link(self) -> bool:
-        """Whether it is a link."""
+        """Whether this is a symbolic link."""
         return stat.S_ISLNK(self.mode)
 
 
 Pending = Mapping[str, Leaf | None]
-"""What lies over the disk, by workspace path; None where there is nothing any more."""
+"""Pending changes by workspace path: the new content, or None where the path is removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,34 +35,34 @@ class PathChange:
 
     path: str
     before: Leaf | None
-    """What the command found there."""
+    """The state that the command found."""
     after: Leaf | None
 
 
 @dataclass(frozen=True, slots=True)
 class TouchedPath:
-    """One path that a command has changed, not yet read."""
+    """One path that a command has changed, without its content."""
 
     path: str
     size: int
-    """Bytes of what is there now; of what is gone, none."""
-    is_gone: bool = False
+    """Bytes now; 0 if it was deleted."""
+    is_deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedChanges:
-    """What a command has changed."""
+    """The changes that a command has made."""
 
     touched: tuple[TouchedPath, ...] = ()
     """Paths that git does not ignore, sorted."""
-    left_out: tuple[str, ...] = ()
-    """What can't be kept, each with the reason: `a/pipe: not a regular file`."""
-    through: tuple[str, ...] = ()
-    """Ignored paths, the uppermost of each tree, sorted."""
+    unsupported: tuple[str, ...] = ()
+    """Paths that can't be staged, each with the reason: `a/pipe: not a regular file`."""
+    ignored_paths: tuple[str, ...] = ()
+    """Paths that git ignores, the topmost of each tree, sorted."""
 
     @property
     def size(self) -> int:
-        """Bytes in all of what is there now."""
+        """Bytes of all touched paths together."""
         return sum(each.size for each in self.touched)
 
 
@@ -71,47 +71,46 @@ class IgnoredPath:
     """An ignored file that a command has written, or an ignored folder with all that it has written in it."""
 
     path: str
-    """The uppermost that git ignores; with a slash at the end of a folder."""
+    """The topmost path that git ignores; a folder ends with a slash."""
     written: int = 0
-    """How many files."""
+    """Number of files that were written."""
     removed: int = 0
 
     @property
-    def words(self) -> str:
-        """`node_modules/, 312 files`."""
+    def summary(self) -> str:
+        """One line for the user: `node_modules/, 312 files`."""
         written = plural(self.written, "file") if self.written and self.path.endswith("/") else ""
         removed = f"{self.removed:,} removed" if self.removed else ""
         return ", ".join(filter(None, (self.path, written, removed)))
 
 
 WRITTEN = "also written, ignored by git"
-"""Words before a list of such paths."""
+"""Label before a list of such paths."""
 
 
-def ignored_words(ignored: Sequence[IgnoredPath], most: int = 10) -> str:
-    """`also written, ignored by git: a.log; node_modules/, 312 files`; empty if nothing was."""
-    return f"{WRITTEN}: {listed([each.words for each in ignored], most)}" if ignored else ""
+def describe_ignored(ignored: Sequence[IgnoredPath], most: int = 10) -> str:
+    """Return `also written, ignored by git: a.log; node_modules/, 312 files`; empty if there are none."""
+    return f"{WRITTEN}: {shorten_list([each.summary for each in ignored], most)}" if ignored else ""
 
 
-def listed(words: Sequence[str], most: int = 3) -> str:
-    """The first of some words for paths, and how many more there are."""
+def shorten_list(words: Sequence[str], most: int = 3) -> str:
+    """Join the first items with semicolons, and say how many more there are."""
     more = f" and {len(words) - most:,} more" if len(words) > most else ""
     return f"{'; '.join(words[:most])}{more}"
 
 
 @dataclass(frozen=True, slots=True)
-class ThroughReport:
-    """What has become of the ignored paths that a command has changed."""
+class WriteBackReport:
+    """The result of writing ignored paths back to the workspace."""
 
     written: tuple[IgnoredPath, ...] = ()
-    left: Mapping[str, str] = field(default_factory=dict)
-    """Paths that stay as they are, since they are somebody else's, each with the reason."""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Paths that were left alone because another program changed or uses them, each with the reason."""
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Paths of which not all could be written, each with the reason."""
-    kept: Path | None = None
-    """A folder with the command's versions of both."""
+    """Paths that could not be written completely, each with the reason."""
+    kept_folder: Path | None = None
+    """Folder with the command's versions of skipped and failed paths."""
 
 
-def link_mode() -> int:
-    """The mode of every link."""
-    return stat.S_IFLNK | 0o777
+LINK_MODE = stat.S_IFLNK | 0o777
+"""The mode of every symbolic link."""

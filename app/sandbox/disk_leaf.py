@@ -1,4 +1,4 @@
-"""Reads files and links of the disk as leaves, writes them, and compares them."""
+"""Reads, writes, compares and swaps files and symbolic links on disk."""
 
 import ctypes
 import errno
@@ -9,7 +9,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from app.sandbox.captured_changes import Leaf, link_mode
+from app.sandbox.captured_changes import LINK_MODE, Leaf
 from app.workspace.reading import read_file, same_bytes
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -19,7 +19,7 @@ _MISSING = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 """Errors of file systems and C libraries that don't know renameat2(2) or its flag."""
 
 
-def rename_new(source: Path, folder: int, name: str) -> None:
+def rename_without_replacing(source: Path, folder: int, name: str) -> None:
     """Move a file or folder to a name in an open folder.
 
     Raises:
@@ -36,7 +36,7 @@ def rename_new(source: Path, folder: int, name: str) -> None:
         source.unlink()
 
 
-def exchange(source: Path, folder: int, name: str) -> None:
+def exchange_files(source: Path, folder: int, name: str) -> None:
     """Exchange two files.
 
     Raises:
@@ -49,17 +49,17 @@ def exchange(source: Path, folder: int, name: str) -> None:
     taken = source.with_name(f"{source.name}.taken")
     os.rename(name, taken, src_dir_fd=folder)
     try:
-        rename_new(source, folder, name)
+        rename_without_replacing(source, folder, name)
     finally:
         if os.path.lexists(source):
             with suppress(FileExistsError):
-                rename_new(taken, folder, name)
+                rename_without_replacing(taken, folder, name)
         else:
             taken.rename(source)
 
 
 def _rename(source: Path, folder: int, name: str, flags: int) -> bool:
-    """Call renameat2(2); returns whether the system knows it and its flag. Raises OSError."""
+    """Call renameat2(2); return whether the system supports it and its flag. Raises OSError."""
     if not hasattr(_LIBC, "renameat2"):
         return False
     if not _LIBC.renameat2(_HERE, os.fsencode(source), folder, os.fsencode(name), ctypes.c_uint(flags)):
@@ -108,12 +108,12 @@ class FileLease:
                 raise
 
     @property
-    def holds(self) -> bool:
+    def is_unbroken(self) -> bool:
         """Whether no other program has tried to open the file; always true where there are no leases."""
         return self._kind == fcntl.F_UNLCK or fcntl.fcntl(self._descriptor, fcntl.F_GETLEASE) == self._kind
 
     def close(self) -> None:
-        """Give it back."""
+        """Release the lease."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -134,8 +134,8 @@ def _is_open(facts: os.stat_result) -> bool:
     return False
 
 
-def leaf_at(path: Path, limit: int) -> Leaf | None:
-    """The file or link at a path; None for anything else.
+def read_leaf(path: Path, limit: int) -> Leaf | None:
+    """Read the file or link at a path; None for anything else.
 
     Raises:
         OSError: It can't be read; EFBIG for one with more bytes than `limit`.
@@ -143,7 +143,7 @@ def leaf_at(path: Path, limit: int) -> Leaf | None:
     try:
         facts = path.lstat()
         if stat.S_ISLNK(facts.st_mode):
-            return Leaf(os.fsencode(path.readlink()), link_mode())
+            return Leaf(os.fsencode(path.readlink()), LINK_MODE)
         if not stat.S_ISREG(facts.st_mode):
             return None
         data, facts = read_file(path, limit)
@@ -153,24 +153,24 @@ def leaf_at(path: Path, limit: int) -> Leaf | None:
 
 
 def write_leaf(place: Path, leaf: Leaf) -> None:
-    """Make the file or link at a path where there is nothing. Raises OSError."""
+    """Create the file or link at a path that does not exist. Raises OSError."""
     if leaf.is_link:
         place.symlink_to(os.fsdecode(leaf.data))
     else:
         place.write_bytes(leaf.data)
         set_mode(place, leaf.mode)
-    if leaf.written:
-        os.utime(place, (leaf.written, leaf.written), follow_symlinks=False)
+    if leaf.modified_time:
+        os.utime(place, (leaf.modified_time, leaf.modified_time), follow_symlinks=False)
 
 
 def set_mode(place: Path, mode: int) -> None:
-    """Give a file or folder these permission bits; one that has them may be somebody else's. Raises OSError."""
+    """Set the permission bits of a file or folder if they differ: it may belong to another user. Raises OSError."""
     if stat.S_IMODE(place.stat().st_mode) != stat.S_IMODE(mode):
         place.chmod(stat.S_IMODE(mode))
 
 
-def same_content(path: Path, other: Leaf | Path | None) -> bool:
-    """Whether what is at a path, or its not being there, is the same as the other; times don't count."""
+def has_same_content(path: Path, other: Leaf | Path | None) -> bool:
+    """Whether two files, links or missing paths are the same; times are not compared."""
     kinds = _kind(path), _kind(other)
     if kinds[0] != kinds[1]:
         return False
@@ -178,7 +178,7 @@ def same_content(path: Path, other: Leaf | Path | None) -> bool:
         return True
     try:
         if isinstance(other, Leaf):
-            return path.lstat().st_size == len(other.data) and leaf_at(path, len(other.data)) == other
+            return path.lstat().st_size == len(other.data) and read_leaf(path, len(other.data)) == other
         return path.readlink() == other.readlink() if path.is_symlink() else same_bytes(path, other)
     except PermissionError:
         # What its own owner can't read has no content to compare; its times would have to do.
@@ -186,7 +186,7 @@ def same_content(path: Path, other: Leaf | Path | None) -> bool:
 
 
 def _kind(what: Leaf | Path | None) -> int | None:
-    """The mode of a file or link; None where there is neither."""
+    """Return the mode of a file or link; None where there is neither."""
     if what is None:
         return None
     if isinstance(what, Leaf):
@@ -196,5 +196,5 @@ def _kind(what: Leaf | Path | None) -> int | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     if stat.S_ISLNK(mode):
-        return link_mode()
+        return LINK_MODE
     return mode if stat.S_ISREG(mode) else None

@@ -1,4 +1,4 @@
-"""Starts programs through `enter.py`, single commands and servers, and ends them with all that they have started."""
+"""Starts commands and servers through `sandbox_init.py`, and ends them with all that they have started."""
 
 import asyncio
 import os
@@ -18,17 +18,17 @@ from app.sandbox.process import (
     end_tree,
     kill_strays,
     run_process,
-    to_its_end,
+    shielded,
 )
 
 PROCESSES = 2_000
-"""Processes and threads, if nothing else is set."""
+"""Default limit of processes and threads."""
 _MEGABYTE = 1024**2
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """Of one program."""
+    """Resource limits of one program and all its descendants."""
 
     memory: int
     """Bytes, of all its processes together."""
@@ -36,14 +36,14 @@ class ProcessLimits:
     """Processes and threads."""
 
     def steps(self) -> list[str]:
-        """The steps of `enter.py` that set them."""
+        """Return the steps of `sandbox_init.py` that set the limits."""
         return ["limits", str(self.memory), str(self.processes)]
 
-    def hit(self, name: str, code: int) -> str:
-        """Which one a program has hit, in words; empty if none.
+    def reached_limit(self, name: str, code: int) -> str:
+        """Describe the limit that a program has reached; empty if none.
 
         Args:
-            name: As `enter.py` reports it.
+            name: As `sandbox_init.py` reports it.
             code: The program's exit code, a signal's number below zero.
         """
         match name:
@@ -57,8 +57,8 @@ class ProcessLimits:
         return "it wrote a file of more than 100 GB" if code in (-signal.SIGXFSZ, 128 + signal.SIGXFSZ) else ""
 
 
-def limits(megabytes: int | None = None, processes: int = PROCESSES) -> ProcessLimits:
-    """Those that are set.
+def process_limits(megabytes: int | None = None, processes: int = PROCESSES) -> ProcessLimits:
+    """Return the configured limits, with defaults for what is not set.
 
     Args:
         megabytes: Of memory; three quarters of the machine's if not given.
@@ -76,23 +76,24 @@ def _size(number: int) -> str:
 GRACE = 1.0
 """Seconds between asking processes to end and killing them; signoff itself may be given no more than two."""
 ENDING = 15.0
-"""Seconds in which the watcher has ended all, also of a program that starts others without end."""
-_ENTER = Path(__file__).with_name("enter.py")
-_LOADER = f"import sys; sys.path.append({str(_ENTER.parent)!r}); from enter import main; sys.exit(main(sys.argv[1:]))"
-"""Imports `enter.py`, so that Python keeps its bytecode: as a script it would be compiled anew for each command."""
+"""Seconds in which the watcher ends all processes, even if the program starts new ones without end."""
+_LOADER = (
+    f"import sys; sys.path.append({str(Path(__file__).parent)!r}); "
+    "from sandbox_init import main; sys.exit(main(sys.argv[1:]))"
+)
+"""Imports `sandbox_init.py`, so that Python caches its bytecode: a script would be compiled for each command."""
 
 
 class StepFailed(StartFailed):
-    """The system refused one of the steps before the program; nothing of it has run."""
+    """The system refused one of the steps before the program, which has not run."""
 
     def __init__(self, step: str, number: int) -> None:
-        """Name the step and the error number."""
         super().__init__(f"{step}: {os.strerror(number)}" if number else step)
         self.step = step
 
 
 def enter_command(report: int, steps: Sequence[str], program: Sequence[str]) -> list[str]:
-    """The command line that takes the steps of `enter.py` and runs a program.
+    """Return the command line that takes the steps of `sandbox_init.py` and runs a program.
 
     Args:
         report: Descriptor to which its report goes.
@@ -113,7 +114,7 @@ async def run_enclosed(
     limits: ProcessLimits,
     hold: Sequence[int] = (),
 ) -> ProcessResult:
-    """Take the steps of `enter.py` and run a program.
+    """Run a program after the steps of `sandbox_init.py`, and wait for its end.
 
     Args:
         steps: As its arguments.
@@ -149,7 +150,7 @@ async def run_enclosed(
     match report:
         case ["exit", status, left, limit, refused]:
             code = os.waitstatus_to_exitcode(int(status))
-            hit = limits.hit(limit, code)
+            hit = limits.reached_limit(limit, code)
             return ProcessResult(code, started.seconds, started.timed_out, left == "1", hit, refused == "1")
         case ["failed", step, number]:
             raise StepFailed(step, int(number))
@@ -160,7 +161,7 @@ async def run_enclosed(
 
 
 async def end_enclosed(process: asyncio.subprocess.Process) -> bool:
-    """Ask all to end, then have the watcher kill them; returns once it has seen them dead."""
+    """Send SIGTERM to all processes, then have the watcher kill them; return once all are dead."""
     if process.returncode is not None:
         return False
     try:
@@ -187,10 +188,10 @@ def _signal(number_of: int, number: signal.Signals, *, group: bool = False) -> N
 PIPE_LIMIT = 64 * 1024
 """Bytes of its output that are buffered; with more, its writes block."""
 PATIENCE = 5.0
-"""Seconds to wait for a layer to be remounted, or a program to stand still; usually a millisecond."""
+"""Seconds to wait until a layer is remounted or a program is stopped; usually a millisecond."""
 
 
-class StandingProcess:
+class PersistentProcess:
     """A running program, and the pipes to it."""
 
     def __init__(
@@ -209,29 +210,29 @@ class StandingProcess:
 
     @property
     def pid(self) -> int:
-        """The process that signoff started, the ancestor of all others of the program."""
+        """Id of the process that signoff started, the ancestor of all others of the program."""
         return self._process.pid
 
-    async def look_anew(self) -> None:
-        """Remount the program's layer, so that it sees the current files. Raises OSError, also if it has ended."""
-        await self._ask(signal.SIGUSR2, b"fresh")
+    async def remount(self) -> None:
+        """Remount the layer, so that the program sees the current files. Raises OSError, also if it has ended."""
+        await self._signal_watcher(signal.SIGUSR2, b"fresh")
 
     @asynccontextmanager
-    async def still(self) -> AsyncIterator[None]:
-        """Stop all processes of the program meanwhile, so that its files don't change while they are read.
+    async def paused(self) -> AsyncIterator[None]:
+        """Stop all processes of the program for the `with` block, so that its files don't change while they are read.
 
         Raises:
             OSError: It has ended, or can't be stopped.
         """
-        await to_its_end(self._ask(signal.SIGRTMIN, b"still"))
+        await shielded(self._signal_watcher(signal.SIGRTMIN, b"still"))
         try:
             yield
         finally:
             with suppress(OSError):
-                await to_its_end(self._ask(signal.SIGRTMIN + 1, b"going"))
+                await shielded(self._signal_watcher(signal.SIGRTMIN + 1, b"going"))
 
-    async def _ask(self, number: int, word: bytes) -> None:
-        """Send a signal to the watcher of `enter.py`, and wait for its answer. Raises OSError."""
+    async def _signal_watcher(self, number: int, word: bytes) -> None:
+        """Send a signal to the watcher of `sandbox_init.py`, and wait for its answer. Raises OSError."""
         if self._report is None or self._process.returncode is not None:
             raise ProcessLookupError("it has ended")
         os.kill(self._process.pid, number)
@@ -245,7 +246,7 @@ class StandingProcess:
             raise OSError(code, os.strerror(code))
 
     async def end(self) -> None:
-        """End all of it; it may have ended."""
+        """End the program with all its processes; it may have ended already."""
         if not self.stdin.transport.is_closing():
             # It need not read its input to the end.
             self.stdin.transport.abort()
@@ -258,15 +259,15 @@ class StandingProcess:
             await end_tree(self._process, self._marker)
 
     async def drain(self) -> None:
-        """Read and discard the rest of its output; it has ended, and nobody else reads."""
+        """Read and discard the rest of its output, after it has ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 for pipe in (self.stdout, self.stderr):
                     while await pipe.read(PIPE_LIMIT):
                         continue
 
-    async def ended(self) -> str:
-        """Wait for its end; returns the reason in words."""
+    async def wait_for_end(self) -> str:
+        """Wait for the end of the program, and describe how it ended."""
         code = await self._process.wait()
         if self._report is None:
             return f"exit code {code}"
@@ -275,24 +276,24 @@ class StandingProcess:
                 return str(StepFailed(step, int(number)))
             case [*_, "exit", status, _, limit, _]:
                 code = os.waitstatus_to_exitcode(int(status))
-                if reason := self._limits.hit(limit, code):
+                if reason := self._limits.reached_limit(limit, code):
                     return f"stopped: {reason}"
                 return f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
         return "it was killed"
 
 
-async def start_standing(
+async def start_persistent(
     steps: Sequence[str],
     program: Sequence[str],
     *,
     folder: Path,
     environment: Mapping[str, str],
     limits: ProcessLimits,
-) -> StandingProcess:
-    """Start a program.
+) -> PersistentProcess:
+    """Start a program that keeps running, with pipes to it.
 
     Args:
-        steps: The steps of `enter.py`; without any it runs without a namespace.
+        steps: The steps of `sandbox_init.py`; without any it runs without a namespace.
         program: The absolute path of the program, and its arguments.
         folder: The folder to run it in.
         environment: All of its variables, the marker among them.
@@ -303,7 +304,7 @@ async def start_standing(
     """
     marker = environment[MARKER]
     if PLATFORM != "linux":
-        return StandingProcess(await _start(program, folder, environment), marker, None, limits)
+        return PersistentProcess(await _start(program, folder, environment), marker, None, limits)
     reader, writer = os.pipe()
     report = asyncio.StreamReader()
     pipe = os.fdopen(reader, "rb", buffering=0)
@@ -316,7 +317,7 @@ async def start_standing(
     finally:
         # If nothing was started this closes the pipe, and the reader sees its end.
         os.close(writer)
-    return StandingProcess(process, marker, report, limits)
+    return PersistentProcess(process, marker, report, limits)
 
 
 async def _start(

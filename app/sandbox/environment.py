@@ -36,7 +36,7 @@ _NAMES = frozenset(
         *("GCC_EXEC_PREFIX", "MSYSTEM", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET", "DEVELOPER_DIR", "IN_NIX_SHELL"),
     }
 )
-"""Variables that a command gets."""
+"""Names of the variables that a command gets."""
 _FAMILIES = (
     *("LC_", "PYTHON", "PIP_", "UV_", "POETRY_", "PDM_", "PIPENV_", "PIPX_", "HATCH_", "CONDA_", "MAMBA_"),
     *("PYENV_", "PYTEST_", "COVERAGE_", "TOX_", "NOX_", "RYE_", "NODE_", "NPM_CONFIG_", "npm_config_"),
@@ -52,9 +52,9 @@ _FAMILIES = (
     *("OMP_", "OPENBLAS_", "MKL_", "MISE_", "ASDF_", "HOMEBREW_", "NIX_", "GUIX_", "GIT_CONFIG_"),
     *("GIT_AUTHOR_", "GIT_COMMITTER_", "PRE_COMMIT_"),
 )
-"""Beginnings of the names of further ones: of languages, their tools, and locales."""
+"""Prefixes of further names: of languages, their tools, and locales."""
 _DESKTOP = frozenset({"DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"})
-"""What a program of the user's own needs to show a notification."""
+"""Variables that a program needs to show a notification."""
 _STARTS_CODE = frozenset({"BASH_ENV", "ENV", "PROMPT_COMMAND"})
 """Variables by which a shell would run something that the user has not approved."""
 
@@ -70,19 +70,19 @@ _PLAIN = {
 
 
 def command_environment(environment: Mapping[str, str], marker: str, named: Collection[str] = ()) -> dict[str, str]:
-    """The variables for a command.
+    """Return the variables for a command.
 
     Args:
         environment: The program's own environment.
         marker: Unique text that identifies the processes of this command.
-        named: Names of further variables to pass on, also of secrets; with `*` at the end, the beginnings of names.
+        named: Names of further variables to pass on, also of secrets; a `*` at the end makes one a prefix.
     """
     passed = {name: value for name, value in environment.items() if _is_passed(name, value, named)}
     return {**passed, **_PLAIN, MARKER: marker}
 
 
 def own_program_environment(environment: Mapping[str, str], marker: str) -> dict[str, str]:
-    """The variables for a program that the user has set up, such as a hook: it may also show notifications."""
+    """Return the variables for a program that the user has set up, such as a hook: it may show notifications."""
     return command_environment(environment, marker, _DESKTOP)
 
 
@@ -96,12 +96,12 @@ def _is_passed(name: str, value: str, named: Collection[str]) -> bool:
 
 
 def without_own_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables for a program that may need the user's other secrets, such as git with a credential helper."""
+    """Return all variables but signoff's keys, for a program that needs other secrets, as a git credential helper."""
     return {name: value for name, value in environment.items() if name not in OWN_KEYS}
 
 
 def with_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Add settings by which git doesn't write the index, and doesn't take each file of an overlay for changed."""
+    """Add settings with which git doesn't write the index and doesn't report all files of an overlay as changed."""
     count = environment.get("GIT_CONFIG_COUNT", "0")
     number = int(count) if count.isdecimal() else 0
     return {

@@ -1,10 +1,9 @@
-"""Writes ignored files of a layer back to the workspace, except those that somebody else has changed or opened.
+"""Writes ignored files of a layer back to the workspace, except those that another program has changed or opened.
 
 A file is written where it differs from the one in the workspace, and where that one has not changed since the layer
 was filled: by its ctime, which no program can set. It replaces the other in one step. The replaced file is checked
-once more before it is removed, and put back if somebody has written to it. What can't be written is kept elsewhere.
-
-Kept whole: one walk through a layer, with every kind of entry above and below.
+once more before it is removed, and put back if a program has written to it. Versions that can't be written are kept
+elsewhere.
 """
 
 import errno
@@ -17,10 +16,10 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from app.sandbox.captured_changes import IgnoredPath, ThroughReport
-from app.sandbox.disk_leaf import FileInUse, FileLease, exchange, rename_new, same_content
-from app.sandbox.path_policy import COMPANIONS, facts_of, is_bytecode, opened_folder
-from app.sandbox.run_folders import keep, remove_tree
+from app.sandbox.captured_changes import IgnoredPath, WriteBackReport
+from app.sandbox.disk_leaf import FileInUse, FileLease, exchange_files, has_same_content, rename_without_replacing
+from app.sandbox.path_policy import COMPANIONS, is_bytecode, list_folder, path_stat
+from app.sandbox.run_folders import move_below, remove_tree
 from app.sandbox.upper_layer import is_opaque, is_whiteout
 from app.workspace.path_rules import nested_too_deep
 from app.workspace.reading import read_file
@@ -49,18 +48,18 @@ class _Place:
     """The ignored path that it is part of, under which it is counted."""
 
     def join(self, name: str) -> str:
-        """The workspace path of a name in it."""
+        """Return the workspace path of a name in it."""
         return f"{self.path}/{name}" if self.path else name
 
-    def below(self, name: str) -> os.stat_result | None:
-        """The stat result of a name in the workspace; None if it is missing."""
+    def stat(self, name: str) -> os.stat_result | None:
+        """Return the stat result of a name in the workspace; None if it is missing."""
         try:
             return os.stat(name, dir_fd=self.folder, follow_symlinks=False) if self.folder >= 0 else None
         except FileNotFoundError:
             return None
 
-    def reached(self, name: str) -> Path:
-        """A path to a name in the workspace that stays valid when folders above are moved."""
+    def fd_path(self, name: str) -> Path:
+        """Return a path to a name in the workspace that stays valid when folders above are moved."""
         return Path(f"/proc/self/fd/{self.folder}", name)
 
 
@@ -90,14 +89,14 @@ class _Leaf:
         return self.put >= 0 and os.path.samestat(path.lstat(), os.fstat(self.put))
 
     @property
-    def as_it_was(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether nobody has written to the file that was replaced."""
-        if self.lease is not None and not self.lease.holds:
+        if self.lease is not None and not self.lease.is_unbroken:
             return False
         if self.replaced is None or self.there is None:
             return True
         # The move has changed the ctime.
-        now, then = facts_of(self.replaced.lstat()), facts_of(self.there)
+        now, then = path_stat(self.replaced.lstat()), path_stat(self.there)
         return replace(now, changed=then.changed) == then
 
 
@@ -110,9 +109,9 @@ class IgnoredWriter:
     layer: Path
     """Upper folder of the overlay over it."""
     since: int
-    """The ctime in nanoseconds after which a change of the workspace is somebody else's."""
+    """The ctime in nanoseconds after which a change of the workspace was made by another program."""
     new_kept_folder: Callable[[], Path]
-    """Makes a folder for the versions that can't be written."""
+    """Makes the folder for versions that can't be written."""
     dry: bool = False
     """Change nothing, and only count."""
     _written: Counter[str] = field(default_factory=Counter)
@@ -122,7 +121,7 @@ class IgnoredWriter:
     _kept: Path | None = None
     _number: int = 0
 
-    def write(self, paths: Iterable[str]) -> ThroughReport:
+    def write(self, paths: Iterable[str]) -> WriteBackReport:
         """Write paths to the workspace as the layer shows them.
 
         Args:
@@ -144,7 +143,7 @@ class IgnoredWriter:
             for path, is_folder in tops.items()
         ]
         written = tuple(each for each in counted if each.written or each.removed)
-        return ThroughReport(written, self._left, self._failed, self._kept)
+        return WriteBackReport(written, self._left, self._failed, self._kept)
 
     def _write_in(self, folder: str, names: dict[str, str]) -> None:
         layer, merged = self.layer, True
@@ -172,7 +171,7 @@ class IgnoredWriter:
         if not self.dry and _is_folder(at.layer):
             # The command may have made it unwritable, and entries are moved out of it.
             at.layer.chmod(stat.S_IMODE(at.layer.lstat().st_mode) | stat.S_IRWXU)
-        ours = {entry.name for entry in opened_folder(at.layer, unlock=True)} if _is_folder(at.layer) else set()
+        ours = {entry.name for entry in list_folder(at.layer, unlock=True)} if _is_folder(at.layer) else set()
         names = tops if tops is not None else dict.fromkeys(ours if at.merged else ours | theirs, at.top)
         done: set[str] = set()
         for name in sorted(names):
@@ -195,14 +194,14 @@ class IgnoredWriter:
         """The names of the SQLite database that a name belongs to; empty if it belongs to none."""
         base = next((name.removesuffix(end) for end in COMPANIONS if name.endswith(end)), name)
         names = [each for each in (base, *(base + end for end in COMPANIONS)) if each in ours or each in theirs]
-        if base not in names or (len(names) < 2 and not (base in theirs and _is_sqlite(at.reached(base)))):
+        if base not in names or (len(names) < 2 and not (base in theirs and _is_sqlite(at.fd_path(base)))):
             return []
-        places = [place / each for each in names for place in (at.layer, at.reached("."))]
+        places = [place / each for each in names for place in (at.layer, at.fd_path("."))]
         return [] if any(map(_is_folder, places)) else names
 
     def _entry(self, at: _Place, name: str) -> bool:
         """Write one name of the layer; returns whether the workspace is now as the layer."""
-        source, there = at.layer / name, at.below(name)
+        source, there = at.layer / name, at.stat(name)
         facts = _facts(source)
         if facts is None and at.merged:
             return True
@@ -215,15 +214,15 @@ class IgnoredWriter:
         if is_folder:
             return self._folder(at, name, facts)
         if was_folder and not self._remove_folder(at, name):
-            self._leave(at, name, source, _CHANGED)
+            self._skip(at, name, source, _CHANGED)
             return False
         return self._leaves(at, [name])
 
     def _folder(self, at: _Place, name: str, facts: os.stat_result) -> bool:
-        source, there = at.layer / name, at.below(name)
+        source, there = at.layer / name, at.stat(name)
         if there is not None and not stat.S_ISDIR(there.st_mode):
             if not self._leaves(at, [name], gone=True):
-                self._leave(at, name, source, _CHANGED)
+                self._skip(at, name, source, _CHANGED)
                 return False
             there = None
         merged = at.merged and not is_opaque(source)
@@ -242,7 +241,7 @@ class IgnoredWriter:
         count = _clean(source, at.join(name))
         source.chmod(stat.S_IMODE(facts.st_mode) | stat.S_IRWXU)
         try:
-            self._in_reach(at, source, lambda place: rename_new(place, at.folder, name))
+            self._move_or_copy(at, source, lambda place: rename_without_replacing(place, at.folder, name))
         except (FileExistsError, NotADirectoryError):
             return False
         os.chmod(name, stat.S_IMODE(facts.st_mode), dir_fd=at.folder)
@@ -310,47 +309,53 @@ class IgnoredWriter:
             if not exclusive:
                 self._take_time(at, leaves[0])
             return True
-        why = next(filter(None, map(self._claimed, leaves)), "")
+        why = next(filter(None, map(self._conflict_reason, leaves)), "")
         if not why and not self.dry:
             why = self._replace(at, leaves, changed, exclusive=exclusive)
         if not why:
             for leaf in changed:
                 (self._removed if leaf.ours is None else self._written)[at.top] += 1
-        elif not all(map(self._only_copied, changed)):
+        elif not all(map(self._is_only_copied, changed)):
             for leaf in changed:
-                self._leave(at, leaf.name, leaf.source if leaf.ours is not None else None, why)
+                self._skip(at, leaf.name, leaf.source if leaf.ours is not None else None, why)
         return not why
 
     def _leaf(self, at: _Place, name: str, *, gone: bool) -> _Leaf:
-        source, there = at.layer / name, at.below(name)
+        source, there = at.layer / name, at.stat(name)
         ours = None if gone else _facts(source)
         untouched = ours is None and at.merged and not gone
         if untouched or ours is None or (stat.S_ISCHR(ours.st_mode) and ours.st_rdev == 0):
             return _Leaf(name, source, None, there, differs=not untouched and there is not None, copied=False)
-        differs = there is None or not same_content(source, at.reached(name))
+        differs = there is None or not has_same_content(source, at.fd_path(name))
         return _Leaf(name, source, ours, there, differs=differs, copied=at.merged and _is_copy(source))
 
-    def _claimed(self, leaf: _Leaf) -> str:
-        """Why a file must not be written: somebody else has changed it; empty if it can be."""
+    def _conflict_reason(self, leaf: _Leaf) -> str:
+        """Return why a file must not be written: another program has changed it; empty if it can be."""
         if leaf.there is None:
             return "removed by someone else meanwhile" if leaf.copied else ""
         return _CHANGED if leaf.there.st_ctime_ns > self.since else ""
 
-    def _only_copied(self, leaf: _Leaf) -> bool:
+    def _is_only_copied(self, leaf: _Leaf) -> bool:
         """Whether the command only opened a file for writing: the copy then keeps the original's mtime."""
         return leaf.copied and leaf.ours is not None and leaf.ours.st_mtime_ns < self.since
 
     def _take_time(self, at: _Place, leaf: _Leaf) -> None:
         """Set the mtime of a file with equal content to that of the command's version: build tools compare it."""
         ours, there = leaf.ours, leaf.there
-        if ours is None or there is None or self.dry or self._claimed(leaf) or ours.st_mtime_ns == there.st_mtime_ns:
+        if (
+            ours is None
+            or there is None
+            or self.dry
+            or self._conflict_reason(leaf)
+            or ours.st_mtime_ns == there.st_mtime_ns
+        ):
             return
         with suppress(PermissionError):
             times = (ours.st_atime_ns, ours.st_mtime_ns)
             os.utime(leaf.name, ns=times, dir_fd=at.folder, follow_symlinks=False)
 
     def _replace(self, at: _Place, leaves: list[_Leaf], changed: list[_Leaf], *, exclusive: bool) -> str:
-        """Replace files; returns why not if somebody else uses one of them: then all are as before."""
+        """Replace files; return why not if another program uses one of them: then all are as before."""
         done: list[_Leaf] = []
         with ExitStack() as stack:
             try:
@@ -360,13 +365,13 @@ class IgnoredWriter:
                             closing(FileLease(at.folder, leaf.name, exclusive=exclusive))
                         )
                 for leaf in leaves:
-                    now = at.below(leaf.name)
-                    if (now and facts_of(now)) != (leaf.there and facts_of(leaf.there)):
+                    now = at.stat(leaf.name)
+                    if (now and path_stat(now)) != (leaf.there and path_stat(leaf.there)):
                         return _CHANGED
                 for leaf in changed:
                     self._swap(at, leaf, stack)
                     done.append(leaf)
-                if all(leaf.as_it_was for leaf in done):
+                if all(leaf.is_unchanged for leaf in done):
                     for leaf in done:
                         if leaf.replaced is not None:
                             leaf.replaced.unlink()
@@ -385,20 +390,20 @@ class IgnoredWriter:
     def _swap(self, at: _Place, leaf: _Leaf, stack: ExitStack) -> None:
         """Put the command's version in place of the workspace's, which is moved aside."""
         if leaf.ours is None:
-            leaf.replaced = self._take_out(at, leaf.name)
+            leaf.replaced = self._move_out(at, leaf.name)
             return
 
         def move(place: Path) -> None:
             leaf.put = os.open(place, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
             stack.callback(os.close, leaf.put)
             if leaf.there is None:
-                rename_new(place, at.folder, leaf.name)
+                rename_without_replacing(place, at.folder, leaf.name)
             else:
-                exchange(place, at.folder, leaf.name)
+                exchange_files(place, at.folder, leaf.name)
                 leaf.replaced = place
 
         _strip(leaf.source)
-        self._in_reach(at, leaf.source, move)
+        self._move_or_copy(at, leaf.source, move)
 
     def _undo(self, at: _Place, done: list[_Leaf]) -> None:
         """Put replaced files back; where somebody has made or removed a file, that stands and the old one is kept."""
@@ -407,19 +412,19 @@ class IgnoredWriter:
                 self._exchange_back(at, leaf, leaf.replaced)
                 continue
             with suppress(FileNotFoundError):
-                out = leaf.replaced or self._take_out(at, leaf.name)
+                out = leaf.replaced or self._move_out(at, leaf.name)
                 if leaf.is_put(out):
                     leaf.source = out
                 else:
-                    self._give_back(at, leaf.name, out)
+                    self._move_back(at, leaf.name, out)
 
     def _exchange_back(self, at: _Place, leaf: _Leaf, place: Path) -> None:
         """Exchange the command's version with the one that it replaced, only while it is still in the workspace."""
         expected = os.fstat(leaf.put)
         with suppress(FileNotFoundError, FileExistsError):
-            while (there := at.below(leaf.name)) is not None and os.path.samestat(there, expected):
+            while (there := at.stat(leaf.name)) is not None and os.path.samestat(there, expected):
                 given = place.lstat()
-                exchange(place, at.folder, leaf.name)
+                exchange_files(place, at.folder, leaf.name)
                 if os.path.samestat(place.lstat(), expected):
                     break
                 # Somebody has replaced it just before: that file goes back.
@@ -429,14 +434,14 @@ class IgnoredWriter:
         else:
             self._keep(place, at.join(leaf.name))
 
-    def _give_back(self, at: _Place, name: str, place: Path) -> None:
+    def _move_back(self, at: _Place, name: str, place: Path) -> None:
         try:
-            rename_new(place, at.folder, name)
+            rename_without_replacing(place, at.folder, name)
         except (FileExistsError, FileNotFoundError):
             self._keep(place, at.join(name))
 
-    def _take_out(self, at: _Place, name: str) -> Path:
-        """Move a file out of the workspace; returns where it is."""
+    def _move_out(self, at: _Place, name: str) -> Path:
+        """Move a file out of the workspace; return its new path."""
         self._number += 1
         aside = self.layer.parent / "replaced" / str(self._number)
         aside.parent.mkdir(exist_ok=True, mode=0o700)
@@ -445,18 +450,18 @@ class IgnoredWriter:
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            aside = self._beside(at)
+            aside = self._free_path(at)
             os.rename(name, aside, src_dir_fd=at.folder)
         return aside
 
-    def _in_reach(self, at: _Place, source: Path, move: Callable[[Path], None]) -> None:
+    def _move_or_copy(self, at: _Place, source: Path, move: Callable[[Path], None]) -> None:
         """Move a file or folder of the layer, or, where that is on another file system, a copy beside the target."""
         try:
             move(source)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            beside = self._beside(at)
+            beside = self._free_path(at)
             try:
                 if _copy(source, beside):
                     move(beside)
@@ -464,11 +469,11 @@ class IgnoredWriter:
                 _remove(beside)
                 raise
 
-    def _beside(self, at: _Place) -> Path:
-        """A free name beside the target."""
+    def _free_path(self, at: _Place) -> Path:
+        """Return a free path beside the target."""
         while True:
             self._number += 1
-            place = at.reached(f".signoff-{os.getpid()}-{self._number}.tmp")
+            place = at.fd_path(f".signoff-{os.getpid()}-{self._number}.tmp")
             if _facts(place) is None:
                 return place
 
@@ -480,7 +485,7 @@ class IgnoredWriter:
             with suppress(OSError):
                 self._keep(self.layer / path, path)
 
-    def _leave(self, at: _Place, name: str, source: Path | None, why: str) -> None:
+    def _skip(self, at: _Place, name: str, source: Path | None, why: str) -> None:
         """Leave a path of the workspace as it is, and keep the command's version."""
         self._left[at.join(name)] = why
         if source is not None and not self.dry:
@@ -493,7 +498,7 @@ class IgnoredWriter:
         if stat.S_ISDIR(facts.st_mode):
             _clean(source, path)
         self._kept = self._kept or self.new_kept_folder()
-        keep(source, self._kept, path)
+        move_below(source, self._kept, path)
 
 
 def _enter(above: int, name: str, *, make: bool) -> int:
@@ -519,7 +524,7 @@ def _copy(source: Path, target: Path) -> bool:
         return True
     if stat.S_ISDIR(facts.st_mode):
         target.mkdir()
-        for each in opened_folder(source, unlock=True):
+        for each in list_folder(source, unlock=True):
             _copy(Path(each.path), target / each.name)
     elif stat.S_ISREG(facts.st_mode):
         # The layer is signoff's, so files that a command has made unreadable can be read.
@@ -555,7 +560,7 @@ def _clean(folder: Path, path: str, *, dry: bool = False) -> int:
     """
     _check_depth(path)
     mode, count = folder.lstat().st_mode, 0
-    entries = opened_folder(folder, unlock=True)
+    entries = list_folder(folder, unlock=True)
     if not dry:
         folder.chmod(stat.S_IMODE(mode) | stat.S_IRWXU)
     for entry in entries:

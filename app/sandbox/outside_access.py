@@ -1,4 +1,4 @@
-"""The places outside the workspace that a command may write or see."""
+"""Finds the paths outside the workspace that a command may write or see, and those that are hidden from it."""
 
 import os
 import re
@@ -60,7 +60,7 @@ _VARIABLES = ("XDG_RUNTIME_DIR", "GNOME_KEYRING_CONTROL", "SESSION_MANAGER", "PU
 
 
 def hidden_sockets(environment: Mapping[str, str], opened: Sequence[str]) -> list[Path]:
-    """The resolved paths of existing sockets, and of folders of sockets, that a command must not reach.
+    """Return the resolved paths of existing sockets, and of folders of sockets, that a command must not reach.
 
     Args:
         environment: signoff's own environment, whose variables name sockets.
@@ -109,7 +109,7 @@ def _named_by(environment: Mapping[str, str], variables: Iterable[str]) -> list[
 
 
 def _sockets_of_user() -> list[Path]:
-    """The path of every socket on which a program of this user listens."""
+    """Return the path of every socket on which a program of this user listens."""
     try:
         lines = _SOCKET_TABLE.read_bytes().splitlines()[1:]
     except OSError:
@@ -139,7 +139,7 @@ Not all of `/dev`: the workspace may lie in `/dev/shm`. Not the terminals: a com
 
 @dataclass(frozen=True, slots=True)
 class OutsideAccess:
-    """The places outside the workspace that a command sees differently; all paths are resolved and exist."""
+    """The paths outside the workspace that a command sees differently; all are resolved and exist."""
 
     writable: tuple[Path, ...]
     """Paths that the user lets commands write in place; an outer one before those in it."""
@@ -155,7 +155,7 @@ class OutsideAccess:
     """Paths in a hidden or temporary folder that the user lets commands reach."""
 
 
-def access(
+def find_outside_access(
     permissions: CommandPermissions,
     own: Iterable[Path],
     *,
@@ -163,14 +163,14 @@ def access(
     environment: Mapping[str, str] = os.environ,
     files: Iterable[Path] = (),
 ) -> OutsideAccess:
-    """Find these places.
+    """Find the paths outside the workspace that a command sees differently.
 
     Args:
         permissions: The user's configuration; a path in it is never hidden.
         own: signoff's own folders.
         layered: Whether this system can lay an overlay over caches.
         environment: signoff's own environment, whose variables name caches and sockets.
-        files: What a program of the user's consists of (`named_files`), which it sees in a temporary folder, too.
+        files: Files of a program of the user's (`files_in_command`), which it sees in a temporary folder, too.
     """
     named = {_resolved(Path(each).expanduser()) for each in permissions.writable}
     # By lexists, for which a path in a folder that this user can't enter is missing: Path.exists() raises.
@@ -204,10 +204,10 @@ def access(
     )
 
 
-def named_files(command_line: Sequence[str], folder: Path) -> Iterator[Path]:
-    """The files that a command line names, also as `--option=path`; of a program in a virtual environment, all of it.
+def files_in_command(command_line: Sequence[str], folder: Path) -> Iterator[Path]:
+    """Yield the files that a command line names, also as `--option=path`; of a program in a virtual environment, all.
 
-    No folder, since somebody could put a socket there, and no socket.
+    Folders and sockets are left out: somebody could put a socket into a folder.
 
     Args:
         command_line: The program and its arguments.

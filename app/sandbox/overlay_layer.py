@@ -15,13 +15,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from app.sandbox.cache_layers import CacheLayers
-from app.sandbox.captured_changes import CapturedChanges, PathChange, Pending, ThroughReport
+from app.sandbox.captured_changes import CapturedChanges, PathChange, Pending, WriteBackReport
 from app.sandbox.enclosed_process import ProcessLimits, run_enclosed
 from app.sandbox.ignored_write_back import IgnoredWriter
 from app.sandbox.outside_access import OutsideAccess, is_below
 from app.sandbox.own_process import can_block_abstract_sockets
-from app.sandbox.path_policy import PathPolicy, PathStat, facts_of
-from app.sandbox.process import MARKER, Output, ProcessResult, to_its_end
+from app.sandbox.path_policy import PathPolicy, PathStat, path_stat
+from app.sandbox.process import MARKER, Output, ProcessResult, shielded
 from app.sandbox.run_folders import KeptVersions, remove_tree
 from app.sandbox.upper_layer import UpperLayer
 from app.workspace.git_repository import repository
@@ -47,19 +47,19 @@ class LayerFolders:
     caches: CacheLayers
 
 
-def mount_steps(root: Path, folders: LayerFolders, access: OutsideAccess, keeping: PathPolicy) -> list[str]:
-    """The steps that set up a mount namespace for a command.
+def mount_steps(root: Path, folders: LayerFolders, access: OutsideAccess, policy: PathPolicy) -> list[str]:
+    """Return the steps that set up a mount namespace for a command.
 
     Args:
         root: The resolved path of the workspace.
         folders: The folders behind the mounts.
         access: The places outside the workspace that a command may write or see.
-        keeping: Tells which mounts inside the workspace are ignored, and so writable.
+        policy: Tells which mounts inside the workspace are ignored, and so writable.
 
     Raises:
         OSError: A folder can't be made.
     """
-    mounts = dict.fromkeys(_mounts(root, folders, access, keeping))
+    mounts = dict.fromkeys(_mounts(root, folders, access, policy))
     ordered = sorted(mounts, key=lambda mount: len(mount.target.parts))
     steps = ["namespaces", "read-only"]
     for path in dict.fromkeys((folders.run, folders.temporary, folders.caches.folder)):
@@ -79,16 +79,16 @@ class _Mount:
     """Paths to open before anything is mounted."""
 
 
-def _mounts(root: Path, folders: LayerFolders, access: OutsideAccess, keeping: PathPolicy) -> Iterator[_Mount]:
+def _mounts(root: Path, folders: LayerFolders, access: OutsideAccess, policy: PathPolicy) -> Iterator[_Mount]:
     # New each time: the kernel refuses a used work folder of a volatile overlay, as after a crash.
     work = Path(tempfile.mkdtemp(prefix="work-", dir=folders.run))
     yield _Mount(root, ("overlay", str(root), str(folders.upper), str(work)), (root, folders.upper, work))
     for mounted in mounts_below(root):
-        mode = "writable" if keeping.ignores(mounted, is_folder=(root / mounted).is_dir()) else "read-only"
-        yield _through(root, mounted, mode)
+        mode = "writable" if policy.is_ignored(mounted, is_folder=(root / mounted).is_dir()) else "read-only"
+        yield _show_lower(root, mounted, mode)
     for cache in access.caches:
         if cache != root:
-            upper, work = folders.caches.upper(cache), folders.caches.work()
+            upper, work = folders.caches.upper_folder(cache), folders.caches.make_work_folder()
             yield _Mount(cache, ("cache-layer", str(cache), str(upper), str(work)), (cache, upper, work))
     yield from _temporary(root, folders, access)
     covered = [*access.temporary, *access.caches]
@@ -105,7 +105,7 @@ def _mounts(root: Path, folders: LayerFolders, access: OutsideAccess, keeping: P
             if any(above != each and above.is_relative_to(each) for each in access.writable):
                 yield _shown(above, "writable")
     for inside in _read_only_inside(root):
-        yield _through(root, inside, "read-only")
+        yield _show_lower(root, inside, "read-only")
     yield from _hidden(folders, access)
 
 
@@ -121,7 +121,7 @@ def _temporary(root: Path, folders: LayerFolders, access: OutsideAccess) -> Iter
             own.mkdir()
             own.chmod(0o1777)
         yield _Mount(path, ("cover", str(path), str(own)), (own,))
-    made = folders.caches.made
+    made = folders.caches.new_caches
     yield _Mount(Path(MADE_CACHES), ("cover", MADE_CACHES, str(made)), (made,))
 
 
@@ -145,12 +145,12 @@ def _shown(path: Path, mode: str) -> _Mount:
     return _Mount(path, ("show", str(path), mode), (path,))
 
 
-def _through(root: Path, inside: str, mode: str) -> _Mount:
+def _show_lower(root: Path, inside: str, mode: str) -> _Mount:
     return _Mount(root / inside, ("through", inside, f"{root}/{inside}", mode))
 
 
 def _git_folders(root: Path) -> list[Path]:
-    """The resolved folders of the repository that the workspace is part of, wherever they lie."""
+    """Return the resolved `.git` folders of the repository that the workspace is part of, wherever they lie."""
     found = repository(root)
     if found is None:
         return []
@@ -159,7 +159,7 @@ def _git_folders(root: Path) -> list[Path]:
 
 
 def _read_only_inside(root: Path) -> list[str]:
-    """The workspace paths of git's folders in it: what is written there, such as hooks and settings, is run."""
+    """Return the workspace paths of git's folders in it: files written there, such as hooks, would be run."""
     found = {path.relative_to(root).as_posix() for path in _git_folders(root) if path.is_relative_to(root)}
     entry = root / ".git"
     if os.path.lexists(entry) and not entry.is_symlink():
@@ -169,7 +169,7 @@ def _read_only_inside(root: Path) -> list[str]:
 
 
 def mounts_below(root: Path) -> list[str]:
-    """Paths in a folder at which something else is mounted, the outer ones first."""
+    """Return the paths in a folder that are mount points, the outer ones first."""
     try:
         lines = _MOUNTS.read_bytes().splitlines()
     except OSError:
@@ -183,8 +183,8 @@ def mounts_below(root: Path) -> list[str]:
     return sorted(path for path in found if not any(path.startswith(f"{other}/") for other in found))
 
 
-class WrittenLayer:
-    """A layer, which exists as long as its folders do.
+class OverlayLayer:
+    """A layer of written changes over a workspace; it exists as long as its folders do.
 
     Args:
         workspace: The folder below.
@@ -217,7 +217,7 @@ class WrittenLayer:
         self._set_pending(pending)
 
     def _set_pending(self, pending: Pending) -> None:
-        self._keeping = PathPolicy(self._workspace, pending)
+        self._policy = PathPolicy(self._workspace, pending)
         self._upper = UpperLayer(self._root, self._layer, pending)
 
     def fill(self) -> None:
@@ -225,31 +225,31 @@ class WrittenLayer:
         self._upper.fill()
 
     def steps(self) -> list[str]:
-        """The steps of `enter.py` that mount it for one program. Raises OSError."""
-        return mount_steps(self._root, self._folders, self._access, self._keeping)
+        """Return the steps of `sandbox_init.py` that mount the layer for one program. Raises OSError."""
+        return mount_steps(self._root, self._folders, self._access, self._policy)
 
     async def changes(self) -> CapturedChanges:
-        """The changes so far. Raises OSError."""
-        return await asyncio.to_thread(self._upper.look, self._keeping)
+        """Return the changes so far. Raises OSError."""
+        return await asyncio.to_thread(self._upper.find_changes, self._policy)
 
     def read(self, path: str, limit: int) -> PathChange:
-        """One of the changes with its contents; raises as `UpperLayer.read` does."""
+        """Return one of the changes with its contents; raises as `UpperLayer.read` does."""
         return self._upper.read(path, limit)
 
-    async def write_through(self, paths: Sequence[str], *, dry: bool = False) -> ThroughReport:
+    async def write_back(self, paths: Sequence[str], *, dry: bool = False) -> WriteBackReport:
         """Write ignored paths back to the workspace, except for what somebody else has changed there.
 
         Args:
             paths: As `changes` has found them.
             dry: Change nothing, and only report what would be written.
         """
-        writer = IgnoredWriter(self._root, self._layer, self._upper.since, self._kept.new_folder, dry=dry)
+        writer = IgnoredWriter(self._root, self._layer, self._upper.filled_at, self._kept.new_folder, dry=dry)
         # Not cancelled half-way: a program that stays could go on meanwhile and make a link of a folder.
-        return await to_its_end(asyncio.to_thread(writer.write, paths))
+        return await shielded(asyncio.to_thread(writer.write, paths))
 
 
-class OverlayRun(WrittenLayer):
-    """A layer for single programs, each of which is waited for."""
+class OverlayRun(OverlayLayer):
+    """A layer for commands that run to their end, one after the other."""
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessResult:
         """Run a program.
@@ -270,12 +270,12 @@ class OverlayRun(WrittenLayer):
         )
 
 
-class PersistentOverlay(WrittenLayer):
-    """The layer of such a program."""
+class PersistentOverlay(OverlayLayer):
+    """A layer for one program that keeps running while pending changes come and go."""
 
     _seen: Mapping[str, PathStat] = MappingProxyType({})
 
-    def lay(self, pending: Pending) -> None:
+    def replace_contents(self, pending: Pending) -> None:
         """Replace the contents of the layer by these changes; the program has to be remounted. Raises OSError."""
         for each in list(self._layer.iterdir()):
             if each.is_dir() and not each.is_symlink():
@@ -286,22 +286,22 @@ class PersistentOverlay(WrittenLayer):
         self.fill()
         self._seen = {}
 
-    def note_seen(self) -> None:
-        """Remember all that is written by now as looked at. Raises OSError."""
+    def mark_seen(self) -> None:
+        """Mark all changes so far as seen. Raises OSError."""
         self._seen = self._written()
 
-    def unseen(self) -> list[str]:
-        """The paths that were written since, sorted. Raises OSError."""
+    def unseen_paths(self) -> list[str]:
+        """Return the paths that were written since the last `mark_seen`, sorted. Raises OSError."""
         return [path for path, facts in self._written().items() if facts != self._seen.get(path)]
 
     def _written(self) -> dict[str, PathStat]:
-        found = self._upper.look(self._keeping)
-        return {each.path: _facts(self._layer / each.path) for each in found.touched}
+        found = self._upper.find_changes(self._policy)
+        return {each.path: _path_stat(self._layer / each.path) for each in found.touched}
 
 
-def _facts(path: Path) -> PathStat:
-    """The facts of a path of the layer; all zero where it, or a folder above it, is gone."""
+def _path_stat(path: Path) -> PathStat:
+    """Return the stat of a path of the layer; all zero where it, or a folder above it, is missing."""
     try:
-        return facts_of(path.lstat())
+        return path_stat(path.lstat())
     except (FileNotFoundError, NotADirectoryError):
         return PathStat(0, 0, 0, 0, 0)

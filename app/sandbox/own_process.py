@@ -1,4 +1,4 @@
-"""Finds how far the kernel can confine commands that are in no namespace, and words that as steps of `enter.py`."""
+"""Detects how far the kernel can confine commands without a namespace, and makes the steps for that."""
 
 import ctypes
 import os
@@ -14,14 +14,14 @@ _LANDLOCK_CREATE = 444
 _ONLY_VERSION = 1
 _DUMPABLE = 4
 _WORKABLE = 2
-"""The version of Landlock from which on files can be moved between folders."""
+"""The first version of Landlock with which files can be moved between folders."""
 _SCOPED = 6
-"""The version from which on abstract sockets and signals can be kept inside."""
+"""The first version that can restrict abstract sockets and signals."""
 
 
 @cache
 def landlock_version() -> int:
-    """The version of Landlock in the kernel; 0 where there is none, or none that is of use here."""
+    """Return the kernel's Landlock version; 0 where it has none or a version too old to be used."""
     if sys.platform != "linux":
         return 0
     libc = ctypes.CDLL(None, use_errno=True)
@@ -31,22 +31,22 @@ def landlock_version() -> int:
 
 
 def can_block_abstract_sockets() -> bool:
-    """Whether the kernel can keep a process from abstract sockets of others."""
+    """Whether the kernel can block connections to abstract sockets of other processes."""
     return landlock_version() >= _SCOPED
 
 
 @cache
-def can_filter() -> bool:
-    """Whether the kernel filters system calls of a process and hands some over; tried in another process."""
+def can_filter_syscalls() -> bool:
+    """Whether seccomp with user notification works; tried in another process."""
     if sys.platform != "linux":
         return False
     trial = [sys.executable, "-I", "-S", str(Path(syscall_filter.__file__))]
     return not subprocess.run(trial, env={}, capture_output=True, check=False).returncode
 
 
-def why_unbounded() -> str:
-    """Why the number of processes of a command in no namespace can't be bounded; empty if it can."""
-    if sys.platform != "linux" or os.geteuid() or can_filter():
+def unbounded_reason() -> str:
+    """Return why the number of processes of a command without a namespace can't be limited; empty if it can."""
+    if sys.platform != "linux" or os.geteuid() or can_filter_syscalls():
         return ""
     return (
         "as root it could start processes without end, since the kernel binds root to no limit and has no filter "
@@ -57,7 +57,7 @@ def why_unbounded() -> str:
 def confine_steps(
     writable: Iterable[Path], devices: Iterable[Path], unreadable: Iterable[Path], *, sockets: bool
 ) -> list[str]:
-    """The steps of `enter.py` that keep a program in no namespace from the rest, as far as the kernel can.
+    """Return the steps of `sandbox_init.py` that restrict a program without a namespace, as far as the kernel can.
 
     Args:
         writable: Folders and files that it may write.
@@ -68,18 +68,18 @@ def confine_steps(
     Raises:
         OSError: It could start processes without bound.
     """
-    if why := why_unbounded():
+    if why := unbounded_reason():
         raise OSError(why)
     steps = []
     if version := landlock_version():
         steps = ["landlock", str(version)]
         for word, places in (("write-below", writable), ("device", devices), ("unreadable", unreadable)):
             steps += [each for path in places for each in (word, str(path))]
-    return [*steps, "filter", "sockets" if sockets else "no-sockets"] if can_filter() else steps
+    return [*steps, "filter", "sockets" if sockets else "no-sockets"] if can_filter_syscalls() else steps
 
 
 @cache
 def hide_memory() -> None:
-    """Have no other process of the user read this one's memory and environment, in which the key is."""
+    """Make memory and environment of this process, which hold the API key, unreadable for other processes."""
     if sys.platform == "linux" and os.geteuid():
         ctypes.CDLL(None).prctl(_DUMPABLE, 0, 0, 0, 0)

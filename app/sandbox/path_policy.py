@@ -31,7 +31,7 @@ _EXTENDED, _LENGTH = 0x4000, 0x0FFF
 
 
 def tracked_paths(root: Path) -> list[str]:
-    """The paths in a folder's repository that git tracks below it, relative to it and sorted.
+    """Return the paths that git tracks below a folder, relative to it and sorted.
 
     Nothing where there is no repository, or its index can't be read.
     """
@@ -78,7 +78,7 @@ def _names(data: bytes, sha256: bool) -> list[bytes]:
 
 
 def _offset(data: bytes, at: int) -> tuple[int, int]:
-    """A number in git's encoding of variable length, and where what follows it begins."""
+    """Decode a number in git's variable-length encoding; return it and the offset after it."""
     byte = data[at]
     number = byte & 0x7F
     while byte & 0x80:
@@ -89,14 +89,14 @@ def _offset(data: bytes, at: int) -> tuple[int, int]:
 
 
 RULES = ".gitignore"
-"""Of the files with ignore patterns, the one that git reads."""
+"""Name of the ignore file that git reads."""
 _EXCLUDES_FILE = re.compile(
     r"^[^\S\n]*excludesfile[^\S\n]*=[^\S\n]*\"?([^\"\n]+?)\"?[^\S\n]*$", re.IGNORECASE | re.MULTILINE
 )
 
 
-class GitIgnored:
-    """Answers for one workspace; each folder's rules are as they were when it was first asked about."""
+class GitIgnoreRules:
+    """git's ignore rules of one workspace; each folder's rules are read once, when they are first needed."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -104,47 +104,47 @@ class GitIgnored:
         self._patterns: dict[str, str] = {}
         self._fixed = False
 
-    def entry(self, path: str, *, is_folder: bool) -> bool:
-        """Whether a rule ignores the entry itself; whoever asks knows that nothing above it is ignored."""
+    def is_ignored(self, path: str, *, is_folder: bool) -> bool:
+        """Whether a rule ignores an entry of a folder that is not ignored itself."""
         folder, _, name = path.rpartition("/")
         return ignored(self._rules_in(folder), path, name, is_folder)
 
     def _rules_in(self, folder: str) -> Rules:
         if folder not in self._rules:
-            above = self._rules_in(folder.rpartition("/")[0]) if folder else self._from_outside
+            above = self._rules_in(folder.rpartition("/")[0]) if folder else self._rules_above
             self._rules[folder] = self._own_rules(folder) + above
         return self._rules[folder]
 
     def _own_rules(self, folder: str) -> Rules:
-        """The rules of the file in a folder."""
+        """Return the rules of the ignore file in a folder."""
         if not self._fixed and (patterns := patterns_in(self._root / folder / RULES)):
             self._patterns[folder] = patterns
         patterns = self._patterns.get(folder, "")
         return (IgnoreFile(compile_patterns(patterns), len(folder) + 1 if folder else 0),) if patterns else ()
 
-    def fix(self) -> Mapping[str, str]:
-        """Read no more rules: folders that have not been asked about have none of their own from now on.
+    def freeze(self) -> Mapping[str, str]:
+        """Read no more rules: folders whose rules were not read yet have none from now on.
 
         Returns:
-            The rules of each folder that has some, for `restore`.
+            The rules of each folder that has some, for `restore_rules`.
         """
         self._rules_in("")
         # Read now, whenever it is asked for.
-        self.tracks("")
+        self.is_tracked("")
         self._fixed = True
         return self._patterns
 
     def restore(self, patterns: Mapping[str, str], tracked: Iterable[str]) -> None:
-        """Be as one was that was fixed.
+        """Restore the state of frozen rules.
 
         Args:
-            patterns: What `fix` has returned.
+            patterns: What `freeze` has returned.
             tracked: All that it did not ignore.
         """
         self._patterns, self._fixed = dict(patterns), True
         self._tracked = sorted(tracked)
 
-    def tracks(self, path: str) -> bool:
+    def is_tracked(self, path: str) -> bool:
         """Whether git tracks the path, or anything below it."""
         return names_at_or_below(self._tracked, path)
 
@@ -153,12 +153,12 @@ class GitIgnored:
         return sorted(tracked_paths(self._root))
 
     @cached_property
-    def _from_outside(self) -> Rules:
-        return rules_above(self._root, (RULES,)) + self._of_the_user
+    def _rules_above(self) -> Rules:
+        return rules_above(self._root, (RULES,)) + self._user_rules
 
     @cached_property
-    def _of_the_user(self) -> Rules:
-        """The rules that the user has for every repository, found as git finds them."""
+    def _user_rules(self) -> Rules:
+        """Return the user's rules for all repositories (`core.excludesFile`), found as git finds them."""
         home = Path.home()
         configs = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git"
         named = configs / "ignore"
@@ -188,63 +188,63 @@ _CACHES = frozenset(
         ".gradle",
     }
 )
-"""Folders that programs fill by themselves: where git does not ignore them, they are nothing to review either."""
+"""Cache folders of tools: not reviewed, even where git does not ignore them."""
 _BYTECODE_FOLDER = "__pycache__"
 COMPANIONS = ("-wal", "-shm", "-journal")
-"""What SQLite writes beside a database, and can't do without."""
+"""Suffixes of the files that SQLite keeps beside a database and needs."""
 
 
 def is_bytecode(path: str, *, is_folder: bool) -> bool:
-    """Whether Python would run what is at a path in place of the source that was reviewed."""
+    """Whether a path is Python bytecode, which would run in place of the source that was reviewed."""
     return _BYTECODE_FOLDER in path.split("/") or (not is_folder and path.endswith((".pyc", ".pyo")))
 
 
 class PathPolicy:
-    """Judges the paths of one workspace, by the rules that are on disk: what is proposed does not count."""
+    """Judges the paths of one workspace, by the ignore rules on disk; proposed rules do not count.
+
+    Args:
+        workspace: The workspace.
+        pending: The pending changes, which are never written back as ignored.
+    """
 
     def __init__(self, workspace: Workspace, pending: Pending) -> None:
-        """Nothing is read yet.
-
-        Args:
-            workspace: Whose paths.
-            pending: What lies over it, which is never written through.
-        """
         self._workspace = workspace
-        self._git = GitIgnored(workspace.root)
+        self._git = GitIgnoreRules(workspace.root)
         self._pending = sorted(pending)
 
-    def ignores(self, path: str, *, is_folder: bool) -> bool:
-        """Whether git's rules ignore an entry; of a folder in which nothing is ignored so far.
+    def is_ignored(self, path: str, *, is_folder: bool) -> bool:
+        """Whether git's rules ignore an entry of a folder that is not ignored itself.
 
-        What lies beside an ignored database is part of it. Rules are never ignored: they would hide what comes next.
+        The companion files of an ignored database are ignored with it. Ignore files are never ignored: they would
+        hide later changes.
         """
         names = (path, *(path.removesuffix(end) for end in COMPANIONS if path.endswith(end)))
-        found = any(self._git.entry(each, is_folder=is_folder) for each in names)
+        found = any(self._git.is_ignored(each, is_folder=is_folder) for each in names)
         return found and path.rpartition("/")[2] != RULES
 
-    def fix(self) -> Mapping[str, str]:
-        """Judge by the rules that were read so far, whatever is written from now on; returns these for `restore`."""
-        return self._git.fix()
+    def freeze_rules(self) -> Mapping[str, str]:
+        """Use only the rules read so far, whatever is written from now on; return them for `restore_rules`."""
+        return self._git.freeze()
 
-    def restore(self, rules: Mapping[str, str], known: Iterable[str]) -> None:
-        """Judge as one did that was fixed, with the rules that it returned and all paths that it did not ignore."""
+    def restore_rules(self, rules: Mapping[str, str], known: Iterable[str]) -> None:
+        """Use frozen rules again: those that `freeze_rules` returned, and all paths that they did not ignore."""
         self._git.restore(rules, known)
 
-    def holds(self, path: str) -> bool:
-        """Whether the path, or anything below it, is tracked by git or is pending: then no rule ignores it."""
-        return names_at_or_below(self._pending, path) or self._git.tracks(path)
+    def is_tracked_or_pending(self, path: str) -> bool:
+        """Whether the path, or a path below it, is tracked by git or pending: then no rule ignores it."""
+        return names_at_or_below(self._pending, path) or self._git.is_tracked(path)
 
-    def drops(self, path: str, *, is_folder: bool) -> bool:
-        """Whether it is bytecode that git does not track: what a command writes of it is thrown away."""
-        return is_bytecode(path, is_folder=is_folder) and not self.holds(path)
+    def is_untracked_bytecode(self, path: str, *, is_folder: bool) -> bool:
+        """Whether the path is bytecode that git does not track, which is dropped after a command."""
+        return is_bytecode(path, is_folder=is_folder) and not self.is_tracked_or_pending(path)
 
-    def forbidden(self, path: str) -> bool:
-        """Whether it is signoff's own."""
+    def is_forbidden(self, path: str) -> bool:
+        """Whether the path belongs to signoff."""
         return self._workspace.forbidden(path)
 
-    def refuses(self, path: str, *, in_ignored: bool) -> str:
-        """Why a path can be neither kept nor written through; empty if it can."""
-        if self.forbidden(path):
+    def refusal_reason(self, path: str, *, in_ignored: bool) -> str:
+        """Return why a path can be neither staged nor written back; empty if it can."""
+        if self.is_forbidden(path):
             return "signoff's own"
         if nested_too_deep(path):
             return "nested too deep"
@@ -258,68 +258,72 @@ class PathPolicy:
         return ""
 
     def is_cache(self, path: str) -> bool:
-        """Whether a folder is one that a program fills by itself, of which git knows nothing."""
-        return path.rpartition("/")[2] in _CACHES and not self.ignores(path, is_folder=True) and not self.holds(path)
+        """Whether a folder is the cache of a tool that git neither tracks nor ignores."""
+        return (
+            path.rpartition("/")[2] in _CACHES
+            and not self.is_ignored(path, is_folder=True)
+            and not self.is_tracked_or_pending(path)
+        )
 
 
 REPOSITORY = ".git"
 _OBJECTS = ".git/objects"
-"""Only ever added to, and without a name that leads there what is new in it is nothing."""
+"""Objects are only added, and have no effect without a reference to them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathStat:
-    """What lstat(2) says of a name."""
+    """The fields of lstat(2) by which a change is detected; times in nanoseconds."""
 
     mode: int
     size: int
-    written: int
+    modified: int
     changed: int
     inode: int
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder, of which only the mode counts."""
+        """Whether this is a folder, of which only the mode is compared."""
         return stat.S_ISDIR(self.mode)
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it is a file or a link."""
+        """Whether this is a file or a link."""
         return stat.S_ISREG(self.mode) or stat.S_ISLNK(self.mode)
 
 
-def facts_of(result: os.stat_result) -> PathStat:
-    """The facts of a name."""
+def path_stat(result: os.stat_result) -> PathStat:
+    """Return the compared fields of a stat result."""
     return PathStat(result.st_mode, result.st_size, result.st_mtime_ns, result.st_ctime_ns, result.st_ino)
 
 
-def entries(
-    root: Path, keeping: PathPolicy, locked: set[int], ignored: set[str], *, unlock: bool = False
+def walk_entries(
+    root: Path, policy: PathPolicy, locked: set[int], ignored: set[str], *, unlock: bool = False
 ) -> Iterator[tuple[str, PathStat]]:
-    """All that git does not ignore, folders too, of its own what leads to commits, and bytecode beside sources.
+    """Yield all files and folders that git does not ignore, the parts of `.git` that refer to commits, and bytecode.
 
     Args:
         root: The workspace.
-        keeping: Judges the paths.
-        locked: Inodes of folders that are not looked into, wherever they are by now, even if they can be read.
-            Those that can't be read come to it.
-        ignored: Paths that git ignores come to it, the uppermost of each tree.
-        unlock: Make folders readable that are not, once their facts are taken.
+        policy: Judges the paths.
+        locked: Inodes of folders that are not entered, wherever they are by now. Folders that can't be read are
+            added.
+        ignored: Receives the paths that git ignores, the topmost of each tree.
+        unlock: Make unreadable folders readable, after their stat was taken.
 
     Raises:
-        OSError: The disk would not.
+        OSError: A folder can't be read.
     """
-    yield from _below(root, "", keeping, locked, ignored, inside=False, unlock=unlock)
+    yield from _below(root, "", policy, locked, ignored, inside=False, unlock=unlock)
 
 
-def changed_since(root: Path, path: str, since: int, most: int) -> tuple[IgnoredPath | None, int]:
-    """Look at what has changed at an ignored path and below it.
+def find_changed_files(root: Path, path: str, since: int, most: int) -> tuple[IgnoredPath | None, int]:
+    """Count the files that have changed at an ignored path and below it.
 
     Args:
         root: The workspace.
         path: In it.
         since: Nanoseconds since the epoch.
-        most: How many names are looked at.
+        most: Limit of the names that are looked at.
 
     Returns:
         The changed files, None if there are none; and how many names were looked at.
@@ -345,11 +349,11 @@ def changed_since(root: Path, path: str, since: int, most: int) -> tuple[Ignored
     return (IgnoredPath(f"{path}/", written) if written or is_changed else None), looked
 
 
-def opened_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
-    """What is in a folder, sorted by name; with `unlock` also where its owner has kept himself from reading it.
+def list_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
+    """Return the entries of a folder, sorted by name; `unlock` makes an unreadable folder readable first.
 
     Raises:
-        OSError: The disk would not; PermissionError for a folder that stays locked.
+        OSError: The folder can't be read; PermissionError if it stays locked.
     """
     try:
         # To know the names is not enough: without the right to search it, nothing in it has facts.
@@ -360,17 +364,17 @@ def opened_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
         if not unlock:
             raise
     folder.chmod(stat.S_IMODE(folder.lstat().st_mode) | stat.S_IRWXU)
-    return opened_folder(folder, unlock=False)
+    return list_folder(folder, unlock=False)
 
 
 def _below(
-    root: Path, folder: str, keeping: PathPolicy, locked: set[int], ignored: set[str], *, inside: bool, unlock: bool
+    root: Path, folder: str, policy: PathPolicy, locked: set[int], ignored: set[str], *, inside: bool, unlock: bool
 ) -> Iterator[tuple[str, PathStat]]:
     inode = (root / folder).lstat().st_ino
     if inode in locked:
         return
     try:
-        found = opened_folder(root / folder, unlock=unlock)
+        found = list_folder(root / folder, unlock=unlock)
     except PermissionError:
         locked.add(inode)
         return
@@ -381,14 +385,14 @@ def _below(
         if path.partition("/")[0] == REPOSITORY:
             if path == _OBJECTS:
                 continue
-        elif keeping.forbidden(path):
+        elif policy.is_forbidden(path):
             continue
-        elif inside or keeping.ignores(path, is_folder=is_folder):
+        elif inside or policy.is_ignored(path, is_folder=is_folder):
             # Bytecode would run in place of the sources that are reviewed.
-            if not keeping.holds(path) and not is_bytecode(path, is_folder=is_folder):
+            if not policy.is_tracked_or_pending(path) and not is_bytecode(path, is_folder=is_folder):
                 ignored.add(path)
                 continue
             below_ignored = True
-        yield path, facts_of(entry.stat(follow_symlinks=False))
+        yield path, path_stat(entry.stat(follow_symlinks=False))
         if is_folder and not nested_too_deep(path):
-            yield from _below(root, path, keeping, locked, ignored, inside=below_ignored, unlock=unlock)
+            yield from _below(root, path, policy, locked, ignored, inside=below_ignored, unlock=unlock)

@@ -18,8 +18,8 @@ MARKER = "SIGNOFF_COMMAND_ID"
 Result = TypeVar("Result")
 
 
-async def to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
-    """Do it, and only then be cancelled; an error of it goes before that."""
+async def shielded(work: Coroutine[Any, Any, Result]) -> Result:
+    """Complete the coroutine even if the caller is cancelled; then raise its own error, or CancelledError."""
     doing = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(doing)
@@ -35,7 +35,7 @@ DRAIN_SECONDS = 0.5
 _CHUNK = 64 * 1024
 
 Output = Callable[[bytes], None]
-"""Takes what a program prints, piece by piece."""
+"""Receives the bytes that a program prints, in pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,15 @@ class ProcessResult:
     """How a program ended."""
 
     code: int
-    """Its exit code; of one that a signal ended, the signal's number below zero."""
+    """Exit code; minus the signal number if a signal ended it."""
     seconds: float
     timed_out: bool = False
-    left_running: bool = False
-    """Something that it had started was still running, and was ended."""
+    had_running_children: bool = False
+    """Whether processes that it started were still running, and were ended."""
     limit: str = ""
-    """The limit that it hit, in words, apart from that of its time."""
+    """Description of the limit that it reached, other than the time limit; empty for none."""
     refused_socket: bool = False
-    """In place: it was refused a Unix socket."""
+    """In place: whether it was refused a Unix socket."""
 
 
 class StartFailed(Exception):
@@ -69,7 +69,7 @@ async def run_process(
     keep_open: Sequence[int] = (),
     given: int = DEVNULL,
 ) -> ProcessResult:
-    """Run a program in a session of its own.
+    """Run a program in a new session, and wait for its end.
 
     Args:
         program: The absolute path of the program, and its arguments.
@@ -155,20 +155,20 @@ async def _read(pipe: IO[bytes], output: Output) -> None:
 
 
 PLATFORM: str = sys.platform
-"""`linux` has the processes below `PROCESSES`, in which strays are found."""
+"""`sys.platform`; on `linux` strays are found below `PROCESSES`."""
 PROCESSES = Path("/proc")
 GRACE = 1.0
 """Seconds between asking processes to end and killing them; signoff itself may be given no more than two."""
 _ROUNDS = 5
 """How often strays are searched for again, as one may start another meanwhile."""
 _BEGINNING, _LOOK = 0.5, 0.001
-"""Seconds in which a new process shows its environment, even on a busy machine, and between two looks at it."""
+"""Seconds in which a new process shows its environment, even on a busy machine, and between two reads of it."""
 _SIZE, _ENVIRONMENT_END = 23 - 3, 51 - 3
-"""Which fields of `/proc/PID/stat`, by the numbers of proc(5), behind the name that is its second."""
+"""Indexes of fields of `/proc/PID/stat` after the name, which is field 2 of proc(5)."""
 
 
 async def end_tree(process: asyncio.subprocess.Process, marker: str) -> bool:
-    """SIGTERM to the process group, then SIGKILL to it and to strays; returns once nothing is left.
+    """Send SIGTERM to the process group, then SIGKILL to it and to strays; return once no process is left.
 
     The process must be the leader of its own group. Where `/proc` exists, processes that left the group are found by
     the marker in their environment.
@@ -190,7 +190,7 @@ async def end_tree(process: asyncio.subprocess.Process, marker: str) -> bool:
 
 
 def _signal_group(group: int, number: signal.Signals) -> bool:
-    """Whether there was anyone to signal."""
+    """Send a signal to a process group; return whether it exists."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
@@ -212,7 +212,7 @@ def kill_strays(marker: str) -> bool:
                 if wanted in environment:
                     os.kill(int(folder.name), signal.SIGKILL)
                     found = True
-                elif not environment and _begins(folder):
+                elif not environment and _is_starting(folder):
                     beginning = True
         killed = killed or found
         if found:
@@ -224,10 +224,10 @@ def kill_strays(marker: str) -> bool:
     return killed
 
 
-def _begins(folder: Path) -> bool:
-    """Whether a process has let go of the program before, and the kernel has yet to lay out the next one's memory.
+def _is_starting(folder: Path) -> bool:
+    """Whether a process is inside execve(2): the old memory is released and the new one not set up yet.
 
-    Its parent may run on by then. The kernel's own threads have no memory at all.
+    Its parent may run on by then. Kernel threads have no memory at all.
     """
     fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
     return fields[_SIZE] != b"0" and fields[_ENVIRONMENT_END] == b"0"

@@ -1,4 +1,4 @@
-"""Folders that exist as long as a run: what a crash leaves of them is cleared away by whoever comes next."""
+"""Folders that exist as long as a run; the next process removes those that a crash has left."""
 
 import fcntl
 import hashlib
@@ -16,12 +16,12 @@ from pathlib import Path
 _LOCK = "lock"
 _NEW, _RUN = "new-", "run-"
 _OLD = 60.0
-"""Seconds after which nobody is still about to make a new one."""
+"""Seconds after which an unlocked folder is stale."""
 
 
 @contextmanager
 def run_folder(parent: Path) -> Iterator[Path]:
-    """A new folder, gone at the end. Raises OSError."""
+    """Make a new folder, and remove it at the end. Raises OSError."""
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = Path(tempfile.mkdtemp(prefix=_NEW, dir=parent))
     lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -35,8 +35,8 @@ def run_folder(parent: Path) -> Iterator[Path]:
         os.close(lock)
 
 
-def clear_left_over(parent: Path) -> None:
-    """Remove the folders of those that have died."""
+def remove_stale_folders(parent: Path) -> None:
+    """Remove the folders of processes that have died."""
     try:
         folders = list(parent.iterdir())
     except OSError:
@@ -94,7 +94,7 @@ class KeptVersions:
     def new_folder(self) -> Path:
         """Make a folder for a command, and remove those that are too old or too large. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._bound()
+        self._remove_excess()
         return Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=self.folder))
 
     def folders(self) -> list[tuple[float, int, Path]]:
@@ -113,7 +113,7 @@ class KeptVersions:
             remove_tree(place)
         return len(old)
 
-    def _bound(self) -> None:
+    def _remove_excess(self) -> None:
         self.prune(time.time() - LONGEST)
         total = 0
         for number, (_, size, place) in enumerate(self.folders()):
@@ -122,12 +122,12 @@ class KeptVersions:
                 remove_tree(place)
 
 
-def kept_versions_of(root: Path, folder: Path) -> KeptVersions:
+def kept_versions(root: Path, folder: Path) -> KeptVersions:
     """The kept versions of a workspace, in a folder for those of all workspaces."""
     return KeptVersions(folder / hashlib.sha256(os.fsencode(root)).hexdigest()[:16])
 
 
-def keep(source: Path, folder: Path, path: str) -> None:
+def move_below(source: Path, folder: Path, path: str) -> None:
     """Move a file, link or folder to its workspace path below a folder. Raises OSError."""
     place = folder / path
     number = 1

@@ -1,4 +1,4 @@
-"""Finds out how commands can run on a workspace, on a layer or in place, and opens the runs."""
+"""Probes how commands can run on a workspace, on an overlay or in place, and opens the runs."""
 
 import asyncio
 import hashlib
@@ -10,13 +10,19 @@ from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanag
 from dataclasses import replace
 from pathlib import Path
 
-from app.sandbox.cache_layers import CACHE_FOLDER, cache_variables, fresh_layers, kept_layers, prune_layers
-from app.sandbox.captured_changes import CapturedChanges, Leaf, PathChange, Pending, ThroughReport
-from app.sandbox.enclosed_process import ProcessLimits, StepFailed, limits, run_enclosed
+from app.sandbox.cache_layers import CACHE_FOLDER, cache_variables, make_layers, open_kept_layers, prune_layers
+from app.sandbox.captured_changes import CapturedChanges, Leaf, PathChange, Pending, WriteBackReport
+from app.sandbox.enclosed_process import ProcessLimits, StepFailed, process_limits, run_enclosed
 from app.sandbox.environment import command_environment, with_git_settings
-from app.sandbox.outside_access import DEVICES, OutsideAccess, access, opened_variables
+from app.sandbox.outside_access import DEVICES, OutsideAccess, find_outside_access, opened_variables
 from app.sandbox.overlay_layer import MADE_CACHES, LayerFolders, OverlayRun, PersistentOverlay
-from app.sandbox.own_process import can_filter, confine_steps, hide_memory, landlock_version, why_unbounded
+from app.sandbox.own_process import (
+    can_filter_syscalls,
+    confine_steps,
+    hide_memory,
+    landlock_version,
+    unbounded_reason,
+)
 from app.sandbox.path_policy import PathPolicy
 from app.sandbox.process import (
     MARKER,
@@ -26,21 +32,31 @@ from app.sandbox.process import (
     StartFailed,
     end_tree,
     run_process,
-    to_its_end,
+    shielded,
 )
-from app.sandbox.run_folders import clear_left_over, kept_versions_of, run_folder
+from app.sandbox.run_folders import kept_versions, remove_stale_folders, run_folder
 from app.sandbox.sandbox_mode import CommandPermissions, ProbeResult, SandboxMode, SandboxRun
-from app.sandbox.workspace_backup import WorkspaceBackup, guard_of
+from app.sandbox.workspace_backup import WorkspaceBackup, workspace_backup
 from app.workspace.paths import Workspace
 
 
 class InPlaceRun:
-    """Runs programs in the workspace itself."""
+    """Runs programs in the workspace itself.
+
+    Args:
+        guard: The backup: locked, with all files copied and pending changes written.
+        policy: Judges the paths.
+        writable: Paths besides the workspace that programs may write, by Landlock.
+        unreadable: Paths that they may not read, by Landlock.
+        variables: Their environment.
+        limits: Limits of the memory and the processes of each program.
+        sockets: Whether they may use Unix sockets.
+    """
 
     def __init__(
         self,
         guard: WorkspaceBackup,
-        keeping: PathPolicy,
+        policy: PathPolicy,
         writable: Sequence[Path],
         unreadable: Sequence[Path],
         variables: Mapping[str, str],
@@ -48,19 +64,8 @@ class InPlaceRun:
         *,
         sockets: bool = False,
     ) -> None:
-        """Use a guarded workspace.
-
-        Args:
-            guard: Locked, with all files copied and pending changes written.
-            keeping: Judges the paths.
-            writable: What programs may write besides the workspace, by Landlock.
-            unreadable: What they may not read, by Landlock.
-            variables: Their environment.
-            limits: Of the memory and the processes of each program.
-            sockets: Whether they may use Unix sockets.
-        """
         self._guard = guard
-        self._keeping = keeping
+        self._policy = policy
         self._writable = tuple(writable)
         self._unreadable = tuple(unreadable)
         self._variables = variables
@@ -95,16 +100,16 @@ class InPlaceRun:
         )
 
     async def changes(self) -> CapturedChanges:
-        """What has changed so far. Raises OSError."""
-        return await asyncio.to_thread(self._guard.look, self._keeping)
+        """Return the changes so far. Raises OSError."""
+        return await asyncio.to_thread(self._guard.find_changes, self._policy)
 
     def read(self, path: str, limit: int) -> PathChange:
-        """One of the changes with its contents. Raises OSError."""
+        """Return one of the changes with its contents. Raises OSError."""
         return self._guard.read(path, limit)
 
-    async def write_through(self, paths: Sequence[str], *, dry: bool = False) -> ThroughReport:
+    async def write_back(self, paths: Sequence[str], *, dry: bool = False) -> WriteBackReport:
         """Report the ignored paths that have changed; they are written already."""
-        return ThroughReport() if dry else ThroughReport(await asyncio.to_thread(self._guard.changed_ignored))
+        return WriteBackReport() if dry else WriteBackReport(await asyncio.to_thread(self._guard.changed_ignored))
 
 
 _NO_PERMISSIONS = CommandPermissions()
@@ -120,7 +125,7 @@ class Sandbox:
         permissions: What the user opens to commands.
         modes: The modes to choose from; in place is always possible.
         kept: A folder for versions of ignored files that can't be written back; by default one in `state`.
-        bounds: Limits of the memory and the processes of each program; by default those of `limits`.
+        bounds: Limits of the memory and the processes of each program; by default those of `process_limits`.
     """
 
     def __init__(
@@ -140,8 +145,8 @@ class Sandbox:
         self._own = tuple(own)
         self.permissions = permissions
         self._modes = tuple(modes)
-        self.kept = kept_versions_of(workspace.root, kept or self._state / "kept")
-        self.limits = bounds or limits()
+        self.kept = kept_versions(workspace.root, kept or self._state / "kept")
+        self.limits = bounds or process_limits()
         self._probing = asyncio.Lock()
         self._probed: ProbeResult | None = None
         self._layered = True
@@ -151,16 +156,16 @@ class Sandbox:
         """Removes the temporary folder of the session's commands."""
 
     async def probe(self) -> ProbeResult:
-        """How commands run here; found out at the first call."""
+        """Return how commands run here; the probe runs at the first call."""
         async with self._probing:
             if self._probed is None:
-                await asyncio.to_thread(self._clear)
+                await asyncio.to_thread(self._remove_stale_folders)
                 self._probed = await self._probe()
             return self._probed
 
     @asynccontextmanager
     async def open(self, pending: Pending, *, keep: bool = False) -> AsyncIterator[SandboxRun]:
-        """The workspace with pending changes over it; at the end, changes that were not read are removed.
+        """Open the workspace with pending changes applied; changes that were not read are removed at the end.
 
         Args:
             pending: The pending changes.
@@ -178,50 +183,50 @@ class Sandbox:
             yield run
 
     @asynccontextmanager
-    async def stand(
+    async def open_persistent(
         self,
         name: str,
         writable: Sequence[str] = (),
         environment: Mapping[str, str] = os.environ,
         files: Iterable[Path] = (),
     ) -> AsyncIterator[PersistentOverlay]:
-        """A layer for a program that runs for long; only where commands run on an overlay.
+        """Open a layer for a program that keeps running; only where commands run on an overlay.
 
         Args:
             name: Its name: the next program of this name sees what it has written to caches.
             writable: Further paths outside the workspace that it may write.
             environment: The variables from which it gets those that commands get.
-            files: As of `access`.
+            files: As of `find_outside_access`.
 
         Raises:
             OSError: There is no room for it.
         """
         async with self._folders(f"server-{name}") as folders:
-            may = self._access(writable, files)
+            may = self._outside_access(writable, files)
             variables = self._variables(may, MADE_CACHES, environment, bytecode=True)
             layer = PersistentOverlay(self._workspace, folders, may, variables, self.kept, self.limits, {})
-            await to_its_end(asyncio.to_thread(layer.fill))
+            await shielded(asyncio.to_thread(layer.fill))
             yield layer
 
     @asynccontextmanager
-    async def confine(
+    async def open_confined(
         self, name: str, writable: Sequence[str] = (), environment: Mapping[str, str] = os.environ
     ) -> AsyncIterator[tuple[list[str], dict[str, str]]]:
-        """The steps and variables for a program that can write nothing of the workspace, by Landlock.
+        """Yield the steps and variables for a program that can't write to the workspace, by Landlock.
 
         Args:
-            name: As of `stand`.
-            writable: As of `stand`.
-            environment: As of `stand`.
+            name: As of `open_persistent`.
+            writable: As of `open_persistent`.
+            environment: As of `open_persistent`.
 
         Raises:
             OSError: There is no room for it.
         """
         async with self._folders(f"server-{name}") as folders:
             root = self._workspace.root
-            named = self._access(writable).writable
+            named = self._outside_access(writable).writable
             kept = [path for path in named if not root.is_relative_to(path) and not path.is_relative_to(root)]
-            places = (*kept, *self._places(folders))
+            places = (*kept, *self._writable_folders(folders))
             # The user has chosen the program: it may use sockets.
             steps = confine_steps(places, DEVICES, self._unreadable, sockets=True)
             yield steps, self._confined_variables(folders, environment)
@@ -233,66 +238,68 @@ class Sandbox:
 
     @asynccontextmanager
     async def _in_place(self, pending: Pending) -> AsyncIterator[InPlaceRun]:
-        guard, keeping = self._guard(), PathPolicy(self._workspace, pending)
+        guard, policy = self._backup(), PathPolicy(self._workspace, pending)
         async with self._folders("commands", keep=True) as folders:
             with ExitStack() as stack:
-                await to_its_end(asyncio.to_thread(stack.enter_context, guard.held()))
+                await shielded(asyncio.to_thread(stack.enter_context, guard.locked()))
                 try:
-                    await to_its_end(asyncio.to_thread(guard.keep, keeping, pending))
+                    await shielded(asyncio.to_thread(guard.back_up, policy, pending))
                     yield InPlaceRun(
                         guard,
-                        keeping,
-                        (*self._access().writable, *self._places(folders)),
+                        policy,
+                        (*self._outside_access().writable, *self._writable_folders(folders)),
                         self._unreadable,
                         self._confined_variables(folders, os.environ),
                         self.limits,
                         sockets=bool(self.permissions.sockets),
                     )
                 finally:
-                    await to_its_end(asyncio.to_thread(guard.restore, keeping))
+                    await shielded(asyncio.to_thread(guard.restore, policy))
 
-    def put_back(self, *, patient: bool = True) -> str:
-        """Put back the changes of a command in place that was killed with signoff; returns a line for the user.
+    def restore_workspace(self, *, patient: bool = True) -> str:
+        """Undo the changes of a command in place that was killed together with signoff.
 
         Args:
             patient: Wait for a command that is just ending.
 
         Returns:
-            The line, empty if there was none.
+            A line for the user; empty if there was no such command.
 
         Raises:
-            Busy: A command is running.
+            WorkspaceInUse: A command is running.
             OSError: The files can't be written.
         """
-        return self._guard().left_over(lambda pending: PathPolicy(self._workspace, pending), patient=patient)
+        return self._backup().restore_after_crash(
+            lambda pending: PathPolicy(self._workspace, pending), patient=patient
+        )
 
-    def _guard(self) -> WorkspaceBackup:
-        return guard_of(self._workspace.root, self._state)
+    def _backup(self) -> WorkspaceBackup:
+        return workspace_backup(self._workspace.root, self._state)
 
     @asynccontextmanager
     async def _overlay(self, pending: Pending, *, keep: bool = False) -> AsyncIterator[OverlayRun]:
         async with self._folders("commands" if keep else "", keep=keep) as folders:
-            may = self._access()
+            may = self._outside_access()
             variables = self._variables(may, MADE_CACHES, os.environ, bytecode=keep)
             run = OverlayRun(self._workspace, folders, may, variables, self.kept, self.limits, pending)
-            await to_its_end(asyncio.to_thread(run.fill))
+            await shielded(asyncio.to_thread(run.fill))
             yield run
 
     @asynccontextmanager
     async def _folders(self, kept: str, *, keep: bool = False) -> AsyncIterator[LayerFolders]:
-        """The folders of a run, as long as it takes.
+        """Make the folders of a run, and remove them at its end.
 
         Args:
             kept: The name under which its layers over caches are kept; empty for new ones.
             keep: Use the temporary folder of the session's commands.
         """
         with ExitStack() as stack:
-            folders = await to_its_end(asyncio.to_thread(self._make_folders, stack, kept, keep))
+            folders = await shielded(asyncio.to_thread(self._make_folders, stack, kept, keep))
             try:
                 yield folders
             finally:
                 # There may be much of it to remove.
-                await to_its_end(asyncio.to_thread(stack.close))
+                await shielded(asyncio.to_thread(stack.close))
 
     def _make_folders(self, stack: ExitStack, kept: str, keep: bool) -> LayerFolders:
         folder = stack.enter_context(run_folder(self._state))
@@ -309,21 +316,21 @@ class Sandbox:
         if kept:
             workspace = hashlib.sha256(os.fsencode(self._workspace.root)).hexdigest()[:16]
             layers = stack.enter_context(
-                kept_layers(self._state / CACHE_FOLDER / workspace / kept, folder / "caches")
+                open_kept_layers(self._state / CACHE_FOLDER / workspace / kept, folder / "caches")
             )
         else:
-            layers = fresh_layers(folder / "caches")
+            layers = make_layers(folder / "caches")
         return LayerFolders(folder, folder / "upper", temporary, layers)
 
-    def _access(self, writable: Sequence[str] = (), files: Iterable[Path] = ()) -> OutsideAccess:
+    def _outside_access(self, writable: Sequence[str] = (), files: Iterable[Path] = ()) -> OutsideAccess:
         permissions = replace(self.permissions, writable=(*self.permissions.writable, *writable))
         outside = [path for path in files if not path.is_relative_to(self._workspace.root)]
-        return access(permissions, self._own, layered=self._layered, files=outside)
+        return find_outside_access(permissions, self._own, layered=self._layered, files=outside)
 
     def _variables(
         self, may: OutsideAccess, made: str, environment: Mapping[str, str], *, bytecode: bool
     ) -> dict[str, str]:
-        """The environment of a command, without its marker.
+        """Return the environment of a command, without its marker.
 
         Args:
             may: The places that it may write and see.
@@ -339,18 +346,18 @@ class Sandbox:
         return variables
 
     def _confined_variables(self, folders: LayerFolders, environment: Mapping[str, str]) -> dict[str, str]:
-        without_layers = access(self.permissions, self._own, layered=False)
-        variables = self._variables(without_layers, str(folders.caches.made), environment, bytecode=True)
+        without_layers = find_outside_access(self.permissions, self._own, layered=False)
+        variables = self._variables(without_layers, str(folders.caches.new_caches), environment, bytecode=True)
         return {**variables, "TMPDIR": str(folders.temporary)}
 
     @staticmethod
-    def _places(folders: LayerFolders) -> tuple[Path, ...]:
-        """The folders of a run that a program may write in place."""
-        return folders.temporary, folders.caches.made
+    def _writable_folders(folders: LayerFolders) -> tuple[Path, ...]:
+        """Return the folders of a run that a program in place may write."""
+        return folders.temporary, folders.caches.new_caches
 
-    def _clear(self) -> None:
+    def _remove_stale_folders(self) -> None:
         """Remove the folders of runs that were killed, and layers over caches that are too old or too large."""
-        clear_left_over(self._state)
+        remove_stale_folders(self._state)
         prune_layers(self._state / CACHE_FOLDER, everything=False)
 
     async def _probe(self) -> ProbeResult:
@@ -358,8 +365,8 @@ class Sandbox:
             why_not = "it is not wanted"
         elif not (why_not := await self._why_no_overlay()):
             return ProbeResult(SandboxMode.OVERLAY, landlock=landlock_version())
-        filtered = await asyncio.to_thread(can_filter)
-        return ProbeResult(SandboxMode.IN_PLACE, why_not, landlock_version(), filtered, why_unbounded())
+        filtered = await asyncio.to_thread(can_filter_syscalls)
+        return ProbeResult(SandboxMode.IN_PLACE, why_not, landlock_version(), filtered, unbounded_reason())
 
     async def _why_no_overlay(self) -> str:
         try:
@@ -387,4 +394,4 @@ _WHY_NOT = {
     "overlay": "the system does not let users mount an overlay here",
     "start": "the system does not let users mount a /proc of their own",
 }
-"""Reasons by the step of `enter.py` that the system refused."""
+"""Reasons by the step of `sandbox_init.py` that the system refused."""

@@ -1,11 +1,11 @@
-"""The ways in which commands run on a workspace, and what a run of one offers, whichever way it is."""
+"""The modes in which commands run on a workspace, and the interface of a run in either mode."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from app.sandbox.captured_changes import CapturedChanges, PathChange, ThroughReport
+from app.sandbox.captured_changes import CapturedChanges, PathChange, WriteBackReport
 from app.sandbox.process import Output, ProcessResult
 
 
@@ -13,34 +13,34 @@ class SandboxMode(StrEnum):
     """How commands run, the best first."""
 
     OVERLAY = "overlay"
-    """On the workspace's own path, which in truth is another layer."""
+    """On a layer that is mounted over the workspace."""
     IN_PLACE = "in place"
     """On the user's own files."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What the probe has found."""
+    """The mode that the system allows, and what it enforces."""
 
     mode: SandboxMode
     why_not: str = ""
-    """Why it is none of the better ways."""
+    """Why a better mode is not possible; empty for the best one."""
     landlock: int = 0
     """The version of Landlock, which keeps a command in place from files; 0 without."""
-    filtered: bool = False
+    filters_syscalls: bool = False
     """In place: whether the system calls of a command are filtered."""
     refusal: str = ""
     """Why no command may run here; empty if commands may."""
 
     @property
-    def confined(self) -> bool:
+    def is_confined(self) -> bool:
         """Whether a command is kept from writing outside the workspace, apart from some places."""
         return self.mode is SandboxMode.OVERLAY or self.landlock > 0
 
     @property
-    def blocks_abstract_sockets(self) -> bool:
+    def can_block_abstract_sockets(self) -> bool:
         """Whether it is kept from sockets without a path, on which for instance an X11 display listens."""
-        return self.landlock > 5 or (self.mode is SandboxMode.IN_PLACE and self.filtered)
+        return self.landlock > 5 or (self.mode is SandboxMode.IN_PLACE and self.filters_syscalls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,32 +50,32 @@ class CommandPermissions:
     writable: tuple[str, ...] = ()
     """Paths that they may write in place; `~` is the home."""
     sockets: tuple[str, ...] = ()
-    """Programs that they may reach: names of `sockets.SERVICES`, or absolute paths of sockets."""
+    """Programs that they may reach: names of `outside_access.SERVICES`, or absolute paths of sockets."""
     variables: tuple[str, ...] = ()
     """Environment variables that they get besides the usual ones."""
 
 
 class ChangedMeanwhile(Exception):
-    """A file changed on disk while a command ran that has changed it too."""
+    """Another program changed a file on disk while a command ran that has changed it too."""
 
 
 class WorkspaceWrites(Protocol):
-    """What programs have made of the workspace with pending changes."""
+    """Reads what programs have written to the workspace with pending changes."""
 
     async def changes(self) -> CapturedChanges:
-        """What has changed so far. Raises OSError."""
+        """Return the changes so far. Raises OSError."""
         ...
 
     def read(self, path: str, limit: int) -> PathChange:
-        """One of the changes with its contents; raises OSError, and ChangedMeanwhile."""
+        """Return one of the changes with its contents; raises OSError and ChangedMeanwhile."""
         ...
 
-    async def write_through(self, paths: Sequence[str], *, dry: bool = False) -> ThroughReport:
-        """Have ignored paths in the workspace as they are here, where nobody else has changed them.
+    async def write_back(self, paths: Sequence[str], *, dry: bool = False) -> WriteBackReport:
+        """Write ignored paths back to the workspace, except for those that another program has changed there.
 
         Args:
             paths: As `changes` has found them.
-            dry: Change nothing, and only say what would be written.
+            dry: Change nothing, and only report what would be written.
         """
         ...
 

@@ -9,8 +9,8 @@ its sixth version, signals. The filter refuses some calls, and hands others to t
 - New processes of root, whom RLIMIT_NPROC does not bind: the kernel makes them while there is room.
 - Unix sockets: refused, and noted for the report.
 
-`enter.py` imports this where it filters. It imports next to nothing, since a user waits for it. As a program it exits
-with 0 if the kernel filters and hands over.
+`sandbox_init.py` imports this where it filters. It imports as little as possible, since a user waits for it. As a
+program it exits with 0 if the kernel filters and hands over.
 """
 
 import ctypes

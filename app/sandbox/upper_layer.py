@@ -1,4 +1,4 @@
-"""The upper layer of an overlay, from outside: filled before the command, looked through after it.
+"""The upper layer of an overlay: filled with pending changes before a command, and scanned for changes after it.
 
 What the kernel writes there is described in its documentation (Documentation/filesystems/overlayfs.rst): a changed
 file as a whole, a removed one as a character device 0/0 (a *whiteout*), and a folder that replaces one below it with
@@ -10,8 +10,8 @@ import stat
 from pathlib import Path
 
 from app.sandbox.captured_changes import CapturedChanges, Leaf, PathChange, Pending, TouchedPath
-from app.sandbox.disk_leaf import leaf_at, same_content, write_leaf
-from app.sandbox.path_policy import PathPolicy, opened_folder
+from app.sandbox.disk_leaf import has_same_content, read_leaf, write_leaf
+from app.sandbox.path_policy import PathPolicy, list_folder
 from app.sandbox.sandbox_mode import ChangedMeanwhile
 from app.workspace.reading import read_file
 
@@ -20,24 +20,23 @@ _LARGEST_RULES = 4096
 
 
 class UpperLayer:
-    """The layer over one workspace; the command must not be running."""
+    """The layer over one workspace; the command must not be running.
+
+    Args:
+        root: The workspace, which is the lower folder.
+        folder: The upper folder, empty so far.
+        pending: The pending changes, which are applied before the command.
+    """
 
     def __init__(self, root: Path, folder: Path, pending: Pending) -> None:
-        """Name the folders.
-
-        Args:
-            root: The workspace, which is below.
-            folder: The layer, empty so far.
-            pending: What lies over the workspace before the command.
-        """
         self._root = root
         self._folder = folder
         self._pending = pending
-        self.since = 0
-        """From when on (its ctime) a change of the workspace is somebody else's."""
+        self.filled_at = 0
+        """The ctime in nanoseconds after which a change of the workspace was made by another program."""
 
     def fill(self) -> None:
-        """Lay pending changes over the workspace. Raises OSError."""
+        """Write the pending changes to the layer. Raises OSError."""
         modes = {self._folder: _mode(self._root)}
         self._folder.chmod(stat.S_IRWXU)
         for path, leaf in sorted(self._pending.items()):
@@ -50,39 +49,39 @@ class UpperLayer:
         for place, mode in modes.items():
             if place.is_dir():
                 place.chmod(stat.S_IMODE(mode))
-        self.since = self._folder.stat().st_ctime_ns
+        self.filled_at = self._folder.stat().st_ctime_ns
 
-    def look(self, keeping: PathPolicy) -> CapturedChanges:
-        """What the command has changed; nothing is read but where only a comparison tells."""
-        scan = _Scan(self._root, self._folder, self._pending, keeping)
+    def find_changes(self, policy: PathPolicy) -> CapturedChanges:
+        """Return the changes that the command has made; contents are read only where they must be compared."""
+        scan = _Scan(self._root, self._folder, self._pending, policy)
         scan.folder("", hidden=False, ignored=False)
-        # What was laid here and is nowhere any more leaves no trace of its own.
+        # A pending file that the command removed leaves no trace in the layer.
         for path, leaf in self._pending.items():
             if leaf is not None and path not in scan.seen and not os.path.lexists(self._folder / path):
-                scan.leave(path)
+                scan.note_removed_leaf(path)
         touched = [each for path, each in sorted(scan.touched.items()) if self._differs(path)]
-        return CapturedChanges(tuple(touched), tuple(sorted(scan.left_out)), tuple(sorted(scan.through)))
+        return CapturedChanges(tuple(touched), tuple(sorted(scan.left_out)), tuple(sorted(scan.ignored_paths)))
 
     def read(self, path: str, limit: int) -> PathChange:
-        """One of the changes with its contents.
+        """Return one of the changes with its contents.
 
         Raises:
             OSError: It can't be read, or has more bytes than `limit` (EFBIG).
-            ChangedMeanwhile: Somebody else has changed the file on disk while the command ran.
+            ChangedMeanwhile: Another program has changed the file on disk while the command ran.
         """
         if path in self._pending:
             before = self._pending[path]
         else:
-            before = leaf_at(self._root / path, limit)
-            if before is not None and os.lstat(self._root / path).st_ctime_ns > self.since:
+            before = read_leaf(self._root / path, limit)
+            if before is not None and os.lstat(self._root / path).st_ctime_ns > self.filled_at:
                 raise ChangedMeanwhile(path)
-        return PathChange(path, before, leaf_at(self._folder / path, limit))
+        return PathChange(path, before, read_leaf(self._folder / path, limit))
 
     def _differs(self, path: str) -> bool:
         after = self._folder / path
         if path in self._pending:
-            return not same_content(after, self._pending[path])
-        return not same_content(after, self._root / path)
+            return not has_same_content(after, self._pending[path])
+        return not has_same_content(after, self._root / path)
 
     def _put(self, path: str, leaf: Leaf, modes: dict[Path, int]) -> None:
         self._make_folders(path, modes)
@@ -93,13 +92,13 @@ class UpperLayer:
             place = self._folder / above
             if not place.is_dir():
                 place.mkdir()
-                # The layer's folder stands for the one below it in all respects.
+                # The folder of the layer replaces the lower one, so it needs the same mode.
                 below = _mode(self._root / above)
                 if stat.S_ISDIR(below):
                     modes[place] = below
 
     def _remove(self, path: str, modes: dict[Path, int]) -> None:
-        """Have a path gone, and the folders that are empty without it, as an approval would."""
+        """Remove a path, and the folders that become empty, as an approval would."""
         if os.path.lexists(self._folder / path) or not self._shows(Path(path)) or not _mode(self._root / path):
             return
         self._make_folders(path, modes)
@@ -115,67 +114,67 @@ class UpperLayer:
             os.mknod(place, stat.S_IFCHR, 0)
 
     def _shows(self, path: Path) -> bool:
-        """Whether the folder around a path is still one, and not replaced by a file."""
+        """Whether no folder above a path is replaced by a file."""
         return all(
             (place := self._folder / above).is_dir() or not os.path.lexists(place) for above in path.parents[:-1]
         )
 
 
 class _Scan:
-    """One look through the layer."""
+    """One walk through the layer that collects the changes."""
 
-    def __init__(self, root: Path, folder: Path, pending: Pending, keeping: PathPolicy) -> None:
+    def __init__(self, root: Path, folder: Path, pending: Pending, policy: PathPolicy) -> None:
         self._root = root
         self._folder = folder
         self._pending = pending
-        self._keeping = keeping
+        self._policy = policy
         self.touched: dict[str, TouchedPath] = {}
         self.seen: set[str] = set()
         self.left_out: set[str] = set()
-        self.through: set[str] = set()
+        self.ignored_paths: set[str] = set()
 
     def folder(self, folder: str, *, hidden: bool, ignored: bool) -> None:
-        """Look through a folder of the layer.
+        """Walk through a folder of the layer.
 
         Args:
             folder: Its path; empty for the root.
-            hidden: What is below it does not show any more.
-            ignored: It lies in an ignored folder; what is tracked or pending counts all the same.
+            hidden: The lower folder does not show through it.
+            ignored: It lies in an ignored folder; tracked and pending paths are reported all the same.
         """
-        # The layer is ours, so what a command has locked in it is no secret.
-        for entry in opened_folder(self._folder / folder, unlock=True):
+        # The layer belongs to signoff, so it may read folders that a command made unreadable.
+        for entry in list_folder(self._folder / folder, unlock=True):
             path = f"{folder}/{entry.name}" if folder else entry.name
             facts = entry.stat(follow_symlinks=False)
             below = 0 if hidden else _mode(self._root / path)
             self._entry(path, facts, below, ignored=ignored)
 
-    def leave(self, path: str) -> None:
-        """Note that a file or link is gone, unless it is ignored."""
-        if not self._passes(path, is_folder=False, ignored=False):
+    def note_removed_leaf(self, path: str) -> None:
+        """Report that a file or link was removed, unless it is ignored."""
+        if not self._is_set_aside(path, is_folder=False, ignored=False):
             self._touch(path, 0, is_gone=True)
 
     def _entry(self, path: str, facts: os.stat_result, below: int, *, ignored: bool) -> None:
         gone = _has_no_device(facts)
         is_folder = stat.S_ISDIR(below if gone else facts.st_mode)
-        if self._passes(path, is_folder=is_folder, ignored=ignored):
+        if self._is_set_aside(path, is_folder=is_folder, ignored=ignored):
             return
-        ignored = ignored or self._keeping.ignores(path, is_folder=is_folder)
+        ignored = ignored or self._policy.is_ignored(path, is_folder=is_folder)
         if gone:
-            self._gone(path, below, ignored=ignored)
+            self._note_removed(path, below, ignored=ignored)
         elif stat.S_ISDIR(facts.st_mode):
             merged = stat.S_ISDIR(below) and not is_opaque(self._folder / path)
             self.folder(path, hidden=not merged, ignored=ignored)
             if not merged:
-                self._gone(path, below, ignored=ignored)
+                self._note_removed(path, below, ignored=ignored)
         elif stat.S_ISREG(facts.st_mode) or stat.S_ISLNK(facts.st_mode):
             self._touch(path, facts.st_size)
             if stat.S_ISDIR(below):
-                self._gone(path, below, ignored=ignored)
+                self._note_removed(path, below, ignored=ignored)
         else:
             self.left_out.add(f"{path}: not a regular file")
 
-    def _gone(self, path: str, below: int, *, ignored: bool) -> None:
-        """Note what was at a path of the workspace and is not in the layer."""
+    def _note_removed(self, path: str, below: int, *, ignored: bool) -> None:
+        """Report the removal of a path of the workspace that is not in the layer."""
         if not stat.S_ISDIR(below):
             if below and path not in self.seen:
                 self._touch(path, 0, is_gone=True)
@@ -184,35 +183,37 @@ class _Scan:
             for entry in scan:
                 inside = f"{path}/{entry.name}"
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if inside in self.seen or self._passes(inside, is_folder=is_folder, ignored=ignored):
+                if inside in self.seen or self._is_set_aside(inside, is_folder=is_folder, ignored=ignored):
                     continue
                 if os.path.lexists(self._folder / inside) and not is_folder:
                     continue
                 mode = entry.stat(follow_symlinks=False).st_mode
-                self._gone(inside, mode, ignored=ignored or self._keeping.ignores(inside, is_folder=is_folder))
+                self._note_removed(
+                    inside, mode, ignored=ignored or self._policy.is_ignored(inside, is_folder=is_folder)
+                )
 
-    def _passes(self, path: str, *, is_folder: bool, ignored: bool) -> bool:
-        """Whether the whole of a path is dealt with here: it is written through, or left out."""
-        if reason := self._keeping.refuses(path, in_ignored=ignored):
+    def _is_set_aside(self, path: str, *, is_folder: bool, ignored: bool) -> bool:
+        """Whether a path is not reported as a change, because it is ignored, dropped or unsupported."""
+        if reason := self._policy.refusal_reason(path, in_ignored=ignored):
             self.left_out.add(f"{path}: {reason}")
             return True
-        ignored = ignored or self._keeping.ignores(path, is_folder=is_folder)
-        if not ignored and self._keeping.drops(path, is_folder=is_folder):
+        ignored = ignored or self._policy.is_ignored(path, is_folder=is_folder)
+        if not ignored and self._policy.is_untracked_bytecode(path, is_folder=is_folder):
             return True
-        if is_folder and self._keeping.is_cache(path) and not ignored:
+        if is_folder and self._policy.is_cache(path) and not ignored:
             if not self._ignores_itself(self._root / path):
                 self.left_out.add(f"{path}: a cache that git does not ignore")
                 return True
-            self.through.add(path)
+            self.ignored_paths.add(path)
             return True
-        if not ignored or self._keeping.holds(path):
+        if not ignored or self._policy.is_tracked_or_pending(path):
             return False
-        self.through.add(path)
+        self.ignored_paths.add(path)
         return True
 
     @staticmethod
     def _ignores_itself(cache: Path) -> bool:
-        """Whether a cache has rules of its own by which git ignores all of it, as those of pytest and mypy have."""
+        """Whether a cache has a `.gitignore` that ignores all of it, as those of pytest and mypy have."""
         try:
             rules, _ = read_file(cache / ".gitignore", _LARGEST_RULES, head=True)
         except OSError:
@@ -225,7 +226,7 @@ class _Scan:
 
 
 def _mode(path: Path) -> int:
-    """Kind and permission bits of what has the path; 0 for nothing."""
+    """Return kind and permission bits of a path; 0 if it does not exist."""
     try:
         return path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -233,6 +234,7 @@ def _mode(path: Path) -> int:
 
 
 def is_whiteout(path: Path) -> bool:
+    """Whether a path of the layer marks a removed file."""
     try:
         return _has_no_device(path.lstat())
     except (FileNotFoundError, NotADirectoryError):
@@ -244,6 +246,7 @@ def _has_no_device(facts: os.stat_result) -> bool:
 
 
 def is_opaque(path: Path) -> bool:
+    """Whether a folder of the layer replaces the lower one instead of being merged with it."""
     try:
         return os.getxattr(path, _OPAQUE) == b"y"
     except OSError:

@@ -3,8 +3,6 @@
 Once all are copied, pending changes are written to the files: the command finds them as it would on a layer. They are
 restored like all that the command writes. The copies stay for the next command, which copies only newer files. A
 command that was cut off by the end of signoff leaves a mark, by which the next start restores the files.
-
-Kept whole: copying, comparing and restoring share one index.
 """
 
 import fcntl
@@ -20,8 +18,8 @@ from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
 from app.sandbox.captured_changes import CapturedChanges, IgnoredPath, Leaf, PathChange, Pending, TouchedPath
-from app.sandbox.disk_leaf import leaf_at, same_content, set_mode, write_leaf
-from app.sandbox.path_policy import REPOSITORY, PathPolicy, PathStat, changed_since, entries, facts_of
+from app.sandbox.disk_leaf import has_same_content, read_leaf, set_mode, write_leaf
+from app.sandbox.path_policy import REPOSITORY, PathPolicy, PathStat, find_changed_files, path_stat, walk_entries
 from app.sandbox.run_folders import remove_tree
 from app.workspace.path_rules import nested_too_deep
 from app.workspace.reading import same_bytes
@@ -64,7 +62,7 @@ class WorkspaceBackup:
     store: Path
     """A folder outside the workspace, for nothing else."""
     kept: dict[str, PathStat] = field(default_factory=dict)
-    """Facts of every file and folder before the command, by path."""
+    """Stat of every file and folder before the command, by path."""
     _names: dict[str, str] = field(default_factory=dict)
     """Name in the store of each file's copy, by path; of a link its target after `>`."""
     lock: int = -1
@@ -72,7 +70,7 @@ class WorkspaceBackup:
     _pending: Pending = field(default_factory=dict)
     """Changes that were written to the files for the command."""
     _found: dict[str, PathStat] = field(default_factory=dict)
-    """Facts when the command began, pending changes included, by path."""
+    """Stat of every path when the command began, pending changes included."""
     _rules: Mapping[str, str] = field(default_factory=dict)
     """git's rules before the command, by folder."""
     _number: int = 0
@@ -81,7 +79,7 @@ class WorkspaceBackup:
     _locked: set[int] = field(default_factory=set)
     """Inodes of folders that could not be read before the command: their content is not touched."""
     _ignored: set[str] = field(default_factory=set)
-    """Paths that git ignores, the uppermost of each tree: before the command, and those that it has made."""
+    """Paths that git ignores, the topmost of each tree: before the command, and those that it has made."""
     _since: int = 0
     """When the command began, in nanoseconds since the epoch."""
 
@@ -91,18 +89,18 @@ class WorkspaceBackup:
         return self.store / _MARK
 
     @contextmanager
-    def held(self, *, patient: bool = True) -> Iterator[None]:
-        """Hold the lock; with `patient`, wait two seconds for another holder. Raises Busy."""
+    def locked(self, *, patient: bool = True) -> Iterator[None]:
+        """Hold the lock; `patient` waits two seconds for another holder. Raises WorkspaceInUse."""
         self.store.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.lock = os.open(self.store / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            self._take(_TRIES if patient else 1)
+            self._lock(_TRIES if patient else 1)
             yield
         finally:
             os.close(self.lock)
             self.lock = -1
 
-    def _take(self, tries: int) -> None:
+    def _lock(self, tries: int) -> None:
         for number in range(tries):
             if number:
                 time.sleep(_PAUSE)
@@ -111,7 +109,7 @@ class WorkspaceBackup:
                 return
         raise WorkspaceInUse
 
-    def keep(self, keeping: PathPolicy, pending: Pending) -> None:
+    def back_up(self, policy: PathPolicy, pending: Pending) -> None:
         """Copy new files, leave the mark, and write pending changes to the files.
 
         Raises:
@@ -121,13 +119,13 @@ class WorkspaceBackup:
         now: dict[str, PathStat] = {}
         size = 0
         self._locked, self._ignored = set(), set()
-        for path, facts in entries(self.root, keeping, self._locked, self._ignored):
+        for path, facts in walk_entries(self.root, policy, self._locked, self._ignored):
             now[path] = facts
             size += facts.size if stat.S_ISREG(facts.mode) else 0
             if size > MOST_KEPT or len(now) > MOST_NAMES:
                 raise TooManyFiles
         # The command works on the files themselves, with rules among them.
-        self._rules = keeping.fix()
+        self._rules = policy.freeze_rules()
         for path, facts in now.items():
             if stat.S_ISREG(facts.mode) and (self.kept.get(path) != facts or path not in self._names):
                 self._number += 1
@@ -143,11 +141,11 @@ class WorkspaceBackup:
         self._since = self.mark.stat().st_ctime_ns
         self._clear()
         _write_pending(pending, self.root)
-        self._found = dict(entries(self.root, keeping, self._locked, self._ignored)) if pending else now
+        self._found = dict(walk_entries(self.root, policy, self._locked, self._ignored)) if pending else now
 
-    def look(self, keeping: PathPolicy) -> CapturedChanges:
-        """What the command has changed. Raises OSError."""
-        now = self._now(keeping)
+    def find_changes(self, policy: PathPolicy) -> CapturedChanges:
+        """Return the changes that the command has made. Raises OSError."""
+        now = self._current_stats(policy)
         touched: list[TouchedPath] = []
         left_out: set[str] = set()
         for path in sorted(self._found.keys() | now.keys()):
@@ -156,11 +154,11 @@ class WorkspaceBackup:
                 continue
             if path.partition("/")[0] == REPOSITORY:
                 left_out.add(f"{REPOSITORY}: put back as it was, commits are the user's")
-            elif reason := keeping.refuses(path, in_ignored=False):
+            elif reason := policy.refusal_reason(path, in_ignored=False):
                 left_out.add(f"{path}: {reason}")
-            elif keeping.drops(path, is_folder=False):
+            elif policy.is_untracked_bytecode(path, is_folder=False):
                 continue
-            elif cache := next((above for above in _with_parents(path) if keeping.is_cache(above)), ""):
+            elif cache := next((above for above in _with_parents(path) if policy.is_cache(above)), ""):
                 left_out.add(f"{cache}: a cache that git does not ignore")
             elif after is not None and not after.is_leaf and not after.is_folder:
                 left_out.add(f"{path}: not a regular file")
@@ -170,7 +168,7 @@ class WorkspaceBackup:
         return CapturedChanges(tuple(touched), tuple(sorted(left_out)))
 
     def changed_ignored(self) -> tuple[IgnoredPath, ...]:
-        """Ignored files that were changed since the command began, by any program; call `look` before.
+        """Return ignored files that any program changed since the command began; call `find_changes` before.
 
         Raises:
             OSError: The disk can't be read.
@@ -178,25 +176,25 @@ class WorkspaceBackup:
         found: list[IgnoredPath] = []
         room = MOST_NAMES
         for path in sorted(self._ignored):
-            changed, looked = changed_since(self.root, path, self._since, room)
+            changed, looked = find_changed_files(self.root, path, self._since, room)
             found += [changed] if changed else []
             room = max(0, room - looked)
         return tuple(found)
 
     def read(self, path: str, limit: int) -> PathChange:
-        """One of the changes with its contents. Raises OSError."""
-        return PathChange(path, self._before(path, limit), leaf_at(self.root / path, limit))
+        """Return one of the changes with its contents. Raises OSError."""
+        return PathChange(path, self._before(path, limit), read_leaf(self.root / path, limit))
 
-    def restore(self, keeping: PathPolicy) -> int:
-        """Restore all files; returns how many had changed. Raises OSError."""
+    def restore(self, policy: PathPolicy) -> int:
+        """Restore all files; return how many had changed. Raises OSError."""
         if not self.mark.exists():
             # Not all was copied and nothing has run: copies of an earlier command may be out of date.
             return 0
-        now = self._now(keeping)
+        now = self._current_stats(policy)
         changed = [path for path in self.kept.keys() | now.keys() if self.kept.get(path) != now.get(path)]
         for path in sorted(changed):
             if (after := now.get(path)) and after.is_folder:
-                # The command may have locked it; its own mode it gets at the end.
+                # The command may have made it unreadable; its mode is restored at the end.
                 set_mode(self.root / path, after.mode | stat.S_IRWXU)
         for path in sorted(changed, reverse=True):
             before, after = self.kept.get(path), now.get(path)
@@ -211,46 +209,46 @@ class WorkspaceBackup:
         for path in sorted(changed, reverse=True):
             if (before := self.kept.get(path)) and before.is_folder:
                 set_mode(self.root / path, before.mode)
-        there = {path: self._facts(path) for path in changed if path in self.kept}
-        # A socket that is gone can be made by its server only.
+        there = {path: self._path_stat(path) for path in changed if path in self.kept}
+        # Only its server can make a removed socket again.
         self.kept = {path: facts for path, facts in (self.kept | there).items() if facts}
         self._pending = {}
         self._save()
         self.mark.unlink(missing_ok=True)
         return count
 
-    def _now(self, keeping: PathPolicy) -> dict[str, PathStat]:
-        """Facts of all that there is now, also in folders that the command has locked. Raises OSError."""
+    def _current_stats(self, policy: PathPolicy) -> dict[str, PathStat]:
+        """Return the stat of every path now, also in folders that the command made unreadable. Raises OSError."""
         if self._mode:
             set_mode(self.root, self._mode)
-        return dict(entries(self.root, keeping, self._locked, self._ignored, unlock=True))
+        return dict(walk_entries(self.root, policy, self._locked, self._ignored, unlock=True))
 
-    def left_over(self, keeping_with: Callable[[Pending], PathPolicy], *, patient: bool) -> str:
-        """Restore the files after a command that was cut off; returns a line for the user, or nothing.
+    def restore_after_crash(self, policy_with: Callable[[Pending], PathPolicy], *, patient: bool) -> str:
+        """Restore the files after a command that was cut off; return a line for the user, empty if there was none.
 
         Args:
-            keeping_with: Makes the `PathPolicy` for the changes that were pending then.
+            policy_with: Makes the `PathPolicy` for the changes that were pending then.
             patient: Wait for a command that is just ending.
 
         Raises:
-            Busy: It has not ended.
+            WorkspaceInUse: The command is still running.
         """
         if not self.mark.exists():
             return ""
-        with self.held(patient=patient):
+        with self.locked(patient=patient):
             if not self.mark.exists():
                 return ""
             if not self._load():
                 self.mark.unlink()
                 return _LOST
-            keeping = keeping_with(self._pending)
-            keeping.restore(self._rules, self.kept)
-            self.restore(keeping)
+            policy = policy_with(self._pending)
+            policy.restore_rules(self._rules, self.kept)
+            self.restore(policy)
         return "A command that ran directly on your files was cut off; every file is as it was before."
 
-    def _facts(self, path: str) -> PathStat | None:
+    def _path_stat(self, path: str) -> PathStat | None:
         try:
-            return facts_of((self.root / path).lstat())
+            return path_stat((self.root / path).lstat())
         except FileNotFoundError:
             return None
 
@@ -264,9 +262,9 @@ class WorkspaceBackup:
         if before.mode != after.mode or before.size != after.size:
             return True
         if path in self._pending:
-            return not same_content(self.root / path, self._pending[path])
+            return not has_same_content(self.root / path, self._pending[path])
         if stat.S_ISLNK(after.mode):
-            return self._before(path, before.size) != leaf_at(self.root / path, after.size)
+            return self._before(path, before.size) != read_leaf(self.root / path, after.size)
         return stat.S_ISREG(after.mode) and not same_bytes(self.store / self._names[path], self.root / path)
 
     def _before(self, path: str, limit: int) -> Leaf | None:
@@ -278,7 +276,7 @@ class WorkspaceBackup:
         name = self._names[path]
         if name.startswith(">"):
             return Leaf(os.fsencode(name[1:]), stat.S_IFLNK | 0o777)
-        kept = leaf_at(self.store / name, limit)
+        kept = read_leaf(self.store / name, limit)
         return kept and Leaf(kept.data, stat.S_IMODE(facts.mode))
 
     def _remove(self, path: str, facts: PathStat) -> None:
@@ -294,7 +292,7 @@ class WorkspaceBackup:
             place.rmdir()
 
     def _put_back(self, path: str, before: PathStat) -> bool:
-        """Restore one path; returns whether it had changed."""
+        """Restore one path; return whether it had changed."""
         place = self.root / path
         if before.is_folder:
             if not place.is_dir():
@@ -325,11 +323,11 @@ class WorkspaceBackup:
         set_mode(place, before.mode)
         with suppress(PermissionError):
             # Only the owner of a file may set its time.
-            os.utime(place, ns=(before.written, before.written))
+            os.utime(place, ns=(before.modified, before.modified))
         return True
 
     def _load(self) -> bool:
-        """Read the index; returns whether it is valid."""
+        """Read the index; return whether it is valid."""
         try:
             index = json.loads((self.store / _INDEX).read_bytes())
             self._number, self._mode = index["number"], index.get("mode", 0)
@@ -368,8 +366,8 @@ class WorkspaceBackup:
                 place.unlink()
 
 
-def guard_of(root: Path, state: Path) -> WorkspaceBackup:
-    """The guard of a workspace, with its store below `state`."""
+def workspace_backup(root: Path, state: Path) -> WorkspaceBackup:
+    """Return the backup of a workspace, with its store below `state`."""
     name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
     return WorkspaceBackup(root, state / f"guard-{name}")
 
@@ -384,7 +382,7 @@ def _write_pending(pending: Pending, folder: Path) -> None:
     """Write pending changes to a folder, as an approval would. Raises OSError."""
     for path, leaf in pending.items():
         place = folder / path
-        if leaf is None and _is_leaf(place) and not _blocked(folder, path):
+        if leaf is None and _is_leaf(place) and not _blocking_leaf(folder, path):
             place.unlink()
             with suppress(OSError):
                 for above in Path(path).parents[:-1]:
@@ -393,7 +391,7 @@ def _write_pending(pending: Pending, folder: Path) -> None:
         if leaf is None:
             continue
         place = folder / path
-        for blocking in _blocked(folder, path):
+        for blocking in _blocking_leaf(folder, path):
             blocking.unlink()
         place.parent.mkdir(parents=True, exist_ok=True)
         if place.is_symlink() or (leaf.is_link and _is_leaf(place)):
@@ -401,7 +399,7 @@ def _write_pending(pending: Pending, folder: Path) -> None:
         elif place.is_dir():
             shutil.rmtree(place)
         elif place.exists():
-            # Written and not replaced: in place, its other names and its owner are to stay.
+            # Overwritten and not replaced, so that its hard links and its owner stay.
             with suppress(PermissionError):
                 place.chmod(0o600)
         write_leaf(place, leaf)
@@ -411,6 +409,6 @@ def _is_leaf(place: Path) -> bool:
     return os.path.lexists(place) and (place.is_symlink() or not place.is_dir())
 
 
-def _blocked(folder: Path, path: str) -> list[Path]:
-    """What is on the way to a path and no folder: never followed, since a link may lead out."""
+def _blocking_leaf(folder: Path, path: str) -> list[Path]:
+    """Return the first file or link above a path; links are not followed, since they may lead out."""
     return [place for above in reversed(Path(path).parents[:-1]) if _is_leaf(place := folder / above)][:1]

@@ -17,7 +17,7 @@ import pytest
 from app.runtime.model_connection import keep_picked_model
 from app.runtime.open_workspace import open_runtime
 from app.sandbox import run_folders
-from app.sandbox.run_folders import kept_versions_of
+from app.sandbox.run_folders import kept_versions
 from app.storage.session_lock import SessionLock
 from tests.forking import Forking
 from tests.terminal.terminal import signoff_command
@@ -446,7 +446,7 @@ def test_where_nobody_can_be_asked_what_is_held_is_not_written(signoff: Run, wor
 def test_kept_versions_of_ignored_files_are_listed_with_their_folder_and_pruned_by_age(
     signoff: Run, workspace: Path, tmp_path: Path
 ) -> None:
-    kept = kept_versions_of(workspace, tmp_path / "home/state/kept")
+    kept = kept_versions(workspace, tmp_path / "home/state/kept")
     older, newer = kept.new_folder(), kept.new_folder()
     for folder in (older, newer):
         (folder / ".env").write_text("B=2\n")
@@ -465,7 +465,7 @@ def test_of_kept_versions_the_newest_stay_within_a_size_and_an_age(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_folders, "MOST_BYTES", 10)
-    kept, folders = kept_versions_of(workspace, tmp_path / "kept"), []
+    kept, folders = kept_versions(workspace, tmp_path / "kept"), []
     for age in (31, 3, 2, 1):
         folder = kept.new_folder()
         (folder / ".env").write_bytes(b"x" * 6)

@@ -29,7 +29,7 @@ OPENS_OTHER_FILES = {
     "app/sandbox/cache_layers.py": "its own marks, and the lock",
     "app/sandbox/outside_access.py": "/proc",
     "app/sandbox/enclosed_process.py": "what a helper process reports",
-    "app/sandbox/enter.py": "/proc, and folders to mount",
+    "app/sandbox/sandbox_init.py": "/proc, and folders to mount",
     "app/sandbox/syscall_filter.py": "paths that a command asks for, as descriptors without contents",
     "app/sandbox/workspace_backup.py": "the lock, and its own index",
     "app/sandbox/overlay_layer.py": "/proc",

@@ -22,7 +22,7 @@ async def main(root: str, state: str, way: str, command: str) -> None:
     async with sandbox.open(PENDING) as run:
         await run.execute(["/bin/sh", "-c", command], folder=".", seconds=60, output=lambda data: None)
         found = await run.changes()
-        await run.write_through(found.through)
+        await run.write_back(found.ignored_paths)
 
 
 Path(sys.argv[2]).mkdir(exist_ok=True)

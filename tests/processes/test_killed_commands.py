@@ -65,7 +65,7 @@ def test_whatever_the_instant_nothing_goes_on_and_nothing_has_changed(
             time.sleep(0.02)
         assert clear == 5, Path("/proc/loadavg").read_text()
         sandbox = Sandbox(Workspace(root), runs, own=())
-        sandbox.put_back()
+        sandbox.restore_workspace()
         assert state(root) == before
         asyncio.run(sandbox.probe())
         assert not [each for each in runs.iterdir() if each.name.startswith("run-")]
@@ -94,7 +94,7 @@ def test_rules_that_a_killed_command_has_written_hide_nothing_from_the_next_star
     assert (root / "new/code.py").exists() and not (root / "d").exists()
     while going_on(mark, tmp_path) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert "cut off" in Sandbox(Workspace(root), runs, own=()).put_back()
+    assert "cut off" in Sandbox(Workspace(root), runs, own=()).restore_workspace()
     assert (root / "a.log").read_text() == "1\n"
     for name in ("a.log", "end.log"):
         (root / name).unlink()

@@ -25,8 +25,8 @@ from app.mcp_client.server_definition import ServerDefinition, WriteAccess
 from app.mcp_client.server_program import StdioConnection
 from app.mcp_client.token_store import OAuthToken, TokenStore
 from app.sandbox import enclosed_process
-from app.sandbox.enclosed_process import limits as program_limits
-from app.sandbox.enclosed_process import start_standing
+from app.sandbox.enclosed_process import process_limits as program_limits
+from app.sandbox.enclosed_process import start_persistent
 from app.sandbox.process import MARKER
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
@@ -40,7 +40,7 @@ from tests.waiting import until
 async def program(folder: Path, *words: str) -> AsyncIterator[StdioConnection]:
     """A connection to a program of Python's, by default the one that plays."""
     environment = {**ENVIRONMENT, MARKER: new_mark(), "PLAYED": str(folder / "played.jsonl")}
-    process = await start_standing(
+    process = await start_persistent(
         [],
         [sys.executable, *(words or (str(PLAYER),))],
         folder=folder,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.outside_access import access, named_files
+from app.sandbox.outside_access import files_in_command, find_outside_access
 from app.sandbox.sandbox_mode import CommandPermissions
 from tests.servers.stage import PLAYER, stage
 from tests.wire.server import WireServer
@@ -128,8 +128,10 @@ def test_no_file_opens_a_whole_temporary_folder(tmp_path: Path) -> None:
     (tmp_path / "pyvenv.cfg").touch()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/program").touch()
-    files = list(named_files([str(tmp_path / "bin/program")], tmp_path))
+    files = list(files_in_command([str(tmp_path / "bin/program")], tmp_path))
     assert files == [tmp_path]
     environment = {"TMPDIR": str(tmp_path)}
-    whole = access(CommandPermissions(), (), environment=environment, files=[Path("/tmp"), Path("/dev/shm")])
+    whole = find_outside_access(
+        CommandPermissions(), (), environment=environment, files=[Path("/tmp"), Path("/dev/shm")]
+    )
     assert not {*whole.shown} & {*whole.temporary}

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from app.proposals.values.models import FileIdentity, FileVersion
-from app.sandbox.captured_changes import link_mode
+from app.sandbox.captured_changes import LINK_MODE
 from app.workspace.path_rules import DEEPEST
 from app.workspace.reading import read_file
 
@@ -456,7 +456,7 @@ def _read_link(name: str, folder: int) -> DiskFile | None:
             return None
         raise
     facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    return DiskFile(data, file_version(data, link_mode()), _identity(facts), facts.st_nlink)
+    return DiskFile(data, file_version(data, LINK_MODE), _identity(facts), facts.st_nlink)
 
 
 def _identity(facts: os.stat_result) -> FileIdentity:

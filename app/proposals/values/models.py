@@ -16,7 +16,7 @@ from app.proposals.values.decision_facts import (
     LineComment,
 )
 from app.proposals.values.origin import Origin, OriginKind
-from app.sandbox.captured_changes import IgnoredPath, ignored_words
+from app.sandbox.captured_changes import IgnoredPath, describe_ignored
 from app.workspace.path_rules import trouble_elsewhere
 
 
@@ -309,7 +309,7 @@ class Proposal(FrozenModel):
     @property
     def ignored_words(self) -> str:
         """What was written besides, in a line; empty if nothing was."""
-        return ignored_words(self.ignored)
+        return describe_ignored(self.ignored)
 
     @property
     def on_disk(self) -> bool:

@@ -9,7 +9,7 @@ from app.proposals.risk.change_summary import command_summary
 from app.proposals.text.document import MAX_BYTES
 from app.proposals.text.file_warnings import size_words
 from app.proposals.values.decision_results import EditReport
-from app.sandbox.captured_changes import WRITTEN, CapturedChanges, PathChange, ignored_words, listed
+from app.sandbox.captured_changes import WRITTEN, CapturedChanges, PathChange, describe_ignored, shorten_list
 from app.sandbox.sandbox_mode import ChangedMeanwhile, WorkspaceWrites
 from app.text.plural import plural
 from app.tools.base.contract import Confirmation, ToolContext, ToolOutput
@@ -45,10 +45,10 @@ async def settle(
     """
     found = await run.changes()
     if context.planning:
-        through = (each.path for each in (await run.write_through(found.through, dry=True)).written)
+        through = (each.path for each in (await run.write_back(found.ignored_paths, dry=True)).written)
         names = (*(each.path for each in found.touched), *through)
         return _told(output, [named("plan mode: what it changed was thrown away", names)], ""), []
-    through_notes, through_summary = await _write_through(run, context, found.through, command)
+    through_notes, through_summary = await _write_through(run, context, found.ignored_paths, command)
     output = _told(output, [], through_summary)
     notes = through_notes
     if len(found.touched) > MOST_FILES or found.size > MOST_BYTES:
@@ -57,10 +57,10 @@ async def settle(
         if not answer.allowed:
             who = "nobody could be asked to stage them, so" if answer.unattended else "the user had"
             notes.append(f"[{who} {size} thrown away; nothing was staged]")
-            notes.append(named("not kept", found.left_out))
+            notes.append(named("not kept", found.unsupported))
             return _told(output, notes, f"{size} thrown away"), []
     changes, left_out = await asyncio.to_thread(_read, run, found)
-    notes.append(named("not kept", (*found.left_out, *left_out)))
+    notes.append(named("not kept", (*found.unsupported, *left_out)))
     return _told(output, notes, ""), changes
 
 
@@ -68,31 +68,31 @@ async def _write_through(
     run: WorkspaceWrites, context: ToolContext, paths: Sequence[str], command: str
 ) -> tuple[list[str], str]:
     """Write what git ignores, if the user has nothing against it; lines for the model, and words for the user."""
-    if context.hold_ignored and (held := (await run.write_through(paths, dry=True)).written):
-        words = [each.words for each in held]
+    if context.hold_ignored and (held := (await run.write_back(paths, dry=True)).written):
+        words = [each.summary for each in held]
         answer = await context.confirm(_ignored_question(words, command))
         if not answer.allowed:
-            return [_line(HELD, words)], f"{HELD}: {listed(words)}"
-    report = await run.write_through(paths)
+            return [_line(HELD, words)], f"{HELD}: {shorten_list(words)}"
+    report = await run.write_back(paths)
     context.draft.ignored.extend(report.written)
-    notes = [_line(WRITTEN, [each.words for each in report.written])]
+    notes = [_line(WRITTEN, [each.summary for each in report.written])]
     notes += [
         named(f"ignored by git, but not all of it could be written, {why}", paths)
         for why, paths in _by_reason(report.failed).items()
     ]
-    notes.append(_line(LEFT, [f"{path}: {why}" for path, why in report.left.items()]))
-    if report.kept is not None:
-        notes.append(f"[{_KEPT} {report.kept}, at the same paths]")
+    notes.append(_line(LEFT, [f"{path}: {why}" for path, why in report.skipped.items()]))
+    if report.kept_folder is not None:
+        notes.append(f"[{_KEPT} {report.kept_folder}, at the same paths]")
     summary = (
-        ignored_words(report.written, 3),
-        f"{LEFT}: {listed(list(report.left))}" if report.left else "",
-        f"{_KEPT} {report.kept}" if report.kept else "",
+        describe_ignored(report.written, 3),
+        f"{LEFT}: {shorten_list(list(report.skipped))}" if report.skipped else "",
+        f"{_KEPT} {report.kept_folder}" if report.kept_folder else "",
     )
     return notes, ", ".join(filter(None, summary))
 
 
 def _line(what: str, words: Sequence[str]) -> str:
-    return f"[{what}: {listed(words, _TOLD)}]" if words else ""
+    return f"[{what}: {shorten_list(words, _TOLD)}]" if words else ""
 
 
 def _by_reason(paths: Mapping[str, str]) -> dict[str, list[str]]:
@@ -131,7 +131,7 @@ async def staged(
 
 def _question(found: CapturedChanges, size: str, command: str) -> Confirmation:
     names = [
-        f"{each.path}  {'deleted' if each.is_gone else size_words(each.size)}" for each in found.touched[:_SHOWN]
+        f"{each.path}  {'deleted' if each.is_deleted else size_words(each.size)}" for each in found.touched[:_SHOWN]
     ]
     if len(found.touched) > _SHOWN:
         names.append(f"and {len(found.touched) - _SHOWN:,} more")
@@ -151,7 +151,7 @@ def _question(found: CapturedChanges, size: str, command: str) -> Confirmation:
 def _ignored_question(words: Sequence[str], command: str) -> Confirmation:
     return Confirmation(
         "ignored",
-        f"Write what git ignores? {listed(words)}",
+        f"Write what git ignores? {shorten_list(words)}",
         "\n".join([f"$ {command}", *words]),
         ".",
         ("Yes writes it to your files, where you have not changed them meanwhile; no throws it away.",),

@@ -141,7 +141,7 @@ class _Printed:
         head = f"[{state}; {ended.seconds:.1f} s]"
         if ended.limit:
             head += f"\n[stopped: {ended.limit}]"
-        elif ended.left_running and not ended.timed_out:
+        elif ended.had_running_children and not ended.timed_out:
             head += "\n[processes that it left running were ended]"
         text = self._kept.text()
         lines = self._kept.lines

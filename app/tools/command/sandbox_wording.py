@@ -72,7 +72,7 @@ def permission_notes(
                 f"{no_layer} While it runs they hold what is staged, and "
                 "nothing can be approved. Change nothing then: that would count as the command's.",
                 outside
-                if probe.confined
+                if probe.is_confined
                 else "Nothing keeps it from writing outside the workspace, nor from reading signoff's own folders.",
                 f"It can read all else that you can, and it uses your network.{_open_in_place(probe)}",
                 f"{_IGNORED_IN_PLACE}{f': {_HOLDS_NOT}' if hold_ignored else ''}.",
@@ -81,7 +81,7 @@ def permission_notes(
         notes.append(f"By your configuration it reaches {', '.join(permissions.sockets)}.")
         if probe.mode is SandboxMode.IN_PLACE:
             notes.append("In place that opens all Unix sockets: it reaches every program that acts for you.")
-    if not probe.blocks_abstract_sockets:
+    if not probe.can_block_abstract_sockets:
         notes.append(_ABSTRACT_SOCKETS)
     return (_PLAN, *notes[1:]) if planning else tuple(notes)
 
@@ -89,9 +89,12 @@ def permission_notes(
 def _open_in_place(probe: ProbeResult) -> str:
     """Sentences on what this kernel does not keep a command in place from, each after a space."""
     sentences = (
-        (not probe.filtered, "Nothing keeps it from programs that act for you, or from ending them and signoff."),
         (
-            not (probe.filtered and probe.confined),
+            not probe.filters_syscalls,
+            "Nothing keeps it from programs that act for you, or from ending them and signoff.",
+        ),
+        (
+            not (probe.filters_syscalls and probe.is_confined),
             "It can change permissions, owners and times of your files.",
         ),
         (probe.landlock == _NO_TRUNCATE, "It can cut off your files everywhere (this kernel is before Linux 6.2)."),

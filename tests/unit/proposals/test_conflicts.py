@@ -15,7 +15,7 @@ from app.proposals.values.models import FileOperation, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import ChangedSinceSeen, EditRejected, StaleProposal
 from app.runtime.workspace_recovery import decision_event
-from app.sandbox.captured_changes import Leaf, PathChange, link_mode
+from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
 from tests.examples import at_most
 from tests.unit.proposals.bench import Bench, numbered
 
@@ -433,7 +433,7 @@ def test_a_symbolic_link_is_taken_from_one_side(bench: Make) -> None:
 
 def test_a_link_that_is_proposed_takes_the_place_of_a_changed_file(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.txt": "b\n"})
-    stage(site, **{"a.txt": (leaf("a\n"), Leaf(b"b.txt", link_mode()))})
+    stage(site, **{"a.txt": (leaf("a\n"), Leaf(b"b.txt", LINK_MODE))})
     site.put(**{"a.txt": "c\n"})
     conflict = site.service.conflict("P1")
     saved = site.service.resolve("P1", "a.txt", PROPOSED, conflict.disk)

@@ -12,7 +12,7 @@ from app.proposals.text.file_warnings import file_cautions
 from app.proposals.text.line_comparison import LineSpan
 from app.proposals.values.edit_refusals import EditRefused, NotEditable
 from app.proposals.values.models import FileOperation, MatchLevel
-from app.sandbox.captured_changes import Leaf, PathChange, link_mode
+from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
 from tests.unit.proposals.bench import Bench, numbered
 
 Make = Callable[..., Bench]
@@ -252,7 +252,7 @@ def test_an_edit_of_what_was_read_that_is_there_by_now_is_refused(bench: Make) -
 
 def test_text_never_becomes_where_a_link_leads(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
-    link = Leaf(b"a.txt", link_mode())
+    link = Leaf(b"a.txt", LINK_MODE)
     draft = site.service.draft("session")
     draft.take_changes([PathChange("link", None, link)])
     with pytest.raises(EditRefused, match="symbolic link"):

@@ -24,7 +24,7 @@ from app.proposals.values.proposal_errors import (
     NothingToUndo,
     RecoveryNeeded,
 )
-from app.sandbox.captured_changes import Leaf, PathChange, link_mode
+from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.faults import Steps, Watched, broken
 from tests.unit.proposals.memory_store import MemoryStore
@@ -52,7 +52,7 @@ def found(root: Path) -> Leaves:
     for place in sorted(root.rglob("*")):
         facts = place.lstat()
         if stat.S_ISLNK(facts.st_mode):
-            leaves[place.relative_to(root).as_posix()] = Leaf(os.fsencode(place.readlink()), link_mode())
+            leaves[place.relative_to(root).as_posix()] = Leaf(os.fsencode(place.readlink()), LINK_MODE)
         elif stat.S_ISREG(facts.st_mode):
             leaves[place.relative_to(root).as_posix()] = Leaf(place.read_bytes(), facts.st_mode & 0o7777)
     return leaves
@@ -357,7 +357,7 @@ def files(draw: st.DrawFn) -> Leaf:
         case "binary":
             return Leaf(b"\0" + draw(st.binary(max_size=4)), draw(st.sampled_from([0o644, 0o755])))
         case "link":
-            return Leaf(draw(st.sampled_from([b"a", b"nowhere", b"d/c"])), link_mode())
+            return Leaf(draw(st.sampled_from([b"a", b"nowhere", b"d/c"])), LINK_MODE)
         case _:
             # Each once and in one order: else what is left of a difference may be told in other hunks than before.
             lines = sorted(draw(st.sets(st.sampled_from(WORDS))))

@@ -16,7 +16,7 @@ from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.models import FileOperation
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import CommitFailed, PatchRefused, ProposalError, UnreadablePatch
-from app.sandbox.captured_changes import Leaf, PathChange, link_mode
+from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
 from tests.unit.proposals.bench import Bench, Tree, numbered, tree
 from tests.unit.proposals.repositories import git, repository
 
@@ -373,7 +373,7 @@ def test_a_new_link_that_leads_nowhere_is_committed(bench: Make) -> None:
     for name, value in (("user.name", "A"), ("user.email", "a@example.org")):
         git(site.root, "config", name, value)
     draft = site.service.draft("session")
-    draft.take_changes([PathChange("link", None, Leaf(b"nowhere", link_mode()))])
+    draft.take_changes([PathChange("link", None, Leaf(b"nowhere", LINK_MODE))])
     proposal = site.service.approve(site.service.stage(draft, "Link").id).proposal
     commit = commit_proposal(site.root, proposal)
     assert git(site.root, "show", "--name-status", "--format=", commit).decode().strip() == "A\tlink"

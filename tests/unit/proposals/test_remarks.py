@@ -10,13 +10,13 @@ from app.proposals.text.file_warnings import file_cautions, mode_words
 from app.proposals.values.decision_results import binary_note
 from app.proposals.values.edit_refusals import EditRefused, shorten_bytes
 from app.proposals.values.models import FileOperation
-from app.sandbox.captured_changes import Leaf, PathChange, link_mode
+from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
 from tests.unit.proposals.bench import Bench
 from tests.unit.proposals.memory_store import MemoryStore
 
 Make = Callable[..., Bench]
 FILE, PROGRAM = Leaf(b"text\n", 0o644), Leaf(b"text\n", 0o755)
-LINK, OTHER_LINK = Leaf(b"there", link_mode()), Leaf(b"elsewhere", link_mode())
+LINK, OTHER_LINK = Leaf(b"there", LINK_MODE), Leaf(b"elsewhere", LINK_MODE)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from app.proposals.text.hunks import has_effect
 from app.proposals.values.models import FileVersion, HunkState, Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged, NothingToUndo, UndoConflict
-from app.sandbox.captured_changes import Leaf, PathChange, link_mode
+from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
 
@@ -27,7 +27,7 @@ DISK = Origin(kind=OriginKind.DISK, ref="the index")
 def leaf(site: Bench, path: str) -> Leaf | None:
     place = site.root / path
     if place.is_symlink():
-        return Leaf(str(place.readlink()).encode(), link_mode())
+        return Leaf(str(place.readlink()).encode(), LINK_MODE)
     return Leaf(place.read_bytes(), place.stat().st_mode & 0o7777) if place.exists() else None
 
 

@@ -14,7 +14,7 @@ from app.proposals.values.models import ProposalState
 from app.proposals.values.pending_paths import PendingPaths
 from app.proposals.values.proposal_errors import ChangedSinceSeen, StackedProposal, StaleProposal
 from app.proposals.values.proposal_store import ProposalStore
-from app.sandbox.captured_changes import Leaf, PathChange, link_mode
+from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import MIGRATIONS, Database
 from app.storage.sqlite_proposal_store import SqliteProposalStore
@@ -474,7 +474,7 @@ def test_a_link_is_not_moved_in_the_place_of_the_file_that_was_shown(bench: Make
 
 
 def link(path: str, before: str, after: str) -> PathChange:
-    return PathChange(path, Leaf(before.encode(), link_mode()), Leaf(after.encode(), link_mode()))
+    return PathChange(path, Leaf(before.encode(), LINK_MODE), Leaf(after.encode(), LINK_MODE))
 
 
 def as_pipe(path: Path) -> None:

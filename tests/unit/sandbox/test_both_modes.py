@@ -56,7 +56,7 @@ async def test_what_is_signoffs_own_is_never_what_a_command_has_changed(root: Pa
         await printed(run, "mkdir -p own/ignored; echo x > own/file; echo x > own/ignored/file; echo y > kept")
         found = await run.changes()
         assert [each.path for each in found.touched] == ["kept"]
-        await run.write_through(found.through)
+        await run.write_back(found.ignored_paths)
     assert way is SandboxMode.IN_PLACE or not (root / "own").exists()
 
 
@@ -70,11 +70,11 @@ async def test_folders_without_end_end_nothing_and_are_left_out(root: Path, way:
         found = await run.changes()
         assert [each.path for each in found.touched] == ["kept"]
         assert way is SandboxMode.IN_PLACE or [
-            one for one in found.left_out if one.endswith(f"/{name}: nested too deep")
+            one for one in found.unsupported if one.endswith(f"/{name}: nested too deep")
         ]
     assert list(root.iterdir()) == []
     sandbox.close()
-    assert not list((root.parent / "state/runs").glob("run-*")) and not sandbox.put_back()
+    assert not list((root.parent / "state/runs").glob("run-*")) and not sandbox.restore_workspace()
 
 
 @pytest.mark.layer

@@ -56,7 +56,7 @@ async def test_without_landlock_nothing_is_confined(
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.IN_PLACE])
     monkeypatch.setattr(choosing, "landlock_version", lambda: 0)
     probe = await sandbox.probe()
-    assert (probe.mode, probe.confined) == (SandboxMode.IN_PLACE, False)
+    assert (probe.mode, probe.is_confined) == (SandboxMode.IN_PLACE, False)
 
 
 def test_where_nothing_tells_of_mounts_there_are_none(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox.captured_changes import Leaf
-from app.sandbox.outside_access import access, is_below
+from app.sandbox.outside_access import find_outside_access, is_below
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode, SandboxRun
 from app.workspace.paths import READ_LIMIT, Workspace
@@ -21,7 +21,7 @@ from tests.unit.tools.memory_draft import Bench, MemoryDraft
 
 def outside() -> Path:
     """A folder that the user may write in and a command may not, wherever the checkout lies."""
-    temporary = access(CommandPermissions(), ()).temporary
+    temporary = find_outside_access(CommandPermissions(), ()).temporary
     homes = [Path(each.pw_dir) for each in pwd.getpwall() if each.pw_uid == os.getuid()]
     for place in (Path(__file__).resolve().parents[3], *homes, Path("/var/lib")):
         if os.access(place, os.W_OK) and not is_below(place, temporary):
@@ -135,8 +135,8 @@ async def test_what_git_ignores_is_written_as_the_command_did(root: Path, sandbo
             "pending.log",
         }
         assert run.read("pending.log", READ_LIMIT).after == Leaf(b"4\n", 0o644)
-        assert found.left_out == (".pytest_cache: a cache that git does not ignore",)
-        await run.write_through(found.through)
+        assert found.unsupported == (".pytest_cache: a cache that git does not ignore",)
+        await run.write_back(found.ignored_paths)
     assert (root / "build/new/file").read_text() == "1\n" and (root / "build/new/link").readlink() == Path("file")
     assert (root / "build/.git/file").read_text() == "7\n", "git may do as it pleases in what is ignored"
     assert not (root / "build/stale").exists() and (root / "build/deep/stays").read_text() == "stays"
@@ -165,7 +165,7 @@ async def test_what_git_ignores_comes_from_another_file_system_without_pipes_and
     async with sandbox.open({}) as run:
         await printed(run, script)
         found = await run.changes()
-        await run.write_through(found.through)
+        await run.write_back(found.ignored_paths)
         assert [each.path for each in found.touched] == ["reviewed"]
     build = root / "build"
     assert stat.S_IMODE((build / "in").stat().st_mode) == stat.S_IMODE((build / "locked").stat().st_mode) == 0
@@ -202,7 +202,7 @@ async def test_what_a_command_has_locked_is_looked_through_and_written_as_it_is(
         found = await run.changes()
         assert [each.path for each in found.touched] == ["new/x", "there/x"]
         assert run.read("new/x", READ_LIMIT).after == Leaf(b"x\n", 0o644)
-        await run.write_through(found.through)
+        await run.write_back(found.ignored_paths)
     assert (root / "a.log/x").read_text() == "x\n" and stat.S_IMODE((root / "a.log").stat().st_mode) == 0o500
     (root / "build/noted").chmod(0o600)
     assert (root / "build/noted").read_text() == "as it was\nx\n"
@@ -229,7 +229,7 @@ async def test_in_place_it_writes_nothing_outside_either_where_the_kernel_can_se
     root: Path, tmp_path: Path
 ) -> None:
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.IN_PLACE])
-    if not (await sandbox.probe()).confined:
+    if not (await sandbox.probe()).is_confined:
         pytest.skip("no Landlock")
     target = outside() / "written-by-a-command"
     async with sandbox.open({}) as run:

@@ -306,4 +306,4 @@ async def test_nobody_is_asked_where_nothing_is_held(trial: Trial) -> None:
 
 async def test_what_was_written_besides_stands_in_the_draft(trial: Trial) -> None:
     await trial.run("mkdir build; echo 1 > build/a; echo 2 > b.py")
-    assert [each.words for each in trial.bench.draft.ignored] == ["build/, 1 file"]
+    assert [each.summary for each in trial.bench.draft.ignored] == ["build/, 1 file"]

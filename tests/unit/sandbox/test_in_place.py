@@ -14,11 +14,11 @@ import pytest
 from app.proposals.values.proposal_errors import WorkspaceBusy
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from app.sandbox.captured_changes import Leaf
-from app.sandbox.enclosed_process import limits
+from app.sandbox.enclosed_process import process_limits
 from app.sandbox.path_policy import PathPolicy
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import SandboxMode
-from app.sandbox.workspace_backup import guard_of
+from app.sandbox.workspace_backup import workspace_backup
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.sandbox.test_both_modes import printed
 from tests.waiting import until
@@ -81,13 +81,13 @@ async def test_what_waits_is_seen_and_only_what_the_command_does_besides_is_told
 
 def test_what_waits_is_taken_from_the_files_also_after_a_kill(root: Path, sandbox: Sandbox) -> None:
     before = facts(root)
-    guard, keeping = guard_of(root, root.parent / "runs"), PathPolicy(Workspace(root), PENDING)
-    with guard.held():
-        guard.keep(keeping, PENDING)
+    guard, policy = workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), PENDING)
+    with guard.locked():
+        guard.back_up(policy, PENDING)
         assert (root / "build/new/file").exists() and not (root / "gone").exists()
         # Here it is killed.
-    assert "every file is as it was before" in sandbox.put_back()
-    assert facts(root) == before and sandbox.put_back() == ""
+    assert "every file is as it was before" in sandbox.restore_workspace()
+    assert facts(root) == before and sandbox.restore_workspace() == ""
 
 
 async def test_where_not_all_can_be_kept_nothing_runs_and_nothing_older_is_put_back(
@@ -165,7 +165,7 @@ async def test_all_kinds_are_put_back_but_what_only_its_server_can_make(root: Pa
             await printed(run, "rm -r pipe in socket empty; ln -sfn two link; mkfifo new; echo x > b.txt")
             found = await run.changes()
             assert [each.path for each in found.touched] == ["b.txt", "link"]
-            assert found.left_out == ("new: not a regular file",)
+            assert found.unsupported == ("new: not a regular file",)
             link = run.read("link", READ_LIMIT)
             assert link.before and link.after and (link.before.data, link.after.data) == (b"one", b"two")
             assert link.before.is_link
@@ -174,7 +174,7 @@ async def test_all_kinds_are_put_back_but_what_only_its_server_can_make(root: Pa
         assert stat.filemode((root / "empty/in").stat().st_mode) == "drwxr-x---"
         assert (root / "link").readlink() == Path("one") and (root / "b.txt").read_text() == "b\n"
         assert not (root / "socket").exists() and not (root / "new").exists()
-    assert sandbox.put_back() == ""
+    assert sandbox.restore_workspace() == ""
 
 
 async def test_what_git_ignores_stays_as_the_command_has_left_it(root: Path, sandbox: Sandbox) -> None:
@@ -193,7 +193,7 @@ async def test_a_file_of_somebody_else_s_is_laid_over_and_put_back(
     async with sandbox.open({"theirs": Leaf(b"proposed\n", 0o666)}) as run:
         assert await printed(run, "cat theirs; echo more >> theirs") == "proposed\n"
         assert run.read("theirs", READ_LIMIT).after == Leaf(b"proposed\nmore\n", 0o666)
-    assert of_somebody_else.read_text() == "theirs\n" and sandbox.put_back() == ""
+    assert of_somebody_else.read_text() == "theirs\n" and sandbox.restore_workspace() == ""
     assert (of_somebody_else.stat().st_uid, stat.S_IMODE(of_somebody_else.stat().st_mode)) == (65534, 0o666)
 
 
@@ -206,29 +206,29 @@ async def test_git_s_objects_are_not_kept(root: Path, sandbox: Sandbox, monkeypa
 
 
 def test_what_a_power_cut_has_left_in_part_replaces_nothing(root: Path, sandbox: Sandbox) -> None:
-    guard, keeping = guard_of(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
-    with guard.held():
-        guard.keep(keeping, {})
+    guard, policy = workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
+    with guard.locked():
+        guard.back_up(policy, {})
     for kept in guard.store.glob("[0-9]*"):
         if kept.read_bytes() == b"b\n":
             kept.write_bytes(b"")
     (root / "b.txt").write_text("by the command\n")
     (root / "gone/in/file").write_text("by the command\n")
-    assert sandbox.put_back()
+    assert sandbox.restore_workspace()
     assert (root / "b.txt").read_text() == "by the command\n" and (root / "gone/in/file").read_text() == "stays\n"
 
 
 def test_where_no_command_was_cut_off_nothing_is_made(root: Path, sandbox: Sandbox) -> None:
-    assert sandbox.put_back() == "" and not (root.parent / "runs").exists()
+    assert sandbox.restore_workspace() == "" and not (root.parent / "runs").exists()
 
 
 async def test_a_command_that_ends_while_it_is_waited_for_was_not_cut_off(root: Path, sandbox: Sandbox) -> None:
-    guard, keeping = guard_of(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
-    with guard.held():
-        guard.keep(keeping, {})
-        waiting = asyncio.create_task(asyncio.to_thread(sandbox.put_back))
+    guard, policy = workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
+    with guard.locked():
+        guard.back_up(policy, {})
+        waiting = asyncio.create_task(asyncio.to_thread(sandbox.restore_workspace))
         await until(lambda: opened(guard.store / "lock") == 2, "whoever wants to put back")
-        guard.restore(keeping)
+        guard.restore(policy)
     assert await waiting == ""
 
 
@@ -240,19 +240,19 @@ def opened(path: Path) -> int:
 @pytest.mark.usefixtures("ordinary_user")
 async def test_what_a_killed_command_has_locked_is_put_back_too(root: Path, sandbox: Sandbox) -> None:
     before, mode = facts(root), root.stat().st_mode
-    guard, keeping = guard_of(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
-    with guard.held():
-        guard.keep(keeping, {})
+    guard, policy = workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
+    with guard.locked():
+        guard.back_up(policy, {})
         (root / "gone/in/file").unlink()
         (root / "gone/in").chmod(0)
         root.chmod(0o500)
-    assert sandbox.put_back() and not sandbox.put_back()
+    assert sandbox.restore_workspace() and not sandbox.restore_workspace()
     assert facts(root) == before and root.stat().st_mode == mode
 
 
 @pytest.mark.parametrize("mode", list(SandboxMode))
 async def test_memory_is_bounded_and_the_limit_is_named(root: Path, tmp_path: Path, mode: SandboxMode) -> None:
-    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[mode], bounds=limits(200))
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[mode], bounds=process_limits(200))
     if (await sandbox.probe()).mode is not mode:
         pytest.skip((await sandbox.probe()).why_not)
     async with sandbox.open({}) as run:
@@ -272,17 +272,17 @@ async def test_nothing_runs_where_there_is_too_much_to_keep(
     with pytest.raises(OSError, match="more here than"):
         async with sandbox.open({}):
             pytest.fail("it was opened")
-    assert not list((root.parent / "runs").glob("guard-*/[0-9]*")) and not sandbox.put_back()
+    assert not list((root.parent / "runs").glob("guard-*/[0-9]*")) and not sandbox.restore_workspace()
 
 
 def test_where_it_is_not_known_what_was_kept_nothing_is_removed(root: Path, sandbox: Sandbox) -> None:
-    guard = guard_of(root, root.parent / "runs")
-    with guard.held():
-        guard.keep(PathPolicy(Workspace(root), {}), {})
+    guard = workspace_backup(root, root.parent / "runs")
+    with guard.locked():
+        guard.back_up(PathPolicy(Workspace(root), {}), {})
     (guard.store / "index.json").write_text("")
     before = facts(root)
-    assert "can't be read" in sandbox.put_back()
-    assert facts(root) == before and sandbox.put_back() == ""
+    assert "can't be read" in sandbox.restore_workspace()
+    assert facts(root) == before and sandbox.restore_workspace() == ""
 
 
 @pytest.fixture
@@ -315,9 +315,9 @@ def test_a_decision_puts_back_first_what_a_command_has_left_that_was_killed(
     draft = runtime.service.draft("")
     draft.write("b.txt", "approved\n")
     proposal = runtime.service.stage(draft, "Edit b")
-    guard = guard_of(root, runtime.places.runs)
-    with guard.held():
-        guard.keep(PathPolicy(runtime.workspace, {}), {})
+    guard = workspace_backup(root, runtime.places.runs)
+    with guard.locked():
+        guard.back_up(PathPolicy(runtime.workspace, {}), {})
         (root / "a.txt").write_text("by the command\n")
     runtime.service.approve(proposal.id)
     assert (root / "a.txt").read_text() == "on disk\n" and (root / "b.txt").read_text() == "approved\n"

@@ -19,7 +19,7 @@ import pytest
 
 from app.sandbox import own_process
 from app.sandbox import sandbox as choosing
-from app.sandbox.enclosed_process import limits
+from app.sandbox.enclosed_process import process_limits
 from app.sandbox.process import PLATFORM, ProcessResult
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode, SandboxRun
@@ -59,13 +59,13 @@ def where(*, landlock: bool = False, filters: bool = False, newest: bool = False
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     """As if the kernel had no more than that."""
     played: Kernel = request.param
-    if own_process.landlock_version() < played.landlock or (played.filters and not own_process.can_filter()):
+    if own_process.landlock_version() < played.landlock or (played.filters and not own_process.can_filter_syscalls()):
         pytest.skip("this kernel has less")
     for module in (own_process, choosing):
         monkeypatch.setattr(module, "landlock_version", lambda: played.landlock)
-        monkeypatch.setattr(module, "can_filter", lambda: played.filters)
+        monkeypatch.setattr(module, "can_filter_syscalls", lambda: played.filters)
         # Root is refused without a filter; the attacks start few processes.
-        monkeypatch.setattr(module, "why_unbounded", lambda: "")
+        monkeypatch.setattr(module, "unbounded_reason", lambda: "")
     return played
 
 
@@ -93,7 +93,7 @@ def in_place(root: Path, *, sockets: tuple[str, ...] = (), processes: int = 2000
         own=(own,),
         permissions=CommandPermissions(sockets=sockets),
         modes=[SandboxMode.IN_PLACE],
-        bounds=limits(processes=processes),
+        bounds=process_limits(processes=processes),
     )
 
 
@@ -291,11 +291,11 @@ def test_what_watches_runs_a_command_of_an_ordinary_user() -> None:
     """Root's tests go through it here: of this process, all in /proc is root's, as it is of what signoff starts."""
     script = (
         "import _socket, encodings.ascii, encodings.latin_1, os, resource, select, sys\nfrom pathlib import Path\n"
-        "from app.sandbox import enter, own_process\n"
+        "from app.sandbox import own_process, sandbox_init\n"
         "steps = own_process.confine_steps([Path('/tmp')], [], [], sockets=False)\n"
         f"os.chdir('/'); os.setgroups([]); os.setgid({OTHER}); os.setuid({OTHER})\n"
         "limits = ['limits', str(1 << 40), '500']\n"
-        "sys.exit(enter.main([str(os.dup(1)), str(os.getppid()), *limits, *steps, '--', '/bin/echo', 'ran']))"
+        "sys.exit(sandbox_init.main([str(os.dup(1)), str(os.getppid()), *limits, *steps, '--', '/bin/echo', 'ran']))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout == "ran\nexit 0 0 none 0\n", done
@@ -306,7 +306,7 @@ async def test_root_runs_nothing_in_place_where_processes_cannot_be_bounded(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (own_process, choosing):
-        monkeypatch.setattr(module, "can_filter", lambda: False)
+        monkeypatch.setattr(module, "can_filter_syscalls", lambda: False)
     sandbox = in_place(root)
     assert "another user" in (await sandbox.probe()).refusal
     with pytest.raises(OSError, match="without end"):
@@ -319,7 +319,7 @@ async def test_root_runs_nothing_in_place_where_processes_cannot_be_bounded(
 async def test_it_cannot_lift_its_limits_nor_set_how_the_kernel_works(root: Path, mode: SandboxMode) -> None:
     """Also as root, who may do so elsewhere."""
     sandbox = Sandbox(Workspace(root), root.parent / "runs", own=(), modes=[mode])
-    if (await sandbox.probe()).mode is not mode or not (await sandbox.probe()).confined:
+    if (await sandbox.probe()).mode is not mode or not (await sandbox.probe()).is_confined:
         pytest.skip("not here")
     opened = "import os; os.open('/proc/sys/kernel/core_pattern', os.O_WRONLY); print('lifted')"
     lift = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (r.RLIM_INFINITY,) * 2); print('lifted')"
@@ -358,10 +358,10 @@ async def test_ignored_files_that_it_has_written_are_named_and_bytecode_beside_s
             "for each in m n; do echo evil > $each.pyc; done",
         )
         found = await run.changes()
-        assert (found.touched, found.left_out) == ((), ())
-        assert (await run.write_through(found.through, dry=True)).written == ()
-        written = (await run.write_through(found.through)).written
-        assert [each.words for each in written] == [".env", "build/, 2 files", "new.log", "old, 1 removed"]
+        assert (found.touched, found.unsupported) == ((), ())
+        assert (await run.write_back(found.ignored_paths, dry=True)).written == ()
+        written = (await run.write_back(found.ignored_paths)).written
+        assert [each.summary for each in written] == [".env", "build/, 2 files", "new.log", "old, 1 removed"]
     assert [path.name for path in (root / "pkg/__pycache__").iterdir()] == ["m.pyc"]
     assert (root / "pkg/__pycache__/m.pyc").read_text() == "before\n" and not (root / "__pycache__").exists()
     assert stat.S_ISREG((root / "new.log").stat().st_mode)

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from app.sandbox.captured_changes import ThroughReport
+from app.sandbox.captured_changes import WriteBackReport
 from app.sandbox.ignored_write_back import IgnoredWriter
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode
@@ -213,7 +213,7 @@ class Interleaving:
         self.final: dict[str, bytes | None] = {}
         """What the command has seen at its end."""
 
-    async def run(self) -> ThroughReport:
+    async def run(self) -> WriteBackReport:
         shared = self.site.shared
         program = (
             f"exec 3<>{shared}/go 4<>{shared}/done; "
@@ -242,7 +242,7 @@ class Interleaving:
                 self.final = {name: self.site.content(name, shared / "final") for name in NAMES}
                 found = await run.changes()
                 with patch.object(IgnoredWriter, "write", self._watched(IgnoredWriter.write)):
-                    report = await run.write_through(found.through)
+                    report = await run.write_back(found.ignored_paths)
         finally:
             os.close(go)
             os.close(done)

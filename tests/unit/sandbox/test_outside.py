@@ -14,7 +14,7 @@ import pytest
 
 from app.sandbox import cache_layers as caches_module
 from app.sandbox.cache_layers import CACHE_FOLDER, prune_layers
-from app.sandbox.outside_access import access
+from app.sandbox.outside_access import find_outside_access
 from app.sandbox.own_process import can_block_abstract_sockets
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode, SandboxRun
@@ -126,7 +126,7 @@ def test_a_folder_on_the_path_that_the_user_may_not_enter_is_passed_over(home: P
     locked = home / "locked"
     locked.mkdir(mode=0)
     environment = {"PATH": f"{locked}/bin", "CARGO_HOME": f"{locked}/cargo"}
-    found = access(CommandPermissions((f"{locked}/in",)), (), environment=environment)
+    found = find_outside_access(CommandPermissions((f"{locked}/in",)), (), environment=environment)
     assert found.writable == () and found.caches == (home / ".cache",)
 
 
@@ -231,7 +231,7 @@ async def test_what_git_keeps_elsewhere_or_under_another_name_is_not_written(hom
                 text = await printed(run, f"{write}; git log --format=%s")
                 assert text.endswith("first\n") and "Read-only file system" in text, text
                 found = await run.changes()
-                await run.write_through(found.through)
+                await run.write_back(found.ignored_paths)
             assert not (hooks / "post-checkout").exists()
 
 

@@ -38,7 +38,7 @@ async def test_nothing_of_a_command_is_left_at_its_time_limit(stray: str, monkey
         output=lambda _: None,
         end=end,
     )
-    assert ended.timed_out and ended.left_running
+    assert ended.timed_out and ended.had_running_children
     assert not running(mark), subprocess.run(["ps", "-ef"], capture_output=True, text=True, check=True).stdout
 
 

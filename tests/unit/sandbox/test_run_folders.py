@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.run_folders import clear_left_over, remove_tree, run_folder
+from app.sandbox.run_folders import remove_stale_folders, remove_tree, run_folder
 
 
 def put(parent: Path, name: str, *, old: bool = False) -> None:
@@ -26,14 +26,14 @@ def test_only_what_a_crash_has_left_is_cleared_away(tmp_path: Path) -> None:
     (tmp_path / "new-going").symlink_to("gone")
     (tmp_path / "run-going").mkdir()
     with run_folder(tmp_path) as running:
-        clear_left_over(tmp_path)
+        remove_stale_folders(tmp_path)
         left = {path.name for path in tmp_path.iterdir()}
         assert left == {"guard-kept", "new-being-made", "new-going", "run-going", running.name}
     assert not running.exists()
 
 
 def test_where_there_is_nothing_nothing_is_cleared_away(tmp_path: Path) -> None:
-    clear_left_over(tmp_path / "none")
+    remove_stale_folders(tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 

@@ -89,7 +89,7 @@ async def in_sandbox(service: ProposalService, root: Path, folder: Path, script:
     async with sandbox.open(draft.pending_files()) as run:
         await run.execute(shell(script), folder=".", seconds=60, output=lambda data: None)
         found = await run.changes()
-        assert not found.left_out and not found.through
+        assert not found.unsupported and not found.ignored_paths
         changes = [run.read(each.path, READ_LIMIT) for each in found.touched]
     if not changes:
         return ""

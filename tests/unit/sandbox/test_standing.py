@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from app.sandbox import enclosed_process as standing_module
-from app.sandbox.cache_layers import fresh_layers
+from app.sandbox.cache_layers import make_layers
 from app.sandbox.captured_changes import Leaf
-from app.sandbox.enclosed_process import StandingProcess, limits, start_standing
-from app.sandbox.outside_access import access
+from app.sandbox.enclosed_process import PersistentProcess, process_limits, start_persistent
+from app.sandbox.outside_access import find_outside_access
 from app.sandbox.overlay_layer import LayerFolders, PersistentOverlay
-from app.sandbox.process import MARKER, StartFailed, to_its_end
+from app.sandbox.process import MARKER, StartFailed, shielded
 from app.sandbox.run_folders import KeptVersions
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import CommandPermissions
@@ -36,15 +36,17 @@ def open_files() -> int:
 async def test_a_start_that_is_given_up_leaves_neither_process_nor_descriptor(tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], MARKER: new_mark()}
     # What asyncio opens once for all is open by then.
-    first = await start_standing([], ["/bin/true"], folder=tmp_path, environment=environment, limits=limits())
-    await first.ended()
+    first = await start_persistent(
+        [], ["/bin/true"], folder=tmp_path, environment=environment, limits=process_limits()
+    )
+    await first.wait_for_end()
     await first.end()
     await first.drain()
     before = open_files()
     for steps in range(12):
         program = ["/bin/sleep", new_mark()]
         starting = asyncio.ensure_future(
-            start_standing([], program, folder=tmp_path, environment=environment, limits=limits())
+            start_persistent([], program, folder=tmp_path, environment=environment, limits=process_limits())
         )
         for _ in range(steps):
             await asyncio.sleep(0)
@@ -77,7 +79,7 @@ async def test_a_layer_that_is_given_up_while_it_is_made_leaves_no_folder(
     monkeypatch.setattr(tempfile, "mkdtemp", slow)
 
     async def stand() -> None:
-        async with sandbox.stand("server"):
+        async with sandbox.open_persistent("server"):
             raise AssertionError("it was given up")
 
     standing = asyncio.ensure_future(stand())
@@ -91,16 +93,18 @@ async def test_a_layer_that_is_given_up_while_it_is_made_leaves_no_folder(
     await until(lambda: not list(state.glob("run-*")))
 
 
-async def standing(*program: str, folder: Path, steps: list[str] | None = None) -> StandingProcess:
+async def standing(*program: str, folder: Path, steps: list[str] | None = None) -> PersistentProcess:
     environment = {"PATH": os.environ["PATH"], MARKER: new_mark()}
-    return await start_standing(steps or [], program, folder=folder, environment=environment, limits=limits())
+    return await start_persistent(
+        steps or [], program, folder=folder, environment=environment, limits=process_limits()
+    )
 
 
-async def told_of_end(process: StandingProcess) -> str:
+async def told_of_end(process: PersistentProcess) -> str:
     """End it, and let go of all that it has."""
     await process.end()
     await process.drain()
-    return await process.ended()
+    return await process.wait_for_end()
 
 
 async def test_a_start_that_the_system_refuses_says_so_and_leaves_no_descriptor(tmp_path: Path) -> None:
@@ -119,9 +123,9 @@ async def test_where_there_is_nothing_around_it_it_is_the_program_itself(
     process = await standing("/bin/sh", "-c", "echo $$; read line; exit 3", folder=tmp_path)
     assert int(await process.stdout.readline()) == process.pid
     with pytest.raises(ProcessLookupError, match="it has ended"):
-        await process.look_anew()
+        await process.remount()
     process.stdin.write(b"\n")
-    assert await process.ended() == "exit code 3"
+    assert await process.wait_for_end() == "exit code 3"
     await told_of_end(process)
 
 
@@ -131,14 +135,14 @@ async def test_what_has_ended_or_does_not_answer_is_told_apart(
     monkeypatch.setattr(standing_module, "PATIENCE", 0.1)
     process = await standing("/bin/sh", "-c", "echo; cat", folder=tmp_path, steps=["namespaces"])
     if not await process.stdout.readline():
-        pytest.skip(await process.ended())
+        pytest.skip(await process.wait_for_end())
     os.kill(process.pid, signal.SIGSTOP)
     with pytest.raises(TimeoutError, match="does not answer"):
-        await process.look_anew()
+        await process.remount()
     os.kill(process.pid, signal.SIGCONT)
     await told_of_end(process)
     with pytest.raises(ProcessLookupError, match=r"^it has ended$"):
-        await process.look_anew()
+        await process.remount()
 
 
 @pytest.mark.parametrize(
@@ -159,18 +163,18 @@ async def test_an_answer_that_is_no_yes_is_an_error(answer: bytes, error: str) -
     report = asyncio.StreamReader()
     report.feed_data(answer)
     report.feed_eof()
-    around = StandingProcess(process, new_mark(), report, limits())
+    around = PersistentProcess(process, new_mark(), report, process_limits())
     await around.stdout.readline()
     with pytest.raises(OSError, match=error):
-        await around.look_anew()
+        await around.remount()
     await told_of_end(around)
 
 
 async def test_what_ends_while_it_stands_still_is_not_told_to_go_on(tmp_path: Path) -> None:
     process = await standing("/bin/sh", "-c", "echo; cat", folder=tmp_path, steps=["namespaces"])
     if not await process.stdout.readline():
-        pytest.skip(await process.ended())
-    async with process.still():
+        pytest.skip(await process.wait_for_end())
+    async with process.paused():
         await process.end()
     await told_of_end(process)
 
@@ -192,16 +196,16 @@ async def test_a_pipe_that_somebody_else_holds_open_is_not_read_forever(
 async def test_what_was_written_and_is_gone_with_its_folder_was_not_seen(tmp_path: Path) -> None:
     (tmp_path / "workspace/d").mkdir(parents=True)
     (tmp_path / "run/upper").mkdir(parents=True)
-    folders = LayerFolders(tmp_path / "run", tmp_path / "run/upper", tmp_path, fresh_layers(tmp_path / "caches"))
+    folders = LayerFolders(tmp_path / "run", tmp_path / "run/upper", tmp_path, make_layers(tmp_path / "caches"))
     kept = KeptVersions(tmp_path / "kept")
-    may = access(CommandPermissions(), ())
-    layer = PersistentOverlay(Workspace(tmp_path / "workspace"), folders, may, {}, kept, limits(), {})
+    may = find_outside_access(CommandPermissions(), ())
+    layer = PersistentOverlay(Workspace(tmp_path / "workspace"), folders, may, {}, kept, process_limits(), {})
     layer.fill()
-    layer.lay({"d/e/file": Leaf(b"waits\n", 0o644)})
-    layer.note_seen()
-    assert layer.unseen() == []
+    layer.replace_contents({"d/e/file": Leaf(b"waits\n", 0o644)})
+    layer.mark_seen()
+    assert layer.unseen_paths() == []
     shutil.rmtree(tmp_path / "run/upper/d/e")
-    assert layer.unseen() == ["d/e/file"]
+    assert layer.unseen_paths() == ["d/e/file"]
 
 
 async def test_an_error_goes_before_having_been_given_up() -> None:
@@ -211,7 +215,7 @@ async def test_an_error_goes_before_having_been_given_up() -> None:
         await go.wait()
         raise OSError("no room")
 
-    work = asyncio.ensure_future(to_its_end(fail()))
+    work = asyncio.ensure_future(shielded(fail()))
     await asyncio.sleep(0)
     work.cancel()
     await asyncio.sleep(0)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.captured_changes import Leaf, ThroughReport
-from app.sandbox.disk_leaf import same_content
+from app.sandbox.captured_changes import Leaf, WriteBackReport
+from app.sandbox.disk_leaf import has_same_content
 from app.sandbox.ignored_write_back import IgnoredWriter
 from app.sandbox.path_policy import PathPolicy
 from app.sandbox.run_folders import remove_tree
@@ -41,7 +41,7 @@ def whiteout(path: Path) -> None:
     os.mknod(path, stat.S_IFCHR, 0)
 
 
-def write_through(root: Path, layer: Path, *paths: str, dry: bool = False) -> ThroughReport:
+def write_through(root: Path, layer: Path, *paths: str, dry: bool = False) -> WriteBackReport:
     since = time.time_ns()
     return IgnoredWriter(root, layer, since, lambda: root.parent / "kept", dry=dry).write(paths)
 
@@ -94,9 +94,9 @@ def test_what_its_owner_cannot_read_has_no_content_to_compare(root: Path, layer:
     for place in (root, layer):
         put(place / "locked", str(place))
         (place / "locked").chmod(0)
-    assert same_content(layer / "locked", root / "locked")
+    assert has_same_content(layer / "locked", root / "locked")
     (layer / "locked").chmod(0o100)
-    assert not same_content(layer / "locked", root / "locked")
+    assert not has_same_content(layer / "locked", root / "locked")
 
 
 PENDING = {
@@ -132,11 +132,11 @@ async def test_of_a_folder_that_is_replaced_each_file_is_told_once(root: Path, t
     async with sandbox.open({}) as run:
         await printed(run, "rm -r d; mkdir d; echo new > d/both; mkfifo d/pipe")
         found = await run.changes()
-        assert [(each.path, each.is_gone) for each in found.touched] == [
+        assert [(each.path, each.is_deleted) for each in found.touched] == [
             ("d/both", False),
             ("d/gone", True),
             ("d/in/gone", True),
         ]
-        assert found.through == ("d/a.log", "d/in/a.log")
-        assert found.left_out == ("d/pipe: not a regular file",)
-        assert not PathPolicy(workspace, {}).holds("d/a.log")
+        assert found.ignored_paths == ("d/a.log", "d/in/a.log")
+        assert found.unsupported == ("d/pipe: not a regular file",)
+        assert not PathPolicy(workspace, {}).is_tracked_or_pending("d/a.log")

@@ -21,7 +21,7 @@ DIFFERENCE = {
 
 @pytest.mark.parametrize("way", list(SandboxMode))
 def test_the_first_words_tell_the_ways_apart_and_every_one_says_why_it_is_no_better(way: SandboxMode) -> None:
-    probe = ProbeResult(way, "" if way is SandboxMode.OVERLAY else "the reason", landlock=6, filtered=True)
+    probe = ProbeResult(way, "" if way is SandboxMode.OVERLAY else "the reason", landlock=6, filters_syscalls=True)
     notes = permission_notes(probe, CommandPermissions(("~/.foo",)), planning=False)
     assert notes[0].startswith(DIFFERENCE[way]) and "proposal" in notes[0]
     assert "~/.foo" in " ".join(notes)
@@ -86,7 +86,7 @@ def test_in_place_the_question_names_all_that_the_kernel_lets_a_command_do(
 
 
 def test_in_place_the_question_says_that_ignored_files_are_written_and_a_hold_is_in_vain() -> None:
-    probe = ProbeResult(SandboxMode.IN_PLACE, "the reason", 6, filtered=True)
+    probe = ProbeResult(SandboxMode.IN_PLACE, "the reason", 6, filters_syscalls=True)
     for hold in (False, True):
         text = permission_notes(probe, CommandPermissions(), planning=False, hold_ignored=hold)[-1]
         assert text.startswith("What git ignores it writes at once, and that is not put back")
@@ -96,7 +96,7 @@ def test_in_place_the_question_says_that_ignored_files_are_written_and_a_hold_is
 def test_in_place_one_opened_socket_opens_all_and_the_question_says_it() -> None:
     for mode in SandboxMode:
         opened = CommandPermissions(sockets=("ssh-agent",))
-        text = " ".join(permission_notes(ProbeResult(mode, "", 6, filtered=True), opened, planning=False))
+        text = " ".join(permission_notes(ProbeResult(mode, "", 6, filters_syscalls=True), opened, planning=False))
         assert "it reaches ssh-agent" in text and ("every program" in text) is (mode is SandboxMode.IN_PLACE)
 
 

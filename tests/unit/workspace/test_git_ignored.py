@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.path_policy import GitIgnored
+from app.sandbox.path_policy import GitIgnoreRules
 
 NAMES = ("home.txt", "xdg.txt", "standard.txt", "instead.txt", "kept.txt")
 """Each but the last is ignored by the file that is called so."""
@@ -45,6 +45,6 @@ def test_the_rules_are_those_that_git_goes_by(
     root = places / "repository"
     command = ["git", "-C", str(root), "ls-files", "-oi", "--exclude-standard"]
     ignored = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    mine = GitIgnored(root)
-    assert [name for name in sorted(NAMES) if mine.entry(name, is_folder=False)] == ignored
+    mine = GitIgnoreRules(root)
+    assert [name for name in sorted(NAMES) if mine.is_ignored(name, is_folder=False)] == ignored
     assert len(ignored) == 1

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.sandbox.path_policy import GitIgnored
+from app.sandbox.path_policy import GitIgnoreRules
 from app.workspace.path_rules import DEEPEST, WorkspaceClosed
 from app.workspace.paths import UnsafePath, Workspace
 
@@ -213,12 +213,12 @@ def test_what_git_leaves_alone_agrees_with_git_and_the_users_own_patterns_are_th
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
     monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
-    left_alone = GitIgnored(root)
+    left_alone = GitIgnoreRules(root)
 
     def seen(folder: str) -> Iterator[str]:
         for entry in (root / folder).iterdir():
             path = f"{folder}/{entry.name}".removeprefix("/")
-            if entry.name == ".git" or left_alone.entry(path, is_folder=entry.is_dir()):
+            if entry.name == ".git" or left_alone.is_ignored(path, is_folder=entry.is_dir()):
                 continue
             yield from seen(path) if entry.is_dir() else [path]
 

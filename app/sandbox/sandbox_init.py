@@ -1,7 +1,7 @@
 """The program between signoff and a command: makes namespaces and mounts, step by step, then runs the command.
 
-Started as `python -I -S enter.py REPORT PARENT STEP [ARGUMENT...] ... -- PROGRAM ARGUMENT...`, where the steps are
-the functions in `_STEPS`. It imports next to nothing, since a user waits for it.
+Its arguments are `REPORT PARENT STEP [ARGUMENT...] ... -- PROGRAM ARGUMENT...`; the steps are the functions in
+`_STEPS`. It imports as little as possible, since a user waits for it.
 
 There are three processes. signoff starts the *watcher*. When the *first* of the PID namespace ends, the kernel kills
 all others in it. The third is the command. Each dies with its parent: nothing outlives signoff, also if that is
@@ -16,8 +16,6 @@ ERRNO`. SIGUSR1 ends everything at once; SIGTERM is for the command alone. SIGUS
 folders that it is made of, which somebody has changed from outside; each time a line `fresh ERRNO` reports that it
 has. SIGRTMIN stops everything in the namespace, and the signal after it lets it go on; lines `still ERRNO` and
 `going ERRNO` report that.
-
-Kept whole: it is started as one file, by itself.
 """
 
 import ctypes
@@ -47,32 +45,32 @@ _READ_ONLY, _ALL_BELOW = 1, 0x8000
 _STAND_STILL, _GO_ON = signal.SIGRTMIN, signal.SIGRTMIN + 1
 _AWAITED = {signal.SIGUSR1, signal.SIGUSR2, _STAND_STILL, _GO_ON, signal.SIGCHLD}
 _SHORTEST, _LONGEST, _FASTEST = 0.05, 1.0, 4e9
-"""Seconds between two looks at what a command uses, and the bytes that it can fill in one of them."""
+"""Seconds between two measurements of a command's resources, and bytes per second that it can fill at most."""
 _LAST = 1000
-"""What the kernel gives up first when the machine has no memory left."""
+"""Value of `oom_score_adj` with which the kernel kills a process first when memory runs out."""
 _LARGEST_FILE = 100 * 10**9
 _MARGIN = 50
-"""Processes that the kernel allows beyond the limit, so that it can be seen that it was hit."""
+"""Processes that the kernel allows beyond the limit, so that the watcher can see that the limit was reached."""
 _AT_ONCE = 100
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TRIES, _LOOKS, _PAUSE = 20, 50, 0.002
-"""How often all is told to stand still, how often it is looked at each time, and the seconds between."""
+"""Number of stop attempts, of checks after each attempt, and seconds between two checks."""
 _DEATH_SIGNAL, _DUMPABLE, _DROP_BOUNDING, _SUBREAPER, _NO_NEW_PRIVILEGES = 1, 4, 24, 36, 38
 _OF_FILES = 0b11011
-"""Capabilities that root keeps in place, where files of the workspace may be somebody else's: CAP_CHOWN,
+"""Capabilities that root keeps in place, where other users may own files of the workspace: CAP_CHOWN,
 CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_FSETID."""
 _LANDLOCK_WRITES = 0x1FF2
-"""What Landlock's first version knows of writing: file contents, and making and removing each kind of name."""
+"""Write rights of Landlock's first version: file contents, and creating and removing each kind of name."""
 _LANDLOCK_FILE = 0x2
 _READ_FILE = 0x4
 _REFER, _TRUNCATE = 0x2000, 0x4000
-"""Came with its second and third version: moving between folders, cutting off."""
+"""Rights of its second and third version: moving between folders, truncating."""
 _ABSTRACT_SOCKETS_INSIDE, _SIGNALS_INSIDE = 0x1, 0x2
-"""Came with its sixth: sockets without a path, and signals, reach nobody outside."""
+"""Scopes of its sixth version: abstract sockets and signals reach no process outside."""
 
 
 def main(arguments: list[str]) -> int:
-    """Do the steps, run the program, report."""
+    """Execute the steps, run the program and report how it ended; return the exit code."""
     report, parent = int(arguments[0]), int(arguments[1])
     split = arguments.index("--")
     steps, program = [os.fsencode(each) for each in arguments[2:split]], arguments[split + 1 :]
@@ -103,7 +101,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _namespaces() -> None:
-    """New ones, with the same user and group inside."""
+    """Make new namespaces, with the same user and group inside."""
     user, group = os.geteuid(), os.getegid()
     _check(_LIBC.unshare(_NEW_NAMESPACES))
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
@@ -113,18 +111,18 @@ def _namespaces() -> None:
 
 
 def _read_only() -> None:
-    """Let nothing be written anywhere; a later step takes that back for single mounts."""
+    """Make all mounts read-only; later steps make single ones writable."""
     _set_attributes(b"/", _READ_ONLY, 0, _ALL_BELOW)
 
 
 def _writable(path: bytes) -> None:
-    """Make a path a mount of its own, and let it be written to."""
+    """Turn a path into a mount point, and make it writable."""
     _mount(path, path, None, _BIND | _RECURSIVE)
     _let_write(path)
 
 
 def _keep(path: bytes) -> None:
-    """Open a path for later steps: by then something else may be mounted over it. One that is gone is passed over."""
+    """Open a path for later steps, which may mount something over it; a missing one is skipped."""
     try:
         _kept[path] = os.open(path, os.O_PATH)
     except FileNotFoundError:
@@ -132,31 +130,31 @@ def _keep(path: bytes) -> None:
 
 
 def _overlay(root: bytes, upper: bytes, work: bytes) -> None:
-    """Lay a folder over another one's own path."""
+    """Mount an overlay on the path of its lower folder."""
     _mount_overlay(root, upper, work)
     _below.append(_kept[root])
     _overlays.append(root)
 
 
 def _cache_layer(cache: bytes, upper: bytes, work: bytes) -> None:
-    """The same for a cache of the user's, which no later step asks for."""
+    """Mount an overlay over a cache of the user; later steps don't use it."""
     _mount_overlay(cache, upper, work)
 
 
 def _cover(target: bytes, instead: bytes) -> None:
-    """Show another folder at a path, and let it be written to."""
+    """Mount another folder at a path, and make it writable."""
     _make_mount_point(target, is_folder=True)
     _mount(_kept_path(instead), target, None, _BIND)
     _let_write(target)
 
 
 def _memory(target: bytes) -> None:
-    """Show an empty folder at a path that lies in memory."""
+    """Mount an empty tmpfs at a path."""
     _mount(b"tmpfs", target, b"tmpfs", _NOSUID | _NODEV, b"mode=1777,size=50%")
 
 
 def _show(path: bytes, mode: bytes) -> None:
-    """Show a path that was kept where it was, though something covers it; one that was gone stays so."""
+    """Mount a kept path at its own place again, over whatever covers it; a missing one stays missing."""
     if path not in _kept:
         return
     _make_mount_point(path, is_folder=os.path.isdir(_kept_path(path)))
@@ -168,7 +166,7 @@ def _show(path: bytes, mode: bytes) -> None:
 
 
 def _through(path: bytes, target: bytes, mode: bytes) -> None:
-    """Show what is at a path of the folder below, itself."""
+    """Mount a path of the lower folder itself, not through the overlay."""
     _mount(b"/proc/self/fd/%d/%s" % (_below[0], path), target, None, _BIND | _RECURSIVE)
     if mode == b"read-only":
         _set_attributes(target, _READ_ONLY, 0, _ALL_BELOW)
@@ -177,19 +175,19 @@ def _through(path: bytes, target: bytes, mode: bytes) -> None:
 
 
 def _hide(path: bytes, empty: bytes) -> None:
-    """Put an empty file or folder in the place of a path."""
+    """Mount an empty file or folder over a path."""
     if os.path.lexists(path):
         _mount(_kept_path(empty), path, None, _BIND)
         _set_attributes(path, _READ_ONLY, 0, 0)
 
 
 def _terminals() -> None:
-    """Pseudo-terminals of its own, so that nobody else's can be written to; where that works."""
+    """Mount a new devpts, so that other terminals can't be written to; where the kernel allows it."""
     _LIBC.mount(b"devpts", b"/dev/pts", b"devpts", _NOSUID | _NOEXEC, b"newinstance,ptmxmode=0666,mode=620")
 
 
 def _no_abstract_sockets() -> None:
-    """Keep the command from abstract sockets of programs outside; only where Landlock has its sixth version."""
+    """Block abstract sockets of programs outside; only with Landlock's sixth version."""
     _scoped.append(True)
 
 
@@ -199,12 +197,12 @@ def _write_below(path: bytes) -> None:
 
 
 def _device(path: bytes) -> None:
-    """Let it write to a device, or to what the kernel has in a folder, whose permissions it can't change."""
+    """Let the command write to a device or a kernel folder, without changing permissions there."""
     _devices.append(path)
 
 
 def _unreadable(path: bytes) -> None:
-    """Let it neither read nor write below a path: by Landlock."""
+    """Let the command neither read nor write below a path: by Landlock."""
     _hidden.append(path)
 
 
@@ -214,17 +212,17 @@ def _landlock(version: bytes) -> None:
 
 
 def _filter(sockets: bytes) -> None:
-    """Filter its system calls; with `sockets` it may use Unix sockets."""
+    """Filter the system calls of the command; with `sockets` it may use Unix sockets."""
     _filters.append(sockets == b"sockets")
 
 
 def _limits(memory: bytes, processes: bytes) -> None:
-    """Bound what all of it uses together: bytes of memory, processes and threads."""
+    """Limit the memory (bytes) and the processes and threads of the command and its descendants together."""
     _most.extend((int(memory), int(processes)))
 
 
 def _folder(path: bytes) -> None:
-    """Go to a folder."""
+    """Change the working directory."""
     os.chdir(path)
 
 
@@ -263,7 +261,7 @@ _STEPS: "dict[str, Callable[..., None]]" = {
 
 
 def _kept_path(path: bytes) -> bytes:
-    """A path that leads to what was kept, whatever is mounted over its own by now."""
+    """Return a path to a kept file or folder, whatever is mounted over it by now."""
     if path not in _kept:
         raise FileNotFoundError(2, "it is gone")
     return b"/proc/self/fd/%d" % _kept[path]
@@ -298,7 +296,7 @@ def _make_mount_point(path: bytes, *, is_folder: bool) -> None:
 
 
 def _let_write(path: bytes) -> None:
-    """Let a mount be written to, as far as it was before."""
+    """Make a mount writable, as far as it was before."""
     for flags in (_ALL_BELOW, 0):
         try:
             _set_attributes(path, 0, _READ_ONLY, flags)
@@ -337,7 +335,7 @@ def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tup
         if number == signal.SIGUSR1:
             os.kill(first, signal.SIGKILL)
         elif number == signal.SIGUSR2:
-            _look_anew(report)
+            _remount(report)
         elif number in (_STAND_STILL, _GO_ON):
             os.kill(first, number)
     words = os.read(reader, 64).decode().split()
@@ -348,8 +346,8 @@ def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tup
     return int(words[0]), words[1] == "1", words[2], False
 
 
-def _look_anew(report: int) -> None:
-    """Have the overlay forget what it remembers of names: to mount it again drops all that is not in use."""
+def _remount(report: int) -> None:
+    """Remount the overlay: that drops its cached names that are not in use."""
     number = 0
     try:
         for root in _overlays:
@@ -360,12 +358,12 @@ def _look_anew(report: int) -> None:
 
 
 def _be_first(program: list[str], writer: int, report: int, alive: int) -> None:
-    """Be the first process of the namespace: start the command, bury the dead, tell how the command ended."""
+    """Run as first process of the namespace: start the command, reap processes, report how the command ended."""
     try:
         _die_with(alive)
         _mount(b"proc", b"/proc", b"proc", _NOSUID | _NODEV | _NOEXEC)
         if _most:
-            _bound_namespace(_most[1])
+            _limit_namespace(_most[1])
         if not os.geteuid():
             # There root sets how the kernel works, for instance which program it starts at a crash.
             for path in filter(os.path.exists, (b"/proc/sys", b"/proc/sysrq-trigger")):
@@ -375,17 +373,17 @@ def _be_first(program: list[str], writer: int, report: int, alive: int) -> None:
         command = os.fork()
         if not command:
             os.close(writer)
-            _become(program, alive)
+            _exec_command(program, alive)
         for descriptor in (0, 1, 2):
             os.close(descriptor)
         usage, status = _Usage(_all_others), None
         while status is None and not usage.hit:
             told = signal.sigtimedwait(_AWAITED, usage.look())
             if told and told.si_signo == _STAND_STILL:
-                os.write(report, b"still %d\n" % _stand_still())
+                os.write(report, b"still %d\n" % _stop_all())
             elif told and told.si_signo == _GO_ON:
                 os.write(report, b"going %d\n" % _signal_all(signal.SIGCONT))
-            status = _bury(command)[0]
+            status = _reap(command)[0]
         status = signal.SIGKILL if status is None else status
         os.write(writer, f"{status} {int(bool(_all_others()))} {usage.result(status)}".encode())
         os._exit(0)
@@ -396,13 +394,13 @@ def _be_first(program: list[str], writer: int, report: int, alive: int) -> None:
         os._exit(126)
 
 
-def _stand_still() -> int:
-    """Stop every process of the namespace but this one; 0 once none of them does anything, else an error number."""
+def _stop_all() -> int:
+    """Stop every other process of the namespace; return 0 once all are stopped, else an error number."""
     for _ in range(_TRIES):
         # By the kernel's word no process is missed that is just being made.
         _signal_all(signal.SIGSTOP)
         for _ in range(_LOOKS):
-            if all(map(_stands_still, filter(str.isdigit, os.listdir("/proc")))):
+            if all(map(_is_stopped, filter(str.isdigit, os.listdir("/proc")))):
                 return 0
             time.sleep(_PAUSE)
         # One waits in the kernel for another that has been stopped before it: let them get over it.
@@ -411,8 +409,8 @@ def _stand_still() -> int:
     return 110
 
 
-def _stands_still(process: str) -> bool:
-    """Whether no thread of a process does anything."""
+def _is_stopped(process: str) -> bool:
+    """Whether all threads of a process are stopped."""
     if process == "1":
         return True
     try:
@@ -427,7 +425,7 @@ def _stands_still(process: str) -> bool:
 
 
 def _signal_all(number: int) -> int:
-    """Send a signal to every process of the namespace but this one; 0, or an error number."""
+    """Send a signal to every other process of the namespace; return 0 or an error number."""
     try:
         os.kill(-1, number)
     except OSError as error:
@@ -436,7 +434,7 @@ def _signal_all(number: int) -> int:
 
 
 def _die_with(alive: int) -> None:
-    """Die with the process above, of which only the watcher holds the other end of a pipe."""
+    """End this process with its parent, which alone holds the other end of a pipe."""
     _prctl(_DEATH_SIGNAL, signal.SIGKILL)
     # It may have died before that took effect.
     os.set_blocking(alive, False)
@@ -448,7 +446,7 @@ def _die_with(alive: int) -> None:
 
 
 def _run_in_place(program: list[str], alive: int, own: int) -> tuple[int, bool, str, bool]:
-    """The same where the command is in no namespace."""
+    """Run as watcher of a command without a namespace; see `_be_first`."""
     _prctl(_SUBREAPER, 1)
     # No other process of the user may look into this one or change its limits.
     _prctl(_DUMPABLE, 0)
@@ -468,7 +466,7 @@ def _run_in_place(program: list[str], alive: int, own: int) -> tuple[int, bool, 
         os.close(own)
         # A signal to its group does not come to the watcher.
         os.setsid()
-        _become(program, alive, its)
+        _exec_command(program, alive, its)
     usage, answers = _Usage(_descendants), None
     if ours and its:
         its.close()
@@ -478,14 +476,14 @@ def _run_in_place(program: list[str], alive: int, own: int) -> tuple[int, bool, 
     return _watch(command, usage, answers)
 
 
-def _become(program: list[str], alive: int, watcher: "socket | None" = None) -> None:
-    """Turn into the command; a socket to the watcher has its system calls filtered."""
+def _exec_command(program: list[str], alive: int, watcher: "socket | None" = None) -> None:
+    """Execute the command in this process; with a socket to the watcher its system calls are filtered."""
     try:
         _die_with(alive)
         # What the kernel has of this process in /proc would be root's, as it is of the watcher.
         _prctl(_DUMPABLE, 1)
         if _most:
-            _bound(_most[1])
+            _set_limits(_most[1])
         _renounce(keep=_OF_FILES)
         if _landlock_versions:
             _restrict(_landlock_versions[0])
@@ -518,7 +516,7 @@ def _install_filter(watcher: "socket") -> None:
 
 
 def _watch(command: int, usage: "_Usage", answers: "SyscallResponder | None") -> tuple[int, bool, str, bool]:
-    """Wait for the command, answer what the filter hands over, and end all that the command has left behind."""
+    """Wait for the command, answer the system calls that the filter hands over, and kill what the command leaves."""
     import select
 
     noticed: set[int] = set()
@@ -534,7 +532,7 @@ def _watch(command: int, usage: "_Usage", answers: "SyscallResponder | None") ->
     poll.register(reader, select.POLLIN)
     if answers:
         poll.register(answers.listener, select.POLLIN)
-    while (status := _bury(command)[0]) is None:
+    while (status := _reap(command)[0]) is None:
         seconds = usage.look()
         if usage.hit or signal.SIGUSR1 in noticed:
             status = signal.SIGKILL
@@ -554,9 +552,9 @@ def _watch(command: int, usage: "_Usage", answers: "SyscallResponder | None") ->
 
 
 def _end_all() -> bool:
-    """Kill all descendants of this process until none is left; returns whether there was any."""
+    """Kill all descendants of this process until none is left; return whether there was any."""
     left = False
-    while _bury(0)[1]:
+    while _reap(0)[1]:
         left = True
         # A process that is started meanwhile is found the next time: it descends from this one, too.
         for process in _descendants():
@@ -567,8 +565,8 @@ def _end_all() -> bool:
     return left
 
 
-def _bury(command: int) -> tuple[int | None, bool]:
-    """Bury the dead; the wait status of the command if it is among them, and whether a child may be left."""
+def _reap(command: int) -> tuple[int | None, bool]:
+    """Reap ended children; return the command's wait status if it ended, and whether a child may be left."""
     found = None
     try:
         # No more at a time, since a command can make them without end.
@@ -584,7 +582,7 @@ def _bury(command: int) -> tuple[int | None, bool]:
 
 
 def _descendants() -> list[int]:
-    """Numbers of all descendants of this process; the children of one that ends become children of this one."""
+    """Return the ids of all descendants; children of a process that ends become children of this one."""
     found, parents = [], [os.getpid()]
     for parent in parents:
         try:
@@ -603,7 +601,7 @@ def _descendants() -> list[int]:
 
 
 def _children() -> list[int]:
-    """The children of this process, where the kernel has no list of them."""
+    """Return the children of this process, where the kernel has no list of them."""
     own, found = str(os.getpid()), []
     for process in _all_others():
         try:
@@ -616,15 +614,15 @@ def _children() -> list[int]:
 
 
 def _all_others() -> list[int]:
-    """All processes that can be seen but the first."""
+    """Return the ids of all visible processes but the first."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
 
 
 # The limits
 
 
-def _bound(processes: int) -> None:
-    """Set the kernel's limits for this process and all that it starts; the watcher checks their memory together."""
+def _set_limits(processes: int) -> None:
+    """Set rlimits for this process and its descendants; the watcher checks their total memory."""
     import resource
 
     with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
@@ -641,8 +639,8 @@ def _bound(processes: int) -> None:
         resource.setrlimit(limit, (most, most))
 
 
-def _bound_namespace(processes: int) -> None:
-    """Bound the processes also where the user is root, for whom no other limit holds; from Linux 6.14 on."""
+def _limit_namespace(processes: int) -> None:
+    """Limit the processes also for root, to whom no rlimit applies; from Linux 6.14 on."""
     try:
         # The first 300 numbers are used once only.
         with open("/proc/sys/kernel/pid_max", "w", encoding="ascii") as file:
@@ -652,7 +650,7 @@ def _bound_namespace(processes: int) -> None:
 
 
 class _Usage:
-    """Counts what all processes of a command use together, often enough that none gets far beyond a limit."""
+    """Measures the total resources of a command, often enough that it can't get far beyond a limit."""
 
     def __init__(self, processes: "Callable[[], list[int]]") -> None:
         self.hit = ""
@@ -662,7 +660,7 @@ class _Usage:
         self._killed = _killed_for_memory()
 
     def look(self) -> float:
-        """Note a limit that is hit; returns the seconds until the next look."""
+        """Note a limit that is reached; return the seconds until the next measurement."""
         if not _most:
             return _LONGEST
         now = time.monotonic()
@@ -679,7 +677,7 @@ class _Usage:
         return self._next - now
 
     def admit(self) -> bool:
-        """Whether one more process may be started; they are counted again only when there may be no room left."""
+        """Whether one more process may be started; they are counted only when the limit may be near."""
         if not self._room and _most:
             there: set[int] = set()
             # Until a look finds no other: one whose parent ends meanwhile gets another parent.
@@ -693,7 +691,7 @@ class _Usage:
         return True
 
     def result(self, status: int) -> str:
-        """The limit that was hit, for the report."""
+        """Return the limit that was reached, for the report."""
         killed = os.waitstatus_to_exitcode(status) in (-signal.SIGKILL, 128 + signal.SIGKILL)
         return self.hit or ("machine" if killed and _killed_for_memory() != self._killed else "none")
 
@@ -713,7 +711,7 @@ def _threads(process: int) -> int:
 
 
 def _resident(process: int) -> int:
-    """Bytes of memory that a process has, what it shares among them."""
+    """Return the resident memory of a process in bytes, with shared pages."""
     try:
         with open(f"/proc/{process}/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * _PAGE
@@ -722,7 +720,7 @@ def _resident(process: int) -> int:
 
 
 def _proportional(process: int) -> int:
-    """The same with its part of what it shares."""
+    """Return the proportional memory (PSS) of a process in bytes."""
     try:
         with open(f"/proc/{process}/smaps_rollup", encoding="utf-8", errors="replace") as file:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
@@ -731,7 +729,7 @@ def _proportional(process: int) -> int:
 
 
 def _killed_for_memory() -> str:
-    """How many processes the kernel has ended since its start because there was no memory left."""
+    """Return how many processes the kernel has killed since boot because memory ran out."""
     try:
         with open("/proc/vmstat", encoding="ascii") as file:
             return next(line for line in file if line.startswith("oom_kill "))
