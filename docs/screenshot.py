@@ -34,7 +34,7 @@ async def main(theme: str = "signoff-dark", size: str = "160x45", file: str = st
                 for key in "fix the failing tests":
                     await pilot.press("space" if key == " " else key)
                 await pilot.press("enter")
-                while app.current_session is None or not app.current_session.gate.closed:
+                while app.current_session is None or not app.current_session.gate.is_closed:
                     await pilot.pause(0.1)
                 while app.current_session.phase is not Phase.IDLE:
                     await pilot.pause(0.1)

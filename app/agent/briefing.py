@@ -1,4 +1,4 @@
-"""What the program tells the model as the gate opens: what is pending, how decisions went, which files moved on."""
+"""What the program tells the model when the gate opens: pending proposals, decisions, files changed elsewhere."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ class _Known:
 
 
 class FilesSeen:
-    """Fold: of each file that the model knows, the versions that what is there now may be made of.
+    """Fold: for each file that the model has seen, the versions from which its current content may derive.
 
     One is enough for a file that was read. Once an edit of it is staged, lines come from what it was before or from
     what the edit made of it, and the model knows both, until the edit stands or falls as a whole.
@@ -58,13 +58,13 @@ class FilesSeen:
 
     @property
     def versions(self) -> dict[str, tuple[str, ...]]:
-        """Path to versions (SHA-256 hex; an empty one is that of no file)."""
+        """Return the known versions by path (SHA-256 hex; empty for a missing file)."""
         candidates = ((path, _candidates(known)) for path, known in self._files.items())
         # Of a file that it wrote without having read it, and that was denied, the model knows nothing.
         return {path: versions for path, versions in candidates if versions}
 
-    def after(self, events: Sequence[Event]) -> "FilesSeen":
-        """What the model knows once these events are recorded, too."""
+    def with_events(self, events: Sequence[Event]) -> "FilesSeen":
+        """Return the versions that the model will know once these events are recorded."""
         ahead = FilesSeen()
         ahead._files = {path: [replace(each) for each in known] for path, known in self._files.items()}
         for event in events:
@@ -134,7 +134,7 @@ def _candidates(known: Iterable[_Known]) -> tuple[str, ...]:
 
 
 class GateBriefing:
-    """Composes it for one session."""
+    """Composes the interventions at the start of a turn."""
 
     def __init__(
         self,
@@ -166,12 +166,12 @@ class GateBriefing:
             opening: what the user did that begins it, which is recorded together with them.
         """
         waiting = await asyncio.to_thread(self._service.pending)
-        changed = await asyncio.to_thread(self._changed, self._seen.after(opening).versions)
+        changed = await asyncio.to_thread(self._changed, self._seen.with_events(opening).versions)
         found = (
-            interventions.planning() if self._planning() else None,
-            interventions.pending(waiting),
-            interventions.repeated_denials(self._pending.denials_after(opening)),
-            interventions.files_changed(changed),
+            interventions.planning_instruction() if self._planning() else None,
+            interventions.pending_note(waiting),
+            interventions.repeated_denials_note(self._pending.denials_with(opening)),
+            interventions.files_changed_note(changed),
         )
         return [intervention for intervention in found if intervention is not None]
 

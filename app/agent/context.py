@@ -1,4 +1,4 @@
-"""Keeps the conversation within the model's context: measures it, and makes room when it is nearly full."""
+"""Keep the conversation within the model's context window: measure it, and make room when it is nearly full."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from app.conversation.compaction.compaction_plan import (
     Truncate,
     budget_for,
     event_tokens,
-    plan,
-    room_needed,
+    is_nearly_full,
+    plan_compaction,
     summary_payload,
 )
 from app.conversation.compaction.token_count import TokenMeter
@@ -36,7 +36,7 @@ from app.llm.values.types import Completed, Payload, Usage
 
 
 class ContextUse:
-    """Fold: about how many tokens the next payload has, at constant cost per event."""
+    """Fold: estimated tokens of the next payload, at constant cost per event."""
 
     def __init__(self, meter: TokenMeter) -> None:
         self._meter = meter
@@ -45,7 +45,7 @@ class ContextUse:
 
     @property
     def tokens(self) -> int:
-        """The server's count of the last prompt, where it gives one, and an estimate of what came after."""
+        """Return the server's count of the last prompt, if known, plus an estimate of what was added since."""
         return self._known + int(self._since * self._meter.factor)
 
     def apply(self, event: Event) -> None:
@@ -72,17 +72,17 @@ class ContextKeeper:
         """The payload of the next request; the log of the session is the only one that it is to be given."""
 
     @property
-    def used(self) -> int:
-        """Tokens of the next payload, about."""
+    def used_tokens(self) -> int:
+        """Return the estimated tokens of the next payload."""
         return self._use.tokens
 
-    def tokens(self, payload: Payload) -> int:
-        """Tokens of a payload, about; of a long one to be called on a thread."""
-        return self._meter.tokens(payload)
+    def count_tokens(self, payload: Payload) -> int:
+        """Return the estimated tokens of a payload; for a long one to be called on a thread."""
+        return self._meter.count_tokens(payload)
 
-    def room_needed(self, profile: Profile) -> bool:
-        """Whether the next request would overflow the context, by measure."""
-        return room_needed(self.used, profile.context_window)
+    def needs_room(self, profile: Profile) -> bool:
+        """Return whether the next request would probably overflow the context window."""
+        return is_nearly_full(self.used_tokens, profile.context_window)
 
     async def make_room(
         self, model: ModelPort, facts: PayloadInputs, interrupter: Interrupter, *, forced: bool = False
@@ -104,11 +104,11 @@ class ContextKeeper:
             Interrupted: the user stopped while the summary was made.
         """
         events, profile = self._log.addressed(), model.profile
-        used = await asyncio.to_thread(lambda: self.tokens(self.project(events, profile, facts)))
+        used = await asyncio.to_thread(lambda: self.count_tokens(self.project(events, profile, facts)))
         budget = budget_for(used, model.profile.context_window, forced=forced, factor=self._meter.factor)
         summarise, changed = True, False
         while budget is not None:
-            step = await asyncio.to_thread(plan, tuple(self._log.events), budget, summarise=summarise)
+            step = await asyncio.to_thread(plan_compaction, tuple(self._log.events), budget, summarise=summarise)
             match step:
                 case None:
                     break
@@ -140,7 +140,7 @@ class ContextKeeper:
     ) -> ContextBudget:
         """Record a step with what it leaves, and measure anew."""
         events, profile = (*self._log.addressed(), step), model.profile
-        after = await asyncio.to_thread(lambda: self.tokens(project(events, profile, facts)))
+        after = await asyncio.to_thread(lambda: self.count_tokens(project(events, profile, facts)))
         await self._log.append(step.model_copy(update={"tokens_after": after}))
         return replace(budget, used=after)
 

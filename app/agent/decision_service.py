@@ -1,4 +1,4 @@
-"""What the user decides on proposals, with a session and without one: carried out, recorded, committed if so set."""
+"""The user's decisions on proposals: carried out, recorded, and committed if that is configured."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -20,37 +20,37 @@ if TYPE_CHECKING:
     from app.proposals.decide.conflicts import ConflictSide
 
 
-def approval(
+def approval_event(
     result: DecisionResult,
     *,
     feedback: str = "",
     comments: tuple[LineComment, ...] = (),
     images: tuple[Image, ...] = (),
 ) -> ProposalDecided:
-    """The event of an approval: it is in part if something still waits, however it was asked for."""
+    """Return the event of an approval: a partial one if something is still pending."""
     decision = Decision.PARTLY_APPROVED if result.proposal.state.is_pending else Decision.APPROVED
-    return decided(result, decision, feedback=feedback, comments=comments, images=images)
+    return decision_event(result, decision, feedback=feedback, comments=comments, images=images)
 
 
-def undone(result: DecisionResult) -> ProposalDecided:
-    """The event of an undo."""
-    return decided(result, Decision.REOPENED if result.denial else Decision.UNDONE)
+def undo_event(result: DecisionResult) -> ProposalDecided:
+    """Return the event of an undo."""
+    return decision_event(result, Decision.REOPENED if result.denial else Decision.UNDONE)
 
 
-def redone(result: DecisionResult) -> ProposalDecided:
-    """The event of a redo."""
-    return decided(result, Decision.DENIED if result.denial else Decision.REDONE)
+def redo_event(result: DecisionResult) -> ProposalDecided:
+    """Return the event of a redo."""
+    return decision_event(result, Decision.DENIED if result.denial else Decision.REDONE)
 
 
-def edited(proposal: Proposal, path: str) -> ProposalDecided:
-    """The event of the user's change to what is proposed for a file."""
+def edit_event(proposal: Proposal, path: str) -> ProposalDecided:
+    """Return the event of the user's change to the proposed text of a file."""
     files = tuple(change.stat for change in proposal.files if change.path == path)
     return ProposalDecided(
         proposal=proposal.id, decision=Decision.EDITED, files=files, still_pending=True, origin=proposal.origin
     )
 
 
-def decided(
+def decision_event(
     result: DecisionResult,
     decision: Decision,
     *,
@@ -58,7 +58,7 @@ def decided(
     comments: tuple[LineComment, ...] = (),
     images: tuple[Image, ...] = (),
 ) -> ProposalDecided:
-    """The event of any decision."""
+    """Return the event of any decision."""
     return ProposalDecided(
         proposal=result.proposal.id,
         decision=decision,
@@ -76,8 +76,8 @@ def decided(
     )
 
 
-def not_recorded(result: DecisionResult, error: Exception) -> NotRecorded:
-    """What to tell the user when a decision was carried out and the event of it could not be written."""
+def not_recorded_message(result: DecisionResult, error: Exception) -> NotRecorded:
+    """Return the message for a decision that was carried out but could not be recorded."""
     proposal = result.proposal
     files = {
         ProposalState.APPLIED: ", all its files are written",
@@ -93,13 +93,13 @@ def not_recorded(result: DecisionResult, error: Exception) -> NotRecorded:
     )
 
 
-def speaks(event: ProposalDecided) -> bool:
-    """Whether the decision has words for the model."""
+def has_words(event: ProposalDecided) -> bool:
+    """Return whether the decision has words for the model."""
     return bool(event.feedback.strip() or event.comments)
 
 
-def owner_of(proposal: Proposal, here: str = "") -> str:
-    """The session that a proposal belongs to.
+def owner_session(proposal: Proposal, here: str = "") -> str:
+    """Return the session to which a proposal belongs.
 
     It is empty for what another agent proposed, which is told by its own door: the decision is no business of our
     model. It is `here` for what else comes from no session.
@@ -107,25 +107,25 @@ def owner_of(proposal: Proposal, here: str = "") -> str:
     return proposal.session or ("" if proposal.origin.kind is OriginKind.AGENT else here)
 
 
-def changes(changed: Iterable[Proposal], here: str = "") -> dict[str, list[Event]]:
-    """What a decision or the disk did to other proposals, by the session that it is to be recorded in."""
+def change_events(changed: Iterable[Proposal], here: str = "") -> dict[str, list[Event]]:
+    """Return what a decision or the disk changed in other proposals, by the session in which it is to be recorded."""
     by_owner: dict[str, list[Event]] = {}
     for one in changed:
         event = ProposalChanged(proposal=one.id, state=one.state, reason=one.reason)
-        by_owner.setdefault(owner_of(one, here), []).append(event)
+        by_owner.setdefault(owner_session(one, here), []).append(event)
     return by_owner
 
 
-def told_elsewhere(event: ProposalDecided, other: "OtherSession") -> Notice:
-    """Where a decision on another session's or another agent's proposal went, for the user who made it here."""
+def delivery_note(event: ProposalDecided, other: "OtherSession") -> Notice:
+    """Tell the user where a decision on another session's or another agent's proposal was delivered."""
     if event.origin is not None and event.origin.kind is OriginKind.AGENT:
-        hears = "reads your words" if speaks(event) else "is told"
+        hears = "reads your words" if has_words(event) else "is told"
         who = event.origin.words
         return Notice(
             text=f"{event.proposal} is from {who}: it {hears} at once if it waits, or with its next prompt."
         )
     name = f"the session \u201c{other.title}\u201d" if other.title else "another session"
-    if not speaks(event):
+    if not has_words(event):
         told = "its model is told there"
     elif other.is_open:
         told = "its model reads your words there"
@@ -135,15 +135,15 @@ def told_elsewhere(event: ProposalDecided, other: "OtherSession") -> Notice:
 
 
 class DecisionService(ABC):
-    """Each raises `ProposalError` where it cannot be done, and nothing has changed then.
+    """Carries out decisions; each method raises `ProposalError` if it cannot, and nothing has changed then.
 
     Each but that raises `NotRecorded` where it is carried out and stands, but has no record.
     """
 
     @property
     @abstractmethod
-    def service(self) -> ProposalService:
-        """What carries them out."""
+    def proposal_service(self) -> ProposalService:
+        """Return the proposal service."""
 
     @property
     @abstractmethod
@@ -170,10 +170,10 @@ class DecisionService(ABC):
     ) -> DecisionResult:
         """Write a proposal, or some hunks of it, to disk. With words of the user the model goes on at once."""
         result = await asyncio.to_thread(
-            self.service.approve, proposal_id, hunks, revision, feedback, comments, circumstances, images
+            self.proposal_service.approve, proposal_id, hunks, revision, feedback, comments, circumstances, images
         )
         try:
-            event = approval(result, feedback=feedback, comments=tuple(comments), images=images)
+            event = approval_event(result, feedback=feedback, comments=tuple(comments), images=images)
             await self._record_decision(result, event)
         finally:
             await self._commit(result.proposal)
@@ -191,36 +191,36 @@ class DecisionService(ABC):
     ) -> DecisionResult:
         """Discard a proposal, or some hunks. With feedback the model goes on at once, with the user's words."""
         result = await asyncio.to_thread(
-            self.service.deny, proposal_id, hunks, feedback, comments, circumstances, revision, images
+            self.proposal_service.deny, proposal_id, hunks, feedback, comments, circumstances, revision, images
         )
-        event = decided(result, Decision.DENIED, feedback=feedback, comments=tuple(comments), images=images)
+        event = decision_event(result, Decision.DENIED, feedback=feedback, comments=tuple(comments), images=images)
         await self._record_decision(result, event)
         return result
 
     async def undo(self, proposal_id: str) -> DecisionResult:
         """Undo an applied proposal, or have a denied one wait again."""
-        result = await asyncio.to_thread(self.service.undo, proposal_id)
-        await self._record_decision(result, undone(result))
+        result = await asyncio.to_thread(self.proposal_service.undo, proposal_id)
+        await self._record_decision(result, undo_event(result))
         return result
 
     async def redo(self, proposal_id: str) -> DecisionResult:
         """Apply an undone proposal again, or deny again one whose denial was undone."""
-        result = await asyncio.to_thread(self.service.redo, proposal_id)
-        await self._record_decision(result, redone(result))
+        result = await asyncio.to_thread(self.proposal_service.redo, proposal_id)
+        await self._record_decision(result, redo_event(result))
         return result
 
     async def edit_proposal(self, proposal_id: str, path: str, text: str, revision: int | None = None) -> Proposal:
         """Replace the proposed text of a file by the user's; the model is told as a fact."""
-        proposal = await asyncio.to_thread(self.service.replace_result, proposal_id, path, text, revision)
-        await self._record_decision(DecisionResult(proposal), edited(proposal, path))
+        proposal = await asyncio.to_thread(self.proposal_service.replace_result, proposal_id, path, text, revision)
+        await self._record_decision(DecisionResult(proposal), edit_event(proposal, path))
         return proposal
 
     async def resolve_conflict(
         self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
     ) -> Proposal:
         """Put the user's answer to a conflict into a stale proposal; the model is told as a fact."""
-        proposal = await asyncio.to_thread(self.service.resolve, proposal_id, path, answer, seen)
-        await self._record_decision(DecisionResult(proposal), edited(proposal, path))
+        proposal = await asyncio.to_thread(self.proposal_service.resolve, proposal_id, path, answer, seen)
+        await self._record_decision(DecisionResult(proposal), edit_event(proposal, path))
         return proposal
 
     async def _commit(self, proposal: Proposal) -> None:

@@ -1,4 +1,4 @@
-"""Runs the tool calls of one response, and turns its edits into one proposal.
+"""Run the tool calls of a response, and turn its edits into one proposal.
 
 Layer (c) of the gate lives here: while the gate is closed, no call runs, whatever the server sent. Results of
 edits are held back until the proposal exists and then recorded in one transaction with it, so that no result
@@ -35,7 +35,7 @@ from app.conversation.payload.missing_results import (
     AFTER_QUESTION,
     REFUSED,
     TRUNCATED,
-    malformed,
+    malformed_reason,
 )
 from app.llm.values.address import host_of
 from app.llm.values.types import ReceivedCall
@@ -62,7 +62,7 @@ _GATHERED = 0.1
 
 
 class CallRecorder:
-    """The way of one batch of calls into the log. Events are written in the order in which they were given."""
+    """Writes the events of a batch of calls to the log, in their order."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
@@ -71,27 +71,27 @@ class CallRecorder:
         self._writing = asyncio.Lock()
         self._due: asyncio.Task[None] | None = None
 
-    async def now(self, *events: Event) -> None:
-        """Write what is held, and these, in one transaction; raises what the store raises."""
+    async def write_now(self, *events: Event) -> None:
+        """Write the buffered events and these in one transaction; raises what the store raises."""
         async with self._writing:
             batch, self._held = [*self._held, *events], []
             await self._log.append(*batch)
             self._written = time.monotonic()
 
-    async def soon(self, *events: Event) -> None:
-        """Write these within a tenth of a second: for what leaves nothing behind if the process dies before."""
+    async def write_soon(self, *events: Event) -> None:
+        """Write these within a tenth of a second: for events whose loss in a crash does no harm."""
         self._held += events
         left = self._written + _GATHERED - time.monotonic()
         if left <= 0:
-            await self.now()
+            await self.write_now()
         elif self._due is None:
             self._due = asyncio.create_task(self._write_in(left), name="record calls")
 
     async def close(self) -> None:
-        """Write what is held."""
+        """Write the buffered events."""
         if self._due is not None:
             self._due.cancel()
-        await self.now()
+        await self.write_now()
 
     async def _write_in(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -184,7 +184,7 @@ class Executor:
         self._keep = keep
 
     async def refuse(self, calls: Sequence[ToolCall]) -> None:
-        """Record that these calls did not run, because the gate is closed."""
+        """Record that these calls did not run because the gate is closed."""
         await self._log.append(
             *(
                 ToolResult(call=call.uid, outcome=CallOutcome.REFUSED, text=REFUSED, summary="refused: gate closed")
@@ -192,8 +192,8 @@ class Executor:
             )
         )
 
-    def cut_off(self, calls: Sequence[ToolCall]) -> list[Event]:
-        """What to record of the calls of a response that was cut off.
+    def cut_off_results(self, calls: Sequence[ToolCall]) -> list[Event]:
+        """Return the results to record for the calls of a truncated response.
 
         None of them runs, but a question that came whole is put to the user: the first one, if there are several.
         """
@@ -206,13 +206,13 @@ class Executor:
             recorded.append(cut if arguments is None else _question(call, arguments))
         return recorded
 
-    def asks(self, calls: Sequence[ReceivedCall]) -> bool:
-        """Whether one of these is a whole question to the user."""
+    def has_question(self, calls: Sequence[ReceivedCall]) -> bool:
+        """Return whether one of these is a complete question to the user."""
         return any(self._question_in(call) is not None for call in calls)
 
     def _question_in(self, call: ReceivedCall) -> object | None:
         tool = self._tools.get(call.name)
-        if tool is None or tool.kind != "ask" or call.arguments is None or malformed(call):
+        if tool is None or tool.kind != "ask" or call.arguments is None or malformed_reason(call):
             return None
         with suppress(ToolError):
             return self._tools.parse(call.name, call.arguments)
@@ -232,7 +232,7 @@ class Executor:
             gate: while it is closed, everything is refused.
             answers: the proposals whose feedback this response may answer, the likeliest first.
         """
-        if gate.closed:
+        if gate.is_closed:
             await self.refuse(message.calls)
             return
         progress = _Progress(
@@ -250,11 +250,11 @@ class Executor:
         if progress.asked:
             await self._record(progress, call, CallOutcome.REFUSED, AFTER_QUESTION, "not run: question first")
             return
-        if interrupter.stopped:
+        if interrupter.is_stopped:
             await self._record(progress, call, CallOutcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
             return
-        if call.arguments is None or malformed(call):
-            await self._record(progress, call, CallOutcome.INVALID, malformed(call), "malformed call")
+        if call.arguments is None or malformed_reason(call):
+            await self._record(progress, call, CallOutcome.INVALID, malformed_reason(call), "malformed call")
             return
         tool = await self._find_tool(call, progress, interrupter)
         if tool is None:
@@ -268,7 +268,7 @@ class Executor:
             await self._record(progress, call, CallOutcome.REFUSED, PLANNING, "refused: plan mode")
             return
         if tool.kind == "ask":
-            await progress.recorder.now(_question(call, arguments))
+            await progress.recorder.write_now(_question(call, arguments))
             progress.asked = True
             return
         await self._run_tool(call, tool, arguments, progress, interrupter)
@@ -295,7 +295,7 @@ class Executor:
         self, call: ToolCall, tool: Tool, arguments: object, progress: _Progress, interrupter: Interrupter
     ) -> None:
         # A crash leaves of a read or an edit that began nothing but its call; a command may have done something.
-        record = progress.recorder.now if tool.kind == "command" else progress.recorder.soon
+        record = progress.recorder.write_now if tool.kind == "command" else progress.recorder.write_soon
         start = _Start(call, record)
         if tool.kind != "command":
             await start.record()
@@ -305,7 +305,7 @@ class Executor:
             workspace=self._workspace,
             draft=progress.draft,
             output=lambda text: self._publish(CommandOutput(call.uid, text)),
-            confirm=start.once_allowed(watch.while_asking(partial(self._confirm, call.uid))),
+            confirm=start.once_allowed(watch.exclude_waiting(partial(self._confirm, call.uid))),
             planning=self._planning(),
             hold_ignored=self._hold_ignored(),
             keep=self._keep,
@@ -331,7 +331,7 @@ class Executor:
             result = _result(call, CallOutcome.ERROR, text, _first_line(text))
         else:
             result = self._completed(call, tool, output, progress)
-        result = result.model_copy(update={"duration": watch.worked, "waited": watch.waited})
+        result = result.model_copy(update={"duration": watch.working_seconds, "waited": watch.waited})
         if result.outcome is CallOutcome.STAGED:
             progress.held.append(result)
             progress.edited |= tool.kind == "edit"
@@ -360,7 +360,7 @@ class Executor:
 
         It comes before anything is staged: no decision can come between, and a crash leaves nothing half told.
         """
-        if self._checked is None or not progress.held or not progress.draft.has_changes or interrupter.stopped:
+        if self._checked is None or not progress.held or not progress.draft.has_changes or interrupter.is_stopped:
             return
         self._publish(PhaseChanged(Phase.RUNNING, "checks"))
         said = ""
@@ -384,7 +384,7 @@ class Executor:
             proposal = await asyncio.to_thread(self._service.stage, progress.draft, summary, answers)
         except Exception as error:
             unstaged = (_unstaged(result, f"Nothing was staged: {error}") for result in progress.held)
-            await progress.recorder.now(*unstaged)
+            await progress.recorder.write_now(*unstaged)
             return
         staged = ProposalStaged(
             proposal=proposal.id,
@@ -396,13 +396,13 @@ class Executor:
             versions=proposal.as_written,
         )
         events: Sequence[Event] = (*progress.held, staged)
-        await progress.recorder.now(*events)
+        await progress.recorder.write_now(*events)
         self._publish(ProposalsChanged((proposal.id,)))
 
     async def _record(
         self, progress: _Progress, call: ToolCall, outcome: CallOutcome, text: str, summary: str
     ) -> None:
-        await progress.recorder.soon(_result(call, outcome, text, summary))
+        await progress.recorder.write_soon(_result(call, outcome, text, summary))
 
 
 def _question(call: ToolCall, arguments: object) -> Question:

@@ -21,7 +21,7 @@ from app.conversation.events import (
 
 
 class UnansweredFeedback:
-    """Fold: attach it to the log."""
+    """Fold: denied proposals whose feedback the model has not answered yet."""
 
     def __init__(self) -> None:
         self.undelivered = False
@@ -32,7 +32,7 @@ class UnansweredFeedback:
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """The denied proposals whose feedback a next one may answer, the latest first."""
+        """Return the denied proposals that the next one may answer, the latest first."""
         return tuple(reversed(self._unanswered))
 
     def apply(self, event: Event) -> None:
@@ -72,7 +72,7 @@ class GatePolicy:
 
     @property
     def staging_steps(self) -> int:
-        """The number of staging steps after which the gate is closed; at least 1."""
+        """Return the number of staging steps after which the gate closes; at least 1."""
         return max(1, self.chain_steps) if self.kind == "chain" else 1
 
 
@@ -90,23 +90,23 @@ class Gate:
         """The user has decided since the turn staged an edit."""
 
     @property
-    def closed(self) -> bool:
-        """Whether no tool may run now."""
+    def is_closed(self) -> bool:
+        """Return whether tools are blocked now."""
         return len(self._staged) >= self.policy.staging_steps
 
     @property
     def steps_left(self) -> int:
-        """How many steps of this turn may still stage edits."""
+        """Return how many steps of this turn may still stage edits."""
         return max(0, self.policy.staging_steps - len(self._staged))
 
     @property
     def staged(self) -> tuple[str, ...]:
-        """The proposals that this turn has staged, one per staging step."""
+        """Return the proposals that this turn has staged, one per staging step."""
         return tuple(self._staged)
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files of those proposals."""
+        """Return the files of those proposals."""
         return tuple(dict.fromkeys(self._paths))
 
     def apply(self, event: Event) -> None:
@@ -116,7 +116,7 @@ class Gate:
                 self.turn_runs = True
                 self._open()
             case TurnEnded():
-                self.turn_over()
+                self.end_turn()
             case ProposalDecided(decision=decision) if decision in _OPENING:
                 self._decided_meanwhile = self.turn_runs
                 if not self.turn_runs:
@@ -126,8 +126,8 @@ class Gate:
                 self._staged.append(event.proposal)
                 self._paths += [file.path for file in event.files]
 
-    def turn_over(self) -> None:
-        """No turn runs any more, also where a crash has left a log that ends in the middle of one."""
+    def end_turn(self) -> None:
+        """Take note that no turn is running, also after a crash in the middle of one."""
         self.turn_runs = False
         if self._decided_meanwhile:
             self._open()

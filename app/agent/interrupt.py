@@ -1,4 +1,4 @@
-"""Interrupting what a turn waits for, without ever cancelling the turn's own bookkeeping.
+"""Interrupt what a turn waits for, without ever cancelling the turn's own bookkeeping.
 
 A turn that is cancelled as a whole can be cut between an effect and its record. So Escape cancels only the
 awaitable that the turn waits for at that moment (the stream, a tool, a count-down); the turn itself goes on to
@@ -13,11 +13,11 @@ T = TypeVar("T")
 
 
 class Interrupted(Exception):
-    """The user stopped what was awaited."""
+    """The user stopped what was being awaited."""
 
 
 class Interrupter:
-    """The user's stop sign for one turn."""
+    """Stop signal of the user for one turn."""
 
     def __init__(self) -> None:
         self._stopped = asyncio.Event()
@@ -25,12 +25,12 @@ class Interrupter:
         """The user has said or decided something since the turn began."""
 
     @property
-    def stopped(self) -> bool:
-        """Whether the user has asked to stop."""
+    def is_stopped(self) -> bool:
+        """Return whether the user has asked to stop."""
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """Ask to stop; takes effect at once and lasts for the turn."""
+        """Ask to stop: takes effect at once and lasts for the turn."""
         self._stopped.set()
 
     async def wait_for(
@@ -45,7 +45,7 @@ class Interrupter:
         Raises:
             Interrupted: the user stopped before `work` was done; its result, if it came all the same, is void.
         """
-        if self.stopped:
+        if self.is_stopped:
             work.close()
             raise Interrupted
         task = asyncio.ensure_future(work)

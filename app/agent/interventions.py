@@ -1,4 +1,4 @@
-"""What the program tells the model, and when: every text of an intervention is written here.
+"""Every instruction that the program gives the model, and when it is given.
 
 Each is an event of its own, sent as a system message, and stands in payloads only for as long as it applies
 (`Intervention.scope`). What a decision of the user tells the model is worded in `app.conversation.decision_words`.
@@ -21,7 +21,7 @@ _PLACES_NAMED = 6
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """A file that is not as the model knows it."""
+    """A file that differs from what the model has seen."""
 
     version: str
     """What a read would show (SHA-256 hex); empty for a file that is gone."""
@@ -31,7 +31,7 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True)
 class TurnProgress:
-    """How far a turn has come, for the notes on its having no end."""
+    """Progress of a turn, for the notes to a model that does not come to an end."""
 
     step: int = 0
     """Requests made in the turn."""
@@ -63,8 +63,8 @@ class TurnProgress:
 _BEGINNING = TurnProgress()
 
 
-def staged(proposals: Sequence[str], paths: Iterable[str]) -> Intervention:
-    """The instruction of the closing request: an edit is staged, hand control back.
+def staged_instruction(proposals: Sequence[str], paths: Iterable[str]) -> Intervention:
+    """Return the instruction of the closing request: an edit is staged, hand control back.
 
     Args:
         proposals: ids staged in this turn.
@@ -79,13 +79,13 @@ def staged(proposals: Sequence[str], paths: Iterable[str]) -> Intervention:
     )
 
 
-def closing(
+def closing_instruction(
     kind: InterventionKind,
     proposals: Sequence[str] = (),
     paths: Iterable[str] = (),
     progress: TurnProgress = _BEGINNING,
 ) -> Intervention:
-    """The instruction of a closing request, whatever its cause."""
+    """Return the instruction of a closing request, whatever its cause."""
     match kind:
         case InterventionKind.STEP_LIMIT:
             return _instruction(
@@ -99,11 +99,13 @@ def closing(
                 f"This turn makes no progress. {progress.words} Do not call tools. Hand control back to the user: "
                 "say what you tried, what stands in the way, and what you need.",
             )
-    return staged(proposals, paths)
+    return staged_instruction(proposals, paths)
 
 
-def nudge(kind: InterventionKind, *, calls: bool = False, progress: TurnProgress = _BEGINNING) -> Intervention:
-    """A word about the last response, for the next request only.
+def nudge_instruction(
+    kind: InterventionKind, *, calls: bool = False, progress: TurnProgress = _BEGINNING
+) -> Intervention:
+    """Return a remark on the last response, for the next request only.
 
     Args:
         kind: `EMPTY_RESPONSE`, `TRUNCATED` or `NO_PROGRESS`.
@@ -134,8 +136,8 @@ def nudge(kind: InterventionKind, *, calls: bool = False, progress: TurnProgress
     return _instruction(kind, text)
 
 
-def pending(proposals: Iterable[Proposal]) -> Intervention | None:
-    """What awaits the user's decision, told when the gate opens again; None if nothing does."""
+def pending_note(proposals: Iterable[Proposal]) -> Intervention | None:
+    """Return the note on what awaits the user's decision when the gate opens again; None if nothing does."""
     lines = [_pending_line(proposal) for proposal in proposals if proposal.state.is_pending]
     if not lines:
         return None
@@ -150,8 +152,8 @@ def pending(proposals: Iterable[Proposal]) -> Intervention | None:
     )
 
 
-def planning() -> Intervention:
-    """That the model is to plan, for as long as the turn."""
+def planning_instruction() -> Intervention:
+    """Return the instruction to plan only, for the whole turn."""
     return Intervention(
         kind=InterventionKind.PLAN,
         text=(
@@ -162,8 +164,8 @@ def planning() -> Intervention:
     )
 
 
-def repeated_denials(denials_in_row: int, *, asks_by_tool: bool = True) -> Intervention | None:
-    """Advice after denials in a row (`PendingProposals.denials_in_row`); None below the threshold.
+def repeated_denials_note(denials_in_row: int, *, asks_by_tool: bool = True) -> Intervention | None:
+    """Return advice after denials in a row (`PendingProposals.denials_in_row`); None below the threshold.
 
     `asks_by_tool` says that the model has our tool for questions, which an agent from outside has not.
     """
@@ -179,8 +181,8 @@ def repeated_denials(denials_in_row: int, *, asks_by_tool: bool = True) -> Inter
     )
 
 
-def files_changed(changed: Mapping[str, ChangedFile]) -> Intervention | None:
-    """Which files, and which of their lines, are no longer as the model knows them; None if all are.
+def files_changed_note(changed: Mapping[str, ChangedFile]) -> Intervention | None:
+    """Return which files and lines differ from what the model has seen; None if none do.
 
     Args:
         changed: by path, what is different.
@@ -202,13 +204,8 @@ def files_changed(changed: Mapping[str, ChangedFile]) -> Intervention | None:
     )
 
 
-def fact(text: str) -> Intervention:
-    """Anything else that happened and that the model has to know from now on."""
-    return Intervention(kind=InterventionKind.FACT, text=text, scope="lasting")
-
-
-def unavailable_tools(sentences: Sequence[str]) -> Intervention:
-    """Which tools can't be used, and why, for as long as the turn."""
+def unavailable_tools_note(sentences: Sequence[str]) -> Intervention:
+    """Return which tools cannot be used and why, for the whole turn."""
     return Intervention(kind=InterventionKind.FACT, text=" ".join(sentences), scope="turn")
 
 

@@ -1,4 +1,4 @@
-"""The decision ladder: what happens next in a turn, as one pure function of a small state.
+"""The decision ladder: what happens next in a turn, as a pure function of a small state.
 
 It is asked before every request and after every response and batch of calls. The rungs, in order: control flow (the
 user's stop, an open question, the closed gate, a closing request already made, the step limit), room in the context,
@@ -23,7 +23,7 @@ NUDGES = 1
 
 
 class LastStep(StrEnum):
-    """What came last in the conversation, from the point of view of the next move."""
+    """The last thing in the conversation, as far as it matters for the next move."""
 
     USER = "user"
     """The user's move (a message, an answer, feedback, continue): nothing of the model yet."""
@@ -43,7 +43,7 @@ class LastStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LadderState:
-    """All that the decision depends on."""
+    """Everything on which the decision depends."""
 
     last: LastStep = LastStep.USER
     aborted: bool = False
@@ -114,7 +114,7 @@ Action = Stop | WaitForUser | ClosingRequest | Compact | RunCalls | Request
 
 
 class Rung(StrEnum):
-    """What has decided."""
+    """The rule that decided."""
 
     USER_STOP = "user stop"
     OPEN_QUESTION = "open question"
@@ -131,14 +131,14 @@ class Rung(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LadderDecision:
-    """What happens next, and the rung that decided it."""
+    """The next action, and the rung that decided it."""
 
     rung: Rung
     action: Action
 
 
 def decide(state: LadderState) -> LadderDecision:
-    """The next move."""
+    """Return the next move."""
     if (move := _control_flow(state)) is not None:
         return move
     if state.failure == "context_full" or state.last is LastStep.NO_ROOM:

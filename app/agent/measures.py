@@ -1,4 +1,4 @@
-"""What a session costs: the time that its calls work, apart from the wait for the user, and tokens."""
+"""Measure a session: working time of its calls without waits for the user, and tokens."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -9,23 +9,23 @@ from app.tools.base.contract import Confirmation, ConfirmationAnswer
 
 
 class Stopwatch:
-    """Runs from the moment it is made."""
+    """Measures time from its creation."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._started = clock()
         self.waited = 0.0
-        """Seconds that went by in `while_asking`."""
+        """Seconds that went by in `exclude_waiting`."""
 
     @property
-    def worked(self) -> float:
-        """Seconds since it was made, without those that it waited."""
+    def working_seconds(self) -> float:
+        """Return seconds since its creation without waits for the user."""
         return max(0.0, self._clock() - self._started - self.waited)
 
-    def while_asking(
+    def exclude_waiting(
         self, ask: Callable[[Confirmation], Awaitable[ConfirmationAnswer]]
     ) -> Callable[[Confirmation], Awaitable[ConfirmationAnswer]]:
-        """The same question to the user, with the wait for the answer measured."""
+        """Wrap a question to the user so that the wait for the answer is not counted."""
 
         async def timed(confirmation: Confirmation) -> ConfirmationAnswer:
             asked = self._clock()
@@ -38,7 +38,7 @@ class Stopwatch:
 
 
 class SpendingMeter:
-    """Fold: attach it to the log."""
+    """Fold: tokens and cost of the session."""
 
     def __init__(self) -> None:
         self.total = TokenTotals()
@@ -47,4 +47,4 @@ class SpendingMeter:
     def apply(self, event: Event) -> None:
         """Take in the next event."""
         if isinstance(event, AssistantMessage | Compacted | SideAnswer):
-            self.total = self.total.plus(event.usage)
+            self.total = self.total.add(event.usage)

@@ -1,4 +1,4 @@
-"""What the user has allowed beyond the one question: for the session, or for good in this project."""
+"""What tools ask the user's permission for, and what was allowed for the session or the project."""
 
 import asyncio
 import itertools
@@ -18,7 +18,7 @@ Form = CommandForm | ToolForm
 
 
 class FormStore(Protocol):
-    """Where what is allowed for good is kept, as text; blocks."""
+    """Port to the permanently allowed forms; blocks."""
 
     def forms(self) -> Sequence[str]:
         """What is allowed."""
@@ -30,7 +30,7 @@ class FormStore(Protocol):
 
 
 class Allowances:
-    """Of one session."""
+    """The permissions of one session."""
 
     def __init__(self, store: FormStore | None = None) -> None:
         """`store` holds what is allowed for good; without one nothing ever is."""
@@ -39,7 +39,7 @@ class Allowances:
         self._forms: list[Form] = []
 
     async def covering(self, confirmation: Confirmation) -> str:
-        """What the user allowed before that covers this, in words; empty if it must be asked."""
+        """Return in words the earlier permission that covers this; empty if it must be asked."""
         if confirmation.kind in ("changes", "ignored"):
             return ""
         if confirmation in self._same:
@@ -50,8 +50,8 @@ class Allowances:
         form = next((form for form in kept if _covers(form, confirmation)), None)
         return f"{form} in this project" if form else ""
 
-    async def keep(self, confirmation: Confirmation, answer: ConfirmationAnswer) -> None:
-        """Remember what an answer allows besides; raises StorageError where that is for good and cannot be kept."""
+    async def remember(self, confirmation: Confirmation, answer: ConfirmationAnswer) -> None:
+        """Remember what an answer allows besides; raises StorageError if a permanent one cannot be stored."""
         if not answer.allowed or answer.span is PermissionScope.ONCE:
             return
         if answer.form is None:
@@ -84,7 +84,7 @@ class _Open:
 
 
 class PermissionRequests:
-    """What tools wait for. Words that come with a no are recorded as the user's; no tool gets them."""
+    """Open permission requests of tools. Words given with a refusal are recorded as the user's; no tool gets them."""
 
     def __init__(self, publish: Callable[[Update], None], allowances: Allowances, log: EventLog) -> None:
         self._publish = publish
@@ -94,12 +94,12 @@ class PermissionRequests:
         self._open: dict[str, _Open] = {}
 
     @property
-    def waiting(self) -> dict[str, Confirmation]:
-        """Key to confirmation, oldest first."""
+    def open_requests(self) -> dict[str, Confirmation]:
+        """Return the open requests by key, oldest first."""
         return {key: waiting.confirmation for key, waiting in self._open.items()}
 
     async def ask(self, call: str, confirmation: Confirmation) -> ConfirmationAnswer:
-        """Wait for the user, unless it was allowed before.
+        """Wait for the user's answer, unless an earlier one covers it.
 
         Args:
             call: the tool call that waits.
@@ -123,7 +123,7 @@ class PermissionRequests:
             # Words that came with it are on disk before the tool goes on.
             await self._log.append()
         try:
-            await self._allowances.keep(confirmation, answer)
+            await self._allowances.remember(confirmation, answer)
         except Exception as error:
             # The store failed; the user's yes holds all the same.
             self._publish(SessionFailed(f"Allowed in this session; it could not be kept for the project: {error}"))
@@ -139,14 +139,14 @@ class PermissionRequests:
             return ""
 
     def answer(self, key: str, answer: ConfirmationAnswer) -> None:
-        """The user's answer; a key that is no longer open is left alone."""
+        """Take the user's answer; a request that is no longer open is ignored."""
         if (waiting := self._open.get(key)) and not waiting.answer.done():
             if not answer.allowed and answer.feedback.strip():
                 self._log.defer(_denied(waiting, answer.feedback))
             waiting.answer.set_result(replace(answer, feedback=""))
 
     def withdraw(self) -> None:
-        """The turn is over: nothing waits any more."""
+        """Withdraw all requests: the turn is over."""
         for waiting in self._open.values():
             if not waiting.answer.done():
                 waiting.answer.set_exception(Interrupted())

@@ -1,4 +1,4 @@
-"""What a session works with; whoever opens the session makes it."""
+"""Ports of a session: what whoever opens it provides."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ModelPort(Protocol):
-    """A client for one endpoint and model; `app.llm.client.ModelClient` is one."""
+    """A client for one endpoint and model; implemented by `app.llm.client.ModelClient`."""
 
     endpoint: Endpoint
 
@@ -33,29 +33,29 @@ class ModelPort(Protocol):
         """Send one request with the payload that `build` makes on a thread; raises `RequestError`."""
         ...
 
-    def hurry(self) -> None:
-        """Send at once what waits to be sent again."""
+    def skip_wait(self) -> None:
+        """Send a request that waits to be retried at once."""
         ...
 
-    def wished(self, model: str, effort: str) -> "ModelPort":
-        """The client for one turn with another model and effort; if empty, this one, and what is set for it."""
+    def with_options(self, model: str, effort: str) -> "ModelPort":
+        """Return the client for a turn with another model or effort; empty values keep the current ones."""
         ...
 
-    def apart(self) -> AbstractAsyncContextManager["ModelPort"]:
-        """One for the same model that tries once, begins with what this one knows, and teaches it nothing."""
+    def isolated(self) -> AbstractAsyncContextManager["ModelPort"]:
+        """Return a client for the same model that tries once, and does not pass on what it learns."""
         ...
 
 
 class TurnClaim(Protocol):
-    """The right to run the turns of a session: of all processes that have it open, one has it."""
+    """The right to run the turns of a session: one process has it at a time."""
 
     @property
-    def held(self) -> bool:
-        """Whether it is ours."""
+    def is_held(self) -> bool:
+        """Return whether this process has it."""
         ...
 
     def take(self) -> bool:
-        """Take it unless another process has it; whether it is ours now. May be called on any thread."""
+        """Take it unless another process has it; return whether it is held. May be called on any thread."""
         ...
 
     def release(self) -> None:
@@ -65,7 +65,7 @@ class TurnClaim(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OtherSession:
-    """A session of the workspace that is not this one."""
+    """Another session of the workspace."""
 
     title: str
     is_open: bool
@@ -73,10 +73,10 @@ class OtherSession:
 
 
 class OtherSessions(Protocol):
-    """Where events go that belong to another session."""
+    """Writes events to other sessions."""
 
     async def record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
-        """Keep events in that session's log; None, and nothing is kept, if there is no such session any more.
+        """Append events to that session's log; None if there is no such session any more.
 
         Without a session, decisions among them are kept by themselves.
         """

@@ -1,4 +1,4 @@
-"""The system prompt: who the model is here, how edits work, what workspace this is.
+"""The system prompt: who the model is here, how edits work, what the workspace is.
 
 The text is byte-stable within a session, since servers cache the beginning of a request: it holds the day, not the
 time, and nothing that changes while the session runs, but for the gate's policy when the user changes that.
@@ -21,7 +21,7 @@ LARGEST_ALL = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class GuidanceFile:
-    """One `AGENTS.md`."""
+    """An `AGENTS.md` file."""
 
     path: str
     text: str
@@ -30,10 +30,10 @@ class GuidanceFile:
     """Whether the file goes on beyond what is passed on."""
 
 
-def guidance(
+def find_guidance(
     workspace: Workspace, files: Iterable[str] = (), tell: Callable[[str], None] = lambda line: None
 ) -> list[GuidanceFile]:
-    """The guidance that holds for these files, the root's included, nearest first.
+    """Return the guidance for these files, the root's included, nearest first.
 
     A file that is missing, not UTF-8 at all, or leads out of the workspace is left out, and so is what looks like a
     secret, as nobody is asked at this time: of these two kinds `tell` gets a line for the user. Nearer files are kept

@@ -1,4 +1,4 @@
-"""What a request is made of, and its payload, made once for each profile that it is tried with.
+"""Inputs of a request and its payload, made once for each profile that is tried.
 
 Of a long history that takes half a second, in which nothing else on the event loop would move: it is asked for on a
 thread, by the turn that records what it sends as by the client that sends it.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from app.agent.ports import ModelPort
 from app.conversation.events import Answer, Compacted, Event, Notice, ProposalDecided, Pruned, ToolResult, UserMessage
-from app.conversation.payload.attached import unsent
+from app.conversation.payload.attached import unsent_reason
 from app.conversation.payload.projection import PayloadInputs
 from app.images.image import Image, names_of, too_many
 from app.llm.values.profile import Profile
@@ -20,7 +20,7 @@ from app.tools.tool_registry import ToolSet
 
 
 class ImageContents:
-    """Fold: attach it to the log. In memory are those that the next request carries, and no others."""
+    """Fold: the images that the next request carries, kept in memory."""
 
     def __init__(self, read: Callable[[str], bytes] | None) -> None:
         """`read` gives the bytes by their SHA-256, or raises KeyError; without it there are none."""
@@ -45,12 +45,12 @@ class ImageContents:
                 self._images = {number: images for number, images in self._images.items() if number > event.upto}
 
     async def load(self, profile: Profile) -> Mapping[str, str]:
-        """What a request by this profile carries: base64 by SHA-256. What the store does not have is missing."""
+        """Return the images of a request by SHA-256, as base64; images that the store lost are missing."""
         newest_first = [
             image
             for number, images in reversed(self._images.items())
             for image in reversed(images)
-            if not unsent(image, profile, of_tool=number in self._of_tools)
+            if not unsent_reason(image, profile, of_tool=number in self._of_tools)
         ]
         excess = set(too_many(newest_first))
         wanted = {image.sha256 for place, image in enumerate(newest_first) if place not in excess}
@@ -73,8 +73,8 @@ class ImageContents:
         return found
 
 
-def unseen(images: Sequence[Image], model: str) -> Notice:
-    """Tells the user that a model does not see what they attached."""
+def unseen_notice(images: Sequence[Image], model: str) -> Notice:
+    """Tell the user that a model does not see the images that they attached."""
     text = (
         f"{model} takes no images here, so it is only told their names: {names_of(images)}. /model changes the model."
     )
@@ -82,7 +82,7 @@ def unseen(images: Sequence[Image], model: str) -> Notice:
 
 
 class PreparedRequest:
-    """Keeps the payload that was made last; to be used on one thread at a time."""
+    """Builds the payload of a request and keeps the last one; to be used on one thread at a time."""
 
     def __init__(self, make: Callable[[Profile], Payload], model: str, sent: Callable[[SentRequest], None]) -> None:
         """Nothing is made yet.
@@ -98,22 +98,22 @@ class PreparedRequest:
         self._made: tuple[Profile, Payload] | None = None
 
     def payload(self, profile: Profile) -> Payload:
-        """The payload for a profile."""
+        """Return the payload for a profile."""
         if self._made is None or self._made[0] != profile:
             self._made = profile, self._make(profile)
         return self._made[1]
 
     def build(self, profile: Profile) -> Payload:
-        """The same, as what goes out now."""
+        """Return the payload for a profile, as it goes out now."""
         payload = self.payload(profile)
         self._sent(SentRequest(self._model, profile, payload))
         return payload
 
 
-async def facts_of(
+async def payload_inputs(
     model: ModelPort, system_prompt: str, tools: ToolSet, images: ImageContents, *, closing: bool = False
 ) -> PayloadInputs:
-    """What every request of a session depends on besides its log and the profile."""
+    """Return the inputs of a payload besides the log and the profile."""
     contents = await images.load(model.profile)
     # They are made for the first request.
     schemas = await asyncio.to_thread(lambda: tools.schemas)

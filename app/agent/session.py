@@ -13,14 +13,21 @@ from dataclasses import replace
 
 from app.agent.briefing import GateBriefing
 from app.agent.context import ContextKeeper
-from app.agent.decision_service import DecisionService, changes, not_recorded, owner_of, speaks, told_elsewhere
+from app.agent.decision_service import (
+    DecisionService,
+    change_events,
+    delivery_note,
+    has_words,
+    not_recorded_message,
+    owner_session,
+)
 from app.agent.executor import Executor
 from app.agent.gate import Gate, GatePolicy
 from app.agent.interrupt import Interrupter
 from app.agent.measures import SpendingMeter
 from app.agent.permission_requests import Allowances, PermissionRequests
 from app.agent.ports import ModelPort, SessionPorts
-from app.agent.request_payload import ImageContents, facts_of, unseen
+from app.agent.request_payload import ImageContents, payload_inputs, unseen_notice
 from app.agent.side_questions import SideQuestions
 from app.agent.turn import Turn, TurnSettings
 from app.agent.turns import Turns
@@ -57,13 +64,13 @@ Subscriber = Callable[[Update], None]
 
 
 class UpdatePublisher:
-    """Fold from now on: shows each stored event to the subscribers, and what it does to gate and queue."""
+    """Fold: publishes each stored event, and its effect on gate and queue, to the subscribers."""
 
     def __init__(self, gate: Gate, queue: Callable[[], tuple[str, ...]], publish: Subscriber) -> None:
         self._gate = gate
         self._queue = queue
         self._publish = publish
-        self._shown = gate.closed
+        self._shown = gate.is_closed
 
     def apply(self, event: Event) -> None:
         self._publish(Recorded(event))
@@ -72,10 +79,10 @@ class UpdatePublisher:
             self._publish(QueueChanged(self._queue()))
 
     def check_gate(self) -> None:
-        """Say so if the gate has opened or closed."""
-        if self._gate.closed != self._shown:
-            self._shown = self._gate.closed
-            self._publish(GateChanged(self._gate.closed))
+        """Publish whether the gate has opened or closed."""
+        if self._gate.is_closed != self._shown:
+            self._shown = self._gate.is_closed
+            self._publish(GateChanged(self._gate.is_closed))
 
 
 class Session(DecisionService):
@@ -120,7 +127,7 @@ class Session(DecisionService):
         self._turns = Turns(self.log, ports.claim, self._make_turn, briefing.compose, self._publish, self._owned)
         self._publisher = self.log.follow(UpdatePublisher(self.gate, lambda: self.queue, self._publish))
         self._phase = Phase.IDLE
-        if ports.claim.held:
+        if ports.claim.is_held:
             self._owned()
         self.last_request: SentRequest | None = None
         """What the last request said, for the wire view."""
@@ -128,7 +135,7 @@ class Session(DecisionService):
             self.log,
             session_id,
             lambda: self.ports,
-            lambda: facts_of(self.ports.model, self.settings.system_prompt, self.ports.tools, self._images),
+            lambda: payload_inputs(self.ports.model, self.settings.system_prompt, self.ports.tools, self._images),
             self._unfinished,
             self._publish,
             self._keep_request,
@@ -141,7 +148,7 @@ class Session(DecisionService):
     @property
     def busy(self) -> bool:
         """Whether a turn is running."""
-        return self._turns.busy
+        return self._turns.is_busy
 
     @property
     def phase(self) -> Phase:
@@ -154,8 +161,8 @@ class Session(DecisionService):
         return self._turns.question
 
     @property
-    def unheard(self) -> bool:
-        """Whether the user said something with a decision that no request has carried yet."""
+    def has_unheard_feedback(self) -> bool:
+        """Return whether the user said something with a decision that no request has carried yet."""
         return self._turns.feedback.undelivered
 
     @property
@@ -164,9 +171,9 @@ class Session(DecisionService):
         return self._turns.queue
 
     @property
-    def follows(self) -> bool:
-        """Whether another process has this session open and runs its turns: here one can look on, and decide."""
-        return not self.ports.claim.held
+    def is_follower(self) -> bool:
+        """Return whether another process runs the turns of this session; here one can read and decide."""
+        return not self.ports.claim.is_held
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call `subscriber` with each update, on the event loop, until the returned function is called."""
@@ -194,9 +201,9 @@ class Session(DecisionService):
         A request that waits to be sent again is sent at once.
         """
         if self._phase is Phase.RETRYING:
-            self.ports.model.hurry()
+            self.ports.model.skip_wait()
         else:
-            await self._turns.go_on()
+            await self._turns.continue_turn()
 
     async def compact(self) -> None:
         """Make room in the context now, by a summary of the older history."""
@@ -205,7 +212,7 @@ class Session(DecisionService):
     # What the user decides, beside the decisions on proposals
 
     @property
-    def service(self) -> ProposalService:
+    def proposal_service(self) -> ProposalService:
         """That of the workspace."""
         return self.ports.service
 
@@ -227,12 +234,12 @@ class Session(DecisionService):
         return self._turns.interrupt()
 
     def take_back(self) -> tuple[str, ...]:
-        """Empty the queue; returns what waited, for the composer. On disk it stays until `forget_taken`."""
+        """Empty the queue; returns what waited, for the composer. On disk it stays until `confirm_taken`."""
         return self._turns.take_back()
 
-    async def forget_taken(self) -> None:
-        """What was taken back is kept elsewhere by now."""
-        await self._turns.forget_taken()
+    async def confirm_taken(self) -> None:
+        """Take note that the messages taken back are stored elsewhere now."""
+        await self._turns.confirm_taken()
 
     def set_policy(self, policy: GatePolicy) -> None:
         """Change when the gate closes, from the next staged edit on; prompt and results say so from then on."""
@@ -253,11 +260,11 @@ class Session(DecisionService):
         changed = tuple({event.proposal for event in fresh if isinstance(event, ProposalDecided)})
         if changed:
             self._publish(ProposalsChanged(changed))
-        await self._turns.heed()
+        await self._turns.deliver_feedback()
 
     async def take_over(self) -> None:
-        """Run the turns of this session from now on, if the process that did so has let go of it."""
-        await self._turns.may_own()
+        """Run the turns of this session from now on, if the process that did so has released it."""
+        await self._turns.claim_turns()
 
     async def disk_changed(self, paths: Collection[str]) -> tuple[Proposal, ...]:
         """Re-base what waits onto files that changed on disk; returns the proposals that are different now."""
@@ -265,16 +272,16 @@ class Session(DecisionService):
         await self._tell_changed(changed)
         return tuple(changed)
 
-    async def note(self, notice: Notice) -> None:
-        """Say something to the user, also if it can't be recorded."""
+    async def notify_user(self, notice: Notice) -> None:
+        """Show the user a notice, also if it cannot be recorded."""
         try:
             await self.log.append(notice)
         except Exception:
             self._publish(SessionFailed(notice.text))
 
-    async def settled(self) -> None:
-        """Wait until no turn runs."""
-        await self._turns.settled()
+    async def wait_until_idle(self) -> None:
+        """Wait until no turn is running."""
+        await self._turns.wait_until_idle()
 
     async def close(self) -> None:
         """Stop what runs and wait for its records; the session can be opened again later, with what is queued."""
@@ -287,7 +294,7 @@ class Session(DecisionService):
         state, model = self._turns.state, self.ports.model
         return Turn(
             log=self.log,
-            model=model.wished(state.command.model, state.command.effort) if state.command else model,
+            model=model.with_options(state.command.model, state.command.effort) if state.command else model,
             executor=self._executor,
             gate=self.gate,
             state=state,
@@ -308,7 +315,7 @@ class Session(DecisionService):
 
     def _owned(self) -> None:
         # A crash may have left a turn without its end; none runs now.
-        self.gate.turn_over()
+        self.gate.end_turn()
         self._publish(PhaseChanged(Phase.ASKING if self.question else Phase.IDLE))
         self._publish(QueueChanged(self.queue))
 
@@ -317,9 +324,9 @@ class Session(DecisionService):
     async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
         """Record what was carried out; raises NotRecorded."""
         try:
-            await self._record(owner_of(result.proposal, self.id), event)
+            await self._record(owner_session(result.proposal, self.id), event)
         except Exception as error:
-            raise not_recorded(result, error) from error
+            raise not_recorded_message(result, error) from error
         finally:
             self._publish(ProposalsChanged((result.proposal.id, *(other.id for other in result.changed))))
         await self._tell_changed(result.changed)
@@ -333,27 +340,27 @@ class Session(DecisionService):
         if owner != self.id and event.proposal not in self.pending.proposed:
             other = await self.ports.others.record(owner, [event])
             if other is not None:
-                await self.log.append(told_elsewhere(event, other))
+                await self.log.append(delivery_note(event, other))
                 return
-        await self._turns.decided(event, speaks=speaks(event))
+        await self._turns.record_decision(event, speaks=has_words(event))
         await self._tell_of_unseen(event.images)
 
     async def _tell_changed(self, changed: Sequence[Proposal]) -> None:
-        for owner, events in changes(changed, self.id).items():
+        for owner, events in change_events(changed, self.id).items():
             if owner == self.id or await self.ports.others.record(owner, events) is None:
                 await self.log.append(*events)
         if changed:
             self._publish(ProposalsChanged(tuple(one.id for one in changed)))
 
     async def _tell_commit(self, text: str, *, failed: bool) -> None:
-        await self.note(Notice(text=text, level="warning" if failed else "info"))
+        await self.notify_user(Notice(text=text, level="warning" if failed else "info"))
 
     # Telling
 
     async def _tell_of_unseen(self, images: Sequence[Image]) -> None:
         """Say that the model does not see what the user has attached, if so."""
         if images and not self.ports.model.profile.takes_images:
-            await self.note(unseen(images, self.ports.model.endpoint.model))
+            await self.notify_user(unseen_notice(images, self.ports.model.endpoint.model))
 
     def _keep_request(self, request: SentRequest) -> None:
         self.last_request = request

@@ -1,4 +1,4 @@
-"""Side questions: what the user asks about a hunk while the gate is shut, answered aside from the conversation.
+"""Side questions: what the user asks about a hunk while the gate is closed, answered outside the conversation.
 
 Nothing here touches turns, gate or ladder. A question goes out by itself, beside whatever a turn does, with the
 tools of the session and no leave to call them; what comes back is shown and recorded for the user alone.
@@ -15,9 +15,9 @@ from app.agent.interrupt import Interrupted, Interrupter
 from app.agent.ports import ModelPort, SessionPorts
 from app.agent.request_payload import PreparedRequest
 from app.agent.updates import SessionFailed, SideDiscarded, SideStreamed, Update
-from app.conversation.compaction.compaction_plan import Prune, budget_for, plan, room_needed
+from app.conversation.compaction.compaction_plan import Prune, budget_for, is_nearly_full, plan_compaction
 from app.conversation.compaction.token_count import TokenMeter
-from app.conversation.decision_words import file_list
+from app.conversation.decision_words import format_files
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
@@ -27,7 +27,7 @@ from app.conversation.events import (
     SideExchange,
     SideQuestion,
     ThreadAnchor,
-    exchanges,
+    side_exchanges,
 )
 from app.conversation.log import EventLog
 from app.conversation.payload.projection import PayloadInputs, SideRequestInputs, project
@@ -43,14 +43,14 @@ from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
 
 
-def hunk_text(diff: FileDiff, hunk: Hunk, characters: int) -> str:
-    """The removed and the added lines with their `-` and `+`, the middle left out where they are too many."""
+def format_hunk(diff: FileDiff, hunk: Hunk, characters: int) -> str:
+    """Return the removed and added lines of a hunk with `-` and `+`, shortened in the middle."""
     removed = [f"-{line}" for line in diff.old[hunk.old_start : hunk.old_start + hunk.old_count]]
     added = [f"+{line}" for line in diff.new[hunk.new_start : hunk.new_start + hunk.new_count]]
-    return clipped("\n".join([*removed, *added]), characters)
+    return clip_middle("\n".join([*removed, *added]), characters)
 
 
-def surroundings(diff: FileDiff, hunk: Hunk | None, lines: int, characters: int) -> str:
+def format_surroundings(diff: FileDiff, hunk: Hunk | None, lines: int, characters: int) -> str:
     """The file with the proposal in it, numbered, so many lines to each side of a hunk; of a deleted file, as it was.
 
     Without a hunk from the beginning of the file. As many lines as fit, those next to the hunk first.
@@ -69,8 +69,8 @@ def surroundings(diff: FileDiff, hunk: Hunk | None, lines: int, characters: int)
     return "\n".join(f"{number + 1:>{width}}  {text[number]}" for number in range(first, last))
 
 
-def clipped(text: str, characters: int) -> str:
-    """The text, or its beginning and its end with a line that says how much of it is left out between them."""
+def clip_middle(text: str, characters: int) -> str:
+    """Return the text, or its beginning and end with a line that says how much is left out."""
     if len(text) <= characters:
         return text
     head, tail = max(0, characters * 2 // 3), max(0, characters // 3)
@@ -94,7 +94,7 @@ def _cost(line: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SideRequest:
-    """A side question, ready to be made a payload of for whatever the endpoint turns out to honour."""
+    """A side question that can be built as a payload for any profile."""
 
     events: Sequence[Event]
     """The log, without what is still being worked on."""
@@ -115,12 +115,12 @@ class SideRequest:
         if not tight:
             for aside in self._asides():
                 payload = self.project(self.events, profile, replace(self.facts, aside=aside))
-                if not room_needed(self.meter.tokens(payload), window):
+                if not is_nearly_full(self.meter.count_tokens(payload), window):
                     return payload
         events = self._shortened(profile)
         for aside in [] if tight else self._asides():
             payload = self._project(events, profile, aside)
-            if not room_needed(self.meter.tokens(payload), window):
+            if not is_nearly_full(self.meter.count_tokens(payload), window):
                 return payload
         return self._project(events, profile, self._least)
 
@@ -138,19 +138,19 @@ class SideRequest:
     def _shortened(self, profile: Profile) -> Sequence[Event]:
         """The log with the oldest of it left out, as a compaction without a summary would."""
         events = list(self.events)
-        used = self.meter.tokens(self.project(events, profile, replace(self.facts, aside=self._least)))
+        used = self.meter.count_tokens(self.project(events, profile, replace(self.facts, aside=self._least)))
         budget = budget_for(used, profile.context_window, forced=True, factor=self.meter.factor)
-        while budget is not None and (step := plan(events, budget, summarise=False)) is not None:
+        while budget is not None and (step := plan_compaction(events, budget, summarise=False)) is not None:
             if isinstance(step, Prune):
                 events.append(Pruned(results=step.results, images=step.images))
             else:
                 events.append(Compacted(upto=step.upto, summary="", method="truncation"))
-            budget = replace(budget, used=self.meter.tokens(self._project(events, profile, self._least)))
+            budget = replace(budget, used=self.meter.count_tokens(self._project(events, profile, self._least)))
         return events
 
 
-def settled(events: Sequence[Event], unfinished: AssistantMessage | None) -> Sequence[Event]:
-    """The log without a response whose calls still run: what becomes of them nobody can say yet."""
+def without_unfinished(events: Sequence[Event], unfinished: AssistantMessage | None) -> Sequence[Event]:
+    """Return the log without a response whose calls are still running."""
     return tuple(event for event in events if event is not unfinished)
 
 
@@ -181,17 +181,18 @@ class SideSubject:
         return sum(len(change.hunks) for change in self.proposal.files)
 
 
-def briefs(subject: SideSubject, question: SideQuestion, earlier: Sequence[SideExchange]) -> Iterator[str]:
-    """The brief for a question, from the widest to one that fits nearly anywhere."""
+def make_briefs(subject: SideSubject, question: SideQuestion, earlier: Sequence[SideExchange]) -> Iterator[str]:
+    """Return the briefs for a question, from the widest to one that fits nearly every context."""
     for lines, characters in _SIZES:
         parts = [_INSTRUCTION, _change(subject), _hunk(subject, question, characters)]
         picked = [*((one.question.picked, one.question.text) for one in earlier), (question.picked, question.text)]
         parts += [
-            f"For “{clipped(' '.join(text.split()), 200)}” the user picked these lines:\n{_fenced(rows, characters)}"
+            f"For “{clip_middle(' '.join(text.split()), 200)}” the user picked these lines:\n"
+            + _fenced(rows, characters)
             for rows, text in picked
             if rows
         ]
-        if lines and (around := surroundings(subject.diff, subject.hunk, lines, characters)):
+        if lines and (around := format_surroundings(subject.diff, subject.hunk, lines, characters)):
             state = "with the proposal in it" if subject.diff.new else "which the proposal deletes"
             around = _fenced(around, characters * 2)
             parts.append(f"{subject.diff.change.path}, {state}, with its line numbers:\n{around}")
@@ -204,7 +205,7 @@ def _change(subject: SideSubject) -> str:
     more = f" and {len(stats) - _FILES_NAMED} more files" if len(stats) > _FILES_NAMED else ""
     return (
         f"It is about proposal {proposal.id} ({proposal.origin.words}): {proposal.summary or 'no summary'}. "
-        f"{_standing(proposal)} Its files: {file_list(stats[:_FILES_NAMED])}{more}."
+        f"{_standing(proposal)} Its files: {format_files(stats[:_FILES_NAMED])}{more}."
     )
 
 
@@ -229,7 +230,7 @@ def _hunk(subject: SideSubject, question: SideQuestion, characters: int) -> str:
     if subject.hunk is None:
         return f"The question is about {change.path} as a whole ({change.op})."
     number, line = subject.hunk.number, subject.hunk.new_start + 1
-    lines = _fenced(hunk_text(subject.diff, subject.hunk, characters), 2 * characters)
+    lines = _fenced(format_hunk(subject.diff, subject.hunk, characters), 2 * characters)
     return f"The question is about hunk {number} of {subject.hunks}, in {change.path} from line {line} on:\n{lines}"
 
 
@@ -238,7 +239,7 @@ def _fenced(text: str, characters: int) -> str:
     fence = "```"
     while fence in text:
         fence += "`"
-    return f"{fence}\n{clipped(text, characters)}\n{fence}"
+    return f"{fence}\n{clip_middle(text, characters)}\n{fence}"
 
 
 AGAIN = "Ask again to try once more."
@@ -259,7 +260,7 @@ class _Asked:
 
 
 class SideQuestions:
-    """Those of one session; any number may be out at once, one in each thread."""
+    """The side questions of a session; one thread has at most one open question."""
 
     def __init__(
         self,
@@ -298,18 +299,18 @@ class SideQuestions:
         """What those that are out are about."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def is_out(self, place: ThreadAnchor) -> bool:
-        """Whether an answer is awaited there."""
+    def is_awaited(self, place: ThreadAnchor) -> bool:
+        """Return whether an answer is awaited there."""
         return place in self._places.values()
 
     async def ask(self, place: ThreadAnchor, text: str, picked: str = "") -> str:
-        """Record a question and send it; returns its id at once. What comes of it is published.
+        """Record a question and send it; return its id at once. The answer is published.
 
         Raises:
             ProposalError: it cannot be asked; nothing was sent.
         """
         uid = uuid.uuid4().hex[:12]
-        if self.is_out(place):
+        if self.is_awaited(place):
             raise ProposalError("The answer before it is still being written; Escape stops it.")
         self._places[uid] = place
         try:
@@ -332,14 +333,14 @@ class SideQuestions:
         return uid
 
     def stop(self, question: str) -> bool:
-        """Stop the answer to a question; whether there was something to stop."""
+        """Stop the answer to a question; return whether there was something to stop."""
         if question not in self._places:
             return False
         self._out.setdefault(question, _Asked()).interrupter.stop()
         return True
 
-    async def settled(self) -> None:
-        """Wait until no question is out."""
+    async def wait_until_idle(self) -> None:
+        """Wait until no question is open."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -347,7 +348,7 @@ class SideQuestions:
         """Stop what is out and wait for its records."""
         for question in tuple(self._places):
             self.stop(question)
-        await self.settled()
+        await self.wait_until_idle()
 
     # What it is about
 
@@ -363,7 +364,7 @@ class SideQuestions:
             _refuse_secret(ports.workspace, diff.change.old_path, diff.old)
             _refuse_secret(ports.workspace, diff.change.path, (*diff.old, *diff.new))
         hunk = next((one for one in diff.change.hunks if one.id == place.hunk), None)
-        before = exchanges([*ports.asked(place.proposal), *self._log.events])
+        before = side_exchanges([*ports.asked(place.proposal), *self._log.events])
         thread = tuple(one for one in before if one.question.place == place and one.answered)
         return SideSubject(proposal, diff, hunk), thread
 
@@ -373,9 +374,9 @@ class SideQuestions:
         asked = self._out.setdefault(question.uid, _Asked())
         try:
             facts = await self._facts()
-            told = await asyncio.to_thread(lambda: tuple(briefs(subject, question, thread)))
+            told = await asyncio.to_thread(lambda: tuple(make_briefs(subject, question, thread)))
             request = SideRequest(
-                settled(self._log.addressed(), self._unfinished()),
+                without_unfinished(self._log.addressed(), self._unfinished()),
                 facts,
                 self._project,
                 self._meter,
@@ -397,7 +398,7 @@ class SideQuestions:
         """Send it and say what came of it; once more, with less, if the server says that its context is full."""
         model = self._ports().model
         try:
-            async with model.apart() as apart:
+            async with model.isolated() as apart:
                 try:
                     await asked.interrupter.wait_for(self._receive(question, request, asked, apart))
                 except RequestError as error:

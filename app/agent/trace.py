@@ -1,4 +1,4 @@
-"""A trace of what the program decides in a turn, and how long its requests take; nothing of it was said by anyone.
+"""Trace of the program's decisions in a turn, and of request timings.
 
 The moves of the ladder are in the log. `--debug FILE` writes them as JSON lines, between the events around them.
 """
@@ -39,8 +39,8 @@ _LONGEST = 40
 """Characters of a finish reason, which a server chooses, or of a tool's name, which a model does."""
 
 
-def traced(state: LadderState, move: LadderDecision) -> LadderMove:
-    """The record of a move. It goes to disk with what comes of the move, so it costs no write."""
+def move_record(state: LadderState, move: LadderDecision) -> LadderMove:
+    """Return the record of a move, to be written with the events that follow from it."""
     match move.action:
         case Stop(stopped=stopped):
             what = f"stop: {stopped}"
@@ -60,7 +60,7 @@ def traced(state: LadderState, move: LadderDecision) -> LadderMove:
 
 
 class DebugFile:
-    """A subscriber of sessions that appends to a file, a JSON object a line."""
+    """Subscriber that appends JSON lines to a file."""
 
     def __init__(self, path: Path) -> None:
         """Open it; raises OSError."""

@@ -1,4 +1,4 @@
-"""One turn: asks the ladder what is next and does it, until control is back with the user.
+"""One turn: asks the ladder for the next move and does it, until control is back with the user.
 
 Whatever happens on the way (a failed request, a tool that raises, Escape at any instant) ends in a record in the
 log; the only things that pass through are a store that cannot be written and the end of the program.
@@ -28,9 +28,9 @@ from app.agent.ladder import (
     decide,
 )
 from app.agent.ports import ModelPort
-from app.agent.request_payload import ImageContents, PreparedRequest, facts_of
-from app.agent.trace import traced
-from app.agent.turn_state import TurnState, ladder_state
+from app.agent.request_payload import ImageContents, PreparedRequest, payload_inputs
+from app.agent.trace import move_record
+from app.agent.turn_state import TurnState, make_ladder_state
 from app.agent.updates import (
     CallStreamed,
     Phase,
@@ -99,7 +99,7 @@ class TurnSettings:
         return self.prompt(self.policy.staging_steps)
 
     def with_policy(self, policy: GatePolicy) -> "TurnSettings":
-        """The same with another gate policy."""
+        """Return the settings with another gate policy."""
         return replace(self, policy=policy)
 
 
@@ -164,7 +164,7 @@ class Turn:
         while True:
             state = self._ladder_state()
             move = decide(state)
-            self._log.defer(traced(state, move))
+            self._log.defer(move_record(state, move))
             match move.action:
                 case Stop(stopped=stopped, message=message):
                     await self._end(stopped, message)
@@ -181,7 +181,9 @@ class Turn:
                 case Request(nudge=kind):
                     if kind is not None:
                         cut = self._state.last is LastStep.CUT_CALLS
-                        await self._log.append(interventions.nudge(kind, calls=cut, progress=self._progress))
+                        await self._log.append(
+                            interventions.nudge_instruction(kind, calls=cut, progress=self._progress)
+                        )
                     if unavailable := self._unavailable():
                         await self._log.append(*unavailable)
                     await self._request(closing=False)
@@ -205,11 +207,11 @@ class Turn:
         sentences = [] if ends else [each.instruction for each in self._tools.unavailable if each.instruction]
         new = [sentence for sentence in sentences if sentence not in self._told_unavailable]
         self._told_unavailable.update(new)
-        return [*events, interventions.unavailable_tools(new)] if new else events
+        return [*events, interventions.unavailable_tools_note(new)] if new else events
 
     async def compact(self) -> None:
-        """Make room in the context because the user asked for it."""
-        if not await self._make_room(by_hand=True) and not self._interrupter.stopped:
+        """Make room in the context at the user's request."""
+        if not await self._make_room(by_hand=True) and not self._interrupter.is_stopped:
             await self._log.append(Notice(text="There is nothing to compact: the context is small already."))
 
     @property
@@ -217,12 +219,12 @@ class Turn:
         return self._state.progress(self._settings().max_steps)
 
     def _ladder_state(self) -> LadderState:
-        return ladder_state(
+        return make_ladder_state(
             self._state,
             self._gate,
             step_limit=self._settings().max_steps,
-            aborted=self._interrupter.stopped,
-            room_needed=self._context.room_needed(self._model.profile),
+            aborted=self._interrupter.is_stopped,
+            room_needed=self._context.needs_room(self._model.profile),
             compaction_tried=self._room_made,
         )
 
@@ -246,7 +248,7 @@ class Turn:
     async def _close(self, kind: InterventionKind) -> None:
         """The closing request: no tool is allowed in it, and nothing that comes back is run."""
         gate = self._gate
-        await self._log.append(interventions.closing(kind, gate.staged, gate.paths, self._progress))
+        await self._log.append(interventions.closing_instruction(kind, gate.staged, gate.paths, self._progress))
         await self._request(closing=True)
         if calls := self._state.unfinished_calls:
             await self._executor.refuse(calls)
@@ -261,7 +263,9 @@ class Turn:
         return False
 
     async def _facts(self, *, closing: bool) -> PayloadInputs:
-        return await facts_of(self._model, self._settings().system_prompt, self._tools, self._images, closing=closing)
+        return await payload_inputs(
+            self._model, self._settings().system_prompt, self._tools, self._images, closing=closing
+        )
 
     async def _request(self, *, closing: bool) -> None:
         """One request and the record of what came of it."""
@@ -275,7 +279,7 @@ class Turn:
         except Interrupted:
             await self._record(self._partial("interrupted", received, started), received)
         except RequestError as error:
-            if not closing and error.partial is not None and self._executor.asks(error.partial.calls):
+            if not closing and error.partial is not None and self._executor.has_question(error.partial.calls):
                 received.completed = error.partial
                 await self._record_response(received, started, closing=False)
             else:
@@ -297,7 +301,7 @@ class Turn:
         message = self._response(received, started)
         # What a closing request brings is refused, cut off or not.
         cut = message.calls if message.state == "truncated" and not closing else ()
-        await self._record(message, received, *self._executor.cut_off(cut))
+        await self._record(message, received, *self._executor.cut_off_results(cut))
 
     async def _sent_request(self, *, closing: bool) -> PreparedRequest:
         """The next request, recorded as sent; it says all that the log has before that record."""
@@ -320,7 +324,7 @@ class Turn:
     def _measured(self, request: PreparedRequest) -> tuple[Payload, int]:
         """Return the payload of a request and about how many tokens it has; on a thread, for it may be long."""
         payload = request.payload(self._model.profile)
-        return payload, self._context.tokens(payload)
+        return payload, self._context.count_tokens(payload)
 
     async def _receive(self, build: Callable[[Profile], Payload], received: _Received, *, closing: bool) -> None:
         """Pass the stream on to the subscribers. Writes nothing: it may be cancelled at any point."""
@@ -343,7 +347,7 @@ class Turn:
                     streaming = False
                     until = time.monotonic() + update.delay
                     self._publish(PhaseChanged(Phase.RETRYING, update.reason, until))
-                case AttemptDiscarded() if not closing and self._executor.asks(update.calls):
+                case AttemptDiscarded() if not closing and self._executor.has_question(update.calls):
                     # The question stops the turn: the request is not made again.
                     received.completed = Completed(
                         update.text, "".join(received.reasoning), update.calls, None, True, None, ""

@@ -1,4 +1,4 @@
-"""The running turn as a fold over the log: what the decision ladder has to know, at constant cost per event."""
+"""The running turn as a fold over the log: what the ladder needs to know, at constant cost per event."""
 
 import json
 from collections import Counter
@@ -36,8 +36,8 @@ _LONGEST_CALL = 160
 _CUT_REASONS = frozenset({"length", "model_context_window_exceeded"})
 
 
-def shape_of(message: AssistantMessage) -> LastStep:
-    """The shape of a response, as the ladder tells them apart."""
+def response_shape(message: AssistantMessage) -> LastStep:
+    """Return the shape of a response as the ladder distinguishes them."""
     cut = message.state == "truncated"
     if message.calls and message.state != "interrupted":
         return LastStep.CUT_CALLS if cut else LastStep.CALLS
@@ -49,7 +49,7 @@ def shape_of(message: AssistantMessage) -> LastStep:
 
 
 class TurnState:
-    """Fold: the turn that runs, or the last one. Attach it to the log."""
+    """Fold: the running turn, or the last one."""
 
     def __init__(self) -> None:
         self.running = False
@@ -167,7 +167,7 @@ class TurnState:
         self.responses += 1
         if message.state == "discarded":
             return
-        self.last = shape_of(message)
+        self.last = response_shape(message)
         self.finish_reason = message.finish_reason
         self.last_message = message
         self._open_calls = {call.uid for call in message.calls} if message.state != "interrupted" else set()
@@ -197,7 +197,7 @@ class TurnState:
             self.fruitless_steps = 0 if self._fruitful else self.fruitless_steps + 1
 
 
-def ladder_state(
+def make_ladder_state(
     turn: TurnState,
     gate: Gate,
     *,
@@ -206,7 +206,7 @@ def ladder_state(
     room_needed: bool = False,
     compaction_tried: bool = False,
 ) -> LadderState:
-    """What the ladder is to decide on.
+    """Return the state on which the ladder decides.
 
     Args:
         turn: the running turn.
@@ -221,7 +221,7 @@ def ladder_state(
         last=turn.last,
         aborted=aborted,
         question_open=bool(turn.open_questions),
-        gate_closed=gate.closed,
+        gate_closed=gate.is_closed,
         closing_sent=turn.closing_sent,
         steps=turn.steps,
         step_limit=step_limit,

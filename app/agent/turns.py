@@ -1,4 +1,4 @@
-"""The turns of one session: one at a time, whoever asks for one and however many do at once."""
+"""The turns of a session: one at a time, however many callers ask for one at once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -27,7 +27,7 @@ from app.images.image import Image
 
 
 class MessageQueue:
-    """Fold: what waits, oldest first. It is in the log from the moment on that it is queued, so no end loses it."""
+    """Fold: the queued messages, oldest first; they are in the log, so they survive any exit."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, MessageQueued] = {}
@@ -39,22 +39,22 @@ class MessageQueue:
         """The messages as the user typed them, oldest first."""
         return tuple(one.typed for number, one in self._waiting.items() if number not in self._withdrawn)
 
-    def said(self) -> tuple[Event, ...]:
-        """The events that say all of them; nothing waits once these are recorded."""
+    def message_events(self) -> tuple[Event, ...]:
+        """Return the events that send all queued messages."""
         waiting = {number: one for number, one in self._waiting.items() if number not in self._withdrawn}
         if not waiting:
             return ()
         said = (UserMessage(text=one.text, command=one.command, images=one.images) for one in waiting.values())
         return (QueueTaken(messages=tuple(waiting)), *said)
 
-    def withdraw(self) -> tuple[str, ...]:
-        """Give them back to the user, who has them from now on; returns them."""
+    def take_back(self) -> tuple[str, ...]:
+        """Return the queued messages to the user."""
         texts = self.texts
         self._withdrawn.update(self._waiting)
         return texts
 
-    def withdrawal(self) -> QueueTaken | None:
-        """The event that records what was withdrawn; None if that is done."""
+    def withdrawal_event(self) -> QueueTaken | None:
+        """Return the event that records the withdrawal; None if it is recorded."""
         return QueueTaken(messages=tuple(sorted(self._withdrawn))) if self._withdrawn else None
 
     def apply(self, event: Event) -> None:
@@ -69,7 +69,7 @@ class MessageQueue:
 
 
 class OpenElsewhere(Exception):
-    """Another process runs the turns of this session; the message is one line that says what to do."""
+    """Another process runs the turns of this session; the message says in one line what to do."""
 
 
 class _Spoken:
@@ -84,7 +84,7 @@ class _Spoken:
 
 
 class Turns:
-    """Begins turns and sees them to their end.
+    """Starts turns and sees them through.
 
     Whoever wants a turn comes through one door, behind which it is decided whether there is to be one: what was true
     before the door may not be true any more.
@@ -136,12 +136,12 @@ class Turns:
 
     @property
     def feedback(self) -> UnansweredFeedback:
-        """What the user said with a denial."""
+        """Return the user's feedback that no request has carried yet."""
         return self._feedback
 
     @property
-    def busy(self) -> bool:
-        """Whether a turn runs here."""
+    def is_busy(self) -> bool:
+        """Return whether a turn is running here."""
         return self._starting or (self._turn is not None and not self._turn.done())
 
     @property
@@ -156,9 +156,9 @@ class Turns:
 
     # Who runs turns
 
-    async def may_own(self) -> bool:
-        """Whether turns may run here. The claim of a process that has gone is taken over."""
-        if self._claim.held or self._closing:
+    async def claim_turns(self) -> bool:
+        """Return whether turns may run here; the claim of a dead process is taken over."""
+        if self._claim.is_held or self._closing:
             return True
         if not await asyncio.to_thread(self._claim.take):
             return False
@@ -169,7 +169,7 @@ class Turns:
     # What begins a turn
 
     async def say(self, text: str, command: Invocation | None = None, images: Sequence[Image] = ()) -> None:
-        """A message: the answer to an open question, queued while a turn runs, else a turn of its own.
+        """Take a message: the answer to an open question, queued while a turn runs, else the start of a turn.
 
         `command` is the one that has made it.
         """
@@ -189,13 +189,15 @@ class Turns:
         call = call or (self.question.call if self.question else "")
         while not await self._answer(text, call, images):
             # The turn that asked is still being closed: the answer belongs after its end.
-            await self.settled()
+            await self.wait_until_idle()
 
-    async def go_on(self) -> None:
-        """`continue`: let the model go on without a word, after the turn that runs; a question has to be answered."""
+    async def continue_turn(self) -> None:
+        """Let the model continue without a message, after the running turn; an open question has to be answered
+        first.
+        """
         await self._own()
         async with self._door:
-            if self.busy:
+            if self.is_busy:
                 self._going_on = True
                 self._interrupter.spoken.set()
             elif not self._closing and self.question is None:
@@ -205,25 +207,25 @@ class Turns:
         """Make room in the context now."""
         await self._own()
         async with self._door:
-            if not self.busy and not self._closing:
+            if not self.is_busy and not self._closing:
                 self._interrupter = Interrupter()
                 self._start(lambda turn: turn.compact())
 
-    async def decided(self, event: Event, *, speaks: bool) -> None:
-        """Record a decision; one that speaks to the model gives it the word, if nothing stands in the way."""
-        may_begin = speaks and await self.may_own()
+    async def record_decision(self, event: Event, *, speaks: bool) -> None:
+        """Record a decision; one with words for the model starts a turn if nothing prevents it."""
+        may_begin = speaks and await self.claim_turns()
         async with self._door:
-            if may_begin and not self.busy and self.question is None:
+            if may_begin and not self.is_busy and self.question is None:
                 await self._begin("feedback", event)
             else:
                 await self._log.append(event)
 
-    async def heed(self) -> None:
-        """Let the model have feedback that came from elsewhere since the session was opened."""
-        if not self._feedback_waits or not await self.may_own():
+    async def deliver_feedback(self) -> None:
+        """Start a turn for feedback that arrived from elsewhere since the session was opened."""
+        if not self._feedback_waits or not await self.claim_turns():
             return
         async with self._door:
-            if self._feedback_waits and not self.busy and self.question is None:
+            if self._feedback_waits and not self.is_busy and self.question is None:
                 await self._begin("feedback")
 
     # What ends one
@@ -231,44 +233,44 @@ class Turns:
     def interrupt(self) -> tuple[str, ...]:
         """Stop the turn at once; returns the messages that were queued."""
         self._going_on = False
-        if self.busy:
+        if self.is_busy:
             self._interrupter.stop()
         return self.take_back()
 
     def take_back(self) -> tuple[str, ...]:
-        """Empty the queue; returns the messages that waited. They are kept on disk until `forget_taken`."""
-        if not self._claim.held:
+        """Empty the queue; returns the messages that waited. They are kept on disk until `confirm_taken`."""
+        if not self._claim.is_held:
             return ()
-        texts = self._queue.withdraw()
+        texts = self._queue.take_back()
         if texts:
             self._publish(QueueChanged(()))
         return texts
 
-    async def forget_taken(self) -> None:
-        """What was taken back is in safe hands: it need not come back with the session."""
-        if (taken := self._queue.withdrawal()) is not None:
+    async def confirm_taken(self) -> None:
+        """Take note that the withdrawn messages are stored elsewhere now."""
+        if (taken := self._queue.withdrawal_event()) is not None:
             await self._log.append(taken)
 
-    async def settled(self) -> None:
-        """Wait until no turn runs."""
+    async def wait_until_idle(self) -> None:
+        """Wait until no turn is running."""
         while running := [task for task in (self._turn, *self._following) if task is not None and not task.done()]:
             await asyncio.wait(running)
 
     async def close(self) -> None:
         """Stop what runs and wait for its records; what is queued stays so."""
         self._closing = True
-        if self.busy:
+        if self.is_busy:
             self._interrupter.stop()
         async with self._door:
             # Who was at the door has been let in, or will be told.
             pass
-        await self.settled()
+        await self.wait_until_idle()
         self._claim.release()
 
     # Behind the door
 
     async def _own(self) -> None:
-        if not await self.may_own():
+        if not await self.claim_turns():
             raise OpenElsewhere(
                 "This session is open in another window, which alone can go on with it. Go on there, or /fork to go "
                 "on with a copy; once it is closed there, you can go on here."
@@ -281,20 +283,20 @@ class Turns:
                 if not self._answered(call, text):
                     await self._say(text, images=images)
                 return True
-            if self.busy:
+            if self.is_busy:
                 return False
             await self._begin("answer", Answer(call=call, text=text, images=tuple(images)))
             return True
 
     async def _say(self, text: str, command: Invocation | None = None, images: Sequence[Image] = ()) -> None:
         attached = tuple(images)
-        if self.busy or self._closing:
+        if self.is_busy or self._closing:
             await self._log.append(MessageQueued(text=text, command=command, images=attached))
         elif (question := self.question) is not None:
             await self._begin("answer", Answer(call=question.call, text=text, images=attached))
         else:
             said = UserMessage(text=text, command=command, images=attached)
-            await self._begin("message", *self._queue.said(), said)
+            await self._begin("message", *self._queue.message_events(), said)
 
     async def _begin(self, cause: Cause, *events: Event) -> None:
         """Open the gate and start a turn: what the user did and what the model has to know are one record."""
@@ -314,7 +316,7 @@ class Turns:
 
     async def _go_on(self) -> None:
         """Let the model go on, with what is queued if anything is."""
-        queued = self._queue.said()
+        queued = self._queue.message_events()
         await self._begin("message" if queued else "continue", *queued)
 
     def _start(self, work: Callable[[Turn], Coroutine[Any, Any, None]]) -> None:
@@ -331,7 +333,7 @@ class Turns:
             self._publish(PhaseChanged(Phase.ASKING if self.question else Phase.IDLE))
             if not self._closing:
                 # Feedback would run into the same defect, again and again.
-                heeds = not failed and not self._interrupter.stopped
+                heeds = not failed and not self._interrupter.is_stopped
                 following = asyncio.create_task(self._follow(asyncio.current_task(), heeds=heeds))
                 self._following.add(following)
                 following.add_done_callback(self._following.discard)
@@ -358,7 +360,7 @@ class Turns:
             if ended is not None:
                 await asyncio.wait({ended})
             async with self._door:
-                if self.busy or self._closing or self.question is not None:
+                if self.is_busy or self._closing or self.question is not None:
                     return
                 if self._feedback.undelivered and heeds:
                     await self._begin("feedback")

@@ -183,8 +183,8 @@ SideUpdate = Recorded | SideStreamed | SideDiscarded
 """What there is to tell of a side question; `Recorded` with an event of it."""
 
 
-def joined(updates: Iterable[Update]) -> list[Update]:
-    """The same updates in fewer: neighbouring pieces of one stream are put together."""
+def merge_updates(updates: Iterable[Update]) -> list[Update]:
+    """Merge neighbouring pieces of the same stream."""
     together: list[Update] = []
     for _, group in groupby(updates, _stream):
         pieces = list(group)

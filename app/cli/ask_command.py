@@ -8,7 +8,7 @@ from app.agent.session import Session
 from app.cli.app_arguments import flags_of
 from app.cli.command_output import CommandError, ExitCode, check_folder, print_error, print_json, print_line
 from app.cli.json_documents import AnswerDocument, UsageLine
-from app.conversation.events import SideAnswer, SideExchange, ThreadAnchor, exchanges
+from app.conversation.events import SideAnswer, SideExchange, ThreadAnchor, side_exchanges
 from app.conversation.token_totals import TokenTotals
 from app.proposals.values.models import Proposal
 from app.runtime.model_connection import NotConnected, connect, open_session, with_picked_model
@@ -69,8 +69,8 @@ def _record(runtime: OpenWorkspace, proposal: Proposal) -> SessionRecord | None:
 
 async def _answered(session: Session, place: ThreadAnchor, question: str) -> SideExchange:
     uid = await session.aside.ask(place, question)
-    await session.aside.settled()
-    exchange = next(one for one in exchanges(session.log.events) if one.question.uid == uid)
+    await session.aside.wait_until_idle()
+    exchange = next(one for one in side_exchanges(session.log.events) if one.question.uid == uid)
     if exchange.answer is None:
         raise CommandError("The answer could not be kept.")
     return exchange
@@ -79,7 +79,7 @@ async def _answered(session: Session, place: ThreadAnchor, question: str) -> Sid
 def _print(exchange: SideExchange, *, json: bool) -> int:
     """The answer on standard output; what there is to say about it, and what it took, on standard error."""
     question, answer = exchange.question, exchange.answer or SideAnswer(question="", proposal="")
-    spent = TokenTotals().plus(answer.usage)
+    spent = TokenTotals().add(answer.usage)
     if json:
         print_json(
             AnswerDocument(

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.agent.decision_service import approval, decided, not_recorded, redone, undone
+from app.agent.decision_service import approval_event, decision_event, not_recorded_message, redo_event, undo_event
 from app.cli.command_output import CommandError, ExitCode, exit_code, piped_text, print_error, print_json, print_line
 from app.cli.hunk_numbers import hunks_named
 from app.cli.json_documents import DecisionDocument, FileLine
@@ -93,7 +93,7 @@ def approve(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
             result = runtime.service.approve(proposal.id, hunks, circumstances=_here(checks))
         looked_at(runtime, proposal.id)
         verb = "kept" if proposal.on_disk else "approved"
-        done = _Decided(result, verb, before, _record(runtime, result, approval(result)))
+        done = _Decided(result, verb, before, _record(runtime, result, approval_event(result)))
         if committing and result.proposal.can_be_committed:
             try:
                 # Few have it so.
@@ -126,7 +126,7 @@ def deny(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
                 result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_here(), images=shown)
         else:
             result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_here(), images=shown)
-        event = decided(result, Decision.DENIED, feedback=feedback, images=shown)
+        event = decision_event(result, Decision.DENIED, feedback=feedback, images=shown)
         verb = "taken back off the disk" if proposal.on_disk else "denied"
         return _Decided(result, verb, before, _record(runtime, result, event))
 
@@ -150,7 +150,7 @@ def undo(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         before = _states(runtime, proposal)
         result = runtime.service.undo(proposal.id, _here())
         verb = "reopened" if result.denial else "undone"
-        return _Decided(result, verb, before, _record(runtime, result, undone(result)))
+        return _Decided(result, verb, before, _record(runtime, result, undo_event(result)))
 
     return _each(runtime, arguments, one)
 
@@ -162,7 +162,7 @@ def redo(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         before = _states(runtime, proposal)
         result = runtime.service.redo(proposal.id, _here())
         verb = "denied again" if result.denial else "applied again"
-        return _Decided(result, verb, before, _record(runtime, result, redone(result)))
+        return _Decided(result, verb, before, _record(runtime, result, redo_event(result)))
 
     return _each(runtime, arguments, one)
 
@@ -223,7 +223,7 @@ def _record(runtime: OpenWorkspace, result: DecisionResult, event: ProposalDecid
     try:
         record_decision(runtime, event, result.changed)
     except StorageError as error:
-        return str(not_recorded(result, error))
+        return str(not_recorded_message(result, error))
     return ""
 
 

@@ -146,7 +146,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         raise CommandError(str(error), ExitCode.USAGE) from error
     served = McpManager(runtime, print_error)
     session = open_session(runtime, model, _record(runtime, arguments), settings, source=served, tell=print_error)
-    if session.follows:
+    if session.is_follower:
         await model.aclose()
         raise CommandError(
             f"Session {session.id} is open in another window: go on there, or close it first.", ExitCode.REFUSED
@@ -160,7 +160,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         await served.look(runtime.settings)
         await session.send(message.text, message.command, images)
         stop.repeat()
-        await session.settled()
+        await session.wait_until_idle()
     finally:
         unavailable = served.unavailable
         await session.close()

@@ -30,7 +30,7 @@ from app.conversation.events import (
     ProposalStaged,
     ToolResult,
     UserMessage,
-    images_of,
+    event_images,
 )
 from app.conversation.imports.transcript_import import TranscriptError, read_transcript
 from app.conversation.markdown_export import markdown_record
@@ -176,7 +176,7 @@ def _named(runtime: OpenWorkspace, name: str) -> SessionRecord:
 
 def _write_images(runtime: OpenWorkspace, events: Sequence[Event], folder: Path) -> None:
     """Write the images of the user and of tools, each under its hash: what a file was called may be any text."""
-    images = [one for event in events for one in images_of(event)]
+    images = [one for event in events for one in event_images(event)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for image in images:

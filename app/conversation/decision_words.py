@@ -1,4 +1,4 @@
-"""What a decision tells the model: the facts in the program's words, the feedback in the user's own."""
+"""How a decision is told to the model: facts in the program's words, feedback in the user's own."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,32 +7,32 @@ from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
 
 
 def decision_facts(decided: ProposalDecided) -> str:
-    """The facts of a decision, for a system message: which proposal, files and hunks, and what is on disk now.
+    """Return the facts of a decision for a system message: proposal, files, hunks, and what is on disk now.
 
     That the user's words follow is not among them: `SystemText.introduces` says it.
     """
     lines = [_headline(decided)]
     if decided.stale:
         lines.append(decided.stale)
-    lines += hunk_lines(decided.hunks, on_disk=decided.on_disk)
+    lines += format_hunks(decided.hunks, on_disk=decided.on_disk)
     if decided.still_pending and decided.decision is not Decision.EDITED:
         lines.append(f"The other hunks of {decided.proposal} still await the user's decision.")
     return "\n".join(lines)
 
 
 def denial_facts(denied: CallDenied) -> str:
-    """The fact of a denied call, for a system message before the user's words on it."""
+    """Return the fact of a denied call, for a system message before the user's words on it."""
     return _CALLS_DENIED[denied.asked].format(subject=denied.subject)
 
 
-def feedback_words(decided: ProposalDecided) -> str:
-    """The user's feedback and line comments, whole, as a user message; empty if there are none."""
+def feedback_text(decided: ProposalDecided) -> str:
+    """Return the user's feedback and line comments, whole, as a user message; empty if there are none."""
     parts = [decided.feedback] if decided.feedback.strip() else []
     parts += [_comment(comment) for comment in decided.comments]
     return "\n\n".join(parts)
 
 
-def file_list(files: Iterable[FileStat]) -> str:
+def format_files(files: Iterable[FileStat]) -> str:
     """`a.py (edit, +3 -1), b.py (create, +10 -0)`."""
     return ", ".join(f"{file.path} ({file.op}, +{file.added} -{file.removed})" for file in files)
 
@@ -71,18 +71,18 @@ _ON_DISK_HEADLINES = {
 
 def _headline(decided: ProposalDecided) -> str:
     if decided.on_disk and (said := _ON_DISK_HEADLINES.get(decided.decision)):
-        files = f": {file_list(decided.files)}" if decided.files else ""
+        files = f": {format_files(decided.files)}" if decided.files else ""
         return f"{said.replace('{id}', decided.proposal)}{files}."
     headline = _HEADLINES[decided.decision]
     if decided.decision is Decision.DENIED and decided.hunks:
         headline = _HUNKS_DENIED
     if decided.decision is Decision.REOPENED and decided.hunks:
         headline = _HUNKS_REOPENED
-    files = f": {file_list(decided.files)}" if decided.files else ""
+    files = f": {format_files(decided.files)}" if decided.files else ""
     return f"{headline.replace('{id}', decided.proposal)}{files}."
 
 
-def hunk_lines(hunks: Sequence[HunkFact], *, on_disk: bool = False) -> list[str]:
+def format_hunks(hunks: Sequence[HunkFact], *, on_disk: bool = False) -> list[str]:
     """A line for each hunk: whether it landed, why not, and what the file reads there now.
 
     `on_disk` is for hunks that were on disk before they were decided on.

@@ -46,7 +46,7 @@ class EventValue(BaseModel):
 
 
 class EventBase(EventValue):
-    """What all events have."""
+    """Fields of every event."""
 
     id: int = 0
     """Position in the store, growing; 0 until the store has taken the event."""
@@ -56,8 +56,8 @@ class EventBase(EventValue):
     audience: Audience
 
     @property
-    def way(self) -> str:
-        """From whom to whom, for the user's eyes: `signoff → model`. What goes to both is not said of the user."""
+    def route(self) -> str:
+        """Return from whom to whom it goes, for the user: `signoff → model`."""
         return f"{_NAMES.get(self.source, self.source)} → {_NAMES.get(self.audience, self.audience)}"
 
 
@@ -65,7 +65,7 @@ _NAMES = {EventSource.PROGRAM: "signoff", Audience.USER: "you", Audience.BOTH: "
 
 
 class ThreadAnchor(NamedTuple):
-    """What a thread is about."""
+    """What a side thread is about."""
 
     proposal: str
     path: str
@@ -134,7 +134,7 @@ class SideExchange:
         return self.answer.text.strip() if self.answer is not None else ""
 
 
-def place_of(events: Iterable[EventBase], number: int) -> ThreadAnchor | None:
+def side_thread_of(events: Iterable[EventBase], number: int) -> ThreadAnchor | None:
     """What the side question or its answer with this id is about; None where the id is another event's."""
     places: dict[str, ThreadAnchor] = {}
     for event in events:
@@ -148,8 +148,8 @@ def place_of(events: Iterable[EventBase], number: int) -> ThreadAnchor | None:
     return None
 
 
-def exchanges(events: Iterable[EventBase]) -> tuple[SideExchange, ...]:
-    """The side questions among events with their answers, in the order in which they were asked, each once."""
+def side_exchanges(events: Iterable[EventBase]) -> tuple[SideExchange, ...]:
+    """Return the side questions with their answers, in the order in which they were asked."""
     asked: dict[str, SideExchange] = {}
     for event in events:
         match event:
@@ -161,7 +161,7 @@ def exchanges(events: Iterable[EventBase]) -> tuple[SideExchange, ...]:
 
 
 class Invocation(EventValue):
-    """How the user called a command of their own, which became the message."""
+    """How the user called a custom command, which became the message."""
 
     typed: str
     model: str = ""
@@ -270,7 +270,7 @@ class ToolStarted(EventBase):
 
 
 class ToolResult(EventBase):
-    """What one call came to; there is at most one per call."""
+    """Result of a call; there is at most one per call."""
 
     type: Literal["tool_result"] = "tool_result"
     source: Literal[EventSource.TOOL] = EventSource.TOOL
@@ -587,6 +587,6 @@ EVENTS: TypeAdapter[Event] = TypeAdapter(Event, config=ConfigDict(defer_build=Tr
 """Reads and writes events as JSON: `EVENTS.validate_json(line)`, `event.model_dump_json()`."""
 
 
-def images_of(event: Event) -> tuple[Image, ...]:
-    """The images that came with an event: the user's, or those of a tool."""
+def event_images(event: Event) -> tuple[Image, ...]:
+    """Return the images of an event: the user's, or those of a tool."""
     return event.images if isinstance(event, Spoken | ToolResult) else ()

@@ -1,10 +1,10 @@
-"""A session as a Markdown record: what was said, what was proposed, who decided what and when."""
+"""Export a session as Markdown: messages, proposals, and who decided what and when."""
 
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from app.conversation.decision_words import decision_facts, denial_facts, feedback_words
+from app.conversation.decision_words import decision_facts, denial_facts, feedback_text
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -66,7 +66,7 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
         case ProposalDecided() | CallDenied():
             return _decided(event, when)
         case Intervention():
-            return f"> {event.way} ({event.kind.replace('_', ' ')}): {' '.join(event.text.split())}"
+            return f"> {event.route} ({event.kind.replace('_', ' ')}): {' '.join(event.text.split())}"
         case _:
             return _rare(event, when)
 
@@ -87,11 +87,11 @@ def _rare(event: Event, when: str) -> str:
         case TurnEnded(stopped="aborted"):
             return f"> You interrupted at {when}."
         case Compacted():
-            return f"> Older history was replaced by a summary at {when}.\n>\n{quoted(event.summary)}"
+            return f"> Older history was replaced by a summary at {when}.\n>\n{quote_text(event.summary)}"
         case Notice():
-            return f"> {event.way}: {event.text}"
+            return f"> {event.route}: {event.text}"
         case SideQuestion():
-            picked = f"{fenced(event.picked, 'diff')}\n\n" if event.picked else ""
+            picked = f"{fence_code(event.picked, 'diff')}\n\n" if event.picked else ""
             return f"## You asked aside about {event.subject}, {when}\n\n{picked}{event.text}"
         case SideAnswer():
             head = f"## {event.model or 'Model'}, aside{_STATES.get(event.state, '')}, {when}"
@@ -102,9 +102,9 @@ def _rare(event: Event, when: str) -> str:
 
 def _decided(event: ProposalDecided | CallDenied, when: str) -> str:
     if isinstance(event, CallDenied):
-        return f"## You denied a call, {when}\n\n{denial_facts(event)}\n\n{quoted(event.feedback)}"
-    words = feedback_words(event)
-    said = f"\n\n{quoted(words)}" if words else ""
+        return f"## You denied a call, {when}\n\n{denial_facts(event)}\n\n{quote_text(event.feedback)}"
+    words = feedback_text(event)
+    said = f"\n\n{quote_text(words)}" if words else ""
     head = f"## You decided on {event.proposal}: {event.decision.replace('_', ' ')}, {when}"
     return f"{head}\n\n{decision_facts(event)}{said}{_images(event.images)}"
 
@@ -113,18 +113,18 @@ def _staged(event: ProposalStaged, diff: str, when: str) -> str:
     files = ", ".join(f"`{file.path}` (+{file.added} -{file.removed})" for file in event.files)
     by = f"From {event.origin.words}: " if event.origin else ""
     head = f"## Proposal {event.proposal}: {event.summary}, {when}\n\n{by}{files}"
-    return f"{head}\n\n{fenced(diff, 'diff')}" if diff else head
+    return f"{head}\n\n{fence_code(diff, 'diff')}" if diff else head
 
 
-def fenced(text: str, language: str) -> str:
-    """As a code block, with a fence longer than any in the text, so that no line of it can close the block."""
+def fence_code(text: str, language: str) -> str:
+    """Return a code block whose fence is longer than any in the text, so that no line can close it."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def quoted(text: str) -> str:
-    """As a quotation."""
+def quote_text(text: str) -> str:
+    """Return the text as a Markdown quotation."""
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
 
 

@@ -1,9 +1,9 @@
-"""Which proposals of a session await a decision, and how the last decisions went: a fold over the log."""
+"""Fold: the pending proposals of a session, and how the last decisions went."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from app.conversation.decision_words import file_list
+from app.conversation.decision_words import format_files
 from app.conversation.events import Decision, Event, ProposalChanged, ProposalDecided, ProposalStaged
 from app.proposals.values.decision_facts import FileStat
 
@@ -22,13 +22,13 @@ class PendingProposal:
     """`stale` where the file has moved on."""
     reason: str = ""
 
-    def line(self) -> str:
-        """One line for the model."""
+    def describe(self) -> str:
+        """Return one line for the model."""
         notes = [self.state] if self.state != "pending" else []
         notes += ["some hunks decided"] if self.partly_decided else []
         notes += [self.reason] if self.reason else []
         note = f" ({'; '.join(notes)})" if notes else ""
-        return f"{self.id}{note}: {self.summary or 'no summary'} [{file_list(self.files)}]"
+        return f"{self.id}{note}: {self.summary or 'no summary'} [{format_files(self.files)}]"
 
 
 class PendingProposals:
@@ -49,12 +49,12 @@ class PendingProposals:
         return len(self._row)
 
     @property
-    def waiting(self) -> tuple[PendingProposal, ...]:
-        """What the user has still to decide."""
+    def pending(self) -> tuple[PendingProposal, ...]:
+        """Return what the user has still to decide."""
         return tuple(self._waiting.values())
 
-    def denials_after(self, events: Iterable[Event]) -> int:
-        """`denials_in_row` as it will be once these events are recorded too."""
+    def denials_with(self, events: Iterable[Event]) -> int:
+        """Return `denials_in_row` as it will be once these events are recorded too."""
         row = self._row
         for event in events:
             if isinstance(event, ProposalDecided):

@@ -1,4 +1,4 @@
-"""The model's to-do list: what the tool takes, the log keeps, a compaction spares and the screen shows.
+"""The model's to-do list, as the tool takes it, the log keeps it and the screen shows it.
 
 Kept apart: tools, conversation and widgets speak of it, and none of them may know the others.
 """
@@ -21,12 +21,12 @@ class Todo(BaseModel):
     status: Literal["pending", "in_progress", "completed"] = Field(description="One item at most is in_progress.")
 
 
-def done(todos: Sequence[Todo]) -> int:
-    """How many are completed."""
+def count_done(todos: Sequence[Todo]) -> int:
+    """Return how many are completed."""
     return sum(todo.status == "completed" for todo in todos)
 
 
-def current(todos: Sequence[Todo]) -> Todo | None:
-    """What the model is at, or else what comes next; None where nothing is left."""
+def current_todo(todos: Sequence[Todo]) -> Todo | None:
+    """Return what the model is doing, or else what comes next; None if nothing is left."""
     left = [todo for todo in todos if todo.status != "completed"]
     return next((todo for todo in left if todo.status == "in_progress"), left[0] if left else None)

@@ -1,4 +1,4 @@
-"""What the requests of a conversation took together.
+"""Tokens and cost of several requests.
 
 Kept apart: the session sums it up, and the panes show it, with nothing else in common.
 """
@@ -21,8 +21,8 @@ class TokenTotals(NamedTuple):
     cost: float | None = None
     """US dollars, as far as a price is known; None if none is."""
 
-    def plus(self, usage: "Usage | None") -> "TokenTotals":
-        """With one more request."""
+    def add(self, usage: "Usage | None") -> "TokenTotals":
+        """Return the totals with one more request."""
         if usage is None:
             return self
         cost = self.cost if usage.cost is None else (self.cost or 0.0) + usage.cost

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.conversation.decision_words import feedback_words, file_list, hunk_lines
+from app.conversation.decision_words import feedback_text, format_files, format_hunks
 from app.conversation.events import Decision, ProposalDecided
 from app.proposals.values.decision_facts import HunkFact
 from app.proposals.values.models import FileChange, HunkState, Proposal, ProposalState
@@ -189,18 +189,18 @@ def decision_words(proposal: Proposal, decisions: Sequence[ProposalDecided], rep
     parts += [each.stale for each in decisions if each.stale and (each.number > reported or each.number == 0)]
     # The words come before the excerpts: whoever cuts a long text off cuts its end.
     said = [
-        words for each in decisions if each.number > reported or each.number == 0 if (words := feedback_words(each))
+        words for each in decisions if each.number > reported or each.number == 0 if (words := feedback_text(each))
     ]
     if said:
         parts.append("\n\n".join(["The user says:", *said]))
-    if lines := hunk_lines(_latest(decisions), on_disk=proposal.on_disk):
+    if lines := format_hunks(_latest(decisions), on_disk=proposal.on_disk):
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
 def _headline(proposal: Proposal) -> str:
     """`P7: hunks 1 and 3 written, 2 denied.`"""
-    name, files = proposal.id, file_list(change.stat for change in proposal.files)
+    name, files = proposal.id, format_files(change.stat for change in proposal.files)
     because = f": {proposal.reason}" if proposal.reason else ""
     match proposal.state:
         case ProposalState.PENDING | ProposalState.APPLIED | ProposalState.DENIED if proposal.on_disk:

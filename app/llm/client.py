@@ -228,7 +228,7 @@ class ModelClient:
         self._beliefs.learn(**facts)
         return models
 
-    def wished(self, model: str, effort: str) -> "ModelClient":
+    def with_options(self, model: str, effort: str) -> "ModelClient":
         """The client for one turn with another model or another effort; an empty effort is the model's own."""
         own = self.endpoint.model, self.endpoint.wishes.effort
         wanted = model or own[0], effort
@@ -238,11 +238,11 @@ class ModelClient:
             self._others[wanted] = self._another(*wanted)
         return self._others[wanted]
 
-    def hurry(self) -> None:
-        """Send at once what waits to be sent again."""
+    def skip_wait(self) -> None:
+        """Send a request that waits to be retried at once."""
         self._hurried.set()
         for other in self._others.values():
-            other.hurry()
+            other.skip_wait()
 
     async def aclose(self) -> None:
         """Close the connections; a later request opens new ones."""
@@ -254,8 +254,8 @@ class ModelClient:
         await self._transport.aclose()
 
     @contextlib.asynccontextmanager
-    async def apart(self) -> AsyncGenerator["ModelClient"]:
-        """A client for the same endpoint that begins with what this one knows, and teaches it nothing.
+    async def isolated(self) -> AsyncGenerator["ModelClient"]:
+        """Return a client for the same endpoint that begins with what this one knows, and teaches it nothing.
 
         It tries once, and is as patient with a closing request as with any other; it is closed at the end.
         """

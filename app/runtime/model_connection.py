@@ -15,14 +15,14 @@ from pydantic import SecretStr
 
 from app.agent.gate import GatePolicy
 from app.agent.ports import ModelPort, OtherSession, SessionPorts
-from app.agent.prompts import FILE_NAME, guidance, system_prompt
+from app.agent.prompts import FILE_NAME, find_guidance, system_prompt
 from app.agent.session import Session
 from app.agent.turn import TurnSettings
 from app.automation.draft_checks import DraftChecks
 from app.config.config_tables import ModelTable
 from app.config.settings import Settings
 from app.conversation.events import Event, ProposalDecided
-from app.conversation.payload.render_trials import render_trials
+from app.conversation.payload.render_trials import make_render_trials
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.capabilities.profiles import ProfileError, resolve
 from app.llm.client import ModelClient
@@ -133,7 +133,7 @@ def connect(
         timeouts=timeouts,
         retry=retry,
         another=another,
-        trials=render_trials if checked else None,
+        trials=make_render_trials if checked else None,
     )
 
 
@@ -240,7 +240,7 @@ def _guidance(runtime: OpenWorkspace, tell: Callable[[str], None]) -> str:
     end = time.monotonic() + _SECONDS_SEARCHED
     files = itertools.islice(runtime.workspace.files(ended=lambda: time.monotonic() > end), _FILES_SEARCHED)
     nested = [path for path in files if path.endswith("/" + FILE_NAME)]
-    every = guidance(runtime.workspace, nested, tell)
+    every = find_guidance(runtime.workspace, nested, tell)
     return "\n\n".join(f"## {found.path}\n\n{found.text}" for found in every)
 
 

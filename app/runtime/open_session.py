@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from app.agent.decision_service import DecisionService, not_recorded
+from app.agent.decision_service import DecisionService, not_recorded_message
 from app.agent.gate import GatePolicy
 from app.agent.session import Session
 from app.agent.updates import ProposalsChanged, Recorded, SessionFailed, Update
@@ -219,7 +219,7 @@ class SessionlessDecisions(DecisionService):
         self._tell = tell
 
     @property
-    def service(self) -> ProposalService:
+    def proposal_service(self) -> ProposalService:
         """That of the workspace."""
         return self._runtime.service
 
@@ -232,7 +232,7 @@ class SessionlessDecisions(DecisionService):
         try:
             await asyncio.to_thread(record_decision, self._runtime, event, result.changed)
         except Exception as error:
-            raise not_recorded(result, error) from error
+            raise not_recorded_message(result, error) from error
         finally:
             self._changed((result.proposal.id, *(other.id for other in result.changed)))
 
@@ -361,8 +361,8 @@ class OpenSession:
             )
             self._unsubscribe = session.subscribe(self._pass_on)
             self.session = session
-            if not session.follows and broke_off(session.log.events):
-                await session.note(Notice(text=BROKE_OFF, level="warning"))
+            if not session.is_follower and broke_off(session.log.events):
+                await session.notify_user(Notice(text=BROKE_OFF, level="warning"))
         return session
 
     async def start_demo(self) -> tuple[str, str]:
@@ -428,7 +428,7 @@ class OpenSession:
         if self.session is not None:
             self.drafts.keep(self.session.id, draft)
             await self.drafts.settled()
-            await self.session.forget_taken()
+            await self.session.confirm_taken()
 
     def _tell_once(self, loop: asyncio.AbstractEventLoop) -> Callable[[str], None]:
         """What takes lines for the user on any thread, and says each only once."""
@@ -471,7 +471,7 @@ class OpenSession:
         """Take in what other processes wrote to this workspace."""
         seen = await asyncio.to_thread(self.runtime.database.foreign_writes)
         async for _ in self.runtime.signal.heard():
-            if self.session is not None and self.session.follows:
+            if self.session is not None and self.session.is_follower:
                 # It rings, too, when a session is closed.
                 await self.session.take_over()
             # What this process wrote rings too; the database tells whether anyone else did.
@@ -502,7 +502,7 @@ class OpenSession:
             return
         await session.catch_up()
         for line in lines:
-            await session.note(Notice(text=line))
+            await session.notify_user(Notice(text=line))
 
     async def _keep_watching(self) -> None:
         """Watch the files of what waits, and only those."""

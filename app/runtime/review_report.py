@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.conversation.events import SideExchange, exchanges
-from app.conversation.markdown_export import fenced, quoted
+from app.conversation.events import SideExchange, side_exchanges
+from app.conversation.markdown_export import fence_code, quote_text
 from app.images.image import names_of
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.decision_facts import LineComment
@@ -80,7 +80,7 @@ def report(runtime: OpenWorkspace, name: str) -> ReviewReport:
         runtime.service.as_unified_diff(proposal.id),
         RecordStore(runtime.database, runtime.name).decisions(proposal.id),
         [refused for change in proposal.files if not change.binary for refused in _refused(runtime, change)],
-        exchanges(runtime.sessions.side_questions(proposal.id)),
+        side_exchanges(runtime.sessions.side_questions(proposal.id)),
     )
 
 
@@ -130,10 +130,10 @@ def as_markdown(found: ReviewReport) -> str:
         parts.append(f"## {decision.decision.replace('_', ' ').capitalize()}, {when(decision.time)}")
         parts.append("\n".join(f"- {fact}" for fact in facts_of(decision)))
         if words.feedback.strip():
-            parts.append(quoted(words.feedback.strip()))
+            parts.append(quote_text(words.feedback.strip()))
         for comment in words.comments:
-            said = quoted(comment.text.strip())
-            parts.append(f"`{comment.path}:{comment.line}`\n\n{fenced(comment.quote, 'diff')}\n\n{said}")
+            said = quote_text(comment.text.strip())
+            parts.append(f"`{comment.path}:{comment.line}`\n\n{fence_code(comment.quote, 'diff')}\n\n{said}")
     for refused in found.refused:
         shown = [
             line
@@ -144,8 +144,8 @@ def as_markdown(found: ReviewReport) -> str:
             )
         ]
         if shown:
-            parts.append(f"## Denied in {refused.path}\n\n{fenced(chr(10).join(shown), 'diff')}")
-    parts.append(f"## The change\n\n{fenced(found.patch, 'diff')}")
+            parts.append(f"## Denied in {refused.path}\n\n{fence_code(chr(10).join(shown), 'diff')}")
+    parts.append(f"## The change\n\n{fence_code(found.patch, 'diff')}")
     if found.asked:
         parts.append(f"## {ASKED}")
         parts += [_asked(one) for one in found.asked]
@@ -154,9 +154,9 @@ def as_markdown(found: ReviewReport) -> str:
 
 def _asked(one: SideExchange) -> str:
     """A question and its answer, both quoted: nothing in them is a heading of the report."""
-    picked = fenced(one.question.picked, "diff") if one.question.picked else ""
-    head, said = f"### {asked_head(one)}", quoted(one.question.text)
-    return "\n\n".join(filter(None, (head, picked, said, f"{answer_head(one)}:", quoted(one.answered))))
+    picked = fence_code(one.question.picked, "diff") if one.question.picked else ""
+    head, said = f"### {asked_head(one)}", quote_text(one.question.text)
+    return "\n\n".join(filter(None, (head, picked, said, f"{answer_head(one)}:", quote_text(one.answered))))
 
 
 def asked_head(one: SideExchange) -> str:

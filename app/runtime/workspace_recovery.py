@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from app.agent.decision_service import changes, owner_of
+from app.agent.decision_service import change_events, owner_session
 from app.conversation.events import Decision, Event, Notice, ProposalDecided, TurnEnded, TurnStarted
 from app.proposals.files.filesystem import default_mode
 from app.proposals.text.hunks import hunk_header
@@ -100,12 +100,12 @@ def record_decision(
         changed: other proposals that were re-based or turned stale because of it.
         here: the session for a proposal that comes from none.
     """
-    session = owner_of(runtime.service.get(decided.proposal), here)
+    session = owner_session(runtime.service.get(decided.proposal), here)
     if session and runtime.sessions.exists(session):
         runtime.sessions.append(session, [decided])
     else:
         runtime.sessions.record_decision(decided)
-    for owner, events in changes(changed).items():
+    for owner, events in change_events(changed).items():
         if owner and runtime.sessions.exists(owner):
             runtime.sessions.append(owner, events)
 

@@ -24,7 +24,7 @@ class SessionLock:
         self._descriptor: int | None = None
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Whether it is ours."""
         return self._descriptor is not None
 
@@ -35,7 +35,7 @@ class SessionLock:
             StorageError: the file cannot be locked.
         """
         try:
-            while not self.held:
+            while not self.is_held:
                 descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
                 if not self._locked(descriptor):
                     return False

@@ -100,20 +100,20 @@ class ChatController:
         open_session.drafts.keep(session.id, chat.composer.kept_draft)
         chat.composer.set_queue(session.queue)
         self.back_to_composer(session.take_back())
-        if session.follows:
+        if session.is_follower:
             self._means.tell(FOLLOWS)
         self._workbench.tell_review(partial(_recall_comments, session.log.events))
         await self._show_proposals()
 
     async def go_to(self, session_id: str, event: int) -> None:
         """Show what was said at an event, in whatever session that is."""
-        from app.conversation.events import place_of
+        from app.conversation.events import side_thread_of
 
         if (now := self._session.now) is None or now.id != session_id:
             store = self._session.open_session.runtime.sessions
             await self.open_session(await asyncio.to_thread(store.get, session_id))
         log = self._session.get().log.events
-        if (place := place_of(log, event)) is not None:
+        if (place := side_thread_of(log, event)) is not None:
             # What was asked aside stands beside its hunk and nowhere else.
             await self.open_proposal(place.proposal)
             self._workbench.tell_review(lambda review: review.show_thread(place))

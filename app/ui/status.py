@@ -41,7 +41,7 @@ def status_of(
         return StatusValues(model=settings.model, waiting=waiting, branch=here)
     policy = session.gate.policy
     asks: Literal["", "permission", "question"] = ""
-    if session.confirmations.waiting:
+    if session.confirmations.open_requests:
         asks = "permission"
     elif session.question is not None:
         asks = "question"
@@ -50,12 +50,12 @@ def status_of(
     return StatusValues(
         model=settings.model,
         effort="" if effort == "off" else effort,
-        gate_closed=session.gate.closed,
-        follows=session.follows,
+        gate_closed=session.gate.is_closed,
+        follows=session.is_follower,
         plan=session.settings.plan,
         policy=chain if policy.kind == "chain" else "every-edit",
         waiting=waiting,
-        context_tokens=session.context.used if session.log.events else 0,
+        context_tokens=session.context.used_tokens if session.log.events else 0,
         context_window=session.ports.model.profile.context_window or 0,
         spent=session.spent.total,
         branch=here,

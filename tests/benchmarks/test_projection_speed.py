@@ -14,7 +14,7 @@ import pytest
 
 from app.agent.gate import Gate, GatePolicy
 from app.agent.turn_state import TurnState
-from app.conversation.compaction.compaction_plan import ContextBudget, plan
+from app.conversation.compaction.compaction_plan import ContextBudget, plan_compaction
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -99,7 +99,7 @@ WORK: dict[str, Callable[[list[Event]], Callable[[], Any]]] = {
         lambda: project(events, Profile(mid_system="fold_user", single_call_turns=True, tool_id="alnum9"), FACTS)
     ),
     "fold": lambda events: lambda: fold(events),
-    "plan": lambda events: lambda: plan(events, ContextBudget(10**9, 1_000, None)),
+    "plan": lambda events: lambda: plan_compaction(events, ContextBudget(10**9, 1_000, None)),
     "repair": lambda events: (lambda messages: lambda: repair(messages))(damaged(events)),
 }
 

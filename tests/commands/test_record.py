@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from app.agent.decision_service import approval, decided
+from app.agent.decision_service import approval_event, decision_event
 from app.cli.decision_commands import _MARKER
 from app.cli.main import main
 from app.conversation.events import Decision, ProposalStaged, SideAnswer, SideQuestion, UserMessage
@@ -92,7 +92,7 @@ def told(root: Path) -> None:
     draft = runtime.service.draft("session")
     draft.write("c.txt", "c\n")
     denied = runtime.service.deny(runtime.service.stage(draft, "c").id, None, "not this")
-    runtime.sessions.record_decision(decided(denied, Decision.DENIED, feedback="not this"))
+    runtime.sessions.record_decision(decision_event(denied, Decision.DENIED, feedback="not this"))
     runtime.close()
 
 
@@ -242,7 +242,7 @@ def reviewed(root: Path) -> None:
     comment = LineComment(path="a.txt", line=10, side="new", quote="+x", text="Why\n```\nthis?")
     red = DecisionContext(through="app", unseen_lines=1, unseen_files=("a.txt",), checks=(RED,))
     done = runtime.service.approve(name, ["1"], comments=[comment], circumstances=red)
-    runtime.sessions.record_decision(approval(done, comments=(comment,)))
+    runtime.sessions.record_decision(approval_event(done, comments=(comment,)))
     session = runtime.sessions.create(title="t").id
     asked = SideQuestion(
         uid="q", proposal=name, path="a.txt", hunk="h", number=2, picked="+no\n+```", text="# Is <i>this</i> safe?"
@@ -250,7 +250,7 @@ def reviewed(root: Path) -> None:
     answer = SideAnswer(question="q", proposal=name, text="# Yes\n```\nit <u>is</u>", model="m", state="truncated")
     runtime.sessions.append(session, [asked, answer])
     done = runtime.service.deny(name, None, "Not \u202ethe rest")
-    runtime.sessions.record_decision(decided(done, Decision.DENIED, feedback="Not \u202ethe rest"))
+    runtime.sessions.record_decision(decision_event(done, Decision.DENIED, feedback="Not \u202ethe rest"))
     runtime.close()
 
 

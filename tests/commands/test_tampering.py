@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from app.agent.decision_service import approval, decided, edited, undone
+from app.agent.decision_service import approval_event, decision_event, edit_event, undo_event
 from app.cli.main import main
 from app.conversation.events import Decision, ProposalStaged, UserMessage
 from app.proposals.values.decision_facts import LineComment
@@ -69,21 +69,21 @@ class Reviews:
 
     def approve(self, proposal: Proposal, hunks: list[str] | None = None, feedback: str = "") -> None:
         done = self._runtime.service.approve(proposal.id, hunks, feedback=feedback)
-        self._tell(done, approval(done, feedback=feedback))
+        self._tell(done, approval_event(done, feedback=feedback))
 
     def deny(self, proposal: Proposal, feedback: str = "") -> None:
         comment = LineComment(path="a.txt", line=3, side="new", quote="+x", text="why?")
         comments = (comment,) if feedback else ()
         done = self._runtime.service.deny(proposal.id, None, feedback, comments)
-        self._tell(done, decided(done, Decision.DENIED, feedback=feedback, comments=comments))
+        self._tell(done, decision_event(done, Decision.DENIED, feedback=feedback, comments=comments))
 
     def undo(self, proposal: Proposal) -> None:
         done = self._runtime.service.undo(proposal.id)
-        self._tell(done, undone(done))
+        self._tell(done, undo_event(done))
 
     def edit(self, proposal: Proposal, path: str, text: str) -> None:
         changed = self._runtime.service.replace_result(proposal.id, path, text)
-        self._tell(DecisionResult(changed), edited(changed, path))
+        self._tell(DecisionResult(changed), edit_event(changed, path))
 
     def unrecorded(self, proposal: Proposal) -> None:
         """As a process leaves it that ends at once."""

@@ -133,7 +133,7 @@ class Live:
         """Send a message and wait until control is back."""
         async with asyncio.timeout(_PATIENCE):
             await self.session.send(text)
-            await self.session.settled()
+            await self.session.wait_until_idle()
 
     async def ask_for(self, prompt: str, done: Callable[[], object]) -> None:
         """Ask the model for something, twice if need be; skips the test if it does something else."""

@@ -68,7 +68,7 @@ async def test_denial(live: Live) -> None:
     [proposal] = live.waiting
     sent = len(live.recorder.turns)
     await live.session.deny(proposal.id, feedback=prompts.DENIAL)
-    await live.session.settled()
+    await live.session.wait_until_idle()
     following = live.recorder.turns[sent].request
     assert [role for role, text in following.said if prompts.DENIAL in text] == ["user"]
     assert sum(text.count("<b>keep</b>") for _, text in following.said) == 1
@@ -86,7 +86,7 @@ async def test_question(live: Live) -> None:
     asked = live.sent_when[Question]
     assert live.stopped == "question" and len(live.recorder.turns) == asked
     await live.session.answer(prompts.ANSWER)
-    await live.session.settled()
+    await live.session.wait_until_idle()
     following = live.recorder.turns[asked].request
     assert [role for role, text in following.said if prompts.ANSWER in text] == ["tool"]
     assert [event.text for event in live.events if isinstance(event, Answer)] == [prompts.ANSWER]
@@ -99,7 +99,7 @@ async def test_abort(live: Live) -> None:
         async with asyncio.timeout(120):
             await live.session.send(prompts.LONG)
             first = asyncio.ensure_future(live.streaming.wait())
-            over = asyncio.ensure_future(live.session.settled())
+            over = asyncio.ensure_future(live.session.wait_until_idle())
             await asyncio.wait({first, over}, return_when=asyncio.FIRST_COMPLETED)
             live.session.interrupt()
             await over

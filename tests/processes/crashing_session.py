@@ -36,7 +36,7 @@ async def main(root: Path, base_url: str, seed: int) -> None:
             text = f"message {source.random()}"
             await session.send(text)
             print(f"said {text}", flush=True)
-        await session.settled()
+        await session.wait_until_idle()
 
 
 if __name__ == "__main__":

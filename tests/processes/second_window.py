@@ -33,7 +33,7 @@ async def main(root: Path, base_url: str, session_id: str) -> None:
     await open_session.start()
     await open_session.connect(runtime.settings)
     session = await open_session.open(runtime.sessions.get(session_id) if session_id else None)
-    tell(session=session.id, follows=session.follows)
+    tell(session=session.id, follows=session.is_follower)
     while line := await asyncio.to_thread(sys.stdin.readline):
         what, *words = json.loads(line)
         try:
@@ -47,10 +47,10 @@ async def main(root: Path, base_url: str, session_id: str) -> None:
                 case "send":
                     await session.send(*words)
                 case "settle":
-                    await session.settled()
+                    await session.wait_until_idle()
         except OpenElsewhere as error:
             tell(refused=str(error))
-        tell(done=what, follows=session.follows, queue=list(session.queue))
+        tell(done=what, follows=session.is_follower, queue=list(session.queue))
     await open_session.close()
     runtime.close()
 

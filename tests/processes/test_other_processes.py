@@ -42,7 +42,7 @@ async def test_an_approval_from_outside_is_taken_in_once(server: WireServer, hos
     hosted.updates.clear()
     await hosted.other("approve", "P1")
     await hosted.until(lambda: any(isinstance(update, ProposalsChanged) for update in hosted.updates))
-    await hosted.until(lambda: not session.gate.closed)
+    await hosted.until(lambda: not session.gate.is_closed)
     assert (hosted.root / "greet.py").read_text() == FILE.replace("Hello", "Hi")
     assert len(server.requests) == 2, "an approval doesn't start a turn"
 
@@ -69,5 +69,5 @@ async def test_of_two_sessions_opened_at_once_only_the_last_goes_on(server: Wire
     (left,) = [session for session in opened if session is not hosted.open_session.session]
     server.say("Hello.")
     await left.send("into the void")
-    await left.settled()
+    await left.wait_until_idle()
     assert server.requests == []

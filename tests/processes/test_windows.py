@@ -89,7 +89,7 @@ async def stage(server: WireServer, hosted: Hosted) -> None:
     server.say("Have a look.")
     await hosted.session.send("Be less formal")
     await hosted.until(lambda: hosted.turns() == 1)
-    assert hosted.session.gate.closed
+    assert hosted.session.gate.is_closed
 
 
 def decisions(events: list[Event]) -> list[tuple[str, str, str]]:
@@ -111,7 +111,7 @@ async def test_an_approval_in_another_window_opens_the_gate_of_the_session_that_
     assert len(server.requests) == 2, "an approval starts no turn"
     server.say("Good.")
     await hosted.session.send("And now?")
-    await hosted.session.settled()
+    await hosted.session.wait_until_idle()
     assert any("The user approved proposal P1" in text for text in of_role(server.last, "system"))
 
 
@@ -161,7 +161,7 @@ async def test_a_decision_for_a_session_that_is_closed_waits_in_its_log(server: 
     assert len(server.requests) == 2, "nor does what others write"
     server.say("I see.")
     await again.resume()
-    await again.settled()
+    await again.wait_until_idle()
     assert of_role(server.last, "user") == ["Be less formal", "Not like that."]
 
 
@@ -170,10 +170,10 @@ async def test_a_fork_is_told_of_decisions_on_what_it_remembers(server: WireServ
     original = hosted.session.id
     store = hosted.open_session.runtime.sessions
     fork = await hosted.open_session.open(await asyncio.to_thread(store.fork, original))
-    assert fork.gate.closed
+    assert fork.gate.is_closed
     server.say("I see.")
     await fork.deny("P1", feedback="Not like that.")
-    await fork.settled()
+    await fork.wait_until_idle()
     assert of_role(server.last, "user") == ["Be less formal", "Not like that."]
     assert decisions(store.events(original)) == [("P1", "denied", "")], "the original is told the fact"
     assert [one.session for one in store.decisions()] == [fork.id], "it was decided once"
@@ -199,7 +199,7 @@ async def test_a_second_window_looks_on_and_takes_over_once_the_first_is_closed(
         await other.do("settle")
         assert of_role(server.last, "user")[-1] == "And now I"
         again = await hosted.open_session.open(first)
-        assert again.follows
+        assert again.is_follower
         with pytest.raises(OpenElsewhere):
             await again.send("Once more")
 
@@ -212,6 +212,6 @@ async def test_a_killed_window_leaves_its_session_and_its_queue(server: WireServ
         assert (await other.do("send", "Second"))["queue"] == ["Second"]
         other.kill()
     opened = await hosted.open_session.open(hosted.open_session.runtime.sessions.get(session))
-    assert not opened.follows
+    assert not opened.is_follower
     assert opened.queue == ("Second",)
     assert [event.text for event in opened.log.events if isinstance(event, UserMessage)] == ["First"]

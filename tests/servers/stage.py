@@ -63,7 +63,7 @@ class Stage:
         session = self.host.session
         assert session is not None
         await session.send(text)
-        await session.settled()
+        await session.wait_until_idle()
         return self.results[-1].text if self.results else ""
 
     @property

@@ -134,7 +134,7 @@ async def test_one_that_knows_no_ping_is_roused_all_the_same(wire: WireServer, t
         await session.send("Sleep.")
         await until(lambda: "sleeps" in on.server("play").log.lines)
         session.interrupt()
-        await session.settled()
+        await session.wait_until_idle()
         go.touch()
         assert await run(on, "found['said'] = 'well'") == "well"
         methods = [each.get("method") for each in on.played]
@@ -235,7 +235,7 @@ async def test_whoever_switches_off_a_server_that_starts_does_not_stop_the_turn(
         await on.host.session.send("Again.")
         await on.until(lambda: server.state is ServerState.STARTING)
         await servers.switch(server, on=False)
-        await on.host.session.settled()
+        await on.host.session.wait_until_idle()
         assert "it is switched off" in on.results[-1].text
         assert any("Done after all." in str(event) for event in on.host.session.log.events[-3:])
 
@@ -360,7 +360,7 @@ async def test_escape_stops_a_call_and_the_server_is_roused_for_the_next(wire: W
         await session.send("Sleep.")
         await until(lambda: "sleeps" in on.server("play").log.lines)
         session.interrupt()
-        await session.settled()
+        await session.wait_until_idle()
         assert on.results[-1].outcome is CallOutcome.ABORTED
         assert await run(on, "found['said'] = 'well'") == "well"
 

@@ -86,7 +86,7 @@ async def ask(run: Running, wire: WireServer, text: str) -> None:
     await run.app.opened()
     run.app.workbench.composer.draft = "Call it."
     await run.pilot.press("enter")
-    await run.until(lambda: bool(run.app.session().confirmations.waiting), "the question")
+    await run.until(lambda: bool(run.app.session().confirmations.open_requests), "the question")
 
 
 def results(run: Running) -> list[str]:

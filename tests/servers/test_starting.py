@@ -258,7 +258,7 @@ async def test_a_call_that_waits_is_stopped_by_the_user(wire: WireServer, tmp_pa
         await session.send("Do it.")
         await until(lambda: session.phase.value == "waiting")
         session.interrupt()
-        await session.settled()
+        await session.wait_until_idle()
         assert on.results[-1].outcome is CallOutcome.ABORTED
         go(tmp_path)
         assert await on.say(ECHO) == "hello", "the start went on"

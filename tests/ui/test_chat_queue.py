@@ -89,7 +89,7 @@ async def test_a_session_that_is_open_elsewhere_is_looked_at(tmp_path: Path, ser
             second.app.clear_notifications()
             await second.command("fork")
             await second.see("This is a copy")
-            assert not second.app.session().follows
+            assert not second.app.session().is_follower
 
 
 async def test_a_fork_of_a_running_turn_asks_first(tmp_path: Path, server: WireServer) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.decision_service import approval, decided
+from app.agent.decision_service import approval_event, decision_event
 from app.agent.updates import SessionFailed, Update
 from app.conversation.events import Decision, ProposalDecided, ProposalStaged, UserMessage
 from app.proposals.values.decision_facts import LineComment
@@ -65,7 +65,7 @@ def test_an_unrecorded_denial_keeps_its_feedback(runtime: OpenWorkspace) -> None
 
 def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
-    record_decision(runtime, approval(runtime.service.approve(proposal)))
+    record_decision(runtime, approval_event(runtime.service.approve(proposal)))
     runtime.service.undo(proposal)
     recover(runtime, patience=-1)
     assert decisions(runtime, session) == [Decision.APPROVED, Decision.UNDONE]
@@ -74,7 +74,8 @@ def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: OpenWorkspac
 def test_an_unrecorded_reopening_is_recorded_without_the_words_of_the_denial(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     record_decision(
-        runtime, decided(runtime.service.deny(proposal, feedback="Not so."), Decision.DENIED, feedback="Not so.")
+        runtime,
+        decision_event(runtime.service.deny(proposal, feedback="Not so."), Decision.DENIED, feedback="Not so."),
     )
     runtime.service.undo(proposal)
     (line,) = recover(runtime, patience=-1)
@@ -117,7 +118,7 @@ def test_a_fork_and_a_fork_of_it_are_told_of_a_decision_once_and_without_the_wor
     again = runtime.sessions.fork(fork.id)
     stranger = runtime.sessions.create()
     result = runtime.service.deny(proposal, feedback="No.")
-    record_decision(runtime, decided(result, Decision.DENIED, feedback="No."))
+    record_decision(runtime, decision_event(result, Decision.DENIED, feedback="No."))
     for other in (fork.id, again.id):
         (event,) = [one for one in runtime.sessions.events(other) if isinstance(one, ProposalDecided)]
         assert (event.decision, event.feedback) == (Decision.DENIED, "")
@@ -131,7 +132,7 @@ async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_take
         connection.execute(REFUSE)
     result = runtime.service.approve(proposal, feedback="Go on.")
     with pytest.raises(StorageError):
-        record_decision(runtime, approval(result, feedback="Go on."))
+        record_decision(runtime, approval_event(result, feedback="Go on."))
     told: asyncio.Queue[str] = asyncio.Queue()
     tried = threading.Event()
     left_over = UnrecordedDecisions(runtime, lambda: tried.set() or "", patience=0.01)  # type: ignore[func-returns-value]
@@ -203,7 +204,7 @@ async def test_a_decision_without_a_session_that_cannot_be_recorded_says_so(runt
 
 def test_what_was_recorded_is_left_alone(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
-    record_decision(runtime, decided(runtime.service.deny(proposal), Decision.DENIED))
+    record_decision(runtime, decision_event(runtime.service.deny(proposal), Decision.DENIED))
     assert recover(runtime, patience=-1) == []
     assert decisions(runtime, session) == [Decision.DENIED]
 

@@ -58,7 +58,7 @@ class Bench:
     async def say(self, text: str) -> None:
         """Send a message and wait until control is back."""
         await self.session.send(text)
-        await self.session.settled()
+        await self.session.wait_until_idle()
 
     def check(self) -> None:
         """Every request so far had a valid history."""

@@ -76,7 +76,7 @@ async def test_a_command_that_is_allowed_lets_no_secret_of_its_name_be_read(
 async def test_what_a_command_has_changed_is_asked_about_each_time() -> None:
     asked = Confirmation("changes", "Keep what it changed?", "make", ".")
     allowances = Allowances()
-    await allowances.keep(asked, ConfirmationAnswer(allowed=True, span=PermissionScope.SESSION))
+    await allowances.remember(asked, ConfirmationAnswer(allowed=True, span=PermissionScope.SESSION))
     assert await allowances.covering(asked) == ""
 
 

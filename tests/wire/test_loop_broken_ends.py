@@ -34,7 +34,7 @@ async def test_a_whole_question_stops_the_turn_whatever_the_finish_reason(
         assert on.session.question and on.session.question.text == "French or German?"
         server.say("French it is.")
         await on.session.answer("French")
-        await on.session.settled()
+        await on.session.wait_until_idle()
         on.check()
         assert on.stopped == "answer" and of_role(server.last, "tool").count("French") == 1
 
@@ -49,7 +49,7 @@ async def test_a_whole_question_in_a_cut_response_is_asked_on_every_wire(
         assert (on.stopped, len(server.requests)) == ("question", 1)
         server.say("French it is.")
         await on.session.answer("French")
-        await on.session.settled()
+        await on.session.wait_until_idle()
         on.check()
         assert "French" in of_role(server.last, "tool")
 
@@ -80,7 +80,7 @@ async def test_a_whole_question_stops_the_turn_whatever_breaks_after_it(
         assert (on.stopped, len(server.requests)) == ("question", 1)
         assert on.session.question and on.session.question.text == "French or German?"
         await on.session.answer("French")
-        await on.session.settled()
+        await on.session.wait_until_idle()
         on.check()
         assert on.stopped == "answer" and of_role(server.last, "tool").count("French") == 1
 
@@ -172,8 +172,8 @@ async def test_feedback_does_not_run_into_the_same_defect_without_end(
         monkeypatch.setattr(on.session.ports.tools, "renew", broken)
         await on.session.deny("P1", feedback="Not like this")
         async with asyncio.timeout(20):
-            await on.session.settled()
-        assert on.stopped == "failed" and on.session.unheard
+            await on.session.wait_until_idle()
+        assert on.stopped == "failed" and on.session.has_unheard_feedback
         assert sum(isinstance(event, TurnStarted) for event in on.events) == 2
 
 

@@ -45,7 +45,7 @@ async def test_a_failed_check_answers_the_step_once_and_opens_no_gate(server: Wi
         assert not [text for role in ("system", "user") for text in of_role(closing, role) if "says Hi" in text]
         results = [event for event in on.events if isinstance(event, ToolResult)]
         assert [result.outcome for result in results] == [CallOutcome.STAGED]
-        assert on.session.gate.closed
+        assert on.session.gate.is_closed
         assert len(server.requests) == 2
         assert sum(isinstance(event, ProposalStaged) for event in on.events) == 1
         assert [one.state for one in on.runtime.service.all()] == [ProposalState.PENDING]
@@ -90,7 +90,7 @@ async def test_an_answer_that_comes_while_the_step_is_checked_waits_for_its_end(
         server.say("So be it.")
         await on.say("Change it")
         await asyncio.gather(*early)
-        await on.session.settled()
+        await on.session.wait_until_idle()
         kinds = (ToolResult, Answer, TurnStarted, TurnEnded)
         found = [type(event) for event in on.events if isinstance(event, kinds)]
         assert found == [TurnStarted, ToolResult, TurnEnded, TurnStarted, Answer, TurnEnded]
@@ -106,7 +106,7 @@ async def test_escape_ends_the_check_and_keeps_the_edit(server: WireServer, tmp_
         await on.session.send("Change it")
         await until(lambda: running(mark), "the check")
         on.session.interrupt()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert not running(mark)
         assert [one.state for one in on.runtime.service.all()] == [ProposalState.PENDING]
         server.say("Stopped.")

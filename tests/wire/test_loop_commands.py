@@ -55,7 +55,7 @@ async def test_escape_ends_everything_that_a_command_started(server: WireServer,
             await both.wait()
         assert running(mark)
         on.session.interrupt()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert not running(mark)
         assert on.stopped == "aborted"
         assert [event.outcome for event in on.events if isinstance(event, ToolResult)] == [CallOutcome.ABORTED]

@@ -76,7 +76,7 @@ async def test_compacting_by_hand_has_the_model_summarise(server: WireServer, tm
         server.model(lambda request: Turn("SUMMARY of all that.", prompt_tokens=9_000, completion_tokens=70))
         before = on.session.spent.total
         await on.session.compact()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         after = on.session.spent.total
         assert (after.input - before.input, after.output - before.output) == (9_000, 70), "the summary costs, too"
         (compacted,) = [event for event in on.events if isinstance(event, Compacted)]
@@ -96,7 +96,7 @@ async def test_a_summary_that_fails_falls_back_to_cutting(server: WireServer, tm
         await talk(on, server)
         server.script([error(400, "no")])
         await on.session.compact()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         (compacted,) = [event for event in on.events if isinstance(event, Compacted)]
         assert compacted.method == "truncation" and not compacted.summary
 
@@ -110,7 +110,7 @@ async def test_a_summary_that_the_user_stops_leaves_all_as_it_was(server: WireSe
         await on.session.compact()
         await until(lambda: len(server.requests) > sent, "the request for a summary")
         on.session.interrupt()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert on.events[told:] == [] and not [update for update in on.updates if isinstance(update, SessionFailed)]
 
 
@@ -138,7 +138,7 @@ async def test_edits_that_cancel_out_stage_nothing(server: WireServer, tmp_path:
         server.say("Nothing to do after all.")
         await on.say("Change it, and back")
         assert on.runtime.service.pending() == []
-        assert not on.session.gate.closed and on.stopped == "answer"
+        assert not on.session.gate.is_closed and on.stopped == "answer"
         assert all("nothing was staged" in text.lower() for text in of_role(server.last, "tool"))
 
 

@@ -57,7 +57,7 @@ async def test_a_denials_feedback_is_in_the_very_next_request(server: WireServer
         server.turn(calls=[edit(new="'Hello, '")])
         server.say("Now with a comma.")
         await on.session.deny(proposal, feedback=FEEDBACK)
-        await on.session.settled()
+        await on.session.wait_until_idle()
         following = server.requests[2]
         assert of_role(following, "user")[-1] == FEEDBACK
         assert sum(FEEDBACK in text for text in of_role(following, "user")) == 1
@@ -81,7 +81,7 @@ async def test_a_denial_that_is_taken_back_is_told_as_a_fact_and_its_words_stay_
         proposal = await staged(on)
         server.say("I see.")
         await on.session.deny(proposal, feedback=FEEDBACK)
-        await on.session.settled()
+        await on.session.wait_until_idle()
         before = len(server.requests)
         result = await on.session.undo(proposal)
         assert result.proposal.state is ProposalState.PENDING
@@ -99,7 +99,7 @@ async def test_a_plain_denial_does_not_continue_the_model(server: WireServer, tm
     async with bench(server, tmp_path) as on:
         proposal = await staged(on)
         await on.session.deny(proposal)
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert len(server.requests) == 2
         server.say("All right.")
         await on.say("Leave it")
@@ -116,7 +116,7 @@ async def test_line_comments_are_the_users_words(server: WireServer, tmp_path: P
             path="greet.py", line=2, side="new", quote="+    return 'Hi ' + name", text="Too casual."
         )
         await on.session.deny(proposal, comments=[comment])
-        await on.session.settled()
+        await on.session.wait_until_idle()
         said = of_role(server.requests[2], "user")[-1]
         assert "greet.py:2" in said and "+    return 'Hi ' + name" in said and "Too casual." in said
 
@@ -133,9 +133,9 @@ async def test_feedback_given_while_the_model_still_writes_starts_a_turn_of_its_
         server.say("I will.")
         await on.session.deny("P1", feedback=FEEDBACK)
         on.session.interrupt()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         await on.session.resume()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert FEEDBACK in of_role(server.last, "user")[-1]
         on.check()
 
@@ -149,7 +149,7 @@ async def test_words_with_an_approval_are_the_users_and_let_the_model_go_on(
         proposal = await staged(on)
         server.say("I will.")
         await on.session.approve(proposal, feedback=FEEDBACK, comments=[comment])
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert on.file != FILE
         said = of_role(server.last, "user")
         assert said[-1].startswith(FEEDBACK) and said[-1].endswith("Then test it.")
@@ -210,7 +210,7 @@ async def test_the_model_is_told_the_number_that_the_user_sees(server: WireServe
             proposal = await staged(on)
             server.say("I see.")
             await on.session.deny(proposal, feedback="No.")
-            await on.session.settled()
+            await on.session.wait_until_idle()
             told = [text for text in of_role(server.last, "system") if "proposals in a row" in text]
             assert [text.split(" in a row")[0] for text in told] == (
                 [f"The user has denied {number} proposals"] if number >= 3 else []
@@ -250,13 +250,13 @@ async def test_a_question_stops_the_turn_and_its_answer_is_the_result(server: Wi
         assert not any(isinstance(event, ToolStarted) for event in on.events), "nothing after the question ran"
         server.script([error(429, "Slow down", headers={"retry-after": "5000"})])
         await on.session.answer("b")
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert on.stopped == "failed"
         assert len([event for event in on.events if isinstance(event, Question)]) == 1
         assert on.session.question is None
         server.say("b it is.")
         await on.session.resume()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         last = server.last
         results = {
             message["tool_call_id"]: message["content"] for message in last.messages if message["role"] == "tool"
@@ -298,7 +298,7 @@ async def test_escape_at_any_instant_leaves_a_valid_history(server: WireServer, 
             case "edit asks":
                 await seen(on, lambda: any(isinstance(update, ConfirmationRequested) for update in on.updates))
         on.session.interrupt()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert on.stopped == "aborted"
         if instant in ("request open", "text streams"):
             assert await server.last.left(), "the stream is closed, so the server stops"
@@ -322,7 +322,7 @@ async def test_messages_sent_meanwhile_wait_for_the_end_of_the_turn(server: Wire
         await on.session.send("Two")
         assert on.session.queue == ("Two",)
         assert on.session.interrupt() == ("Two",)
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert len(server.requests) == 1
 
 
@@ -335,7 +335,7 @@ async def test_a_failed_request_is_one_line_and_the_message_is_kept(server: Wire
         server.require_key("key")
         server.say("Hello.")
         await on.session.resume()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert of_role(server.last, "user") == ["Hello there"]
         assert [event.text for event in on.events if isinstance(event, AssistantMessage)] == ["Hello."]
 
@@ -348,7 +348,7 @@ async def test_a_session_goes_on_after_a_restart(server: WireServer, tmp_path: P
     server.say("Still waiting for you.")
     async with bench(server, tmp_path) as on:
         assert on.session.id == session_id
-        assert on.session.gate.closed
+        assert on.session.gate.is_closed
         await on.say("Where were we?")
         assert any("P1" in text and "await" in text for text in of_role(server.last, "system"))
         on.check()
@@ -422,7 +422,7 @@ async def test_what_arrived_before_a_failure_is_kept(server: WireServer, tmp_pat
         assert (message.text, message.state) == ("Half an answer", "truncated")
         server.say("A whole one.")
         await on.session.resume()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         on.check()
 
 
@@ -462,8 +462,8 @@ async def test_feedback_before_an_interruption_starts_no_turn_after_it(server: W
         await on.session.deny("P1", feedback=FEEDBACK)
         on.session.interrupt()
         answer_now.set()
-        await on.session.settled()
-        assert len(server.requests) == 2 and on.session.unheard
+        await on.session.wait_until_idle()
+        assert len(server.requests) == 2 and on.session.has_unheard_feedback
         await on.say("Go on")
         assert of_role(server.last, "user")[-1] == f"{FEEDBACK}\n\nGo on"
         on.check()
@@ -476,7 +476,7 @@ async def test_feedback_during_the_closing_request_is_acted_on_after_it(server: 
         assert await server.arrived(2)
         await on.session.deny("P1", feedback=FEEDBACK)
         answer_now.set()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert len(server.requests) == 3
         assert of_role(server.last, "user")[-1] == FEEDBACK and "tool_choice" not in server.last.body
         assert on.stopped == "answer"
@@ -496,7 +496,7 @@ async def test_going_on_waits_for_the_turn_that_runs_unless_that_is_stopped(
         if interrupted:
             on.session.interrupt()
         answer_now.set()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         causes = [event.cause for event in on.events if isinstance(event, TurnStarted)]
         assert causes == ["message"] if interrupted else ["message", "continue"]
         on.check()
@@ -507,7 +507,7 @@ async def test_messages_at_once_start_one_turn(server: WireServer, tmp_path: Pat
     server.say("Two.")
     async with bench(server, tmp_path) as on:
         await asyncio.gather(on.session.send("first"), on.session.send("second"))
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert [of_role(request, "user") for request in server.requests] == [["first"], ["first", "second"]]
         on.check()
 
@@ -537,7 +537,7 @@ async def test_a_question_that_was_asked_before_an_interruption_can_still_be_ans
         await on.say("Do it")
         assert on.stopped == "aborted" and on.session.question is not None
         await on.session.answer("the second one")
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert of_role(server.last, "tool")[0] == "the second one"
         asked, read = next(event.calls for event in on.events if isinstance(event, AssistantMessage))
         completed = [event.call for event in on.events if isinstance(event, ToolResult | Answer)]

@@ -144,7 +144,7 @@ async def test_they_are_kept_when_escape_follows_at_once(server: WireServer, on:
     server.turn(calls=[CALLS["command"][0]])
     await on.session.send("Go")
     await until(asked.is_set, "the question")
-    await on.session.settled()
+    await on.session.wait_until_idle()
     assert on.stopped == "aborted"
     server.say("I see.")
     await on.say("Go on")

@@ -255,7 +255,7 @@ async def test_a_cut_off_question_that_makes_no_sense_is_not_put_to_the_user(
     server: WireServer, tmp_path: Path
 ) -> None:
     async with bench(server, tmp_path) as on:
-        (result,) = executor(on).cut_off(response(("ask_user", {"text": "Which?"})).calls)
+        (result,) = executor(on).cut_off_results(response(("ask_user", {"text": "Which?"})).calls)
         assert isinstance(result, ToolResult) and result.outcome is CallOutcome.INVALID
 
 
@@ -292,10 +292,10 @@ async def test_what_could_not_be_written_in_passing_is_written_with_the_next() -
     log = EventLog(sink)
     recorder = CallRecorder(log)
     for call in ("c1.0", "c1.1"):
-        await recorder.soon(ToolStarted(call=call))
+        await recorder.write_soon(ToolStarted(call=call))
     await until(lambda: sink.failed, "the write that fails")
     sink.mended = True
-    await recorder.soon(ToolStarted(call="c1.2"))
+    await recorder.write_soon(ToolStarted(call="c1.2"))
     await recorder.close()
     assert [event.call for event in log.events if isinstance(event, ToolStarted)] == ["c1.0", "c1.1", "c1.2"]
 

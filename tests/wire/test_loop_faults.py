@@ -175,13 +175,13 @@ class Play:
 
     async def settled(self) -> None:
         async with asyncio.timeout(PATIENCE):
-            await self.session.settled()
-            await self.session.aside.settled()
+            await self.session.wait_until_idle()
+            await self.session.aside.wait_until_idle()
 
     async def ask_aside(self) -> None:
         """A side question, beside the turn that runs."""
         waiting = self.on.runtime.service.pending()
-        if waiting and not self.session.aside.is_out(place := place_of(waiting[-1])):
+        if waiting and not self.session.aside.is_awaited(place := place_of(waiting[-1])):
             await self.session.aside.ask(place, "Why?")
 
     def check(self) -> None:

@@ -166,7 +166,7 @@ async def test_the_request_that_a_denial_with_words_brings_names_the_lines(
         write(on, line_2="mine\n")
         server.say("I see.")
         await on.session.deny("P1", feedback="Not like that.")
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert any(f"{PATH} (different now: line 2)" in text for text in of_role(server.last, "system"))
         assert await told(on, server) != ""
         on.check()
@@ -188,7 +188,7 @@ async def test_what_a_denial_with_words_takes_back_of_a_file_that_was_not_read_i
         await on.say("Make it")
         server.say("I see.")
         await on.session.deny("P1", feedback="Not like that.")
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert any("denied proposal P1" in text for text in of_role(server.last, "system"))
         assert not any("Files have changed" in text for text in of_role(server.last, "system"))
         assert await told(on, server) == ""

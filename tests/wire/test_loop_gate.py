@@ -64,7 +64,7 @@ async def test_control_is_back_after_at_most_one_request_on_every_endpoint(
         assert on.file == FILE
         assert not on.session.busy
         assert on.stopped in ("staged", "refused")
-        assert on.session.gate.closed
+        assert on.session.gate.is_closed
         answered = [request for request in server.requests if request.closing or request.number > 0]
         # A refused placement is corrected and sent again at once, and a failure is retried once; the model is
         # let speak at most once.
@@ -185,9 +185,9 @@ async def test_a_decision_opens_the_gate(server: WireServer, tmp_path: Path) -> 
     eager(server)
     async with bench(server, tmp_path) as on:
         await on.say("Be less formal")
-        assert on.session.gate.closed
+        assert on.session.gate.is_closed
         await on.session.approve("P1")
-        assert not on.session.gate.closed
+        assert not on.session.gate.is_closed
         assert [update.closed for update in on.updates if isinstance(update, GateChanged)] == [True, False]
 
 

@@ -44,7 +44,7 @@ async def test_they_are_told_of_what_happens_and_the_model_of_nothing(
     async with bench(server, tmp_path) as table:
         await table.say("Go")
         await table.session.deny("P1", feedback="Not so.\nBut so.")
-        await table.session.settled()
+        await table.session.wait_until_idle()
         bodies = json.dumps([request.body for request in server.requests])
         session = table.session.id
     events = sorted(told(tmp_path / "out"), key=lambda one: one["time"])

@@ -54,7 +54,7 @@ async def show(on: Bench, text: str) -> None:
 
     found = await attached(on.runtime, mentions(text), on.session.ports.model.profile.wire, meant)
     await on.session.send(text, images=found)
-    await on.session.settled()
+    await on.session.wait_until_idle()
     on.check()
 
 

@@ -62,8 +62,8 @@ async def test_feedback_on_its_way_to_the_log_is_in_the_next_request(server: Wir
         server.say("I see that, too.")
         session = await denied_during(on, ToolResult)
         await session.send("Read it")
-        await session.settled()
-        assert not session.unheard
+        await session.wait_until_idle()
+        assert not session.has_unheard_feedback
         assert "Not like\nthis" in of_role(server.requests[3], "user")[-1]
         assert sum("Not like\nthis" in text for text in of_role(server.last, "user")) == 1
         on.check()
@@ -80,9 +80,9 @@ async def test_feedback_that_comes_as_a_request_is_recorded_is_in_the_one_after_
         server.say("I see.")
         session = await denied_during(on, RequestSent)
         await session.send("Hi")
-        await session.settled()
+        await session.wait_until_idle()
         carrying = [any("Not like\nthis" in text for text in of_role(one, "user")) for one in server.requests]
-        assert carrying == [False, False, False, True] and not session.unheard
+        assert carrying == [False, False, False, True] and not session.has_unheard_feedback
         on.check()
 
 

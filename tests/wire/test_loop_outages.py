@@ -41,7 +41,7 @@ def failures(on: Bench) -> list[str]:
 async def test_a_notice_that_cannot_be_recorded_is_shown_all_the_same(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         with without_events(on):
-            await on.session.note(Notice(text="Mind the gap."))
+            await on.session.notify_user(Notice(text="Mind the gap."))
         assert failures(on) == ["Mind the gap."]
 
 
@@ -77,7 +77,7 @@ async def test_what_is_queued_stays_so_when_its_turn_cannot_begin(server: WireSe
         server.always(Turn("Done."))
         await on.session.send("Do it")
         await on.session.send("And that")
-        await on.session.settled()
+        await on.session.wait_until_idle()
         (said,) = failures(on)
         assert said.startswith("The turn could not start: ") and on.session.queue == ("And that",)
         rename(on, "lost", "events")
@@ -118,5 +118,5 @@ async def test_servers_that_do_not_answer_are_waited_for_until_the_user_stops(
         await on.session.send("Do it")
         await source.asked.wait()
         on.session.interrupt()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert (on.stopped, failures(on), server.requests) == ("aborted", [], [])

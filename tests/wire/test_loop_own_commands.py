@@ -23,7 +23,7 @@ async def test_model_and_effort_hold_for_one_turn(tmp_path: Path, server: WireSe
     server.say("Hello.")
     async with bench(server, tmp_path) as table:
         await table.session.send("Look at @greet.py with care.", REVIEW)
-        await table.session.settled()
+        await table.session.wait_until_idle()
         await table.say("Thanks")
         sent = [(one.body["model"], one.body.get("reasoning_effort")) for one in server.requests]
         assert sent == [("bigger", "high"), ("bigger", "high"), ("test-model", None)]
@@ -43,7 +43,7 @@ async def test_one_that_waits_its_turn_is_given_back_as_typed_or_said_with_its_w
         await table.session.send("With care.", REVIEW)
         assert table.session.queue == ("/review greet.py",)
         assert table.session.interrupt() == ("/review greet.py",)
-        await table.session.settled()
+        await table.session.wait_until_idle()
         server.script([stream(chunk(text="Well"), STALL), Turn("Fine.")])
         await table.session.send("hello again")
         assert await server.arrived(2)
@@ -51,7 +51,7 @@ async def test_one_that_waits_its_turn_is_given_back_as_typed_or_said_with_its_w
         await table.session.close()
     async with bench(server, tmp_path) as table:
         await table.session.resume()
-        await table.session.settled()
+        await table.session.wait_until_idle()
         assert server.requests[-1].body["model"] == "bigger"
         said = [event for event in table.events if isinstance(event, UserMessage)]
         assert said[-1].command == REVIEW and of_role(server.requests[-1], "user")[-1].endswith("With care.")

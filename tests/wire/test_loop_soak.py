@@ -104,10 +104,10 @@ async def act(on: Bench, source: random.Random) -> None:
         session.interrupt()
     try:
         async with asyncio.timeout(0.5):
-            await session.settled()
+            await session.wait_until_idle()
     except TimeoutError:
         session.interrupt()
-        await session.settled()
+        await session.wait_until_idle()
 
 
 async def _decide(session: Session, proposal: str, source: random.Random) -> None:

@@ -53,7 +53,7 @@ async def test_the_user_ends_a_stalled_closing_request(
         await on.session.send("Be less formal")
         assert await server.arrived(2)
         await act(on)
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert await server.requests[1].left()
         assert len(server.requests) == asked
         assert on.stopped == ("staged" if act is approve else "answer")
@@ -89,7 +89,7 @@ async def test_the_feedback_that_begins_a_turn_does_not_cut_its_closing_words_sh
         silence = (b": wait\n\n", BREAK) * 60
         server.script([stream(chunk("It greets"), *silence, chunk(" with Hey."), chunk(finish="stop"), DONE)])
         await on.session.deny("P1", feedback="Even less")
-        await on.session.settled()
+        await on.session.wait_until_idle()
         said = [event.text for event in on.events if isinstance(event, AssistantMessage)]
         assert said[-1] == "It greets with Hey."
 
@@ -107,7 +107,7 @@ async def test_a_closing_request_that_goes_on_is_heard_out(
         await on.session.send("Be less formal")
         assert await server.arrived(2)
         await say(on)
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert "It greets with Hi." in of_role(server.last, "assistant")
         assert not server.requests[1].disconnected.is_set()
 
@@ -129,5 +129,5 @@ async def test_going_on_sends_at_once_what_waits_to_be_sent_again(server: WireSe
         await on.session.send("Hello")
         await asyncio.wait_for(waiting.wait(), 10)
         await on.session.resume()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert on.stopped == "answer" and len(server.requests) == 2

@@ -67,7 +67,7 @@ async def test_a_compaction_keeps_the_list_and_says_it_once_as_the_program(
             await on.say(f"Question {number}?")
         server.model(lambda request: Turn("SUMMARY"))
         await on.session.compact()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert any(isinstance(event, Compacted) for event in on.events)
         await on.say("go on")
         told = [message for message in server.last.messages if "Bound the loop" in str(message)]

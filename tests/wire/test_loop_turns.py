@@ -64,15 +64,15 @@ class Model:
         finally:
             self._out -= 1
 
-    def hurry(self) -> None:
+    def skip_wait(self) -> None:
         """Nothing ever waits."""
 
     @contextlib.asynccontextmanager
-    async def apart(self) -> AsyncIterator["Model"]:
+    async def isolated(self) -> AsyncIterator["Model"]:
         """One that answers with text."""
         yield Model([])
 
-    def wished(self, model: str, effort: str) -> "Model":
+    def with_options(self, model: str, effort: str) -> "Model":
         """There is but one."""
         return self
 
@@ -166,7 +166,7 @@ def test_any_callers_at_once_get_one_turn_at_a_time(
                 await _act(session, act, words)
 
         await asyncio.gather(*(caller(number, acts) for number, acts in enumerate(callers)))
-        await session.settled()
+        await session.wait_until_idle()
         events = list(session.log.events)
         boundaries = [type(event) for event in events if isinstance(event, TurnStarted | TurnEnded)]
         assert boundaries == [TurnStarted, TurnEnded] * (len(boundaries) // 2)
@@ -183,11 +183,11 @@ def test_any_callers_at_once_get_one_turn_at_a_time(
 async def test_an_option_that_is_picked_twice_answers_once(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model(["question"]))
     await session.send("Go")
-    await session.settled()
+    await session.wait_until_idle()
     assert session.question is not None
     call = session.question.call
     await asyncio.gather(session.answer("a", call), session.answer("a", call), session.answer("b", call))
-    await session.settled()
+    await session.wait_until_idle()
     assert _said(list(session.log.events)) == ["Go", "a", "b"], "the second thought is a message"
     assert _causes(session) == ["message", "answer", "message"]
     await session.close()
@@ -197,11 +197,11 @@ async def test_what_is_queued_waits_for_the_answer_to_a_question(runtime: OpenWo
     session = open_session(runtime, Model(["question"]))
     await session.send("Go")
     await session.send("And then?")
-    await session.settled()
+    await session.wait_until_idle()
     assert session.question is not None and session.queue == ("And then?",)
     assert _said(list(session.log.events)) == ["Go"]
     await session.answer("a")
-    await session.settled()
+    await session.wait_until_idle()
     assert _said(list(session.log.events)) == ["Go", "a", "And then?"] and not session.queue
     await session.close()
 
@@ -209,17 +209,17 @@ async def test_what_is_queued_waits_for_the_answer_to_a_question(runtime: OpenWo
 async def test_nothing_lets_the_model_go_on_past_an_open_question(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model(["edit", "question"]))
     await session.send("Go")
-    await session.settled()
+    await session.wait_until_idle()
     (proposal,) = [event.proposal for event in session.log.events if isinstance(event, ProposalStaged)]
     await session.send("And?")
-    await session.settled()
+    await session.wait_until_idle()
     await session.resume()
     await session.deny(proposal, feedback="Not like that.")
-    await session.settled()
+    await session.wait_until_idle()
     assert _causes(session) == ["message", "message"]
     await session.answer("a")
-    await session.settled()
-    assert _causes(session) == ["message", "message", "answer"] and not session.unheard
+    await session.wait_until_idle()
+    assert _causes(session) == ["message", "message", "answer"] and not session.has_unheard_feedback
     await session.close()
 
 
@@ -237,9 +237,9 @@ async def test_an_answer_in_the_moment_of_the_question_comes_after_the_end_of_it
 
     session.subscribe(answer_as_it_is_asked)
     await session.send("Go")
-    await session.settled()
+    await session.wait_until_idle()
     await asyncio.gather(*early)
-    await session.settled()
+    await session.wait_until_idle()
     turns = [event.type for event in session.log.events if isinstance(event, TurnStarted | TurnEnded)]
     assert turns == ["turn_started", "turn_ended"] * 2
     assert [event.text for event in session.log.events if isinstance(event, Answer)] == ["a"]
@@ -250,25 +250,25 @@ async def test_an_answer_in_the_moment_of_the_question_comes_after_the_end_of_it
 async def test_who_looks_on_runs_no_turn_and_takes_no_message_back(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model(["edit", "question"]))
     await session.send("Go")
-    await session.settled()
+    await session.wait_until_idle()
     (proposal,) = [event.proposal for event in session.log.events if isinstance(event, ProposalStaged)]
     await session.send("And?")
     await session.send("queued")
-    await session.settled()
+    await session.wait_until_idle()
     model = Model([])
     looker = open_session(runtime, model, runtime.sessions.get(session.id))
-    assert looker.follows and looker.queue == ("queued",)
+    assert looker.is_follower and looker.queue == ("queued",)
     assert looker.interrupt() == looker.take_back() == () and looker.queue == ("queued",)
     await session.answer("a")
-    await session.settled()
+    await session.wait_until_idle()
     await looker.catch_up()
     await looker.deny(proposal, feedback="Not like that.")
-    await looker.settled()
+    await looker.wait_until_idle()
     await looker.catch_up()
-    await looker.settled()
+    await looker.wait_until_idle()
     assert model.requests == 0 and _causes(looker)[-1] == "message", "the words wait for who runs the turns"
     await session.catch_up()
-    await session.settled()
+    await session.wait_until_idle()
     assert _causes(session)[-1] == "feedback"
     await looker.close()
     await session.close()
@@ -277,15 +277,17 @@ async def test_who_looks_on_runs_no_turn_and_takes_no_message_back(runtime: Open
 async def test_who_takes_over_knows_what_was_asked_meanwhile(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model(["text", "question"]))
     await session.send("Go")
-    await session.settled()
+    await session.wait_until_idle()
     looker = open_session(runtime, Model([]), runtime.sessions.get(session.id))
     await session.send("And?")
-    await session.settled()
+    await session.wait_until_idle()
     await session.close()
-    assert looker.follows and looker.question is None
+    assert looker.is_follower and looker.question is None
     await looker.send("a")
-    await looker.settled()
-    assert not looker.follows and [event.text for event in looker.log.events if isinstance(event, Answer)] == ["a"]
+    await looker.wait_until_idle()
+    assert not looker.is_follower and [event.text for event in looker.log.events if isinstance(event, Answer)] == [
+        "a"
+    ]
     await looker.close()
 
 
@@ -293,12 +295,12 @@ async def test_what_is_decided_on_a_closed_session_is_recorded_and_asks_nobody(r
     model = Model(["edit"])
     session = open_session(runtime, model)
     await session.send("Go")
-    await session.settled()
+    await session.wait_until_idle()
     (proposal,) = [event.proposal for event in session.log.events if isinstance(event, ProposalStaged)]
     before = model.requests
     await session.close()
     await session.deny(proposal, feedback="Not like that.")
-    await session.settled()
+    await session.wait_until_idle()
     assert model.requests == before and _causes(session) == ["message"]
     stored = runtime.sessions.events(session.id)
     assert [event.feedback for event in stored if isinstance(event, ProposalDecided)] == ["Not like that."]
@@ -310,7 +312,7 @@ async def test_what_is_said_right_after_an_interruption_is_not_left_waiting(runt
     await session.send("taken back")
     assert session.interrupt() == ("taken back",)
     await session.send("Something else")
-    await session.settled()
+    await session.wait_until_idle()
     assert _said(list(session.log.events)) == ["Go", "Something else"] and session.queue == ()
     await session.close()
 
@@ -325,9 +327,9 @@ async def test_what_is_said_in_the_last_moment_of_a_turn_is_not_left_waiting(run
 
     session.subscribe(say_as_the_end_is_written)
     await session.send("Go")
-    await session.settled()
+    await session.wait_until_idle()
     await asyncio.gather(*late)
-    await session.settled()
+    await session.wait_until_idle()
     assert _said(list(session.log.events)) == ["Go", "One more thing"]
     assert session.queue == ()
     await session.close()
@@ -340,7 +342,7 @@ async def test_what_is_said_to_a_closed_session_is_there_when_it_opens_again(run
     again = open_session(runtime, Model([]), runtime.sessions.get(session.id))
     assert again.queue == ("Hello?",)
     await again.send("Anyone?")
-    await again.settled()
+    await again.wait_until_idle()
     assert _said(list(again.log.events)) == ["Hello?", "Anyone?"]
     assert not again.queue
     await again.close()
@@ -353,12 +355,12 @@ async def test_what_was_taken_back_stays_on_disk_until_it_is_safe(runtime: OpenW
     assert session.interrupt() == ("queued",)
     assert session.queue == ()
     assert [event.text for event in runtime.sessions.events(session.id) if isinstance(event, MessageQueued)]
-    await session.settled()
+    await session.wait_until_idle()
     record = runtime.sessions.get(session.id)
     await session.close()
     again = open_session(runtime, Model([]), record)
     assert again.take_back() == ("queued",), "nobody said that it is kept elsewhere"
-    await again.forget_taken()
+    await again.confirm_taken()
     await again.close()
     last = open_session(runtime, Model([]), record)
     assert last.queue == ()

@@ -75,7 +75,7 @@ async def test_feedback_goes_out_whole_and_once_as_the_users_own(server: WireSer
     server.say("I see.")
     feedback = "No: two things.\n\n1. Say it in French\n2. <b>keep</b> the name"
     await on.session.deny("P1", feedback=feedback)
-    await on.session.settled()
+    await on.session.wait_until_idle()
     said = server.last.said
     assert [role for role, text in said if feedback in text] == ["user"]
     assert sum(text.count("Say it in French") for _, text in said) == 1
@@ -108,7 +108,7 @@ async def test_a_question_is_answered_by_the_result_of_its_call(server: WireServ
     assert on.stopped == "question" and len(server.requests) == 1
     server.say("Oui.")
     await on.session.answer("French")
-    await on.session.settled()
+    await on.session.wait_until_idle()
     assert next(text for role, text in server.last.said if role == "tool") == "French"
 
 
@@ -176,7 +176,7 @@ async def test_an_interrupted_response_leaves_a_valid_history(
     await on.session.send("Be less formal")
     assert await server.arrived(1)
     on.session.interrupt()
-    await on.session.settled()
+    await on.session.wait_until_idle()
     assert await server.last.left()
     server.say("All right.")
     await on.say("Never mind")
@@ -196,7 +196,7 @@ async def test_the_wire_changes_in_the_middle_and_back(server: WireServer, tmp_p
             assert on.stopped == "staged"
             server.say("I see.")
             await on.session.deny(f"P{number + 1}", feedback=f"Not {number}")
-            await on.session.settled()
+            await on.session.wait_until_idle()
             on.check()
     assert [request.wire for request in server.requests] == [wire for wire in order for _ in range(3)]
     users = [text for role, text in server.last.said if role == "user"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.agent.updates import SessionFailed, SideDiscarded, SideStreamed, TextStreamed
-from app.conversation.events import Compacted, Pruned, SideAnswer, SideQuestion, ThreadAnchor, exchanges
+from app.conversation.events import Compacted, Pruned, SideAnswer, SideQuestion, ThreadAnchor, side_exchanges
 from app.conversation.markdown_export import markdown_record
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import ProposalError
@@ -61,7 +61,7 @@ def place_of(proposal: Proposal) -> ThreadAnchor:
 async def ask(on: Bench, proposal: Proposal, text: str, picked: str = "") -> SideAnswer:
     """Ask aside and wait for what comes of it."""
     uid = await on.session.aside.ask(place_of(proposal), text, picked)
-    await on.session.aside.settled()
+    await on.session.aside.wait_until_idle()
     return next(event for event in on.events if isinstance(event, SideAnswer) and event.question == uid)
 
 
@@ -94,8 +94,8 @@ async def test_it_has_the_tools_and_the_history_and_may_call_nothing(
         assert [text for role, text in sent.said if role == "assistant"] == ["Have a look."]
         assert (answer.text, answer.state, answer.note) == ("Nothing *calls* it.", "complete", "")
         assert answer.usage is not None and answer.usage.prompt_tokens >= 900
-        assert on.session.spent.total == spent.plus(answer.usage)
-        assert on.session.gate.closed and on.file == FILE
+        assert on.session.spent.total == spent.add(answer.usage)
+        assert on.session.gate.is_closed and on.file == FILE
         assert on.session.last_request is not None and on.session.last_request.payload.tool_choice == "none"
 
 
@@ -122,10 +122,10 @@ async def test_what_comes_next_is_what_would_have_come_without_it(
             for question in ("why?", "and what calls it?") if aside else ():
                 server.script([reply])
                 await ask(on, proposal, question)
-            assert on.session.ports.model.profile == profile and on.session.gate.closed
+            assert on.session.ports.model.profile == profile and on.session.gate.is_closed
             server.say("I see.")
             await on.session.deny(proposal.id, feedback="Keep the old word.")
-            await on.session.settled()
+            await on.session.wait_until_idle()
             server.say("Fine.")
             await on.say("Go on")
             assert sum(map(asked_aside, server.requests)) == (2 if aside else 0), "each went out once"
@@ -148,7 +148,7 @@ async def test_a_follow_up_has_what_was_said_before_it_on_that_hunk_also_in_a_la
         assert [text for role, text in said if role == "user"][-2:] == ["what is it?", "who calls it?"]
         assert [text for role, text in said if role == "assistant"][-1] == "It greets."
         later.check()
-        again = exchanges(later.runtime.sessions.side_questions(proposal.id))
+        again = side_exchanges(later.runtime.sessions.side_questions(proposal.id))
         assert [(one.question.text, one.answered) for one in again] == [
             ("what is it?", "It greets."),
             ("who calls it?", "Nobody."),
@@ -156,7 +156,7 @@ async def test_a_follow_up_has_what_was_said_before_it_on_that_hunk_also_in_a_la
         record = markdown_record("t", "m", later.events, {})
         assert "who calls it?" in record and "Nobody." in record and "hunk 1 of P1 in greet.py" in record
         fork = later.runtime.sessions.fork(later.session.id)
-        assert len(exchanges(later.runtime.sessions.side_questions(proposal.id))) == 2, fork.id
+        assert len(side_exchanges(later.runtime.sessions.side_questions(proposal.id))) == 2, fork.id
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ async def test_whatever_a_server_answers_is_one_line_and_nothing_is_sent_again(
         answer = await ask(on, proposal, "why?")
         assert (answer.state, len(server.requests) - before) == (state, 1)
         assert said in answer.note and "\n" not in answer.note
-        assert on.file == FILE and on.session.gate.closed and not on.session.busy
+        assert on.file == FILE and on.session.gate.is_closed and not on.session.busy
         assert [one.id for one in on.runtime.service.all()] == ["P1"]
         server.say("Because.")
         assert (await ask(on, proposal, "why?")).text == "Because."
@@ -320,7 +320,7 @@ async def test_it_goes_out_beside_a_running_turn_and_neither_disturbs_the_other(
         with pytest.raises(ProposalError, match="still being written"):
             await on.session.aside.ask(place_of(proposal), "again?")
         assert on.session.aside.stop(uid)
-        await on.session.aside.settled()
+        await on.session.aside.wait_until_idle()
         assert on.session.busy, "the turn goes on"
         answer = next(event for event in on.events if isinstance(event, SideAnswer))
         assert (answer.state, answer.text) == ("interrupted", "So far")
@@ -328,9 +328,11 @@ async def test_it_goes_out_beside_a_running_turn_and_neither_disturbs_the_other(
         await until(lambda: sum(isinstance(one, SideStreamed) for one in on.updates) == 2)
         on.session.interrupt()
         await turn
-        assert on.stopped == "aborted" and on.session.aside.is_out(place_of(proposal))
+        assert on.stopped == "aborted" and on.session.aside.is_awaited(place_of(proposal))
         await on.session.close()
-        assert not on.session.aside.is_out(place_of(proposal)), "what is out ends with the session, and is recorded"
+        assert not on.session.aside.is_awaited(place_of(proposal)), (
+            "what is out ends with the session, and is recorded"
+        )
         assert [event.state for event in on.events if isinstance(event, SideAnswer)] == ["interrupted", "interrupted"]
 
 
@@ -341,11 +343,11 @@ async def test_calls_that_run_meanwhile_are_not_told_as_lost(
         proposal = await stage(on)
         server.turn("Running.", calls=[("run_command", {"command": "sleep 60"})])
         turn = asyncio.create_task(on.say("Run it"))
-        await until(lambda: bool(on.session.confirmations.waiting))
+        await until(lambda: bool(on.session.confirmations.open_requests))
         server.say("Because.")
         await ask(on, proposal, "why?")
         assert "Running." not in str(server.last.body) and "program ended" not in str(server.last.body)
-        assert on.session.confirmations.waiting, "it still asks"
+        assert on.session.confirmations.open_requests, "it still asks"
         on.session.interrupt()
         await turn
 
@@ -360,7 +362,7 @@ async def test_of_a_file_that_looks_like_a_secret_nothing_is_sent_unasked(
         with pytest.raises(ProposalError, match="looks like a secret"):
             await on.session.aside.ask(place_of(proposal), "what is it?")
         assert not server.requests and not [one for one in on.events if isinstance(one, SideQuestion)]
-        assert not on.session.aside.is_out(place_of(proposal))
+        assert not on.session.aside.is_awaited(place_of(proposal))
 
 
 async def test_a_file_that_became_a_link_out_of_the_workspace_is_judged_by_what_is_proposed(
@@ -381,7 +383,7 @@ async def test_of_a_file_as_a_whole_of_a_hunk_that_is_no_more_and_of_one_that_ne
         server.always(Turn("Because."))
         for hunk, words in (("", "is about greet.py as a whole (edit)"), ("gone", "it is no more as it was")):
             await on.session.aside.ask(place._replace(hunk=hunk), "why?")
-            await on.session.aside.settled()
+            await on.session.aside.wait_until_idle()
             assert words in str(server.last.said)
         with pytest.raises(ProposalError, match=r"other\.py is not in P1 any more"):
             await on.session.aside.ask(place._replace(path="other.py"), "why?")
@@ -401,10 +403,10 @@ async def test_an_answer_that_cannot_be_kept_is_taken_off_the_screen_and_said_so
 
         server.model(lose)
         uid = await on.session.aside.ask(place, "why?")
-        await on.session.aside.settled()
+        await on.session.aside.wait_until_idle()
         assert SideDiscarded(uid, over=True) in on.updates
         (failed,) = [update.message for update in on.updates if isinstance(update, SessionFailed)]
-        assert "could not be kept" in failed and not on.session.aside.is_out(place)
+        assert "could not be kept" in failed and not on.session.aside.is_awaited(place)
 
 
 async def test_a_call_that_leaks_into_the_text_is_no_answer(
@@ -425,12 +427,12 @@ async def test_a_window_that_only_looks_on_can_ask_and_both_see_the_answer(
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         proposal = await stage(on)
         async with bench(server, tmp_path / "a", retry=FAST) as other:
-            assert other.session.follows
+            assert other.session.is_follower
             server.say("Because.")
             assert (await ask(other, proposal, "why?")).text == "Because."
             assert len(server.last.said) == len(server.requests[-2].said) + 2, (
                 "the same conversation, and the question"
             )
         await on.session.catch_up()
-        assert [one.answered for one in exchanges(on.events)] == ["Because."]
-        assert on.session.gate.closed and not on.session.busy
+        assert [one.answered for one in side_exchanges(on.events)] == ["Because."]
+        assert on.session.gate.is_closed and not on.session.busy

@@ -24,7 +24,7 @@ from app.agent.updates import (
     SideStreamed,
     TextStreamed,
     Update,
-    joined,
+    merge_updates,
 )
 from app.conversation.events import Event, TurnEnded
 from app.conversation.log import from_a_turn
@@ -253,7 +253,7 @@ class ChatPane(Column):
         if self._filling is not meanwhile:
             return
         self.flush()
-        for update in joined(meanwhile):
+        for update in merge_updates(meanwhile):
             for change in builder.update(update):
                 layout.take(change)
         self._filling = None
@@ -328,7 +328,7 @@ class ChatPane(Column):
             self._flush_soon(self._pace.rest)
 
     def _take_streamed(self) -> list[Update]:
-        taken, self._streamed = joined(self._streamed), []
+        taken, self._streamed = merge_updates(self._streamed), []
         self._pace.took()
         return taken
 

@@ -9,7 +9,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from app.conversation.todos import Todo, current, done
+from app.conversation.todos import Todo, count_done, current_todo
 from app.text.safe_text import escape_unsafe
 from widgets.chat.entries.message_entries import QuestionEntry
 from widgets.chat.markdown.styled_lines import TEXT, shorten, wrap_text
@@ -47,7 +47,7 @@ class TodoBar(Widget):
         """Show this list, as long as something is left of it."""
         if todos != self._todos:
             self._todos = todos
-            self.display = current(todos) is not None
+            self.display = current_todo(todos) is not None
             self.refresh(layout=True)
 
     def turn(self) -> bool:
@@ -68,11 +68,11 @@ class TodoBar(Widget):
 
     def render(self) -> Content:
         """The state of the list, and its items where it is unfolded."""
-        width, now = self.content_size.width, current(self._todos)
+        width, now = self.content_size.width, current_todo(self._todos)
         head = Content.assemble(
             ("▾ " if self.unfolded else "▸ ", "$foreground 60%"),
             ("To do ", "$foreground 60%"),
-            (f"{done(self._todos)}/{len(self._todos)}", "$text-success"),
+            (f"{count_done(self._todos)}/{len(self._todos)}", "$text-success"),
         )
         if not self.unfolded:
             room = width - head.cell_length - 2
@@ -84,7 +84,7 @@ class TodoBar(Widget):
         room, todos = self._most_rows - 1, self._todos
         if len(todos) <= room:
             return [_row(todo, width) for todo in todos]
-        now = current(todos)
+        now = current_todo(todos)
         first = max(0, min(todos.index(now) - 1 if now else 0, len(todos) - room + 1))
         shown = todos[first : first + room - 1]
         more = Content.styled(f"  … {len(todos) - len(shown)} more", "$foreground 60%")

@@ -230,7 +230,7 @@ class EntryBuilder:
             changes.extend(self._called(call))
         self._turn_calls += sum(1 for call in event.calls if call.name != "ask_user")
         self._interrupted = event.state == "interrupted"
-        self._turn_spent = self._turn_spent.plus(event.usage)
+        self._turn_spent = self._turn_spent.add(event.usage)
         self._response += 1
         self._forget_stream()
         return changes
@@ -410,7 +410,7 @@ def _told(event: Event, key: str) -> list[TranscriptEntry]:
         case CallDenied(feedback=feedback):
             return [UserEntry(key, feedback)]
         case Intervention(kind=kind, text=text):
-            return [InterventionEntry(key, kind, text, event.way)]
+            return [InterventionEntry(key, kind, text, event.route)]
         case Compacted(summary=summary, tokens_before=before, tokens_after=after):
             return [CompactionEntry(key, summary, before, after)]
         case Notice(text=text, level=level):

@@ -152,7 +152,7 @@ class WritingField(Vertical):
         super().__init__(id=id)
         self._verb = verb
         self.subject = ""
-        """What the text is about: whatever `open` was given."""
+        """What the text is about: whatever `is_open` was given."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="writing--title", markup=False)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from app.agent.updates import Recorded, SideDiscarded, SideStreamed, SideUpdate
-from app.conversation.events import EventBase, SideAnswer, SideExchange, SideQuestion, ThreadAnchor, exchanges
+from app.conversation.events import EventBase, SideAnswer, SideExchange, SideQuestion, ThreadAnchor, side_exchanges
 from app.conversation.token_totals import TokenTotals
 from widgets.chat.entries.entry_base import TranscriptEntry
 from widgets.chat.entries.message_entries import AnswerEntry, UserEntry
@@ -26,7 +26,7 @@ class SideThreads:
 
     def load(self, events: Iterable[EventBase]) -> None:
         """Take what the store has of a proposal."""
-        for exchange in exchanges(events):
+        for exchange in side_exchanges(events):
             known = self._known.get(exchange.question.uid)
             if known is None or known.answer is None:
                 self._known[exchange.question.uid] = exchange
@@ -95,7 +95,7 @@ class SideThreads:
 
 def took_of(answer: SideAnswer) -> str:
     """What an answer took: `1.2k in, 80 out · $0.002 · 2.1 s`; empty if nothing is known of it."""
-    spent = TokenTotals().plus(answer.usage)
+    spent = TokenTotals().add(answer.usage)
     facts = (tokens(spent), dollars(spent), seconds(answer.duration) if answer.usage else "")
     return " · ".join(fact for fact in facts if fact)
 

@@ -1,4 +1,4 @@
-"""Planning how to make room in the context: which old output goes first, and where history is cut.
+"""Plan how to make room in the context: which old output goes first, and where history is cut.
 
 Pure: a plan names what to leave out, the caller records it (`PruneReport`, `Compacted`) and asks again until there is
 nothing left to do. The log keeps everything; only payloads get shorter. In this order: images that the model has
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.conversation.compaction.token_count import MESSAGE_TOKENS, image_tokens, text_tokens
-from app.conversation.decision_words import decision_facts, denial_facts, feedback_words
+from app.conversation.decision_words import decision_facts, denial_facts, feedback_text
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -26,9 +26,9 @@ from app.conversation.events import (
     ToolResult,
     TurnEnded,
     UserMessage,
-    images_of,
+    event_images,
 )
-from app.conversation.payload.history_omissions import compaction_marks
+from app.conversation.payload.history_omissions import read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.wire_ids import arguments_text
 from app.llm.values.profile import Profile
@@ -59,7 +59,7 @@ _PLACEHOLDER_TOKENS = 20
 
 @dataclass(frozen=True, slots=True)
 class ContextBudget:
-    """How much room there is, in tokens."""
+    """Room in the context, in tokens."""
 
     used: int
     """Estimate of the next payload."""
@@ -100,8 +100,8 @@ class Truncate:
     saved: int
 
 
-def room_needed(used: int, window: int | None) -> bool:
-    """Whether a request of `used` tokens would, by measure, overflow a context of `window` tokens."""
+def is_nearly_full(used: int, window: int | None) -> bool:
+    """Return whether a request of `used` tokens would probably overflow a window of `window` tokens."""
     if window is None:
         return False
     answer = min(_ANSWER_TOKENS, 0.15 * window)
@@ -117,7 +117,7 @@ def budget_for(used: int, window: int | None, *, forced: bool = False, factor: f
         forced: make room all the same: the server said that the context is full, or the user asks for it.
         factor: `TokenMeter.factor`.
     """
-    if not forced and not room_needed(used, window):
+    if not forced and not is_nearly_full(used, window):
         return None
     target = int(_FORCED_TARGET * used)
     if window is not None:
@@ -125,10 +125,10 @@ def budget_for(used: int, window: int | None, *, forced: bool = False, factor: f
     return ContextBudget(used, target, window, factor)
 
 
-def plan(
+def plan_compaction(
     events: Sequence[Event], budget: ContextBudget, *, summarise: bool = True
 ) -> Prune | Summarise | Truncate | None:
-    """The next step towards the budget; None if it is met or nothing is left to gain.
+    """Return the next step towards the budget; None if it is met or nothing is left to gain.
 
     Args:
         events: the whole log.
@@ -167,14 +167,14 @@ def _still_too_much(budget: ContextBudget) -> bool:
     """Whether the payload is likely to be refused, not merely larger than aimed at."""
     if budget.window is None:
         return budget.used > _NEAR_TARGET * budget.target
-    return room_needed(budget.used, budget.window)
+    return is_nearly_full(budget.used, budget.window)
 
 
 class _Costs:
     """What each event still costs in a payload, as running sums."""
 
     def __init__(self, events: Sequence[Event], budget: ContextBudget) -> None:
-        marks = compaction_marks(events)
+        marks = read_omissions(events)
         self.pruned = marks.pruned
         self.images_pruned = marks.pruned_images
         self.start = marks.cut + 1
@@ -204,7 +204,7 @@ class _Costs:
 
 
 def event_tokens(event: Event) -> int:
-    """Tokens that an event adds to a payload, uncalibrated."""
+    """Return the tokens that an event adds to a payload, uncalibrated."""
     text = ""
     match event:
         case UserMessage() | ToolResult() | Answer():
@@ -215,7 +215,7 @@ def event_tokens(event: Event) -> int:
         case Intervention() if event.scope != "request":
             text = event.text
         case ProposalDecided():
-            text = decision_facts(event) + feedback_words(event)
+            text = decision_facts(event) + feedback_text(event)
         case CallDenied():
             text = denial_facts(event) + event.feedback
     images = images_tokens(event)
@@ -223,8 +223,8 @@ def event_tokens(event: Event) -> int:
 
 
 def images_tokens(event: Event) -> int:
-    """Tokens of the images of an event, uncalibrated."""
-    return sum(image_tokens(image.width, image.height) for image in images_of(event))
+    """Return the tokens of the images of an event, uncalibrated."""
+    return sum(image_tokens(image.width, image.height) for image in event_images(event))
 
 
 def _plan_images(events: Sequence[Event], costs: _Costs, budget: ContextBudget) -> Prune | None:
@@ -380,7 +380,7 @@ def _fitting(events: list[Event], tokens: int) -> list[Event]:
     for position in range(len(events) - 1, -1, -1):
         room -= event_tokens(events[position]) - images_tokens(events[position])
         if room < 0:
-            cut = max(position, compaction_marks(events).cut)
+            cut = max(position, read_omissions(events).cut)
             return [*events, Compacted(upto=events[cut].id, summary="", method="truncation")]
     return events
 

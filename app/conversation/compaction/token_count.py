@@ -1,4 +1,4 @@
-"""How many tokens a payload is: estimated from its size, calibrated by what the server has counted."""
+"""Count the tokens of a payload: estimated from its size, calibrated by the server's counts."""
 
 import json
 from itertools import accumulate
@@ -84,7 +84,7 @@ def _without_images(value: Any) -> Any:
 class TokenMeter:
     """Fold: learns from the log how the server's counts compare with the estimate.
 
-    Attach it to the log; `RequestSent.estimated_tokens` must be what `tokens` said of that payload at that time.
+    Attach it to the log; `RequestSent.estimated_tokens` must be what `count_tokens` gave for that payload then.
     """
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class TokenMeter:
         """The messages of the payload before but the first, which is the system prompt, made anew each time; and the
         tokens of the first of them, by how many they are. Replaced as a whole, so that any thread may count."""
 
-    def tokens(self, payload: Payload) -> int:
+    def count_tokens(self, payload: Payload) -> int:
         """The best estimate of a payload's tokens; messages that are the same objects as before are counted once.
 
         Of a long payload it takes a tenth of a second at the first time: to be called on a thread.

@@ -1,4 +1,4 @@
-"""Reads `messages` lists made elsewhere, in whatever state they are, as events of a log.
+"""Convert foreign `messages` lists, in whatever state they are, to events.
 
 The projection of those events is a valid history, so reading and projecting repairs: dangling and partly answered
 calls, orphan and duplicate results, empty responses, runs of user messages, stale and repeated system prompts, reused
@@ -33,7 +33,7 @@ _READ_FIELDS = frozenset({"role", "content", "tool_calls", "function_call", "rea
 def import_messages(
     messages: Iterable[Any], *, first_id: int = 1, repairs: Counter[str] | None = None
 ) -> list[Event]:
-    """Events for a list of OpenAI-style messages; linear, and total on any list.
+    """Return the events for a list of OpenAI-style messages; linear, and total on any list.
 
     A system message before anything else is the old prompt and left out; others become interventions, each text once.
 
@@ -72,7 +72,7 @@ class _Reader:
         role = message.get("role")
         if not isinstance(role, str):
             return
-        text = text_of(message.get("content"))
+        text = content_text(message.get("content"))
         if role in _SYSTEM_ROLES:
             self._system(text)
         elif role in _USER_ROLES:
@@ -119,8 +119,8 @@ class _Reader:
         legacy = message.get("function_call")
         if not calls and isinstance(legacy, Mapping):
             calls = [_call({"function": legacy}, f"c{number}.0")]
-        text = text or text_of(message.get("refusal"))
-        reasoning = text_of(message.get("reasoning_content"))
+        text = text or content_text(message.get("refusal"))
+        reasoning = content_text(message.get("reasoning_content"))
         if not text.strip() and not calls:
             self.repairs["empty responses"] += 1
             return
@@ -189,8 +189,8 @@ def _arguments(raw: Any) -> tuple[dict[str, Any] | None, str, str]:
     return parsed, "", ""
 
 
-def text_of(content: Any) -> str:
-    """The text of a `content`, which may be a string, a list of parts, or anything else."""
+def content_text(content: Any) -> str:
+    """Return the text of a `content`, which may be a string, a list of parts, or anything else."""
     match content:
         case None:
             return ""

@@ -1,4 +1,4 @@
-"""Reads the transcript of another program as events of a session: tells formats apart, bounds all, says what it did.
+"""Import transcripts of other programs: formats are detected, sizes bounded, repairs reported.
 
 The file may come from anyone. A line, the file, the text that is kept and the number of messages have limits; what is
 nested deeply or is no JSON is left out and counted.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from app.conversation.events import AssistantMessage, Event, ToolResult, UserMessage
-from app.conversation.imports.message_import import import_messages, text_of
+from app.conversation.imports.message_import import content_text, import_messages
 from app.conversation.payload.wire_ids import replace_surrogates
 from app.workspace.reading import read_file
 
@@ -31,7 +31,7 @@ _TAG = re.compile(r"<[A-Za-z_][\w -]*>")
 
 
 def is_codex(lines: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether these are lines of a rollout."""
+    """Return whether these lines are a Codex rollout."""
     return any(
         (line.get("type") in _WRAPPED and isinstance(line.get("payload"), dict)) or line.get("type") in _CALLS
         for line in lines
@@ -39,7 +39,7 @@ def is_codex(lines: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def codex_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> list[dict[str, Any]]:
-    """The messages of a rollout; `repairs` is that of `import_messages`."""
+    """Return the messages of a rollout; `repairs` is that of `import_messages`."""
     typed = {text.strip() for kind, item in _items(lines) if (text := _codex_typed(kind, item))}
     messages: list[dict[str, Any]] = []
     for kind, item in _items(lines):
@@ -68,14 +68,14 @@ def _codex_typed(kind: Any, event: Mapping[str, Any]) -> str:
     """What the user typed, if the event says that; two ways, by release."""
     item = event.get("item")
     if kind == "item_completed" and isinstance(item, dict) and item.get("type") == "UserMessage":
-        return text_of(item.get("content"))
-    return text_of(event.get("message")) if kind == "user_message" else ""
+        return content_text(item.get("content"))
+    return content_text(event.get("message")) if kind == "user_message" else ""
 
 
 def _add_message(
     messages: list[dict[str, Any]], item: Mapping[str, Any], typed: set[str], repairs: Counter[str]
 ) -> None:
-    text = text_of(item.get("content"))
+    text = content_text(item.get("content"))
     if item.get("role") == "assistant":
         response = _response(messages)
         if response["tool_calls"]:
@@ -86,7 +86,7 @@ def _add_message(
         repairs[_LEFT_OUT] += 1
         return
     content = item.get("content")
-    parts = [text_of([part]) for part in content] if isinstance(content, list) else [text]
+    parts = [content_text([part]) for part in content] if isinstance(content, list) else [text]
     said = [part for part in parts if part.strip() and not _is_of_program(part.strip(), typed)]
     repairs[_LEFT_OUT] += len(said) < len(parts)
     if said:
@@ -124,10 +124,10 @@ def _output(output: Any) -> str:
         try:
             output = json.loads(output)
         except (ValueError, RecursionError):
-            return text_of(output)
+            return content_text(output)
     if isinstance(output, dict):
         output = output.get("output", output.get("content", ""))
-    return text_of(output)
+    return content_text(output)
 
 
 def _roll_back(messages: list[dict[str, Any]], turns: Any, repairs: Counter[str]) -> None:
@@ -151,7 +151,7 @@ _IMAGE = "[image]"
 
 
 def is_claude(lines: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether these are lines of a session of Claude Code."""
+    """Return whether these lines are a session of Claude Code."""
     return any(
         line.get("type") in ("user", "assistant") and isinstance(line.get("message"), dict) and "role" not in line
         for line in lines
@@ -159,7 +159,7 @@ def is_claude(lines: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def has_blocks(message: Mapping[str, Any]) -> bool:
-    """Whether a message calls or answers tools in Anthropic's form."""
+    """Return whether a message calls or answers tools in Anthropic's form."""
     content = message.get("content")
     return isinstance(content, list) and any(
         isinstance(block, dict) and block.get("type") in ("tool_use", "tool_result") for block in content
@@ -167,7 +167,7 @@ def has_blocks(message: Mapping[str, Any]) -> bool:
 
 
 def claude_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> list[dict[str, Any]]:
-    """The messages of the branch that the session ended on.
+    """Return the messages of the branch on which the session ended.
 
     Args:
         lines: Of the file, or `{"message": …}` for each message.
@@ -201,7 +201,7 @@ def claude_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -
                     responses[name] = response
             _add_blocks(response, blocks)
         elif isinstance(message.get("role"), str):
-            messages.append({"role": message["role"], "content": text_of(content)})
+            messages.append({"role": message["role"], "content": content_text(content)})
     return messages
 
 
@@ -246,13 +246,17 @@ def _said(blocks: Sequence[Any], messages: list[dict[str, Any]], repairs: Counte
     for block in blocks:
         if isinstance(block, dict) and block.get("type") == "tool_result":
             messages.append(
-                {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": text_of(block.get("content"))}
+                {
+                    "role": "tool",
+                    "tool_call_id": block.get("tool_use_id"),
+                    "content": content_text(block.get("content")),
+                }
             )
         elif isinstance(block, dict) and block.get("type") == "image":
             repairs["images"] += 1
             yield _IMAGE
         else:
-            text = text_of(block if isinstance(block, str) else [block]).strip()
+            text = content_text(block if isinstance(block, str) else [block]).strip()
             if words := _typed(text, repairs):
                 yield words
 
@@ -295,9 +299,9 @@ def _add_blocks(response: dict[str, Any], blocks: Sequence[Any]) -> None:
             function = {"name": block.get("name"), "arguments": block.get("input")}
             response["tool_calls"].append({"id": block.get("id"), "type": "function", "function": function})
         elif kind == "thinking":
-            _join(response, "reasoning_content", text_of(block.get("thinking")))
+            _join(response, "reasoning_content", content_text(block.get("thinking")))
         elif kind != "redacted_thinking":
-            _join(response, "content", text_of(block) if isinstance(block, str) else text_of([block]))
+            _join(response, "content", content_text(block) if isinstance(block, str) else content_text([block]))
 
 
 def _join(response: dict[str, Any], field: str, text: str) -> None:
@@ -332,7 +336,7 @@ class TranscriptError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ImportedTranscript:
-    """What was read of a file."""
+    """Content of an imported file."""
 
     program: str
     """`Claude Code`, `Codex` or `OpenAI messages`."""

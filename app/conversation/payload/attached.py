@@ -1,4 +1,4 @@
-"""Which images of the history a request carries, and what the model is told of those that it does not.
+"""Which images of the history a request carries, and the notes on those that it leaves out.
 
 An image belongs to the message that it came with and goes out as part of it, each time with the same bytes. Where it
 does not go out, the program says so and why: else the model would guess what it shows.
@@ -35,7 +35,7 @@ _REASONS = {
 def with_attachments(
     items: Sequence[HistoryItem], profile: Profile, contents: Mapping[str, str]
 ) -> tuple[list[HistoryItem], tuple[Image, ...]]:
-    """The history with the images that go out, and with notes on the others.
+    """Return the history with the images that go out, and with notes on the others.
 
     Args:
         items: the history.
@@ -45,14 +45,14 @@ def with_attachments(
     Returns:
         The items, and the images that go out, in order.
     """
-    judged = judge_images(images_in(items), profile, contents)
-    return attach(items, judged, contents), tuple(image for image, reason in judged if not reason)
+    judged = judge_images(history_images(items), profile, contents)
+    return attach_images(items, judged, contents), tuple(image for image, reason in judged if not reason)
 
 
 def judge_images(
     carried: Sequence["CarriedImage"], profile: Profile, contents: Mapping[str, str]
 ) -> list[tuple[Image, str]]:
-    """The images of a whole history, in order, each with why it does not go out; empty if it does."""
+    """Return the images of a history in order, each with the reason why it is left out; empty if it goes out."""
     reasons = [_reason(each, profile, contents) for each in carried]
     newest_first = [place for place, reason in enumerate(reasons) if not reason][::-1]
     for place in too_many(carried[place].image for place in newest_first):
@@ -60,10 +60,10 @@ def judge_images(
     return [(each.image, reason) for each, reason in zip(carried, reasons, strict=True)]
 
 
-def attach(
+def attach_images(
     items: Sequence[HistoryItem], judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]
 ) -> list[HistoryItem]:
-    """The items with their images that go out, and with notes on the others; `judged` are those of these items."""
+    """Return the items with their images that go out, and with notes on the others."""
     left = iter(judged)
     written: list[HistoryItem] = []
     for item in items:
@@ -86,8 +86,8 @@ class CarriedImage(NamedTuple):
     of_tool: bool = False
 
 
-def images_in(items: Iterable[HistoryItem]) -> list[CarriedImage]:
-    """The images of a history, in order."""
+def history_images(items: Iterable[HistoryItem]) -> list[CarriedImage]:
+    """Return the images of a history, in order."""
     return [each for item in items for each in _carried(item)]
 
 
@@ -131,11 +131,11 @@ def _reason(carried: CarriedImage, profile: Profile, contents: Mapping[str, str]
     if carried.pruned:
         return "pruned"
     gone = "" if carried.image.sha256 in contents else "gone"
-    return unsent(carried.image, profile, of_tool=carried.of_tool) or gone
+    return unsent_reason(carried.image, profile, of_tool=carried.of_tool) or gone
 
 
-def unsent(image: Image, profile: Profile, *, of_tool: bool = False) -> str:
-    """Why an endpoint is not sent an image; empty if it may be."""
+def unsent_reason(image: Image, profile: Profile, *, of_tool: bool = False) -> str:
+    """Return why an endpoint is not sent an image; empty if it is."""
     if not profile.takes_images:
         return "blind"
     if of_tool and profile.wire == "chat":

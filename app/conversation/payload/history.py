@@ -1,4 +1,4 @@
-"""From the log to the history that the model sees: whole call groups, user's words, notes of the program.
+"""Fold the log into the history for the model: whole call groups, the user's words, the program's notes.
 
 One pass over the events, in order. Results are gathered to their calls from wherever they lie in the log, so a group
 is whole or absent; what no longer applies is left out; compaction cuts between groups, never through one.
@@ -7,7 +7,7 @@ is whole or absent; what no longer applies is left out; compaction cuts between 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.conversation.decision_words import decision_facts, denial_facts, feedback_words
+from app.conversation.decision_words import decision_facts, denial_facts, feedback_text
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -25,7 +25,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.history_omissions import HistoryOmissions, compaction_marks
+from app.conversation.payload.history_omissions import HistoryOmissions, read_omissions
 from app.conversation.payload.missing_results import ANSWERED_OTHERWISE, CallInterruption, CallRecord, missing_reason
 from app.conversation.payload.wire_ids import WireIds
 from app.conversation.pending import PendingProposal, PendingProposals
@@ -38,7 +38,7 @@ OMITTED = "(earlier work left out here)"
 
 @dataclass(frozen=True, slots=True)
 class KeptWords:
-    """Something the user said in the part that was cut; kept as it was."""
+    """User messages of the compacted part, kept as they were."""
 
     text: str
     lead: str = OMITTED
@@ -46,7 +46,7 @@ class KeptWords:
 
     @staticmethod
     def newest(words: Sequence["KeptWords"], characters: int) -> list["KeptWords"]:
-        """The newest ones that fit, in order; the very last one always, whole."""
+        """Return the newest ones that fit, in order; always the very last one, whole."""
         kept: list[KeptWords] = []
         room = characters
         for said in reversed(words):
@@ -58,7 +58,7 @@ class KeptWords:
         return kept
 
 
-def preface(
+def compaction_preface(
     summary: str,
     truncated: bool,
     pending: Sequence[PendingProposal],
@@ -66,7 +66,7 @@ def preface(
     words_follow: bool,
     images: Sequence[Image] = (),
 ) -> str:
-    """The system message that stands for the part that was cut.
+    """Return the system message in place of the compacted part.
 
     Args:
         summary: of that part, or of its beginning; may be empty.
@@ -93,7 +93,7 @@ def preface(
         ]
     if pending:
         lines += ["At that point these proposals awaited the user's decision:"]
-        lines += [f"- {proposal.line()}" for proposal in pending]
+        lines += [f"- {proposal.describe()}" for proposal in pending]
         lines += [""]
     if todos:
         lines += ["Your to-do list at that point:"]
@@ -116,7 +116,7 @@ CONTINUE = "The user told you to go on."
 
 @dataclass(slots=True)
 class UserWords:
-    """Something the user said, and the images with it."""
+    """A user message with its images."""
 
     text: str
     images: tuple[Image, ...] = ()
@@ -130,7 +130,7 @@ class UserWords:
 
 @dataclass(slots=True)
 class Note:
-    """Something the program tells the model."""
+    """A note of the program for the model."""
 
     text: str
     applies: bool = True
@@ -149,7 +149,7 @@ class ModelResponse:
 
 @dataclass(slots=True)
 class Omission:
-    """Something was left out here; `text` stands for it where two user messages would touch."""
+    """A gap in the history; `text` stands in it where two user messages would touch."""
 
     text: str
 
@@ -176,15 +176,15 @@ def read_history(events: Sequence[Event], ids: WireIds, kept_characters: int) ->
         ids: assigns the wire ids, in order.
         kept_characters: how much of the user's own words from before a compaction is kept verbatim.
     """
-    reader = HistoryReader(compaction_marks(events), ids, kept_characters)
+    reader = HistoryReader(read_omissions(events), ids, kept_characters)
     for position, event in enumerate(events):
         reader.apply(position, event)
-    return reader.history()
+    return reader.finish()
 
 
 @dataclass(slots=True)
 class EarlierHistory:
-    """What the reader of the end of a log has to know of the events before it."""
+    """What a reader that starts in the middle of a log must know of the events before."""
 
     calls: set[str] = field(default_factory=set)
     """The uids of all calls; each has its result."""
@@ -195,7 +195,7 @@ class EarlierHistory:
 
 
 class HistoryReader:
-    """Folds events into the history to send, one after the other.
+    """Folds events into the history, one after the other.
 
     Args:
         marks: what the compactions and prunings of the whole log leave out.
@@ -234,23 +234,23 @@ class HistoryReader:
         self._changed_notes = [(note, set(files)) for note, files in self._earlier.changed_notes]
 
     @property
-    def settled(self) -> bool:
-        """Whether the next event, the beginning of a turn or a request, leaves all items as they are.
+    def is_settled(self) -> bool:
+        """Return whether the next event, the start of a turn or a request, leaves all items as they are.
 
         A later event can still change one; the reader of that event says so by `changed_earlier`.
         """
         if self._covered or self._meanwhile or self._request_notes or self._closing:
             return False
         calls = [*self._questions, *(self._response.records if self._response else ())]
-        return not any(record.open for record in calls)
+        return not any(record.is_open for record in calls)
 
-    def settle(self) -> tuple[list[HistoryItem], EarlierHistory]:
-        """The items so far, where they are settled, and what a reader of the events after them has to know."""
+    def checkpoint(self) -> tuple[list[HistoryItem], EarlierHistory]:
+        """Return the settled items, and what a reader of the later events must know."""
         calls = self._earlier.calls | self._records.keys()
         return self._items, EarlierHistory(calls, self._turn_notes, self._changed_notes)
 
-    def history(self) -> History:
-        """The result, once all events are in."""
+    def finish(self) -> History:
+        """Return the history, once all events were read."""
         self._explain(None)
         if self._covered:
             self._end_of_cut()
@@ -279,7 +279,7 @@ class HistoryReader:
             case Intervention():
                 self._intervention(event)
             case ProposalDecided():
-                words = feedback_words(event)
+                words = feedback_text(event)
                 self._add(Note(decision_facts(event), introduces=bool(words)))
                 self._words(words, event)
             case CallDenied():
@@ -442,7 +442,7 @@ class HistoryReader:
             turn_ended=turn_ended,
         )
         for record in records:
-            if record.open and not record.reason:
+            if record.is_open and not record.reason:
                 record.reason = missing_reason(record, around)
         self._response = None
 
@@ -453,10 +453,10 @@ class HistoryReader:
         kept = KeptWords.newest(self._kept, self._kept_characters)
         self._items.append(
             Note(
-                preface(
+                compaction_preface(
                     self._marks.summary,
                     self._marks.truncated,
-                    self._pending.waiting,
+                    self._pending.pending,
                     self._todos,
                     bool(kept),
                     self._cut_images,

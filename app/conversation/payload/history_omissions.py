@@ -1,4 +1,4 @@
-"""What the compactions and prunings of a log leave out of payloads."""
+"""What compactions and prunings leave out of payloads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ class HistoryOmissions:
     """Ids of events whose images are left out."""
 
 
-def compaction_marks(events: Sequence[Event]) -> HistoryOmissions:
-    """What the compactions and prunings of a log leave out, whichever order they came in."""
+def read_omissions(events: Sequence[Event]) -> HistoryOmissions:
+    """Return what the compactions and prunings of a log leave out, whichever order they came in."""
     compacted: Compacted | None = None
     pruned: set[int] = set()
     images: set[int] = set()

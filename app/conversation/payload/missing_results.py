@@ -1,4 +1,4 @@
-"""What stands as the result of a call that left none: the true reason, worded once.
+"""Results for calls that left none: the true reason, worded once.
 
 A call can lose its result to an interruption, a crash, a closed gate or a question. Servers insist on a result for
 each call, and the model has to know what happened, so the reason is worked out from the events around the call and
@@ -36,7 +36,7 @@ _RAW_LIMIT = 2_000
 
 @dataclass(slots=True)
 class CallRecord:
-    """One call of a response, and what is known of how it went."""
+    """A call of a response, and what is known of how it went."""
 
     call: ToolCall
     wire_id: str
@@ -57,12 +57,12 @@ class CallRecord:
     """What the model is told of those that do not."""
 
     @property
-    def open(self) -> bool:
-        """Whether nothing has been recorded as its result."""
+    def is_open(self) -> bool:
+        """Return whether no result was recorded."""
         return self.result is None and self.answer is None
 
     def text(self, pruned: frozenset[int]) -> str:
-        """The content of the tool message."""
+        """Return the content of the tool message."""
         if self.answer is not None:
             return self.answer if self.answer.strip() else EMPTY_ANSWER
         if self.result is None:
@@ -81,7 +81,7 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class CallInterruption:
-    """What was going on around a response when its calls were left without results."""
+    """What happened around a response whose calls were left without results."""
 
     truncated: bool
     """The response was cut off."""
@@ -94,7 +94,7 @@ class CallInterruption:
 
 
 def missing_reason(record: CallRecord, around: CallInterruption) -> str:
-    """Why this call has no result."""
+    """Return why this call has no result."""
     if record.asked:
         return UNANSWERED
     if record.started:
@@ -102,8 +102,8 @@ def missing_reason(record: CallRecord, around: CallInterruption) -> str:
     return _why_not_started(record.call, around)
 
 
-def malformed(call: ReceivedCall) -> str:
-    """Why a call can't run as it came; empty if it can."""
+def malformed_reason(call: ReceivedCall) -> str:
+    """Return why a call cannot run as it came; empty if it can."""
     if not call.invalid and call.arguments is not None:
         return ""
     return f"Not run: {call.invalid or 'the arguments are not a JSON object'}. Send the call again, whole."
@@ -112,7 +112,7 @@ def malformed(call: ReceivedCall) -> str:
 def _why_not_started(call: ToolCall, around: CallInterruption) -> str:
     if around.truncated:
         return TRUNCATED
-    if reason := malformed(call):
+    if reason := malformed_reason(call):
         return reason
     if around.closing:
         return REFUSED

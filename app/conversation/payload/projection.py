@@ -12,7 +12,13 @@ from threading import Lock
 from typing import Any
 
 from app.conversation.events import AssistantMessage, Compacted, Event, Pruned, RequestSent, TurnStarted
-from app.conversation.payload.attached import CarriedImage, attach, images_in, judge_images, with_attachments
+from app.conversation.payload.attached import (
+    CarriedImage,
+    attach_images,
+    history_images,
+    judge_images,
+    with_attachments,
+)
 from app.conversation.payload.history import (
     EarlierHistory,
     History,
@@ -24,9 +30,9 @@ from app.conversation.payload.history import (
     UserWords,
     read_history,
 )
-from app.conversation.payload.history_omissions import HistoryOmissions, compaction_marks
+from app.conversation.payload.history_omissions import HistoryOmissions, read_omissions
 from app.conversation.payload.missing_results import CallRecord
-from app.conversation.payload.wire_ids import WireIds, arguments_text, replace_surrogates, wire_name
+from app.conversation.payload.wire_ids import WireIds, arguments_text, replace_surrogates, valid_tool_name
 from app.images.image import Image
 from app.llm.values.profile import Profile, taken
 from app.llm.values.types import NO_WISHES, Payload, RequestOptions
@@ -65,14 +71,14 @@ class _UserDraft:
         return UserText(text, bool(self.words or self.attachments), tuple(self.attachments))
 
 
-def place(history: History, system_prompt: str, profile: Profile, endpoint: str, model: str) -> list[Item]:
-    """The items of one request, in the order that `profile` accepts."""
+def place_items(history: History, system_prompt: str, profile: Profile, endpoint: str, model: str) -> list[Item]:
+    """Return the items of a request in the order that `profile` accepts."""
     placer = Placer(system_prompt, profile, endpoint, model, history.pruned)
-    placer.place(history.items)
+    placer.add_items(history.items)
     for text in history.tail:
-        placer.note(text)
-    rest = placer.end()
-    first = placer.first(system_prompt)
+        placer.add_note(text)
+    rest = placer.finish()
+    first = placer.first_items(system_prompt)
     return rest if first is None else [first, *rest]
 
 
@@ -97,50 +103,50 @@ class Placer:
         self._last_role = ""
         """Of the last message that is not a system message."""
         if profile.mid_system == "fold_user" and system_prompt:
-            self.note(system_prompt)
+            self.add_note(system_prompt)
 
     def copy(self) -> "Placer":
-        """Another one that goes on from here by itself."""
+        """Return a copy that continues independently."""
         copied = copy(self)
         copied._written, copied._waiting, copied._folded = [*self._written], [*self._waiting], [*self._folded]
         if draft := self._user:
             copied._user = _UserDraft([*draft.notes], [*draft.words], [*draft.attachments])
         return copied
 
-    def place(self, items: Sequence[HistoryItem]) -> None:
-        """Take in the next items of the history."""
+    def add_items(self, items: Sequence[HistoryItem]) -> None:
+        """Add the next items of the history."""
         for item in items:
             match item:
                 case ModelResponse():
-                    self.response(item)
+                    self.add_response(item)
                 case UserWords():
-                    self.words(item)
+                    self.add_words(item)
                 case Note():
                     if item.applies:
-                        self.note(item.text, introduces=item.introduces)
+                        self.add_note(item.text, introduces=item.introduces)
                 case Omission():
-                    self.gap(item.text)
+                    self.add_gap(item.text)
 
-    def take_settled(self) -> list[Item]:
-        """What was written and no later item changes, which is all but the last; each comes once."""
+    def take_finished(self) -> list[Item]:
+        """Return the items that no later one changes (all but the last), each once."""
         settled, self._written = self._written[:-1], self._written[-1:]
         return settled
 
-    def end(self) -> list[Item]:
-        """Everything written but what was taken, once all items are in."""
+    def finish(self) -> list[Item]:
+        """Return all items that were not taken."""
         self._place_waiting_notes()
         self._close_user()
         return self._written
 
-    def first(self, system_prompt: str) -> SystemText | None:
-        """What stands before all that is written: the system prompt, and notes that are folded into it."""
+    def first_items(self, system_prompt: str) -> SystemText | None:
+        """Return what stands before everything: the system prompt, and notes folded into it."""
         folded = (NOTES_HEADING, *self._folded) if self._folded else ()
         if self._profile.mid_system == "fold_user" or not (system_prompt or folded):
             return None
         return SystemText(replace_surrogates(system_prompt), tuple(replace_surrogates(text) for text in folded))
 
-    def note(self, text: str, *, introduces: bool = False) -> None:
-        """Something the program tells the model at this point; `introduces` as in `Note`."""
+    def add_note(self, text: str, *, introduces: bool = False) -> None:
+        """Add a note of the program; `introduces` as in `Note`."""
         if not text.strip():
             return
         told = SystemText(replace_surrogates(text), introduces=introduces)
@@ -150,12 +156,12 @@ class Placer:
         else:
             self._waiting.append(told.whole())
 
-    def gap(self, text: str) -> None:
-        """Something was left out here."""
+    def add_gap(self, text: str) -> None:
+        """Add an omission."""
         self._gap = text
 
-    def words(self, said: UserWords) -> None:
-        """Something the user said, and images with it."""
+    def add_words(self, said: UserWords) -> None:
+        """Add a message of the user with its images."""
         if self._gap and self._last_role == "user":
             self._assistant_text(self._gap)
         self._gap = ""
@@ -171,8 +177,8 @@ class Placer:
         if said.text.strip():
             draft.words.append(said.text)
 
-    def response(self, response: ModelResponse) -> None:
-        """A response of the model, and the results of its calls."""
+    def add_response(self, response: ModelResponse) -> None:
+        """Add a response of the model with the results of its calls."""
         self._place_waiting_notes()
         self._begin_with_user()
         if not response.records:
@@ -238,7 +244,7 @@ class Placer:
     def _call(self, record: CallRecord) -> CallWithResult:
         return CallWithResult(
             id=record.wire_id,
-            name=wire_name(record.call.name),
+            name=valid_tool_name(record.call.name),
             arguments=arguments_text(record.call.arguments),
             result=replace_surrogates(record.text(self._pruned)),
             attachments=record.attachments,
@@ -264,7 +270,7 @@ UNANSWERED_YET = "(Written by signoff: this is answered later; the user asks som
 
 @dataclass(frozen=True, slots=True)
 class SideRequestInputs:
-    """A side question and what it takes to answer it."""
+    """Inputs of a side question."""
 
     note: str
     """What this is, in the program's words."""
@@ -314,7 +320,7 @@ def project(events: Sequence[Event], profile: Profile, facts: PayloadInputs) -> 
     if facts.aside is not None:
         history = _with_aside(history, facts.aside)
     spoken, images = with_attachments(history.items, profile, facts.images)
-    items = place(replace(history, items=spoken), facts.system_prompt, profile, facts.endpoint, facts.model)
+    items = place_items(replace(history, items=spoken), facts.system_prompt, profile, facts.endpoint, facts.model)
     return _payload(wire.written(items, profile), given, facts, images)
 
 
@@ -354,7 +360,7 @@ class _Prefix:
 
 
 class KeptProjection:
-    """Projects the log of one session again and again: `project`, at the cost of what is new in the log.
+    """Projects the log of a session repeatedly, at the cost of what is new in the log.
 
     Of the log up to the last request at which nothing was open the messages are kept. All is projected anew where
     the log does not go on from there, where a later event changes what was said before (a pruning, a compaction, a
@@ -367,7 +373,7 @@ class KeptProjection:
         self._prefix: _Prefix | None = None
 
     def project(self, events: Sequence[Event], profile: Profile, facts: PayloadInputs) -> Payload:
-        """What `project` gives for the same arguments."""
+        """Return the same payload as `project` for the same arguments."""
         events = tuple(events)
         prompt = facts.system_prompt if profile.mid_system == "fold_user" else ""
         key = (profile, facts.endpoint, facts.model, prompt)
@@ -389,31 +395,31 @@ class KeptProjection:
         reader, settled = prefix.reader(), start
         for position in range(start, len(events)):
             event = events[position]
-            if isinstance(event, RequestSent | TurnStarted) and reader.settled:
+            if isinstance(event, RequestSent | TurnStarted) and reader.is_settled:
                 settled = position
             reader.apply(position, event)
-        history = reader.history()
+        history = reader.finish()
         if facts.aside is not None:
             history = _with_aside(history, facts.aside)
-        carried = prefix.carried + images_in(history.items)
+        carried = prefix.carried + history_images(history.items)
         judged = judge_images(carried, profile, facts.images)
         if reader.changed_earlier or judged[: len(prefix.judged)] != prefix.judged:
             return None
         placer, writer = prefix.placer.copy(), prefix.writer.copy()
-        placer.place(attach(history.items, judged[len(prefix.judged) :], facts.images))
+        placer.add_items(attach_images(history.items, judged[len(prefix.judged) :], facts.images))
         for text in history.tail:
-            placer.note(text)
-        for item in placer.end():
+            placer.add_note(text)
+        for item in placer.finish():
             writer.add(item)
         if settled:
             self._prefix = _longer(prefix, events[:settled], judged, facts) if settled > start else prefix
         images = tuple(image for image, reason in judged if not reason)
-        return _payload(writer.end(placer.first(facts.system_prompt)), prefix.key[0], facts, images)
+        return _payload(writer.end(placer.first_items(facts.system_prompt)), prefix.key[0], facts, images)
 
 
 def _empty_prefix(key: tuple[Any, ...], events: Sequence[Event], prompt: str) -> _Prefix:
     wire = wire_of(key[0])
-    profile, marks = wire.fitted(key[0]), compaction_marks(events)
+    profile, marks = wire.fitted(key[0]), read_omissions(events)
     placer = Placer(prompt, profile, key[1], key[2], marks.pruned)
     return _Prefix(
         key, (), marks, _omitting(events), None, WireIds(profile.tool_id), [], [], placer, wire.writer(profile)
@@ -432,11 +438,11 @@ def _longer(
     reader = prefix.reader()
     for position in range(len(prefix.events), len(events)):
         reader.apply(position, events[position])
-    items, earlier = reader.settle()
-    carried = prefix.carried + images_in(items)
+    items, earlier = reader.checkpoint()
+    carried = prefix.carried + history_images(items)
     placer, writer = prefix.placer.copy(), prefix.writer.copy()
-    placer.place(attach(items, judged[len(prefix.judged) : len(carried)], facts.images))
-    for item in placer.take_settled():
+    placer.add_items(attach_images(items, judged[len(prefix.judged) : len(carried)], facts.images))
+    for item in placer.take_finished():
         writer.add(item)
     kept = list(judged[: len(carried)])
     later = prefix.later[len(_omitting(events[len(prefix.events) :])) :]

@@ -1,4 +1,4 @@
-"""Short conversations in which a mark stands wherever the program says something, for a server to render.
+"""Short conversations with a mark in each message of the program, for a server to render.
 
 They take the way of every payload, so what they find holds for real ones: a first turn with the gate's words after a
 tool result, and a later one with notes after a result, after an answer, and at the end.
@@ -10,7 +10,7 @@ from typing import Any
 from app.conversation.events import AssistantMessage, ToolCall
 from app.conversation.payload.history import History, HistoryItem, ModelResponse, Note, UserWords
 from app.conversation.payload.missing_results import CallRecord
-from app.conversation.payload.projection import place
+from app.conversation.payload.projection import place_items
 from app.conversation.payload.wire_ids import WireIds
 from app.llm.capabilities.template_check import RenderTrial
 from app.llm.values.profile import Profile
@@ -36,8 +36,8 @@ GATE = "Wait for approval. The mark is violet curlew."
 WORDS = "Look at the next file, marked golden thrush."
 
 
-def render_trials(profile: Profile) -> list[RenderTrial]:
-    """The conversations in the form that the profile wants."""
+def make_render_trials(profile: Profile) -> list[RenderTrial]:
+    """Return the conversations in the form that the profile wants."""
     ids = WireIds(profile.tool_id)
     called = partial(_called, ids)
     first: list[HistoryItem] = [UserWords(WORDS), called("", 1)]
@@ -68,5 +68,5 @@ def _called(ids: WireIds, text: str, *numbers: int) -> ModelResponse:
 def _trial(profile: Profile, items: list[HistoryItem], *marks: str) -> RenderTrial:
     history = History(items, [GATE], frozenset())
     wire = wire_of(profile)
-    messages, system = wire.written(place(history, PROMPT, profile, "", ""), profile)
+    messages, system = wire.written(place_items(history, PROMPT, profile, "", ""), profile)
     return RenderTrial(Payload(messages, [_TOOL], "none", system=system), (*marks, WORDS, GATE))

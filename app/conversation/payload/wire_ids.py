@@ -1,4 +1,4 @@
-"""Call ids and names as they go on the wire: the server's own where they are usable, else derived ones.
+"""Call ids and names for the wire: the server's own where usable, else derived ones.
 
 A derived id is a hash of the call's own uid, so that it is the same in every request.
 """
@@ -62,7 +62,7 @@ _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class WireIds:
-    """Hands out an id per call, in the order of the log; never the same one twice."""
+    """Assigns an id to each call, in the order of the log; never the same one twice."""
 
     def __init__(self, rule: str) -> None:
         """`rule` is `Profile.tool_id`."""
@@ -72,13 +72,13 @@ class WireIds:
         self._taken: set[str] = set()
 
     def copy(self) -> "WireIds":
-        """Another one that goes on from here by itself."""
+        """Return a copy that continues independently."""
         copied = copy(self)
         copied._taken = {*self._taken}
         return copied
 
     def assign(self, call: ToolCall) -> str:
-        """The id for this call; each call is assigned once."""
+        """Return the id for this call; each call is assigned once."""
         chosen = call.wire_id
         attempt = 0
         while not self._legal(chosen) or chosen in self._taken:
@@ -108,6 +108,6 @@ class WireIds:
         return identity if self._longest is None else identity[-self._longest :]
 
 
-def wire_name(name: str) -> str:
-    """A tool name that a strict server takes back; a model can invent any."""
+def valid_tool_name(name: str) -> str:
+    """Return a tool name that strict servers accept; a model can invent any."""
     return _NOT_IN_NAME.sub("_", name)[:64] or "unknown"

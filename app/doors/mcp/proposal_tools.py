@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.agent.gate import UnansweredFeedback
-from app.agent.interventions import repeated_denials
+from app.agent.interventions import repeated_denials_note
 from app.config.settings import ConfigError
 from app.doors.agent_decisions import DecisionStatus, decision_status, proposal_report, wait_for_decision
 from app.doors.mcp.catalogue import MOST_FILES
@@ -427,7 +427,7 @@ class ProposalTools:
             runtime.captured.tell(name, number)
         if decision_status(runtime.database, runtime.name, name).denied_without_feedback:
             text = f"{text}\n\n{_NO_REASON}"
-        elif advice := repeated_denials(self._denials_in_row(runtime, turn), asks_by_tool=False):
+        elif advice := repeated_denials_note(self._denials_in_row(runtime, turn), asks_by_tool=False):
             text = f"{text}\n\n{advice.text}"
         return text
 

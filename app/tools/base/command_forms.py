@@ -189,7 +189,7 @@ _RUN_MORE = {
 
 @dataclass(frozen=True, slots=True)
 class CommandForm:
-    """What a user allows: these words, and with `open` any that follow."""
+    """What a user allows: these words, and with `is_open` any that follow."""
 
     words: tuple[str, ...]
     open: bool

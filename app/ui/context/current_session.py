@@ -50,9 +50,9 @@ class UpdateBuffer:
 
     def take(self) -> "Iterator[Update]":
         """The updates in their order, what belongs together in one, and no more than there is time for at once."""
-        from app.agent.updates import joined
+        from app.agent.updates import merge_updates
 
-        self._taken.extend(joined(self._updates))
+        self._taken.extend(merge_updates(self._updates))
         self._updates = []
         end = time.thread_time() + _SLICE
         while self._taken and not self._held and time.thread_time() < end:

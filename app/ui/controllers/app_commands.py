@@ -147,7 +147,7 @@ class OwnCommands:
             raise BadArgument("A question waits for your answer; answer it first.")
         await self._send(message.text, message.command, mentions(message.text))
         if message.notice:
-            await self._session.get().note(Notice(text=message.notice))
+            await self._session.get().notify_user(Notice(text=message.notice))
 
 
 Handler = Callable[[str], Awaitable[None]]

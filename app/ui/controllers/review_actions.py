@@ -106,7 +106,7 @@ class AfterDecision:
             return " It is of another session, whose model goes on there."
         if session is None:
             return " There is no model yet that could go on."
-        if session.follows:
+        if session.is_follower:
             return " Let the model go on in the window that has this session open."
         if session.question is not None:
             return " The model goes on once you have answered its question."
@@ -119,7 +119,7 @@ class AfterDecision:
         if session is None or not isinstance(update, PhaseChanged) or session.busy:
             return
         # What was said to be under way has come, or waits for an answer now.
-        waits = session.unheard and session.question is not None
+        waits = session.has_unheard_feedback and session.question is not None
         self._review.turn_over(_WITH_THE_ANSWER.strip() if waits else "")
         self.settle()
 

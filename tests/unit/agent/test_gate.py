@@ -39,7 +39,7 @@ def gate_closed(events: Iterable[Event], policy: GatePolicy) -> bool:
     gate = Gate(policy)
     for event in events:
         gate.apply(event)
-    return gate.closed
+    return gate.is_closed
 
 
 def staged(number: int, path: str = "a.py") -> ProposalStaged:
@@ -67,9 +67,9 @@ def test_only_the_user_opens_it(events: list[Event], policy: GatePolicy) -> None
     gate = Gate(policy)
     runs = decided = False
     for event in events:
-        was_closed = gate.closed
+        was_closed = gate.is_closed
         gate.apply(event)
-        if was_closed and not gate.closed:
+        if was_closed and not gate.is_closed:
             assert isinstance(event, TurnStarted) or (decided if runs else isinstance(event, ProposalDecided))
             assert not runs or isinstance(event, TurnStarted | TurnEnded)
         decided = isinstance(event, ProposalDecided) or (
@@ -80,7 +80,7 @@ def test_only_the_user_opens_it(events: list[Event], policy: GatePolicy) -> None
                 runs = True
             case TurnEnded():
                 runs = False
-        if gate.closed and not was_closed:
+        if gate.is_closed and not was_closed:
             assert isinstance(event, ProposalStaged)
 
 
@@ -101,9 +101,9 @@ def test_it_names_what_was_staged_and_follows_a_changed_policy() -> None:
     gate = Gate(GatePolicy("chain", 3))
     for event in (START, staged(1), staged(2, "b.py")):
         gate.apply(event)
-    assert (gate.staged, gate.paths, gate.closed) == (("P1", "P2"), ("a.py", "b.py"), False)
+    assert (gate.staged, gate.paths, gate.is_closed) == (("P1", "P2"), ("a.py", "b.py"), False)
     gate.policy = GatePolicy()
-    assert gate.closed
+    assert gate.is_closed
 
 
 @pytest.mark.parametrize("decision", [Decision.APPROVED, Decision.PARTLY_APPROVED, Decision.DENIED])

@@ -35,7 +35,7 @@ async def test_nothing_begins_after_a_stop() -> None:
 
     with pytest.raises(Interrupted):
         await interrupter.wait_for(work())
-    assert not begun and interrupter.stopped
+    assert not begun and interrupter.is_stopped
 
 
 async def test_results_and_errors_pass_through() -> None:

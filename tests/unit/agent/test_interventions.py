@@ -5,18 +5,16 @@ import pytest
 from app.agent.interventions import (
     DENIALS_BEFORE_ADVICE,
     ChangedFile,
-    closing,
-    fact,
-    files_changed,
-    nudge,
-    pending,
-    repeated_denials,
-    staged,
+    closing_instruction,
+    files_changed_note,
+    nudge_instruction,
+    pending_note,
+    repeated_denials_note,
+    staged_instruction,
 )
 from app.conversation.events import (
     Decision,
     EventSource,
-    Intervention,
     InterventionKind,
     ProposalChanged,
     ProposalDecided,
@@ -52,7 +50,7 @@ def decide(number: int, decision: Decision, *paths: str, still_pending: bool = F
 
 
 def test_the_closing_instruction_names_proposals_and_files_and_forbids_tools() -> None:
-    told = staged(["P1", "P2"], ["a.py", "b.py", "a.py"])
+    told = staged_instruction(["P1", "P2"], ["a.py", "b.py", "a.py"])
     assert "P1, P2" in told.text
     assert "(a.py, b.py)" in told.text
     assert "Do not call tools" in told.text
@@ -63,17 +61,17 @@ def test_the_closing_instruction_names_proposals_and_files_and_forbids_tools() -
 
 @pytest.mark.parametrize("kind", [InterventionKind.STAGED, InterventionKind.STEP_LIMIT, InterventionKind.NO_PROGRESS])
 def test_every_closing_instruction_is_for_one_request_and_forbids_tools(kind: InterventionKind) -> None:
-    told = closing(kind, ["P1"], ["a.py"])
+    told = closing_instruction(kind, ["P1"], ["a.py"])
     assert (told.kind, told.scope) == (kind, "request")
     assert "Do not call tools" in told.text
 
 
 def test_nudges_are_for_one_request_and_differ() -> None:
     told = [
-        nudge(InterventionKind.EMPTY_RESPONSE),
-        nudge(InterventionKind.TRUNCATED),
-        nudge(InterventionKind.TRUNCATED, calls=True),
-        nudge(InterventionKind.NO_PROGRESS),
+        nudge_instruction(InterventionKind.EMPTY_RESPONSE),
+        nudge_instruction(InterventionKind.TRUNCATED),
+        nudge_instruction(InterventionKind.TRUNCATED, calls=True),
+        nudge_instruction(InterventionKind.NO_PROGRESS),
     ]
     assert {one.scope for one in told} == {"request"}
     assert len({one.text for one in told}) == 4
@@ -81,7 +79,7 @@ def test_nudges_are_for_one_request_and_differ() -> None:
 
 
 def test_what_is_pending_is_one_message_for_this_turn() -> None:
-    told = pending(
+    told = pending_note(
         [
             proposal(1),
             proposal(2, ProposalState.STALE, "a.py changed"),
@@ -96,7 +94,7 @@ def test_what_is_pending_is_one_message_for_this_turn() -> None:
     assert "a.py changed" in told.text
     assert "- P4 (partly approved)" in told.text
     assert "P3" not in told.text
-    assert pending([proposal(3, ProposalState.DENIED)]) is None
+    assert pending_note([proposal(3, ProposalState.DENIED)]) is None
 
 
 def test_denials_in_a_row_are_counted_until_an_approval() -> None:
@@ -127,14 +125,14 @@ def test_a_denial_that_was_taken_back_waits_again() -> None:
     fold = PendingProposals()
     fold.apply(ProposalStaged(proposal="P1", summary="Say hi", files=(), calls=()))
     fold.apply(decide(1, Decision.DENIED))
-    assert not fold.waiting
+    assert not fold.pending
     fold.apply(decide(1, Decision.REOPENED, still_pending=True))
-    assert [waits.summary for waits in fold.waiting] == ["Say hi"]
+    assert [waits.summary for waits in fold.pending] == ["Say hi"]
 
 
 def test_the_advice_comes_with_the_third_denial() -> None:
-    assert repeated_denials(DENIALS_BEFORE_ADVICE - 1) is None
-    told = repeated_denials(DENIALS_BEFORE_ADVICE)
+    assert repeated_denials_note(DENIALS_BEFORE_ADVICE - 1) is None
+    told = repeated_denials_note(DENIALS_BEFORE_ADVICE)
     assert told is not None
     assert told.scope == "turn"
     assert "ask_user" in told.text
@@ -144,7 +142,7 @@ def test_pending_proposals_follow_staging_decisions_and_changes() -> None:
     fold = PendingProposals()
 
     def waiting() -> list[str]:
-        return [one.id for one in fold.waiting]
+        return [one.id for one in fold.pending]
 
     fold.apply(stage(1, "a.py"))
     fold.apply(stage(2, "a.py"))
@@ -152,7 +150,7 @@ def test_pending_proposals_follow_staging_decisions_and_changes() -> None:
     assert waiting() == ["P1", "P2"]
     fold.apply(decide(1, Decision.PARTLY_APPROVED, still_pending=True))
     fold.apply(ProposalChanged(proposal="P2", state="stale", reason="a.py changed"))
-    assert {one.id: (one.partly_decided, one.state) for one in fold.waiting} == {
+    assert {one.id: (one.partly_decided, one.state) for one in fold.pending} == {
         "P1": (True, "pending"),
         "P2": (False, "stale"),
     }
@@ -167,33 +165,29 @@ class TestFilesChanged:
     """What the model is told of files that are not as it knows them."""
 
     def test_nothing_is_said_while_all_is_as_it_was(self) -> None:
-        assert files_changed({}) is None
+        assert files_changed_note({}) is None
 
     def test_changed_and_deleted_files_are_named(self) -> None:
-        told = files_changed({"a.py": ChangedFile("2"), "b.py": ChangedFile("")})
+        told = files_changed_note({"a.py": ChangedFile("2"), "b.py": ChangedFile("")})
         assert told is not None
         assert "rely on them: a.py." in told.text
         assert "gone: b.py" in told.text
         assert told.files == {"a.py": "2", "b.py": ""}
 
     def test_lines_are_named_in_the_numbers_of_a_read(self) -> None:
-        told = files_changed(
+        told = files_changed_note(
             {"a.py": ChangedFile("2", (LineSpan(0, 0), LineSpan(2, 5), LineSpan(39, 40), LineSpan(77, 77)))}
         )
         assert told is not None
         assert "(different now: lines gone at the top, lines 3-5, line 40, lines gone after line 77)" in told.text
 
     def test_many_places_are_counted(self) -> None:
-        told = files_changed({"a.py": ChangedFile("2", tuple(LineSpan(at, at + 1) for at in range(0, 100, 2)))})
+        told = files_changed_note({"a.py": ChangedFile("2", tuple(LineSpan(at, at + 1) for at in range(0, 100, 2)))})
         assert told is not None
         assert "line 11, 44 more places)" in told.text and "line 13" not in told.text
 
     def test_many_files_are_counted(self) -> None:
-        told = files_changed({f"{n}.py": ChangedFile("2") for n in range(50)})
+        told = files_changed_note({f"{n}.py": ChangedFile("2") for n in range(50)})
         assert told is not None
         assert "and 30 more files" in told.text
         assert len(told.files) == 50
-
-
-def test_a_fact_stays() -> None:
-    assert fact("undone") == Intervention(kind=InterventionKind.FACT, text="undone", scope="lasting")

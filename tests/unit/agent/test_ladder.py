@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.agent.gate import Gate, GatePolicy
-from app.agent.interventions import closing, nudge
+from app.agent.interventions import closing_instruction, nudge_instruction
 from app.agent.ladder import (
     Action,
     ClosingRequest,
@@ -22,7 +22,7 @@ from app.agent.ladder import (
     WaitForUser,
     decide,
 )
-from app.agent.turn_state import TurnState, ladder_state
+from app.agent.turn_state import TurnState, make_ladder_state
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -246,7 +246,9 @@ class Driver:
         self.add(TurnStarted(cause="message"))
         self.add(UserMessage(text="go"))
         for _ in range(10 * self._step_limit + 50):
-            state = ladder_state(self.turn, self.gate, step_limit=self._step_limit, compaction_tried=self._room_made)
+            state = make_ladder_state(
+                self.turn, self.gate, step_limit=self._step_limit, compaction_tried=self._room_made
+            )
             match decide(state).action:
                 case (Stop() | WaitForUser()) as end:
                     self.add(TurnEnded(stopped=end.stopped if isinstance(end, Stop) else "question"))
@@ -260,12 +262,12 @@ class Driver:
                     self._run_calls()
                 case Request(nudge=kind):
                     if kind is not None:
-                        self.add(nudge(kind))
+                        self.add(nudge_instruction(kind))
                     self._ask(closing_request=False)
                 case ClosingRequest(kind=kind):
                     for call in self.turn.unfinished_calls:
                         self.add(ToolResult(call=call.uid, outcome=CallOutcome.REFUSED, text="refused"))
-                    self.add(closing(kind, self.gate.staged, ["a.py"]))
+                    self.add(closing_instruction(kind, self.gate.staged, ["a.py"]))
                     self._ask(closing_request=True)
         raise AssertionError("the turn does not end")
 
@@ -298,7 +300,7 @@ class Driver:
     def _run_calls(self) -> None:
         edits: list[str] = []
         for call in self.turn.unfinished_calls:
-            self.ran_behind_gate = self.ran_behind_gate or self.gate.closed or self.turn.closing_sent
+            self.ran_behind_gate = self.ran_behind_gate or self.gate.is_closed or self.turn.closing_sent
             if call.name == "ask":
                 self.add(Question(call=call.uid, text="which?"))
             elif self.turn.open_questions:

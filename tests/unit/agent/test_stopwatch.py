@@ -20,8 +20,8 @@ async def test_the_wait_for_the_user_is_not_work() -> None:
 
     question = Confirmation("command", "Run a command?", "make", ".")
     now[0] += 1
-    assert (await watch.while_asking(answered_late)(question)).allowed
+    assert (await watch.exclude_waiting(answered_late)(question)).allowed
     now[0] += 2
     with pytest.raises(TimeoutError):
-        await watch.while_asking(never_answered)(question)
-    assert (watch.worked, watch.waited) == (3.0, 90.0)
+        await watch.exclude_waiting(never_answered)(question)
+    assert (watch.working_seconds, watch.waited) == (3.0, 90.0)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.agent.interventions import nudge
+from app.agent.interventions import nudge_instruction
 from app.agent.ladder import LastStep
-from app.agent.turn_state import TurnState, shape_of
+from app.agent.turn_state import TurnState, response_shape
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -60,7 +60,7 @@ def step(number: int, outcome: CallOutcome = CallOutcome.OK, **arguments: int | 
     ],
 )
 def test_shapes(message: AssistantMessage, shape: LastStep) -> None:
-    assert shape_of(message) is shape
+    assert response_shape(message) is shape
 
 
 def test_calls_become_results_when_all_have_one() -> None:
@@ -154,7 +154,7 @@ def test_no_room_for_an_answer_is_over_once_room_is_made() -> None:
 
 
 def test_nudges_count_in_a_row() -> None:
-    empty = (AssistantMessage(), nudge(InterventionKind.EMPTY_RESPONSE))
+    empty = (AssistantMessage(), nudge_instruction(InterventionKind.EMPTY_RESPONSE))
     assert after(*empty).nudges[InterventionKind.EMPTY_RESPONSE] == 1
     assert after(*empty, *step(2)).nudges[InterventionKind.EMPTY_RESPONSE] == 0
 

@@ -14,7 +14,7 @@ from app.agent.updates import (
     SideStreamed,
     TextStreamed,
     Update,
-    joined,
+    merge_updates,
 )
 
 UPDATES = st.one_of(
@@ -54,6 +54,6 @@ def told(stretch: list[Update]) -> object:
 
 @given(st.lists(UPDATES, max_size=30))
 def test_joined_updates_say_the_same_in_as_few_as_possible(updates: list[Update]) -> None:
-    together = joined(updates)
+    together = merge_updates(updates)
     assert said(together) == said(updates)
     assert len(together) == len(said(updates))

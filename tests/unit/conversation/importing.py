@@ -6,7 +6,7 @@ Kept apart: property tests and benchmarks share it.
 from collections.abc import Sequence
 from typing import Any
 
-from app.conversation.imports.message_import import import_messages, text_of
+from app.conversation.imports.message_import import content_text, import_messages
 from app.conversation.payload.projection import PayloadInputs, project
 from app.llm.values.profile import Profile
 
@@ -27,6 +27,6 @@ def _first_prompt(messages: Sequence[Any]) -> str:
         role = message.get("role") if isinstance(message, dict) else None
         if role in ("user", "human", "assistant", "model", "ai"):
             break
-        if role in ("system", "developer") and (text := text_of(message.get("content"))).strip():
+        if role in ("system", "developer") and (text := content_text(message.get("content"))).strip():
             return text
     return ""

@@ -13,8 +13,8 @@ from app.conversation.compaction.compaction_plan import (
     Summarise,
     Truncate,
     budget_for,
-    plan,
-    room_needed,
+    is_nearly_full,
+    plan_compaction,
     summary_payload,
 )
 from app.conversation.compaction.token_count import TokenMeter
@@ -32,7 +32,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.history_omissions import HistoryOmissions, compaction_marks
+from app.conversation.payload.history_omissions import HistoryOmissions, read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
 from app.llm.values.profile import Profile
 from app.proposals.values.decision_facts import FileStat
@@ -67,13 +67,13 @@ class Log:
 
 
 def size(events: list[Event]) -> int:
-    return TokenMeter().tokens(project(events, Profile(), FACTS))
+    return TokenMeter().count_tokens(project(events, Profile(), FACTS))
 
 
 def make_room(events: list[Event], target: int, *, summarise: bool = True) -> list[Prune | Summarise | Truncate]:
     """Plan and carry out until nothing is left to do."""
     steps: list[Prune | Summarise | Truncate] = []
-    while step := plan(events, ContextBudget(size(events), target, None), summarise=summarise):
+    while step := plan_compaction(events, ContextBudget(size(events), target, None), summarise=summarise):
         steps.append(step)
         last = events[-1].id
         match step:
@@ -98,7 +98,7 @@ def make_room(events: list[Event], target: int, *, summarise: bool = True) -> li
     ],
 )
 def test_room_is_needed_shortly_before_the_window_is_full(used: int, window: int | None, needed: bool) -> None:
-    assert room_needed(used, window) is needed
+    assert is_nearly_full(used, window) is needed
     assert (budget_for(used, window) is not None) is needed
 
 
@@ -112,7 +112,7 @@ def test_a_forced_budget_asks_for_less_than_is_used_whatever_the_window() -> Non
 def test_nothing_is_planned_while_there_is_room() -> None:
     log = Log()
     log.turn("hello", "x" * 8_000)
-    assert plan(log.events, ContextBudget(100, 200, None)) is None
+    assert plan_compaction(log.events, ContextBudget(100, 200, None)) is None
 
 
 def test_old_output_goes_first_and_the_newest_stays() -> None:
@@ -129,7 +129,7 @@ def test_old_output_goes_first_and_the_newest_stays() -> None:
 def test_only_as_much_output_goes_as_has_to() -> None:
     log = Log()
     log.turn("one", *(f"{number} " + "x" * 8_000 for number in range(6)))
-    step = plan(log.events, ContextBudget(size(log.events), size(log.events) - 3_000, None))
+    step = plan_compaction(log.events, ContextBudget(size(log.events), size(log.events) - 3_000, None))
     results = [event.id for event in log.events if isinstance(event, ToolResult)]
     assert isinstance(step, Prune) and step.results == tuple(results[:2])
 
@@ -140,7 +140,7 @@ def test_output_that_has_gone_is_not_cut_again() -> None:
     log.turn("two", answer="y" * 8_000)
     (result,) = [event.id for event in log.events if isinstance(event, ToolResult)]
     log.add(Pruned(results=(result,)))
-    step = plan(log.events, ContextBudget(size(log.events), size(log.events) // 2, None))
+    step = plan_compaction(log.events, ContextBudget(size(log.events), size(log.events) // 2, None))
     assert isinstance(step, Summarise) and step.saved <= size(log.events)
 
 
@@ -148,7 +148,7 @@ def test_output_that_has_gone_is_not_cut_again() -> None:
 def test_where_nothing_is_cut_nothing_is_said_to_be(outcome: Event | None) -> None:
     log = Log()
     log.turn("one")
-    marks = compaction_marks([*log.events, *([outcome] if outcome else [])])
+    marks = read_omissions([*log.events, *([outcome] if outcome else [])])
     assert marks == HistoryOmissions()
 
 
@@ -169,13 +169,13 @@ def test_nothing_is_cut_without_a_summary_while_the_request_fits() -> None:
     for number in range(30):
         log.turn(f"question {number}", answer="y" * 2_000)
     target = size(log.events) // 4
-    step = plan(log.events, ContextBudget(size(log.events), target, 128_000))
+    step = plan_compaction(log.events, ContextBudget(size(log.events), target, 128_000))
     assert isinstance(step, Summarise)
     log.events.append(Compacted(id=log.events[-1].id + 1, upto=step.upto, summary="s" * 9_000, method="summary"))
     used = size(log.events)
     assert used > target
-    assert plan(log.events, ContextBudget(used, target, 128_000)) is None
-    assert isinstance(plan(log.events, ContextBudget(used, target, used)), Truncate)
+    assert plan_compaction(log.events, ContextBudget(used, target, 128_000)) is None
+    assert isinstance(plan_compaction(log.events, ContextBudget(used, target, used)), Truncate)
 
 
 def test_without_a_summary_the_same_part_is_cut() -> None:
@@ -183,7 +183,7 @@ def test_without_a_summary_the_same_part_is_cut() -> None:
     for number in range(30):
         log.turn(f"question {number}", answer="y" * 2_000)
     budget = ContextBudget(size(log.events), size(log.events) // 2, None)
-    with_summary, without = plan(log.events, budget), plan(log.events, budget, summarise=False)
+    with_summary, without = plan_compaction(log.events, budget), plan_compaction(log.events, budget, summarise=False)
     assert isinstance(with_summary, Summarise)
     assert isinstance(without, Truncate)
     assert with_summary.upto == without.upto
@@ -237,7 +237,7 @@ def test_a_long_history_is_summarised_from_where_it_fits() -> None:
         log.turn("go", answer="y" * 2_000)
     budget = ContextBudget(size(log.events), 4_000, 8_000)
     payload = summary_payload(log.events, Summarise(log.events[-1].id, 0), budget, Profile(), FACTS)
-    assert 2_000 < TokenMeter().tokens(payload) < 8_000
+    assert 2_000 < TokenMeter().count_tokens(payload) < 8_000
 
 
 def test_a_short_result_is_whole_in_the_request_for_a_summary() -> None:
@@ -293,5 +293,5 @@ def test_the_summary_request_is_far_smaller_than_what_it_summarises() -> None:
     log.turn("go", *("x" * 40_000 for _ in range(10)))
     budget = ContextBudget(size(log.events), 1_000, 32_000)
     payload = summary_payload(log.events, Summarise(log.events[-1].id, 0), budget, Profile(), FACTS)
-    assert TokenMeter().tokens(payload) < 0.8 * 32_000
-    assert TokenMeter().tokens(payload) < size(log.events) / 10
+    assert TokenMeter().count_tokens(payload) < 0.8 * 32_000
+    assert TokenMeter().count_tokens(payload) < size(log.events) / 10

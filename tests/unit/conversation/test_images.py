@@ -7,7 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.conversation.compaction.compaction_plan import ContextBudget, Prune, Summarise, plan, summary_payload
+from app.conversation.compaction.compaction_plan import (
+    ContextBudget,
+    Prune,
+    Summarise,
+    plan_compaction,
+    summary_payload,
+)
 from app.conversation.compaction.token_count import TokenMeter
 from app.conversation.events import (
     Answer,
@@ -140,8 +146,8 @@ def test_whatever_is_left_out_each_image_is_sent_or_told_of(
 
 def test_an_image_counts_for_its_pixels_and_not_for_its_bytes() -> None:
     large = PayloadInputs(PROMPT, [], images={"a" * 64: "A" * 4_000_000})
-    without = TokenMeter().tokens(payload_of(SHOWN, images_supported=False))
-    assert without + 1_000 < TokenMeter().tokens(payload_of(SHOWN, facts=large)) < without + 6_000
+    without = TokenMeter().count_tokens(payload_of(SHOWN, images_supported=False))
+    assert without + 1_000 < TokenMeter().count_tokens(payload_of(SHOWN, facts=large)) < without + 6_000
 
 
 SEEN = numbered(
@@ -158,17 +164,17 @@ def budget(used: int, target: int, window: int | None = 100_000) -> ContextBudge
 
 
 def test_the_oldest_image_goes_first_and_only_as_many_as_have_to() -> None:
-    assert isinstance(step := plan(SEEN, budget(60_000, 59_000)), Prune) and step.images == (1,)
+    assert isinstance(step := plan_compaction(SEEN, budget(60_000, 59_000)), Prune) and step.images == (1,)
     pruned = [*SEEN, Pruned(id=6, images=(1,))]
-    assert isinstance(step := plan(pruned, budget(60_000, 59_000)), Prune) and step.images == (3,)
+    assert isinstance(step := plan_compaction(pruned, budget(60_000, 59_000)), Prune) and step.images == (3,)
 
 
 def test_what_the_model_has_not_seen_goes_last() -> None:
     pruned = [*SEEN, Pruned(id=6, images=(1, 3))]
-    assert plan(pruned, budget(6_000, 5_000, 100_000), summarise=False) is None
-    assert plan(pruned, budget(6_000, 5_000, None), summarise=False) is None
+    assert plan_compaction(pruned, budget(6_000, 5_000, 100_000), summarise=False) is None
+    assert plan_compaction(pruned, budget(6_000, 5_000, None), summarise=False) is None
     for far_too_much in (budget(6_000, 5_000, 6_000), budget(6_500, 5_000, None)):
-        step = plan(pruned, far_too_much, summarise=False)
+        step = plan_compaction(pruned, far_too_much, summarise=False)
         assert isinstance(step, Prune) and step.images == (5,)
 
 

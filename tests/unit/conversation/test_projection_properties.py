@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.agent.context import ContextUse
 from app.agent.gate import Gate, GatePolicy, UnansweredFeedback
 from app.agent.turn_state import TurnState
-from app.conversation.compaction.compaction_plan import ContextBudget, plan
+from app.conversation.compaction.compaction_plan import ContextBudget, plan_compaction
 from app.conversation.compaction.token_count import TokenMeter
 from app.conversation.events import (
     EVENTS,
@@ -252,7 +252,7 @@ def assert_the_same_is_computed(events: Sequence[Event], fewer: Sequence[Event],
             without.apply(event)
         assert _held(with_them) == _held(without)
     budget = ContextBudget(used=2_000, target=data.draw(st.integers(0, 2_000)), window=2_000)
-    step, plain = plan(events, budget), plan(fewer, budget)
+    step, plain = plan_compaction(events, budget), plan_compaction(fewer, budget)
     assert type(step) is type(plain)
     if step is not None and plain is not None:
         assert step.saved == plain.saved
@@ -300,7 +300,7 @@ def test_what_is_kept_of_a_projection_changes_nothing(events: list[Event], data:
         payload = kept.project(events[:length], profile, facts)
         assert payload == fresh
         assert json.dumps(payload.messages) == json.dumps(fresh.messages)
-        assert meter.tokens(payload) == TokenMeter().tokens(fresh)
+        assert meter.count_tokens(payload) == TokenMeter().count_tokens(fresh)
         before.append((payload, fresh))
     # What went out before is left as it was.
     assert all(payload == fresh for payload, fresh in before)

@@ -23,7 +23,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from app.conversation.events import Intervention, InterventionKind
 from app.conversation.payload.projection import PayloadInputs, project
-from app.conversation.payload.render_trials import render_trials
+from app.conversation.payload.render_trials import make_render_trials
 from app.llm.capabilities.corrections import correct
 from app.llm.capabilities.template_check import TemplateFinding, check_template
 from app.llm.failures.failures import FailureReader
@@ -83,7 +83,7 @@ def found(template: Template) -> TemplateFinding:
         except Refused as words:
             return 500, json.dumps({"error": {"code": 500, "message": f"Jinja Exception: {words}"}})
 
-    finding = asyncio.run(check_template(ENDPOINT, Profile(), render_trials, exchange))
+    finding = asyncio.run(check_template(ENDPOINT, Profile(), make_render_trials, exchange))
     assert finding is not None
     return finding
 

@@ -1,6 +1,6 @@
 """Side questions and their answers, among other events."""
 
-from app.conversation.events import SideAnswer, SideQuestion, ThreadAnchor, UserMessage, place_of
+from app.conversation.events import SideAnswer, SideQuestion, ThreadAnchor, UserMessage, side_thread_of
 
 
 def test_what_a_question_and_its_answer_are_about() -> None:
@@ -12,7 +12,7 @@ def test_what_a_question_and_its_answer_are_about() -> None:
         SideAnswer(id=5, question="gone", proposal="P1", text="Because.", state="complete"),
     ]
     about_hunk, about_file = ThreadAnchor("P1", "a.py", "h"), ThreadAnchor("P1", "b.py", "")
-    assert [place_of(events, number) for number in range(1, 7)] == [
+    assert [side_thread_of(events, number) for number in range(1, 7)] == [
         None,
         about_hunk,
         about_file,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.agent.interventions import staged
+from app.agent.interventions import staged_instruction
 from app.conversation.decision_words import decision_facts, denial_facts
 from app.conversation.events import CallDenied, Decision, ProposalDecided
 from app.llm.wires.items import SystemText
@@ -219,7 +219,7 @@ class Player:
 
     async def close_gate(self) -> Response:
         """The closing request: the same tools, none to be called, and the note at the end of this request alone."""
-        note = {"role": "system", "content": staged([f"P{self.proposals}"], self.staged).text}
+        note = {"role": "system", "content": staged_instruction([f"P{self.proposals}"], self.staged).text}
         self.messages.append(note)
         try:
             return await self.request(tool_choice="none")

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agent.interventions import staged
+from app.agent.interventions import staged_instruction
 from app.conversation.compaction.compaction_plan import INSTRUCTION
 from app.conversation.decision_words import decision_facts
 from app.conversation.events import Decision, ProposalDecided
@@ -42,7 +42,7 @@ WORDS = st.sampled_from(
 ) | st.text(max_size=40)
 NOTES = st.sampled_from(
     [
-        staged(["P1"], ["x.py"]).text,
+        staged_instruction(["P1"], ["x.py"]).text,
         INSTRUCTION,
         *(
             SystemText(decision_facts(ProposalDecided(proposal="P1", decision=decision)), introduces=spoken).whole()

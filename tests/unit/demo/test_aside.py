@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.agent.side_questions import SideSubject, briefs
+from app.agent.side_questions import SideSubject, make_briefs
 from app.conversation.events import SideQuestion
 from app.demo.demo_model import respond
 from app.proposals.values.models import FileChange, FileDiff, FileOperation, FileVersion, Hunk, Proposal
@@ -32,7 +32,7 @@ def asked(text: str, **more: Any) -> str:
         {"role": "system", "content": "You are signoff."},
         {"role": "user", "content": "Fix it"},
         {"role": "assistant", "content": "P1 is staged."},
-        {"role": "system", "content": next(briefs(subject(**more), question, ()))},
+        {"role": "system", "content": next(make_briefs(subject(**more), question, ()))},
         {"role": "user", "content": text},
     ]
     reply = respond({"messages": messages, "tools": TOOLS.schemas, "tool_choice": "none"})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.interventions import repeated_denials
+from app.agent.interventions import repeated_denials_note
 from app.conversation.compaction.compaction_plan import INSTRUCTION
 from app.conversation.payload.history import INTERRUPTED
 from app.conversation.payload.missing_results import ABORTED_BEFORE
@@ -169,7 +169,7 @@ async def test_no_two_proposals_of_a_row_of_denials_are_the_same(player: Player)
 async def test_after_repeated_denials_it_asks_as_it_is_told(player: Player) -> None:
     await player.say(FIX)
     player.deny()
-    advice = repeated_denials(3)
+    advice = repeated_denials_note(3)
     assert advice is not None
     player.messages += [{"role": "system", "content": advice.text}, {"role": "user", "content": "still wrong"}]
     step = await player.go_on()

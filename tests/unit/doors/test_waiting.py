@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.decision_service import approval, decided, undone
+from app.agent.decision_service import approval_event, decision_event, undo_event
 from app.conversation.events import Decision, ProposalDecided
 from app.doors import agent_decisions
 from app.doors.agent_decisions import (
@@ -60,7 +60,7 @@ def proposal(runtime: OpenWorkspace) -> Proposal:
 
 def approve(runtime: OpenWorkspace, proposal: Proposal, *hunks: str, feedback: str = "") -> None:
     result = runtime.service.approve(proposal.id, hunks or None, feedback=feedback)
-    record_decision(runtime, approval(result, feedback=feedback))
+    record_decision(runtime, approval_event(result, feedback=feedback))
 
 
 def deny(
@@ -71,11 +71,11 @@ def deny(
     comments: tuple[LineComment, ...] = (),
 ) -> None:
     result = runtime.service.deny(proposal.id, hunks or None, feedback, comments)
-    record_decision(runtime, decided(result, Decision.DENIED, feedback=feedback, comments=comments))
+    record_decision(runtime, decision_event(result, Decision.DENIED, feedback=feedback, comments=comments))
 
 
 def undo(runtime: OpenWorkspace, proposal: Proposal) -> None:
-    record_decision(runtime, undone(runtime.service.undo(proposal.id)))
+    record_decision(runtime, undo_event(runtime.service.undo(proposal.id)))
 
 
 class Waiting:
@@ -165,7 +165,7 @@ def test_a_decision_is_waited_for_until_it_is_recorded_too(
     result = elsewhere.service.approve(proposal.id)
     call.look()
     assert not call.ended.done()
-    record_decision(elsewhere, approval(result))
+    record_decision(elsewhere, approval_event(result))
     assert call.over().recorded
 
 
@@ -287,7 +287,7 @@ def test_a_stale_one_asks_for_another(runtime: OpenWorkspace, proposal: Proposal
     assert wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60).state == "stale"
     text = proposal_report(runtime, proposal.id)[0]
     assert text.startswith("P1 is stale and can't be approved: ") and "propose the change anew" in text
-    record_decision(runtime, decided(runtime.service.deny(proposal.id), Decision.DENIED))
+    record_decision(runtime, decision_event(runtime.service.deny(proposal.id), Decision.DENIED))
     text = proposal_report(runtime, proposal.id)[0]
     assert text.startswith("P1 is denied") and "P1 was stale and could not be approved: a.txt changed" in text
     assert "a.txt reads there now:" in text and "\t5?" in text

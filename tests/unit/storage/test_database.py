@@ -26,7 +26,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.history_omissions import compaction_marks
+from app.conversation.payload.history_omissions import read_omissions
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import MIGRATIONS, Database
 from app.storage.session_store import SessionStore
@@ -217,7 +217,7 @@ def test_a_fork_compacts_and_prunes_its_own_events(store: SessionStore) -> None:
     one, two, _, compacted, pruned = store.events(fork.id)
     assert isinstance(compacted, Compacted) and compacted.upto == two.id
     assert isinstance(pruned, Pruned) and pruned.results == (one.id, two.id)
-    assert compaction_marks(store.events(fork.id)).cut == compaction_marks(store.events(record.id)).cut == 1
+    assert read_omissions(store.events(fork.id)).cut == read_omissions(store.events(record.id)).cut == 1
 
 
 def test_an_older_database_is_brought_up_to_date(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.agent.decision_service import approval, decided, undone
+from app.agent.decision_service import approval_event, decision_event, undo_event
 from app.conversation.events import Decision
 from app.proposals.decide.commit_trailers import decisions_leading_to
 from app.proposals.files.filesystem import PosixFilesystem
@@ -112,12 +112,12 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(33):
         name = bench.stage("a.txt", lines(line_2=f"two {number}", line_20=f"twenty {number}"))
         if number % 2 == 0:
-            bench.sessions.record_decision(approval(bench.service.approve(name)))
-            bench.sessions.record_decision(undone(bench.service.undo(name)))
+            bench.sessions.record_decision(approval_event(bench.service.approve(name)))
+            bench.sessions.record_decision(undo_event(bench.service.undo(name)))
             continue
         comment = LineComment(path="a.txt", line=3, side="new", quote="+two", text=f"why {number}?")
         done = bench.service.deny(name, None, f"no {number}", [comment])
-        words = decided(done, Decision.DENIED, feedback=f"no {number}", comments=(comment,))
+        words = decision_event(done, Decision.DENIED, feedback=f"no {number}", comments=(comment,))
         bench.sessions.record_decision(words)
     bench.database.rows("PRAGMA wal_checkpoint(TRUNCATE)")
     bench.database.close()

@@ -13,7 +13,7 @@ def test_it_is_held_by_one_at_a_time_and_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "session.lock"
     one, other = SessionLock(path), SessionLock(path)
     assert one.take() and one.take() and not other.take()
-    assert (one.held, other.held, is_open(path)) == (True, False, True)
+    assert (one.is_held, other.is_held, is_open(path)) == (True, False, True)
     one.release()
     one.release()
     assert not path.exists() and not is_open(path)

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from app.agent.prompts import LARGEST, LARGEST_ALL, guidance
+from app.agent.prompts import LARGEST, LARGEST_ALL, find_guidance
 from app.workspace.paths import Workspace
 
 
@@ -16,15 +16,15 @@ def test_nearest_first(tmp_path: Path) -> None:
     for path in ("AGENTS.md", "src/AGENTS.md", "src/deep/AGENTS.md", "other/AGENTS.md"):
         put(tmp_path, path, f" for {path}\n")
     workspace = Workspace(tmp_path)
-    assert [(found.path, found.text) for found in guidance(workspace)] == [("AGENTS.md", "for AGENTS.md")]
-    paths = [found.path for found in guidance(workspace, ["src/deep/x.py", "src/y.py"])]
+    assert [(found.path, found.text) for found in find_guidance(workspace)] == [("AGENTS.md", "for AGENTS.md")]
+    paths = [found.path for found in find_guidance(workspace, ["src/deep/x.py", "src/y.py"])]
     assert paths == ["src/deep/AGENTS.md", "src/AGENTS.md", "AGENTS.md"]
 
 
 def test_size_is_bounded_and_the_nearest_kept(tmp_path: Path) -> None:
     for path in ("AGENTS.md", "a/AGENTS.md", "a/b/AGENTS.md"):
         put(tmp_path, path, "é" * LARGEST)
-    found = guidance(Workspace(tmp_path), ["a/b/c"])
+    found = find_guidance(Workspace(tmp_path), ["a/b/c"])
     assert all(part.cut for part in found)
     assert all(len(part.text.encode()) <= LARGEST for part in found)
     assert sum(len(part.text.encode()) for part in found) <= LARGEST_ALL
@@ -38,7 +38,7 @@ def test_leaves_out_what_is_no_text_or_lies_outside(tmp_path: Path) -> None:
     put(root, "b/AGENTS.md", "  \n")
     (root / "AGENTS.md").symlink_to("../outside.md")
     (root / "c/AGENTS.md").mkdir(parents=True)
-    assert guidance(Workspace(root), ["a/x", "b/x", "c/x", "missing/x"]) == []
+    assert find_guidance(Workspace(root), ["a/x", "b/x", "c/x", "missing/x"]) == []
 
 
 def test_what_looks_like_a_secret_is_left_out_whatever_it_is_called(tmp_path: Path) -> None:
@@ -58,14 +58,14 @@ def test_what_looks_like_a_secret_is_left_out_whatever_it_is_called(tmp_path: Pa
         (root / f"{folder}AGENTS.md").symlink_to(target)
     (root / "linked").symlink_to(".env")
     put(root, "e/AGENTS.md", "be brief")
-    found = guidance(Workspace(root), [f"{folder}/x" for folder in "abcde"])
+    found = find_guidance(Workspace(root), [f"{folder}/x" for folder in "abcde"])
     assert [(part.path, part.text) for part in found] == [("e/AGENTS.md", "be brief")]
 
 
 def test_a_link_to_another_file_of_the_project_is_fine(tmp_path: Path) -> None:
     put(tmp_path, "docs/guide.md", "be brief")
     (tmp_path / "AGENTS.md").symlink_to("docs/guide.md")
-    assert [part.text for part in guidance(Workspace(tmp_path))] == ["be brief"]
+    assert [part.text for part in find_guidance(Workspace(tmp_path))] == ["be brief"]
 
 
 def test_a_pipe_is_not_waited_for_and_a_huge_file_not_read_whole(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_pipe_is_not_waited_for_and_a_huge_file_not_read_whole(tmp_path: Path)
     os.truncate(tmp_path / "a/AGENTS.md", 2**40)
     put(tmp_path, "b/AGENTS.md", "be brief\n" * 10)
     os.truncate(tmp_path / "b/AGENTS.md", 2**40)
-    assert guidance(Workspace(tmp_path), ["a/x", "b/x"]) == [], "holes are zeros, and zeros no text"
+    assert find_guidance(Workspace(tmp_path), ["a/x", "b/x"]) == [], "holes are zeros, and zeros no text"
 
 
 def test_what_is_kept_from_the_model_is_told_in_a_line_each(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_what_is_kept_from_the_model_is_told_in_a_line_each(tmp_path: Path) -> N
     (root / "a/AGENTS.md").symlink_to("../.env")
     (root / "AGENTS.md").symlink_to("../outside.md")
     told: list[str] = []
-    assert guidance(Workspace(root), ["a/x", "b/x", "missing/x"], told.append) == []
+    assert find_guidance(Workspace(root), ["a/x", "b/x", "missing/x"], told.append) == []
     assert told == [
         "Kept from the model: a/AGENTS.md looks like a secret, or leads to one.",
         "Kept from the model: AGENTS.md leads out of the workspace through a link.",
