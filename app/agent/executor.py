@@ -37,7 +37,7 @@ from app.conversation.payload.missing_results import (
     TRUNCATED,
     malformed_reason,
 )
-from app.llm.values.address import host_of
+from app.llm.values.address import host_and_port
 from app.llm.values.types import ReceivedCall
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.origin import Origin, OriginKind
@@ -377,7 +377,7 @@ class Executor:
             return
         summary = progress.draft.summaries[0] if progress.draft.summaries else _first_line(message.text)
         kind = OriginKind.MODEL if progress.edited else OriginKind.COMMAND
-        progress.draft.origin = Origin(kind=kind, model=message.model, host=host_of(message.endpoint))
+        progress.draft.origin = Origin(kind=kind, model=message.model, host=host_and_port(message.endpoint))
         said = (event.text for event in self._log.events if isinstance(event, UserMessage))
         progress.draft.request = "\n".join(said)
         try:

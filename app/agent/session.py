@@ -359,7 +359,7 @@ class Session(DecisionService):
 
     async def _tell_of_unseen(self, images: Sequence[Image]) -> None:
         """Say that the model does not see what the user has attached, if so."""
-        if images and not self.ports.model.profile.takes_images:
+        if images and not self.ports.model.profile.accepts_images:
             await self.notify_user(unseen_notice(images, self.ports.model.endpoint.model))
 
     def _keep_request(self, request: SentRequest) -> None:

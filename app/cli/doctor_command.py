@@ -10,7 +10,7 @@ from app.cli.command_output import CommandError, ExitCode, print_error, print_js
 from app.cli.door_commands import hooks_of
 from app.cli.json_documents import CheckLine, DoctorDocument
 from app.doors.hook.agents import AGENTS
-from app.llm.capabilities.profiles import ProfileError, replace_learned, resolve
+from app.llm.capabilities.profiles import ProfileError, resolve_profile, store_diagnosis
 from app.llm.doctor.endpoint_doctor import Diagnosis, EndpointCheck, examine, learned_check
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.types import Endpoint
@@ -132,7 +132,7 @@ async def _examine(
     runtime: OpenWorkspace, endpoint: Endpoint, overrides: Mapping[str, Any], *, quiet: bool
 ) -> Diagnosis:
     cache = LearnedProfiles(runtime.sessions)
-    profile = resolve(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
+    profile = resolve_profile(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
     diagnosis: Diagnosis | None = None
     async for finding in examine(endpoint, profile):
         match finding:
@@ -143,7 +143,7 @@ async def _examine(
                 diagnosis = finding
     assert diagnosis is not None, "an examination ends with a diagnosis"
     # What the user says holds by itself, as long as it is in the configuration; it was not learned.
-    without = resolve(endpoint.base_url, endpoint.model, cache=cache)
+    without = resolve_profile(endpoint.base_url, endpoint.model, cache=cache)
     learned = diagnosis.profile.model_copy(update={field: getattr(without, field) for field in overrides})
-    replace_learned(cache, endpoint, learned)
+    store_diagnosis(cache, endpoint, learned)
     return diagnosis

@@ -1,4 +1,4 @@
-"""Bodies of responses, decoded piece by piece and no further than they may go.
+"""Decode response bodies piece by piece, up to a size limit.
 
 The HTTP library reads the body of an error whole, however long, and unpacks what one read of the socket has brought
 into one piece, a thousand times as large. Signoff asks for bodies that are not packed; what comes packed all the same

@@ -1,4 +1,4 @@
-"""The model client: one request as an async stream of updates, with retries and learned corrections.
+"""The model client: a request as an async stream of updates, with retries and learned corrections.
 
 Importing this module does not import the OpenAI SDK; `ModelClient.expect_request` does, on a thread.
 """
@@ -15,7 +15,7 @@ from typing import Any
 from app.config.config_tables import Price
 from app.llm.capabilities.correction_trial import CorrectionTrial
 from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, listed_facts
-from app.llm.capabilities.profiles import LearnedProfile, ProfileCache, seed
+from app.llm.capabilities.profiles import LearnedProfile, ProfileCache, seed_profile
 from app.llm.capabilities.template_check import TemplateFinding, TrialBuilder, check_template
 from app.llm.failures.failures import FailureReader
 from app.llm.failures.request_errors import (
@@ -48,9 +48,9 @@ from app.llm.values.types import (
     TemplateChecked,
     TextDelta,
 )
-from app.llm.wires.chunks import mapping
+from app.llm.wires.chunks import as_mapping
 from app.llm.wires.wire import Decoder, Wire
-from app.llm.wires.wire_registry import SentRequest, wire_of
+from app.llm.wires.wire_registry import SentRequest, wire_for
 
 
 class ResponseReader:
@@ -63,8 +63,8 @@ class ResponseReader:
         self._reader = reader
 
     @property
-    def finished(self) -> bool:
-        """The model's part of the response is over, whatever else the connection does."""
+    def is_finished(self) -> bool:
+        """Return whether the model's part of the response is over, whatever the connection does."""
         return self._assembly.finish_reason not in (None, "error")
 
     def take(self, events: Iterable[ServerEvent]) -> Iterator[Delta]:
@@ -81,8 +81,8 @@ class ResponseReader:
         try:
             for chunk in chunks:
                 self._assembly.feed(chunk, deltas)
-                if not self.finished and (error := _error_in(chunk)) is not None:
-                    failed = AttemptFailed(self._reader.in_stream(error))
+                if not self.is_finished and (error := _error_in(chunk)) is not None:
+                    failed = AttemptFailed(self._reader.from_stream(error))
                     break
         except AttemptFailed as failure:
             failed = failure
@@ -95,7 +95,7 @@ class ResponseReader:
     def _chunk(self, event: ServerEvent) -> Mapping[str, Any]:
         body = parse_body(event.data)
         if event.name == "error":
-            raise AttemptFailed(self._reader.in_stream(body))
+            raise AttemptFailed(self._reader.from_stream(body))
         if not isinstance(body, dict):
             raise AttemptFailed(self._reader.broken("contains something that is no JSON object", event.data))
         chunk = self._decoder.read(body)
@@ -112,14 +112,15 @@ class ResponseReader:
             body = body[0]
         if isinstance(body, dict):
             yield self._decoder.whole(body)
-        elif self._assembly.empty:
+        elif self._assembly.is_empty:
             raise AttemptFailed(self._reader.not_a_stream(text))
 
 
 def _has_call(chunk: Mapping[str, Any]) -> bool:
     choices = chunk.get("choices")
     return isinstance(choices, list) and any(
-        isinstance(choice, dict) and any("tool_calls" in mapping(choice.get(part)) for part in ("delta", "message"))
+        isinstance(choice, dict)
+        and any("tool_calls" in as_mapping(choice.get(part)) for part in ("delta", "message"))
         for choice in choices
     )
 
@@ -155,7 +156,7 @@ _NONE: tuple[Any, ...] = ("none", {"type": "none"})
 
 
 class ModelClient:
-    """Talks to one endpoint and model; learns what it takes while talking."""
+    """Client of one endpoint and model; learns the endpoint's capabilities while it works."""
 
     def __init__(
         self,
@@ -185,7 +186,9 @@ class ModelClient:
         self._another = another
         self._others: dict[tuple[str, str], ModelClient] = {}
         """Those for single turns, by model and effort."""
-        self._beliefs = LearnedProfile(endpoint, seed(endpoint.base_url, endpoint.model), profile, cache, clock)
+        self._beliefs = LearnedProfile(
+            endpoint, seed_profile(endpoint.base_url, endpoint.model), profile, cache, clock
+        )
         self._retry = retry
         self._timeouts = timeouts or Timeouts.for_endpoint(endpoint)
         self._reader = FailureReader(endpoint)
@@ -203,22 +206,22 @@ class ModelClient:
 
     @property
     def profile(self) -> Profile:
-        """What the endpoint is known to honour, corrections included."""
+        """Return what is known of the endpoint, corrections included."""
         return self._beliefs.profile
 
     def expect_request(self) -> "Future[Sdk]":
         """A request is about to be made: load the SDK on a thread. Returns at once."""
         return self._transport.expect_request()
 
-    async def models(self) -> list[str]:
-        """Ids of the models that the endpoint offers; as `listing`."""
-        return [model.id for model in await self.listing()]
+    async def model_ids(self) -> list[str]:
+        """Return the ids of the models that the endpoint offers; as `list_models`."""
+        return [model.id for model in await self.list_models()]
 
-    async def listing(self) -> list[ListedModel]:
+    async def list_models(self) -> list[ListedModel]:
         """The models on offer; learns what the list says of its own. Raises RequestError if there is none."""
         self._listed = True
         try:
-            models = await self._transport.models(wire_of(self.profile))
+            models = await self._transport.fetch_models(wire_for(self.profile))
         except AttemptFailed as failed:
             raise self._final(failed.failure, None) from failed
         facts = listed_facts(models, self.endpoint.model)
@@ -286,7 +289,7 @@ class ModelClient:
         """
         started = time.monotonic()
         attempt = 0
-        self._beliefs.age()
+        self._beliefs.expire()
         if closing and (checked := await self._template_checked()) is not None:
             yield checked
         lessons = CorrectionTrial(self.profile)
@@ -314,13 +317,13 @@ class ModelClient:
             self._note(failure, lessons)
             if lessons.correct(failure, payload):
                 attempt -= 1
-                if not assembly.empty:
+                if not assembly.is_empty:
                     yield AttemptDiscarded(assembly.text, failure.message, assembly.calls())
                 continue
             delay = self._retry.delay(failure, attempt, time.monotonic() - started, closing=closing)
             if delay is None:
                 raise self._final(failure, assembly) from cause
-            if not assembly.empty:
+            if not assembly.is_empty:
                 yield AttemptDiscarded(assembly.text, failure.message, assembly.calls())
             yield RetryScheduled(attempt, delay, failure.message)
             await self._pause(delay)
@@ -335,9 +338,9 @@ class ModelClient:
             return False
         with contextlib.suppress(RequestError, TimeoutError):
             async with asyncio.timeout(_LISTING):
-                await self.models()
-        lessons.note(context_window=self.profile.context_window, images_supported=self.profile.images_supported)
-        return unsure and not self.profile.takes_images
+                await self.model_ids()
+        lessons.add_fact(context_window=self.profile.context_window, images_supported=self.profile.images_supported)
+        return unsure and not self.profile.accepts_images
 
     def _check_template(self) -> None:
         """Begin to check the server's chat template, if that has to be and has not begun."""
@@ -349,8 +352,8 @@ class ModelClient:
 
         What was learned since the last time, from refusals or by the doctor, stays while the template is the same.
         """
-        root = self.endpoint.address.bare.rstrip("/").removesuffix("/v1")
-        wire = wire_of(self.profile)
+        root = self.endpoint.address.without_query.rstrip("/").removesuffix("/v1")
+        wire = wire_for(self.profile)
         finding: TemplateFinding | None = None
         # Whatever goes wrong, the placement stays as it was.
         with contextlib.suppress(Exception):
@@ -359,7 +362,7 @@ class ModelClient:
                     self.endpoint,
                     self.profile,
                     trials,
-                    lambda path, body=None: self._transport.beside(wire, root + path, body),
+                    lambda path, body=None: self._transport.fetch_other(wire, root + path, body),
                 )
         if finding is None:
             return TemplateChecked("", None)
@@ -393,7 +396,7 @@ class ModelClient:
         done = False
         try:
             # What loading the SDK takes is no silence of the server's.
-            await self._transport.ready()
+            await self._transport.wait_until_ready()
             patience = ProgressTimeout(self._timeouts, closing=closing)
             async with aclosing(self._transport.exchange(wire, fields, patience)) as arrived:
                 async for events in arrived:
@@ -403,12 +406,12 @@ class ModelClient:
                         deltas = reading.take(events)
                     for delta in deltas:
                         yield delta
-                        patience.progressed()
-                    if reading.finished:
-                        patience.finishing()
+                        patience.note_progress()
+                    if reading.is_finished:
+                        patience.note_finish()
         except Exception as problem:
             # What breaks after the finish reason does not make the response less whole.
-            if not reading.finished:
+            if not reading.is_finished:
                 if isinstance(problem, AttemptFailed):
                     raise
                 # A defect of ours in reading a response is a failure like any other.
@@ -422,7 +425,7 @@ class ModelClient:
 
     def _judged(self, assembly: ResponseAssembly, fields: Mapping[str, Any], *, done: bool) -> Completed:
         """The response, if what came is one."""
-        if assembly.empty:
+        if assembly.is_empty:
             limited = not _LIMITS.isdisjoint(fields)
             reason = assembly.finish_reason
             if reason == "model_context_window_exceeded" or (reason == "length" and not limited):
@@ -453,9 +456,9 @@ class ModelClient:
             # Where the server's own prompt has it, the model has read it.
             return
         placement = NEXT_PLACEMENT.get(self.profile.mid_system)
-        if placement is None and self._beliefs.learned("mid_system"):
+        if placement is None and self._beliefs.is_learned("mid_system"):
             self._heedless = True
-            placement = seed(self.endpoint.base_url, self.endpoint.model, self.profile.wire).mid_system
+            placement = seed_profile(self.endpoint.base_url, self.endpoint.model, self.profile.wire).mid_system
         if placement is not None:
             self._beliefs.learn(mid_system=placement)
 
@@ -465,7 +468,7 @@ class ModelClient:
             return False
         if self.profile.finish_optional:
             # A server of which that was learned says [DONE] instead, each time; of others the user has said it.
-            return done or not self._beliefs.learned("finish_optional")
+            return done or not self._beliefs.is_learned("finish_optional")
         if not done:
             return False
         self._unfinished += 1
@@ -476,7 +479,7 @@ class ModelClient:
 
     def _cured(self, lessons: CorrectionTrial) -> list[ProfileCorrected]:
         """A response has come: keep what made it possible."""
-        changes, corrections = lessons.learned()
+        changes, corrections = lessons.confirmed()
         self._beliefs.learn(**changes)
         return corrections
 
@@ -487,12 +490,12 @@ class ModelClient:
             facts["tool_choice_none"] = "fails"
         if failure.context_window is not None:
             facts["context_window"] = failure.context_window
-        lessons.note(**facts)
+        lessons.add_fact(**facts)
         self._beliefs.learn(**facts)
 
     def _final(self, failure: Failure, assembly: ResponseAssembly | None) -> RequestError:
         partial = None
-        if assembly is not None and not assembly.empty:
+        if assembly is not None and not assembly.is_empty:
             partial = assembly.complete(ended=False)
         return RequestError(
             failure.kind,

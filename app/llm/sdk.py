@@ -1,4 +1,4 @@
-"""The OpenAI SDK, loaded on a thread when it is first needed: importing it takes about half a second."""
+"""Load the OpenAI SDK on a thread when it is first needed: its import takes about half a second."""
 
 import ast
 import asyncio
@@ -68,7 +68,7 @@ class _LaterPackages(MetaPathFinder):
 
 
 def import_openai() -> ModuleType:
-    """The package `openai`; what is asked of it comes when it is asked for."""
+    """Return the package `openai`, whose modules are loaded when they are used."""
     return _import("openai", _CLIENT)
 
 
@@ -107,7 +107,7 @@ def _imported_names(package: str, source: bytes) -> dict[str, tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Sdk:
-    """The modules, and one SSL context for all clients."""
+    """The loaded modules, and one SSL context for all clients."""
 
     openai: Any
     httpx2: Any
@@ -127,8 +127,8 @@ _loading: "dict[bool, Future[Sdk]]" = {}
 """With and without the certificates of the authorities."""
 
 
-def expect_request(*, encrypted: bool = True) -> "Future[Sdk]":
-    """Begin to load the SDK with all that connects, if that has not begun yet; returns at once.
+def preload(*, encrypted: bool = True) -> "Future[Sdk]":
+    """Start to load the SDK and what connections need, if that has not begun; return at once.
 
     Args:
         encrypted: the connection needs the certificates of the authorities: a tenth of a second and 2 MB.
@@ -143,9 +143,9 @@ def expect_request(*, encrypted: bool = True) -> "Future[Sdk]":
         return future
 
 
-async def loaded(*, encrypted: bool = True) -> Sdk:
-    """The SDK with all that a request needs, as soon as it is there."""
-    future = expect_request(encrypted=encrypted)
+async def wait_until_loaded(*, encrypted: bool = True) -> Sdk:
+    """Return the SDK as soon as it is loaded."""
+    future = preload(encrypted=encrypted)
     return future.result() if future.done() else await asyncio.wrap_future(future)
 
 

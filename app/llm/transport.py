@@ -1,4 +1,4 @@
-"""One streamed HTTP exchange with the endpoint, through the OpenAI SDK's client; no retries, no interpretation.
+"""One streamed HTTP exchange with the endpoint through the OpenAI SDK's client; no retries, no interpretation.
 
 The SDK sends the request and maps HTTP errors. The body is read raw and decoded here, because the SDK's own
 iteration ends in silence or in foreign exceptions on much of what servers send (heartbeats without data, errors with
@@ -19,12 +19,12 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from app.llm.capabilities.model_list import ListedModel, read_models
-from app.llm.failures.failures import FailureReader, chain
+from app.llm.failures.failures import FailureReader, exception_chain
 from app.llm.failures.request_errors import AttemptFailed, Failure
 from app.llm.failures.server_words import parse_body
 from app.llm.response.response_limits import RENDERED, ResponseTooLarge
 from app.llm.response.sse import EventDecoder, ServerEvent
-from app.llm.sdk import Sdk, expect_request, loaded
+from app.llm.sdk import Sdk, preload, wait_until_loaded
 from app.llm.values.address import is_local
 from app.llm.values.types import Endpoint
 from app.llm.wires.wire import Wire
@@ -42,7 +42,7 @@ _PIECES = 64
 
 
 class BodyReader:
-    """Reads the pieces of a body while it is entered."""
+    """Context manager that reads the pieces of a body in the background."""
 
     def __init__(self, pieces: AsyncGenerator[bytes]) -> None:
         """`pieces` may be of any size."""
@@ -69,9 +69,9 @@ class BodyReader:
         await asyncio.wait({self._reading})
 
     async def take(self) -> bytes:
-        """What has come since the last time, or comes next; empty at the end. Raises what reading has raised."""
+        """Return what has come since the last call, or comes next; empty at the end. Raises what reading raised."""
         if time.thread_time() - self._since > _SLICE:
-            await self._others.go_first()
+            await self._others.yield_to_others()
             self._since = time.thread_time()
         while not self._read:
             if self._failure is not None:
@@ -89,7 +89,7 @@ class BodyReader:
         return b"".join(taken)
 
     async def drain(self, seconds: float) -> None:
-        """Wait for the end, but not longer, nor for a good one."""
+        """Wait for the end, at most this long, whether it is a good one or not."""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(seconds):
                 while await self.take():
@@ -114,14 +114,14 @@ class BodyReader:
 
 
 class OtherTasks:
-    """Everything else on the event loop: all of it goes before what streams in."""
+    """Gives the other tasks of the event loop precedence over what streams in."""
 
     def __init__(self) -> None:
         self._shortest = math.inf
         """Seconds that a turn took in which nobody did anything."""
 
-    async def go_first(self) -> None:
-        """Return once a turn of the loop shows that nobody has anything to do, or after so many that it is fair."""
+    async def yield_to_others(self) -> None:
+        """Return once a turn of the loop shows that nobody has anything to do, or after a fair number of turns."""
         for _ in range(_TURNS):
             begun = time.thread_time()
             await asyncio.sleep(0)
@@ -140,7 +140,7 @@ _ENCODED_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds."""
+    """Timeouts in seconds."""
 
     connect: float = 10.0
     read: float = 120.0
@@ -168,7 +168,7 @@ class Timeouts:
 
 
 class ProgressTimeout:
-    """How long the next byte may take; moved on by progress in the response, not by mere bytes, and not for ever."""
+    """Timeout that is extended by progress in the response, not by mere bytes, and not for ever."""
 
     def __init__(self, timeouts: Timeouts, *, closing: bool) -> None:
         self._timeouts = timeouts
@@ -179,18 +179,18 @@ class ProgressTimeout:
         self._waiting_for = "its first token"
         self._allow(min(timeouts.closing, timeouts.first) if closing else timeouts.first)
 
-    def progressed(self) -> None:
-        """A token has come."""
+    def note_progress(self) -> None:
+        """Extend it: a token has come."""
         self._allow(min(self._timeouts.closing, self._timeouts.idle) if self._closing else self._timeouts.idle)
         self._waiting_for = "the next token"
 
-    def finishing(self) -> None:
-        """The finish reason has come."""
+    def note_finish(self) -> None:
+        """Shorten it: the finish reason has come."""
         self._allow(self._timeouts.linger)
         self._waiting_for = "the end of the stream"
 
     def failure(self, reader: FailureReader) -> Failure:
-        """What the end of it means."""
+        """Return the failure that its expiry means."""
         if self.deadline == self._end:
             return reader.too_slow(self._whole)
         return reader.timed_out(self._limit, self._waiting_for)
@@ -202,7 +202,7 @@ class ProgressTimeout:
 
 @dataclass(frozen=True, slots=True)
 class StreamEnd:
-    """The last thing of an exchange that did not fail."""
+    """Last item of an exchange that did not fail."""
 
     done: bool
     """The server said `[DONE]`."""
@@ -224,23 +224,23 @@ class Transport:
 
     def expect_request(self) -> "Future[Sdk]":
         """Load the SDK on a thread, with certificates where the connection is encrypted; returns at once."""
-        return expect_request(encrypted=self._encrypted)
+        return preload(encrypted=self._encrypted)
 
-    async def ready(self) -> None:
-        """Return once the SDK is there."""
-        await loaded(encrypted=self._encrypted)
+    async def wait_until_ready(self) -> None:
+        """Return once the SDK is loaded."""
+        await wait_until_loaded(encrypted=self._encrypted)
 
     async def exchange(
         self, wire: Wire, fields: dict[str, Any], patience: ProgressTimeout
     ) -> AsyncGenerator[list[ServerEvent] | StreamEnd]:
-        """Send a request and give out the events of the response, those together that are there, at last its end.
+        """Send a request; yield the events of the response in batches, and its end.
 
         Closing the generator closes the connection at once.
 
         Raises:
             AttemptFailed: Anything else than a response with status 200 whose body ended in good order.
         """
-        sdk = await loaded(encrypted=self._encrypted)
+        sdk = await wait_until_loaded(encrypted=self._encrypted)
         client = self._connected(sdk)
         response: Any = None
         try:
@@ -265,13 +265,13 @@ class Transport:
             if response is not None:
                 await response.aclose()
 
-    async def models(self, wire: Wire) -> list[ListedModel]:
-        """The endpoint's models.
+    async def fetch_models(self, wire: Wire) -> list[ListedModel]:
+        """Return the endpoint's list of models.
 
         Raises:
             AttemptFailed: The endpoint gives no list.
         """
-        sdk = await loaded(encrypted=self._encrypted)
+        sdk = await wait_until_loaded(encrypted=self._encrypted)
         client = self._connected(sdk)
         try:
             async with asyncio.timeout(self._timeouts.connect + self._timeouts.write):
@@ -289,8 +289,8 @@ class Transport:
             raise AttemptFailed(self._reader.not_a_stream(response.text))
         return models
 
-    async def beside(self, wire: Wire, url: str, body: Mapping[str, Any] | None) -> tuple[int, str]:
-        """Return status and text of a small exchange with the endpoint's own server, whatever the status is.
+    async def fetch_other(self, wire: Wire, url: str, body: Mapping[str, Any] | None) -> tuple[int, str]:
+        """Make a small request to another URL of the endpoint's server; return status and text.
 
         Args:
             wire: whose headers are sent.
@@ -300,7 +300,7 @@ class Transport:
         Raises:
             AttemptFailed: there is no answer, or it is longer than `limits.RENDERED`.
         """
-        sdk = await loaded(encrypted=self._encrypted)
+        sdk = await wait_until_loaded(encrypted=self._encrypted)
         client = self._connected(sdk)
         options = {"headers": self._headers(sdk, wire)}
         response: Any = None
@@ -333,7 +333,7 @@ class Transport:
 
     def _connected(self, sdk: Sdk) -> Any:
         if self._client is None:
-            if unusable := self._reader.unusable_settings():
+            if unusable := self._reader.check_settings():
                 raise AttemptFailed(unusable)
             try:
                 self._client = self._made(sdk)
@@ -355,7 +355,7 @@ class Transport:
             # Given in every case, because the SDK takes what is missing from the environment: a key that is
             # meant for another host.
             api_key=(key.get_secret_value().strip() if key is not None else "") or _NO_KEY,
-            base_url=self._endpoint.address.bare,
+            base_url=self._endpoint.address.without_query,
             default_query=self._endpoint.address.query,
             default_headers={"User-Agent": "signoff", **ACCEPTED, **self._endpoint.headers},
             max_retries=0,
@@ -406,11 +406,11 @@ class Transport:
 
     def _failure(self, problem: Exception, sdk: Sdk, *, begun: bool) -> Any:
         openai, httpx2 = sdk.openai, sdk.httpx2
-        if endless := next((link for link in chain(problem) if isinstance(link, ResponseTooLarge)), None):
+        if endless := next((link for link in exception_chain(problem) if isinstance(link, ResponseTooLarge)), None):
             return self._reader.too_large(endless)
         if isinstance(problem, openai.APIStatusError):
-            return self._reader.response(problem.status_code, problem.response.headers, problem.response.text)
-        causes = list(chain(problem))
+            return self._reader.from_response(problem.status_code, problem.response.headers, problem.response.text)
+        causes = list(exception_chain(problem))
         if any(isinstance(cause, httpx2.ConnectTimeout) for cause in causes):
             return self._reader.not_connected(self._timeouts.connect)
         if any(isinstance(cause, httpx2.TimeoutException) for cause in causes):

@@ -24,11 +24,11 @@ from app.config.settings import Settings
 from app.conversation.events import Event, ProposalDecided
 from app.conversation.payload.render_trials import make_render_trials
 from app.llm.capabilities.model_list import ListedModel
-from app.llm.capabilities.profiles import ProfileError, resolve
+from app.llm.capabilities.profiles import ProfileError, resolve_profile
 from app.llm.client import ModelClient
 from app.llm.failures.request_errors import STANDARD, RetryPolicy
 from app.llm.transport import Timeouts
-from app.llm.values.address import is_private, take_apart
+from app.llm.values.address import is_private, parse_address
 from app.llm.values.prices import price_for
 from app.llm.values.types import Endpoint, RequestOptions
 from app.proposals.values.models import Proposal
@@ -114,7 +114,7 @@ def connect(
     overrides = settings.of_its_model.profile_overrides
     _check_tables(settings.models)
     try:
-        profile = resolve(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
+        profile = resolve_profile(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
     except ProfileError as error:
         raise NotConnected(str(error)) from error
 
@@ -142,7 +142,7 @@ async def list_models(runtime: OpenWorkspace, settings: Settings) -> list[Listed
     # A name is needed to make a client; the list is asked for without it.
     client = connect(runtime, settings.model_copy(update={"model": settings.model or "any"}))
     try:
-        return await client.listing()
+        return await client.list_models()
     finally:
         await client.aclose()
 
@@ -151,7 +151,7 @@ def _check_tables(tables: Mapping[str, ModelTable]) -> None:
     """Raise NotConnected if what is set for some model cannot be: one turn may go to it in mid-session."""
     for name, table in tables.items():
         try:
-            resolve("", name, overrides=table.profile)
+            resolve_profile("", name, overrides=table.profile)
         except ProfileError as error:
             raise NotConnected(f"models.{escape_unsafe(name, keep='')}.{error}") from error
 
@@ -315,7 +315,7 @@ _SETTING = "picked_model "
 
 def endpoint_name(settings: Settings) -> str:
     """The endpoint as it is shown and remembered: without credentials."""
-    return take_apart(address_of(settings)).url
+    return parse_address(address_of(settings)).url
 
 
 def picked_model(store: SessionStore, endpoint: str) -> str:

@@ -8,7 +8,7 @@ from textual.widgets import Input, OptionList
 
 from app.config.settings import load
 from app.llm.capabilities.model_list import ListedModel
-from app.llm.capabilities.profiles import replace
+from app.llm.capabilities.profiles import store_fields
 from app.runtime.model_connection import LearnedProfiles
 from app.ui.screens.settings_screen import ROWS as SETTINGS
 from tests.ui.running_app import Running, running
@@ -186,7 +186,7 @@ async def test_what_was_learned_of_a_server_is_told_and_what_is_general_says_tha
     file.write_text('[models.test-model]\nreasoning_effort = "high"\n')
     async with running(tmp_path, server) as run:
         endpoint = run.app.session().ports.model.endpoint
-        replace(LearnedProfiles(run.runtime.sessions), endpoint, {"context_window": 7777})
+        store_fields(LearnedProfiles(run.runtime.sessions), endpoint, {"context_window": 7777})
         await opened(run, "test-model")
         await run.see("7777", "learned of the server")
         await run.pilot.press("escape", "escape")

@@ -66,7 +66,7 @@ async def test_a_bomb_takes_no_more_memory_than_it_may(server: WireServer, statu
     bomb = packed(MUCH, 256)
     server.always(Reply(bomb.parts, status=status, headers=bomb.headers))
     async with client_of(server) as client:
-        await client.models()
+        await client.model_ids()
         tracemalloc.start()
         try:
             with pytest.raises(RequestError):
@@ -97,7 +97,7 @@ async def test_a_list_of_models_without_end(server: WireServer) -> None:
     server.route("/v1/models", poured(b'{"data": [', MUCH))
     async with client_of(server) as client:
         with pytest.raises(RequestError, match="sent a list of models of more than 16 MiB"):
-            await client.models()
+            await client.model_ids()
 
 
 ANSWER = b"".join([event(chunk("Hello")), event(chunk(finish="stop")), DONE])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.llm.doctor.discovery import LocalServer, local_servers
+from app.llm.doctor.discovery import LocalServer, find_local_servers
 from tests.wire.replies import STALL, Reply, document, stream
 from tests.wire.server import WireServer
 
@@ -44,19 +44,19 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("kind", "answers"), KINDS)
 async def test_the_kind(server: WireServer, kind: str, answers: dict[str, Any], chunked: bool) -> None:
     play(server, answers, chunked=chunked)
-    found = await local_servers([server.port], patience=20)
+    found = await find_local_servers([server.port], patience=20)
     assert found == [LocalServer(kind, server.base_url, ("qwen:7b",))]
 
 
 @pytest.mark.parametrize("answer", ["<html>", {"data": "no"}, [], json.dumps({"models": []}), "[" * 50_000])
 async def test_what_is_no_model_server_is_not_found(server: WireServer, answer: Any) -> None:
     play(server, {"/v1/models": answer})
-    assert await local_servers([server.port], patience=20) == []
+    assert await find_local_servers([server.port], patience=20) == []
 
 
 async def test_a_page_of_an_error_is_no_list(server: WireServer) -> None:
     server.route("/v1/models", document(listing("vllm", "a"), status=503))
-    assert await local_servers([server.port], patience=20) == []
+    assert await find_local_servers([server.port], patience=20) == []
 
 
 @pytest.mark.parametrize("greeting", [b"HTTP/1.1 200 OK\r\n\r\n{nope", b"HTTP", b"", None])
@@ -76,7 +76,7 @@ async def test_one_that_answers_nothing_else_is_of_no_known_kind(greeting: bytes
     listening = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with listening:
         port = listening.sockets[0].getsockname()[1]
-        found = await local_servers([port], patience=20)
+        found = await find_local_servers([port], patience=20)
     assert found == [LocalServer("unknown", f"http://127.0.0.1:{port}/v1", ("a",))]
 
 
@@ -85,7 +85,7 @@ async def test_one_that_answers_nothing_else_is_of_no_known_kind(greeting: bytes
 async def test_chunks_made_to_keep_us_busy(server: WireServer, chunks: bytes) -> None:
     body = Reply((chunks,), headers={"transfer-encoding": "chunked"}, content_type="application/json", chunked=False)
     server.route("/v1/models", body)
-    assert await local_servers([server.port], patience=15) == []
+    assert await find_local_servers([server.port], patience=15) == []
 
 
 async def test_all_ports_are_asked_at_once_and_a_silent_one_delays_nobody_for_long() -> None:
@@ -95,11 +95,11 @@ async def test_all_ports_are_asked_at_once_and_a_silent_one_delays_nobody_for_lo
         servers[1].route("/v1/models", stream(STALL))
         play(servers[2], {"/v1/models": listing("llamacpp", "b")})
         ports = [9, *(server.port for server in servers)]
-        found = await local_servers(ports, patience=2)
+        found = await find_local_servers(ports, patience=2)
         assert [server.models for server in found] == [("a",), ("b",)]
         assert await servers[1].visits[0].left()
 
 
 async def test_nobody_there() -> None:
-    assert await local_servers([9]) == []
-    assert await local_servers([]) == []
+    assert await find_local_servers([9]) == []
+    assert await find_local_servers([]) == []

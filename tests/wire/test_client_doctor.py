@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from app.llm.capabilities.profiles import LearnedProfile, replace_learned, resolve
+from app.llm.capabilities.profiles import LearnedProfile, resolve_profile, store_diagnosis
 from app.llm.doctor.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, examine, learned_check
 from app.llm.values.profile import Profile
 from app.llm.values.types import Endpoint
@@ -120,8 +120,8 @@ async def test_the_truth_about_an_endpoint(
     limits = f"without certainty or with a fallback: {', '.join(findings)}"
     assert (limits if findings else "honours everything") in diagnosis.summary
     cache: dict[str, dict[str, Any]] = {}
-    replace_learned(cache, Endpoint(server.base_url, "test-model"), diagnosis.profile)
-    assert resolve(server.base_url, "test-model", cache=cache) == diagnosis.profile
+    store_diagnosis(cache, Endpoint(server.base_url, "test-model"), diagnosis.profile)
+    assert resolve_profile(server.base_url, "test-model", cache=cache) == diagnosis.profile
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from app.llm.capabilities.profiles import resolve
+from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
-from app.llm.failures.failures import FailureReader, chain
+from app.llm.failures.failures import FailureReader, exception_chain
 from app.llm.failures.request_errors import FailureKind, RequestError
-from app.llm.failures.server_words import searchable
+from app.llm.failures.server_words import searchable_text
 from app.llm.transport import Timeouts
 from app.llm.values.profile import Profile
 from app.llm.values.types import Endpoint, Payload, RetryScheduled
@@ -298,9 +298,9 @@ def test_a_failure_does_not_repeat_the_password_in_the_words_of_others() -> None
     reader = FailureReader(Endpoint(WITH_SECRETS, "m"))
     words = f"no way to {WITH_SECRETS}, by bWU6c2Vrcml0"
     for failed in (
-        reader.response(500, {}, words),
-        reader.response(307, {"location": WITH_SECRETS}, ""),
-        reader.in_stream({"error": {"message": words}}, {}),
+        reader.from_response(500, {}, words),
+        reader.from_response(307, {"location": WITH_SECRETS}, ""),
+        reader.from_stream({"error": {"message": words}}, {}),
         reader.unreachable(OSError(words)),
         reader.unreachable(ssl.SSLCertVerificationError(words)),
         reader.broken("broke off", words),
@@ -365,7 +365,7 @@ async def test_without_a_key_nothing_of_the_environment_is_sent(
     server.always(Turn("Hi"))
     async with client_of(server) as client:
         await updates_of(client)
-        await client.models()
+        await client.model_ids()
     for request in (*server.requests, *server.visits):
         assert "authorization" not in request.headers
         assert "secret-of-another-host" not in str(request.headers)
@@ -398,7 +398,7 @@ async def test_headers_of_the_endpoint_are_sent(server: WireServer) -> None:
 )
 async def test_unreachable(base_url: str, words: str) -> None:
     client = ModelClient(Endpoint(base_url, "m"), Profile(), retry=FAST, timeouts=BRISK)
-    for ask in (updates_of(client), client.models()):
+    for ask in (updates_of(client), client.model_ids()):
         with pytest.raises(RequestError) as caught:
             await ask
         assert words in caught.value.message
@@ -427,7 +427,7 @@ def unproxied(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 async def test_a_proxy_that_is_none_is_told(proxy: str, why: str, unproxied: pytest.MonkeyPatch) -> None:
     unproxied.setenv("HTTPS_PROXY", proxy)
     client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), Profile(), retry=FAST, timeouts=BRISK)
-    for ask in (updates_of(client), client.models()):
+    for ask in (updates_of(client), client.model_ids()):
         with pytest.raises(RequestError) as caught:
             await ask
         assert f"proxy of the environment for nowhere.invalid cannot be used: {why}" in caught.value.message
@@ -501,7 +501,7 @@ def test_a_certificate_that_is_not_trusted_is_told_from_a_host_that_is_not_there
 def test_causes_that_lead_in_a_circle_are_told_once() -> None:
     one, other = ValueError("one"), ValueError("other")
     one.__cause__, other.__context__ = other, one
-    assert list(islice(chain(one), 9)) == [one, other]
+    assert list(islice(exception_chain(one), 9)) == [one, other]
 
 
 @pytest.mark.parametrize("deep", [80, 5_000])
@@ -515,7 +515,7 @@ def test_what_a_body_says_is_looked_for_so_deep() -> None:
     def nested(levels: int) -> Any:
         return {"a": nested(levels - 1)} if levels else "hidden"
 
-    assert "hidden" in searchable(nested(10)) and "hidden" not in searchable(nested(20))
+    assert "hidden" in searchable_text(nested(10)) and "hidden" not in searchable_text(nested(20))
 
 
 async def test_of_a_page_its_title_is_told(server: WireServer) -> None:
@@ -536,7 +536,7 @@ async def test_what_no_header_may_have_is_told_before_anything_is_sent(
     server: WireServer, key: str, headers: dict[str, str], words: str
 ) -> None:
     client = ModelClient(Endpoint(server.base_url, "m", SecretStr(key), headers), Profile(), timeouts=BRISK)
-    for ask in (updates_of(client), client.models()):
+    for ask in (updates_of(client), client.model_ids()):
         with pytest.raises(RequestError, match=words) as caught:
             await ask
         assert "secret" not in caught.value.message and "Check the configuration" in caught.value.message
@@ -586,19 +586,19 @@ def test_a_server_on_this_machine_may_load_a_model_first(near: str) -> None:
 async def test_the_list_of_models(server: WireServer) -> None:
     server.models = ["a", "b"]
     async with client_of(server) as client:
-        assert await client.models() == ["a", "b"]
+        assert await client.model_ids() == ["a", "b"]
         server.route("/v1/models", document({"models": [{"name": "c"}, {"id": 3}, "x"]}))
-        assert await client.models() == ["c"]
+        assert await client.model_ids() == ["c"]
         server.route("/v1/models", document("<html>", content_type="text/html"))
         with pytest.raises(RequestError):
-            await client.models()
+            await client.model_ids()
         server.route("/v1/models", Reply((STALL,)))
         async with client_of(server, timeouts=replace(BRISK, connect=0.1, write=0.1)) as impatient:
             with pytest.raises(RequestError, match=r"nothing for 0\.1 s while waiting for the list of models"):
-                await impatient.models()
+                await impatient.model_ids()
         server.route("/v1/models", error(401, "No"))
         with pytest.raises(RequestError) as caught:
-            await client.models()
+            await client.model_ids()
         assert caught.value.kind is FailureKind.AUTH
 
 
@@ -633,9 +633,9 @@ async def test_the_context_window_is_read_from_the_list(
             await updates_of(client, lambda profile: long)
         assert client.profile.context_window == window
         assert len(server.visits) == 1
-    assert resolve(server.base_url, "test-model", cache=cache).context_window == window
+    assert resolve_profile(server.base_url, "test-model", cache=cache).context_window == window
     async with client_of(server, Profile(context_window=9)) as client:
-        await client.models()
+        await client.model_ids()
         assert client.profile.context_window == 9, "what the user or the server said goes over the list"
 
 

@@ -161,7 +161,7 @@ async def test_a_charset_that_python_knows_and_nobody_means(server: WireServer, 
     server.always(document(refused, status=401, content_type=kind))
     server.route("/v1/models", document({"data": [{"id": "a-model"}]}, content_type=kind))
     async with client_of(server) as client:
-        assert await client.models() == ["a-model"]
+        assert await client.model_ids() == ["a-model"]
         with pytest.raises(RequestError, match="Expired") as caught:
             await updates_of(client)
     assert caught.value.kind is FailureKind.AUTH and len(server.requests) == 1

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.config.config_tables import Price
 from app.config.settings import ConfigError, Settings, checked_value
-from app.llm.capabilities.profiles import resolve
+from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
 from app.llm.values.prices import price_for, with_cost
 from app.llm.values.profile import Profile
@@ -33,11 +33,11 @@ async def usage_of(
 ) -> Usage:
     """The usage of one response."""
     endpoint = Endpoint(server.base_url, "m", price=price)
-    profile = resolve(server.base_url, "m", cache=cache, overrides={"wire": wire})
+    profile = resolve_profile(server.base_url, "m", cache=cache, overrides={"wire": wire})
     client = ModelClient(endpoint, profile, retry=FAST, timeouts=BRISK, cache=cache)
     try:
         if listed:
-            await client.models()
+            await client.model_ids()
         completed = (await updates_of(client, wishing()))[-1]
     finally:
         await client.aclose()

@@ -12,7 +12,7 @@ from app.llm.failures.request_errors import AttemptFailed, FailureKind, RequestE
 from app.llm.transport import ProgressTimeout, Timeouts, Transport
 from app.llm.values.profile import Profile
 from app.llm.values.types import AttemptDiscarded, Endpoint, RetryScheduled, StreamUpdate, TextDelta
-from app.llm.wires.wire_registry import wire_of
+from app.llm.wires.wire_registry import wire_for
 from tests.wire.driving import BRISK, FAST, client_of, closing, opening, response, updates_of
 from tests.wire.replies import BREAK, CUT, DONE, STALL, Turn, call_delta, chunk, error, stream
 from tests.wire.server import WireServer
@@ -120,8 +120,8 @@ async def test_silence_ends_an_exchange_and_says_what_was_waited_for(server: Wir
     server.always(stream(STALL))
     endpoint, timeouts = Endpoint(server.base_url, "test-model"), Timeouts(first=0.02)
     transport = Transport(endpoint, timeouts, FailureReader(endpoint))
-    await transport.ready()
-    exchange = transport.exchange(wire_of(Profile()), {}, ProgressTimeout(timeouts, closing=False))
+    await transport.wait_until_ready()
+    exchange = transport.exchange(wire_for(Profile()), {}, ProgressTimeout(timeouts, closing=False))
     with pytest.raises(AttemptFailed, match=r"sent nothing for 0.02 s while waiting for its first token"):
         await anext(exchange)
     await transport.aclose()

@@ -8,14 +8,14 @@ from typing import Any, Literal
 import pytest
 from pydantic import SecretStr
 
-from app.llm.capabilities.profiles import resolve
+from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
 from app.llm.doctor.endpoint_doctor import Diagnosis, EndpointCheck, examine
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.profile import Profile
 from app.llm.values.types import Completed, Endpoint, Payload, ProfileCorrected, StreamUpdate
 from app.llm.wires.items import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
-from app.llm.wires.wire_registry import WIRES, wire_of
+from app.llm.wires.wire_registry import WIRES, wire_for
 from tests.wire.driving import BRISK, FAST, TOOLS
 from tests.wire.replies import Call, Reply, Turn, document, stream
 from tests.wire.server import WireServer
@@ -28,7 +28,7 @@ def asking(*more: Item, closing: bool = False) -> Any:
     """What builds a request that says these after a first message."""
 
     def build(profile: Profile) -> Payload:
-        wire = wire_of(profile)
+        wire = wire_for(profile)
         items = [SystemText("You are signoff."), UserText("Fix it."), *more]
         messages, system = wire.written(items, wire.fitted(profile))
         return Payload(messages, TOOLS, "none" if closing else None, system=system)
@@ -80,15 +80,15 @@ async def talks(server: WireServer) -> AsyncIterator[list[Talk]]:
     ],
 )
 def test_the_address_tells_the_wire(base_url: str, wire: str, path: str) -> None:
-    profile = resolve(base_url, "m")
-    assert (profile.wire, wire_of(profile).path(base_url)) == (wire, path)
+    profile = resolve_profile(base_url, "m")
+    assert (profile.wire, wire_for(profile).path(base_url)) == (wire, path)
 
 
 def test_the_user_has_the_last_word_and_anthropics_chat_layer_keeps_its_placement() -> None:
     for name in WIRES:
-        assert resolve("https://api.anthropic.com/v1", "m", overrides={"wire": name}).wire == name
-    assert resolve("https://api.anthropic.com/v1", "m", overrides={"wire": "chat"}).mid_system == "fold_first"
-    assert resolve("https://api.anthropic.com/v1", "m").mid_system == "inline"
+        assert resolve_profile("https://api.anthropic.com/v1", "m", overrides={"wire": name}).wire == name
+    assert resolve_profile("https://api.anthropic.com/v1", "m", overrides={"wire": "chat"}).mid_system == "fold_first"
+    assert resolve_profile("https://api.anthropic.com/v1", "m").mid_system == "inline"
 
 
 async def test_the_404_that_names_responses_is_followed_told_once_and_remembered(
@@ -103,7 +103,7 @@ async def test_the_404_that_names_responses_is_followed_told_once_and_remembered
     assert len(talk.told) == 1 and "Responses" in talk.told[0]
     await talk.ask()
     assert talk.told == [] and server.last.wire == "responses"
-    assert resolve(server.base_url, "test-model", cache=cache).wire == "responses"
+    assert resolve_profile(server.base_url, "test-model", cache=cache).wire == "responses"
 
 
 async def test_where_there_are_no_responses_chat_completions_are_spoken(
@@ -134,7 +134,7 @@ async def test_anthropics_key_and_version_go_in_headers_of_their_own(server: Wir
     headers = server.last.headers
     assert (headers["x-api-key"], headers["anthropic-version"]) == ("secret key", "2023-06-01")
     assert "authorization" not in headers
-    assert await talk.client.models() == ["test-model"]
+    assert await talk.client.model_ids() == ["test-model"]
     assert server.visits[-1].headers["x-api-key"] == "secret key"
 
 
@@ -371,12 +371,14 @@ async def test_the_doctor_examines_each_wire_and_names_it(
 
     server.model(model)
     endpoint = Endpoint(f"{server.url}/anthropic" if vendor.name == "anthropic" else server.base_url, "test-model")
-    profile = resolve(endpoint.base_url, "test-model", overrides={"wire": vendor.name, "mid_system": believed})
+    profile = resolve_profile(
+        endpoint.base_url, "test-model", overrides={"wire": vendor.name, "mid_system": believed}
+    )
     *checks, diagnosis = [found async for found in examine(endpoint, profile, timeouts=BRISK)]
     assert isinstance(diagnosis, Diagnosis)
     found = {check.name: check for check in checks if isinstance(check, EndpointCheck)}
     assert {name: check.ok for name, check in found.items()} == dict.fromkeys(found, True)
-    assert wire_of(profile).title in found["wire"].detail and "`wire`" in found["wire"].detail
+    assert wire_for(profile).title in found["wire"].detail and "`wire`" in found["wire"].detail
     assert {request.wire for request in server.requests} == {vendor.name}
     # What is taken and followed in mid-conversation leaves the prompt in the cache.
     assert (diagnosis.profile.wire, diagnosis.profile.mid_system) == (vendor.name, "inline")

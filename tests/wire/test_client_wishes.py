@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.llm.capabilities.profiles import resolve
+from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.profile import Profile
 from app.llm.values.types import Endpoint, Payload, ProfileCorrected, RequestOptions
 from app.llm.wires.items import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
-from app.llm.wires.wire_registry import SentRequest, wire_of
+from app.llm.wires.wire_registry import SentRequest, wire_for
 from tests.wire.driving import TOOLS, client_of, opening, updates_of
 from tests.wire.replies import Reply, Turn, document, error
 from tests.wire.server import WireServer
@@ -28,7 +28,7 @@ def wishing(
     """What builds a request with these settings."""
 
     def build(profile: Profile) -> Payload:
-        wire = wire_of(profile)
+        wire = wire_for(profile)
         items = [SystemText("You are signoff."), UserText("Fix it."), *more]
         messages, system = wire.written(items, wire.fitted(profile))
         return Payload(messages, TOOLS, None, limit, system, RequestOptions(effort, fields))
@@ -163,7 +163,7 @@ async def test_what_is_refused_is_left_out_told_once_and_remembered(server: Wire
         assert server.last.body["seed"] == 1 and not {"reasoning_effort", "top_k"} & server.last.body.keys()
         assert told(await updates_of(client, build)) == [] and len(server.requests) == 4
     stored = json.loads(json.dumps(cache))
-    profile = resolve(server.base_url, "test-model", cache=stored)
+    profile = resolve_profile(server.base_url, "test-model", cache=stored)
     async with client_of(server, profile, cache=stored) as client:
         assert told(await updates_of(client, build)) == [] and len(server.requests) == 5
         await updates_of(client, wishing("low", seed=1))

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from app.conversation.events import Notice, TurnEnded
-from app.llm.capabilities.profiles import seed
+from app.llm.capabilities.profiles import seed_profile
 from tests.waiting import PATIENCE
 from tests.wire.bench import Bench, bench, edit
 from tests.wire.replies import Call, Reply
@@ -182,7 +182,7 @@ async def test_turns_with_tools_are_taken_and_the_gate_reaches_the_model(
             assert llama.statuses[-1] == 200 and llama.statuses.count(200) >= 3
             assert len(llama.statuses) - llama.statuses.count(200) == len(learned), "each is refused once"
             found = on.session.ports.model.profile.model_dump()
-            known = seed(server.base_url, "test-model").model_dump()
+            known = seed_profile(server.base_url, "test-model").model_dump()
             assert {key: value for key, value in found.items() if value != known[key]} == learned
             assert sum(isinstance(event, Notice) for event in on.events) == len(learned), "told once"
             on.check()

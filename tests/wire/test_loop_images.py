@@ -12,7 +12,7 @@ from app.cli.main import main
 from app.conversation.events import AssistantMessage, Notice, ProposalDecided, Pruned, UserMessage
 from app.images.image import Image
 from app.images.mentions import mentions
-from app.llm.capabilities.profiles import LASTS, believed
+from app.llm.capabilities.profiles import LASTS, valid_fields
 from app.llm.client import ModelClient
 from app.runtime.attachments import attached
 from app.runtime.model_connection import LearnedProfiles
@@ -143,10 +143,10 @@ async def test_a_model_that_takes_none_is_asked_once_more_without_and_told_so(
         await on.say("Then guess")
         assert len(server.requests) == 3, "it is remembered"
         endpoint = on.session.ports.model.endpoint
-        beliefs = believed(LearnedProfiles(on.runtime.sessions), endpoint.base_url, endpoint.model)
+        beliefs = valid_fields(LearnedProfiles(on.runtime.sessions), endpoint.base_url, endpoint.model)
         (belief,) = [one for one in beliefs if one.field == "images_supported"]
-        assert belief.value is False and belief.lasts(belief.since + 3_600)
-        assert not belief.lasts(belief.since + LASTS["images_supported"])
+        assert belief.value is False and belief.is_valid(belief.since + 3_600)
+        assert not belief.is_valid(belief.since + LASTS["images_supported"])
         on.check()
 
 
@@ -195,7 +195,7 @@ async def test_what_the_settings_say_counts_for_more_than_the_list(server: WireS
     server.always(Turn("I see."))
     async with opened(server, tmp_path, profile={"images_supported": True}) as on:
         model = on.session.ports.model
-        assert isinstance(model, ModelClient) and await model.models() == ["test-model"]
+        assert isinstance(model, ModelClient) and await model.model_ids() == ["test-model"]
         await show(on, "What is in @shot.png?")
     assert len(images(server.last.body)) == 1
 

@@ -136,7 +136,7 @@ def _reason(carried: CarriedImage, profile: Profile, contents: Mapping[str, str]
 
 def unsent_reason(image: Image, profile: Profile, *, of_tool: bool = False) -> str:
     """Return why an endpoint is not sent an image; empty if it is."""
-    if not profile.takes_images:
+    if not profile.accepts_images:
         return "blind"
     if of_tool and profile.wire == "chat":
         return "unfit"

@@ -34,7 +34,7 @@ from app.conversation.payload.history_omissions import HistoryOmissions, read_om
 from app.conversation.payload.missing_results import CallRecord
 from app.conversation.payload.wire_ids import WireIds, arguments_text, replace_surrogates, valid_tool_name
 from app.images.image import Image
-from app.llm.values.profile import Profile, taken
+from app.llm.values.profile import Profile, accepted_tools
 from app.llm.values.types import NO_WISHES, Payload, RequestOptions
 from app.llm.wires.items import (
     NO_BEGINNING,
@@ -45,10 +45,10 @@ from app.llm.wires.items import (
     OpaqueEcho,
     SystemText,
     UserText,
-    tagged,
+    tag_text,
 )
 from app.llm.wires.wire import ItemWriter, WireMessages
-from app.llm.wires.wire_registry import wire_of
+from app.llm.wires.wire_registry import wire_for
 
 BRIDGE = "(Written by signoff: the turn stopped here.)"
 """Stands between a tool result and the user's next words, where a template allows only the model there."""
@@ -66,7 +66,7 @@ class _UserDraft:
     attachments: list[Attachment] = field(default_factory=list)
 
     def item(self) -> UserText:
-        parts = [tagged("\n\n".join(self.notes))] if self.notes else []
+        parts = [tag_text("\n\n".join(self.notes))] if self.notes else []
         text = replace_surrogates("\n\n".join(parts + self.words))
         return UserText(text, bool(self.words or self.attachments), tuple(self.attachments))
 
@@ -314,7 +314,7 @@ def project(events: Sequence[Event], profile: Profile, facts: PayloadInputs) -> 
     since nearly all templates name them first. The endpoints that are known to refuse `tool_choice` refuse calls in
     the history without tools as well. A call that comes all the same is refused by the executor and ends the turn.
     """
-    wire = wire_of(profile)
+    wire = wire_for(profile)
     given, profile = profile, wire.fitted(profile)
     history = read_history(events, WireIds(profile.tool_id), _kept_characters(profile))
     if facts.aside is not None:
@@ -330,7 +330,7 @@ def _payload(written: WireMessages, profile: Profile, facts: PayloadInputs, imag
     return Payload(
         messages=written.messages,
         system=written.system,
-        tools=taken(facts.tools, profile.refused_tools) if profile.tools_supported else [],
+        tools=accepted_tools(facts.tools, profile.refused_tools) if profile.tools_supported else [],
         tool_choice="none" if closing else None,
         wishes=facts.wishes,
         images=images,
@@ -391,7 +391,7 @@ class KeptProjection:
         start = len(prefix.events)
         if _omitting(events[start:]) != prefix.later:
             return None
-        profile = wire_of(prefix.key[0]).fitted(prefix.key[0])
+        profile = wire_for(prefix.key[0]).fitted(prefix.key[0])
         reader, settled = prefix.reader(), start
         for position in range(start, len(events)):
             event = events[position]
@@ -418,7 +418,7 @@ class KeptProjection:
 
 
 def _empty_prefix(key: tuple[Any, ...], events: Sequence[Event], prompt: str) -> _Prefix:
-    wire = wire_of(key[0])
+    wire = wire_for(key[0])
     profile, marks = wire.fitted(key[0]), read_omissions(events)
     placer = Placer(prompt, profile, key[1], key[2], marks.pruned)
     return _Prefix(

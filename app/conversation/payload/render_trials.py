@@ -15,7 +15,7 @@ from app.conversation.payload.wire_ids import WireIds
 from app.llm.capabilities.template_check import RenderTrial
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
-from app.llm.wires.wire_registry import wire_of
+from app.llm.wires.wire_registry import wire_for
 
 _TOOL: dict[str, Any] = {
     "type": "function",
@@ -67,6 +67,6 @@ def _called(ids: WireIds, text: str, *numbers: int) -> ModelResponse:
 
 def _trial(profile: Profile, items: list[HistoryItem], *marks: str) -> RenderTrial:
     history = History(items, [GATE], frozenset())
-    wire = wire_of(profile)
+    wire = wire_for(profile)
     messages, system = wire.written(place_items(history, PROMPT, profile, "", ""), profile)
     return RenderTrial(Payload(messages, [_TOOL], "none", system=system), (*marks, WORDS, GATE))

@@ -1,4 +1,4 @@
-"""One thing that a refusal may teach, and how a rule says so.
+"""A correction of an endpoint's profile, and the rules that find one in a refusal.
 
 Kept apart: the rules are in several modules.
 """
@@ -15,7 +15,7 @@ from app.llm.values.types import Payload
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A better profile, and what to tell the user."""
+    """A better profile, and the notice for the user."""
 
     name: str
     """Which rule and rung; a request uses each at most once."""
@@ -27,16 +27,16 @@ Rule = Callable[[Profile, Failure, Payload], Iterator[Correction]]
 """What may cure the failure, the likeliest first."""
 
 
-def changed(name: str, profile: Profile, notice: str, **changes: Any) -> Correction:
-    """The correction that makes these changes."""
+def profile_change(name: str, profile: Profile, notice: str, **changes: Any) -> Correction:
+    """Return the correction that makes these changes."""
     return Correction(name, profile.model_copy(update=changes), notice)
 
 
-def where_said(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
-    """The rule that a server which says this wants these changes."""
+def rule_for(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
+    """Return the rule: a server that says this needs these changes."""
 
     def rule(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
         if pattern.search(failure.text):
-            yield changed(name, profile, notice, **changes)
+            yield profile_change(name, profile, notice, **changes)
 
     return rule

@@ -1,4 +1,4 @@
-"""What one request teaches: a correction is on trial until a response shows that it was right.
+"""Corrections of one request: on trial until a response shows that they were right.
 
 A refusal has many possible reasons and few words. A correction after which the server complains of the same thing
 was in vain and is taken back before the next one is tried; what is left when a response comes is what cured the
@@ -29,23 +29,23 @@ class CorrectionTrial:
         """Profile and payload that the last correction was made for."""
         self._tried: set[str] = set()
 
-    def note(self, **facts: Any) -> None:
-        """Something that is true however this request ends."""
+    def add_fact(self, **facts: Any) -> None:
+        """Add something that is true however this request ends."""
         self.profile = self.profile.model_copy(update=facts)
         self._known = self._known.model_copy(update=facts)
 
     def correct(self, failure: Failure, payload: Payload) -> bool:
-        """Take in the refusal of `payload`; whether there is something else to try, which `profile` is then."""
+        """Take the refusal of `payload`; return whether there is another profile to try, which `profile` is then."""
         # Imported when something fails: its many patterns take their time to compile.
-        from app.llm.capabilities.corrections import correct
+        from app.llm.capabilities.corrections import find_correction
 
         if self._kept and self._before is not None:
             last, (profile, refused) = self._kept[-1], self._before
-            again = correct(profile, failure, refused, self._tried - {last.name})
+            again = find_correction(profile, failure, refused, self._tried - {last.name})
             if again is not None and again.name == last.name:
                 self._kept.pop()
                 self.profile, payload = profile, refused
-        found = correct(self.profile, failure, payload, self._tried)
+        found = find_correction(self.profile, failure, payload, self._tried)
         if found is None:
             return False
         self._before = self.profile, payload
@@ -54,7 +54,7 @@ class CorrectionTrial:
         self.profile = found.profile
         return True
 
-    def learned(self) -> tuple[dict[str, Any], list[ProfileCorrected]]:
-        """A response has come: the fields that made it possible, and what to tell the user of each correction."""
+    def confirmed(self) -> tuple[dict[str, Any], list[ProfileCorrected]]:
+        """Return, once a response has come, the confirmed fields and the notices for the user."""
         changed = {field: value for field, value in iter(self.profile) if value != getattr(self._known, field)}
         return changed, [ProfileCorrected(self.profile, one.notice) for one in self._kept]

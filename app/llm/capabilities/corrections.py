@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from app.llm.capabilities.correction_rule import Correction, Rule, changed, where_said
+from app.llm.capabilities.correction_rule import Correction, Rule, profile_change, rule_for
 from app.llm.failures.classification import NINE_CHARACTERS, NO_SYSTEM, SINGLE_CALL, SPEAKING_ORDER
 from app.llm.failures.request_errors import Failure, FailureKind
-from app.llm.values.profile import Profile, key_of, name_of
+from app.llm.values.profile import Profile, tool_key, tool_name
 from app.llm.values.types import EFFORT, Payload
 
 _REASONING_EFFORT = r"(?<!\w)reasoning[._]effort(?!\w)|(?<!\w)effort(?!\w)"
@@ -34,7 +34,7 @@ def _wishes(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Co
         pattern = _EFFORT[profile.wire] if name == EFFORT else rf"(?<!\w){re.escape(name)}(?!\w)"
         if re.search(pattern, failure.text, re.IGNORECASE):
             notice = f"The server does not take {name} = {_shown(value)}; requests go without it from now on."
-            yield changed(f"without:{name}", profile, notice, refused={**profile.refused, name: value})
+            yield profile_change(f"without:{name}", profile, notice, refused={**profile.refused, name: value})
 
 
 def _shown(value: object) -> str:
@@ -70,32 +70,32 @@ _OUTPUT_LIMIT = re.compile(
 def _responses_only(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.wire == "chat" and failure.status in (400, 404) and _RESPONSES_WANTED.search(failure.text):
         notice = "This model does not speak chat completions here; requests go out as Responses from now on."
-        yield changed("wire:responses", profile, notice, wire="responses")
+        yield profile_change("wire:responses", profile, notice, wire="responses")
 
 
 def _no_responses(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     missing = failure.status in (404, 405, 501) and failure.kind is not FailureKind.MODEL_NOT_FOUND
     if profile.wire == "responses" and missing:
         notice = "There are no Responses here; requests go out as chat completions from now on."
-        yield changed("wire:chat", profile, notice, wire="chat")
+        yield profile_change("wire:chat", profile, notice, wire="chat")
 
 
 def _opaque(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     said = {"responses": _SEALED, "anthropic": _SIGNED}.get(profile.wire)
     if said is not None and said.search(failure.text):
         notice = "The model does not take its reasoning back; it goes without from now on."
-        yield changed("opaque_echo", profile, notice, opaque_echo=False)
+        yield profile_change("opaque_echo", profile, notice, opaque_echo=False)
 
 
 def _breakpoints(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.wire == "anthropic" and "cache_control" in failure.text:
-        yield changed("cache", profile, "The server does not know cache_control.", cache_breakpoints=False)
+        yield profile_change("cache", profile, "The server does not know cache_control.", cache_breakpoints=False)
 
 
 def _output_limit(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.wire == "anthropic" and (named := _OUTPUT_LIMIT.search(failure.text)):
         limit = int(named[1] or named[2])
-        yield changed(
+        yield profile_change(
             f"output_limit:{limit}", profile, f"A response has at most {limit:,} tokens here.", output_limit=limit
         )
 
@@ -121,25 +121,25 @@ def _schema_refused(profile: Profile, failure: Failure, payload: Payload) -> Ite
     if failure.status not in _UNDERSTOOD or not _SCHEMA.search(failure.text):
         return
     for tool in payload.tools:
-        name = name_of(tool)
+        name = tool_name(tool)
         if _PARTS in name and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", failure.text):
             yield _without_tools(profile, [tool], f"The endpoint does not take the schema of {name}")
             return
     at = next((int(found[1]) for place in _PLACES if (found := place.search(failure.text))), len(payload.tools))
-    if at >= len(payload.tools) or _PARTS not in (name := name_of(payload.tools[at])):
+    if at >= len(payload.tools) or _PARTS not in (name := tool_name(payload.tools[at])):
         return
     yield _without_tools(profile, payload.tools[at : at + 1], f"The endpoint does not take the schema of {name}")
     # Where the next one at this place is refused too, that it was the first one's fault is not to be seen.
     server = name.partition(_PARTS)[0]
-    others = [tool for tool in payload.tools if name_of(tool).startswith(f"{server}{_PARTS}")]
+    others = [tool for tool in payload.tools if tool_name(tool).startswith(f"{server}{_PARTS}")]
     yield _without_tools(profile, others, f"The endpoint does not take the schemas of the server {server}")
 
 
 def _without_tools(profile: Profile, tools: Sequence[Mapping[str, Any]], problem: str) -> Correction:
-    refused = [*profile.refused_tools, *map(key_of, tools)][-_MOST_TOOLS:]
+    refused = [*profile.refused_tools, *map(tool_key, tools)][-_MOST_TOOLS:]
     left_out = "it is left out" if len(tools) == 1 else "its tools are left out"
-    name = f"tools:{','.join(map(name_of, tools))}"
-    return changed(name, profile, f"{problem}; {left_out}.", refused_tools=refused)
+    name = f"tools:{','.join(map(tool_name, tools))}"
+    return profile_change(name, profile, f"{problem}; {left_out}.", refused_tools=refused)
 
 
 TOOL_RULES: tuple[Rule, ...] = (_schema_refused,)
@@ -177,7 +177,7 @@ def _one_refused(profile: Profile, failure: Failure, payload: Payload) -> Iterat
         for refused in (names[-1:], names):
             notice = "The server refused an image; it goes without, and the model is told so."
             known = [name for name in profile.refused_images if name not in refused]
-            yield changed(
+            yield profile_change(
                 f"image:{len(refused)}", profile, notice, refused_images=[*known, *dict.fromkeys(refused)][-_MOST:]
             )
 
@@ -198,7 +198,7 @@ def _all_else_failed(profile: Profile, failure: Failure, payload: Payload) -> It
 
 def _without(profile: Profile) -> Correction:
     notice = "The model takes no images here: it goes on without them, and is told so. /model changes the model."
-    return changed("images", profile, notice, images_supported=False)
+    return profile_change("images", profile, notice, images_supported=False)
 
 
 _MOST = 50
@@ -268,8 +268,10 @@ _TEACHES_NOTHING = frozenset(
 )
 
 
-def correct(profile: Profile, failure: Failure, payload: Payload, done: Collection[str] = ()) -> Correction | None:
-    """The first correction that explains the failure, changes the profile and is not in `done`; None if none does."""
+def find_correction(
+    profile: Profile, failure: Failure, payload: Payload, done: Collection[str] = ()
+) -> Correction | None:
+    """Return the first correction that explains the failure, changes the profile and is not in `done`; else None."""
     if failure.kind in _TEACHES_NOTHING:
         return None
     if failure.status is None and failure.kind is not FailureKind.INVALID_REQUEST:
@@ -284,7 +286,7 @@ def correct(profile: Profile, failure: Failure, payload: Payload, done: Collecti
 def _stream_usage(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.stream_usage and re.search(r"stream_options|include_usage", failure.text):
         notice = "The server does not report token counts in the stream; they are estimated."
-        yield changed("stream_usage", profile, notice, stream_usage=False)
+        yield profile_change("stream_usage", profile, notice, stream_usage=False)
 
 
 def _max_tokens(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
@@ -293,18 +295,20 @@ def _max_tokens(profile: Profile, failure: Failure, payload: Payload) -> Iterato
     other = "max_tokens" if profile.max_tokens_field == "max_completion_tokens" else "max_completion_tokens"
     if not _REFUSING.search(failure.text):
         return
-    yield changed(f"max_tokens:{other}", profile, f"The server takes {other}.", max_tokens_field=other)
+    yield profile_change(f"max_tokens:{other}", profile, f"The server takes {other}.", max_tokens_field=other)
 
 
 def _parallel_calls(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.parallel_tool_calls is not None and "parallel_tool_calls" in failure.text:
-        yield changed("parallel", profile, "The server does not know parallel_tool_calls.", parallel_tool_calls=None)
+        yield profile_change(
+            "parallel", profile, "The server does not know parallel_tool_calls.", parallel_tool_calls=None
+        )
 
 
 def _tools(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     if payload.tools and profile.tools_supported and _TOOLS.search(failure.text):
         notice = "This model takes no tools here: it can talk, but neither read files nor propose edits."
-        yield changed("tools", profile, notice, tools_supported=False)
+        yield profile_change("tools", profile, notice, tools_supported=False)
 
 
 def _tool_choice(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
@@ -313,30 +317,30 @@ def _tool_choice(profile: Profile, failure: Failure, payload: Payload) -> Iterat
         notice = (
             "The server does not take tool_choice; after a staged edit the model is told to stop, and is stopped."
         )
-        yield changed("tool_choice", profile, notice, tool_choice_none="rejected")
+        yield profile_change("tool_choice", profile, notice, tool_choice_none="rejected")
 
 
 def _developer(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.developer_role and "developer" in failure.text:
-        yield changed("developer", profile, "The server takes system messages only.", developer_role=False)
+        yield profile_change("developer", profile, "The server takes system messages only.", developer_role=False)
 
 
 def _tool_id(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if _ID_ALNUM9.search(failure.text):
-        yield changed("tool_id:alnum9", profile, "The server wants short ids of tool calls.", tool_id="alnum9")
+        yield profile_change("tool_id:alnum9", profile, "The server wants short ids of tool calls.", tool_id="alnum9")
     if not (found := _ID_LENGTH.search(failure.text)):
         return
     named = _NAMED_LENGTH.search(failure.text, found.start())
     for length in (named[1],) if named else _USUAL_LENGTHS:
         notice = f"The server wants ids of tool calls of at most {length} characters."
-        yield changed(f"tool_id:max{length}", profile, notice, tool_id=f"max{length}")
+        yield profile_change(f"tool_id:max{length}", profile, notice, tool_id=f"max{length}")
 
 
 def _tool_name(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     wanted = re.search(r"(?:tool|function).{0,60}name.{0,40}(?:required|missing|must)", failure.text, re.IGNORECASE)
     if wanted and any(message.get("role") == "tool" for message in payload.messages):
         notice = "The server wants the tool's name on every result."
-        yield changed("tool_name", profile, notice, tool_name_on_result=True)
+        yield profile_change("tool_name", profile, notice, tool_name_on_result=True)
 
 
 def _echoes(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
@@ -352,7 +356,7 @@ def _echoes(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correcti
         r"['\"]?\bname\b['\"]? is unsupported|\bname\b.{0,40}extra", failure.text
     ):
         changes["tool_name_on_result"] = False
-    yield changed(f"echo:{','.join(changes)}", profile, "The server takes standard fields only.", **changes)
+    yield profile_change(f"echo:{','.join(changes)}", profile, "The server takes standard fields only.", **changes)
 
 
 def _content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
@@ -361,10 +365,10 @@ def _content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[C
         return
     if profile.empty_content == "empty" and _EMPTY_CONTENT.search(failure.text):
         notice = "The server wants no empty text beside tool calls."
-        yield changed("content:null", profile, notice, empty_content="null")
+        yield profile_change("content:null", profile, notice, empty_content="null")
     if profile.empty_content != "empty" and _NULL_CONTENT.search(failure.text):
         notice = "The server wants a text beside tool calls."
-        yield changed("content:empty", profile, notice, empty_content="empty")
+        yield profile_change("content:empty", profile, notice, empty_content="empty")
 
 
 def _order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
@@ -377,7 +381,9 @@ def _order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Cor
     if not refused and not disordered:
         return
     if not profile.bridge_tool_user and re.search(r"'?user'? after role '?tool", failure.text):
-        yield changed("bridge", profile, "The server wants an answer after tool results.", bridge_tool_user=True)
+        yield profile_change(
+            "bridge", profile, "The server wants an answer after tool results.", bridge_tool_user=True
+        )
     alternating = profile
     if _touching(payload):
         alternating = profile.model_copy(update={"merge_users": True, "bridge_tool_user": True})
@@ -397,7 +403,7 @@ def _order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Cor
 def _placed(profile: Profile, placement: str, also: str = "") -> Correction:
     where = "joined to the first one" if placement == "fold_first" else "marked as such in the user's messages"
     notice = f"The model takes no system message in mid-conversation; from now on they are {where}."
-    return changed(f"{also}mid_system:{placement}", profile, notice, mid_system=placement)
+    return profile_change(f"{also}mid_system:{placement}", profile, notice, mid_system=placement)
 
 
 def _touching(payload: Payload) -> bool:
@@ -420,23 +426,23 @@ RULES: tuple[Rule, ...] = (
     _parallel_calls,
     _tools,
     _tool_choice,
-    where_said(
+    rule_for(
         _SINGLE_CALL,
         "single_call",
         "The model takes one tool call per message; the history is sent that way.",
         single_call_turns=True,
     ),
     _tool_id,
-    where_said(
+    rule_for(
         _SIGNATURE, "signature", "The server wants the signatures of its tool calls back.", call_extras_echo=True
     ),
-    where_said(
+    rule_for(
         _REASONING,
         "reasoning",
         "The server wants the reasoning back beside tool calls.",
         reasoning_echo="required_on_calls",
     ),
-    where_said(
+    rule_for(
         _EITHER,
         "text_beside_calls",
         "The server takes no text beside tool calls; the calls are sent.",

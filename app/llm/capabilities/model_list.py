@@ -1,4 +1,4 @@
-"""The list of models that an endpoint gives, in the shapes in use, and what it says of each of them."""
+"""Read an endpoint's list of models, in the formats in use, and the facts in it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +37,7 @@ class ListedModel:
 
 
 def read_models(body: Any) -> list[ListedModel] | None:
-    """The models in the answer of `/models`; None if that is no list of models."""
+    """Return the models of a `/models` response; None if it is not a list of models."""
     entries = body.get("data", body.get("models")) if isinstance(body, dict) else body
     if not isinstance(entries, list):
         return None
@@ -50,7 +50,7 @@ def read_models(body: Any) -> list[ListedModel] | None:
 
 
 def listed_facts(models: list[ListedModel], name: str) -> dict[str, Any]:
-    """What the list says of the model of this name, as fields of a profile."""
+    """Return what the list says of this model, as fields of a profile."""
     model = next((model for model in models if model.id == name), None)
     facts: dict[str, Any] = {}
     if model is not None and model.context_window is not None:

@@ -1,4 +1,4 @@
-"""The profile of an endpoint: what is known of its kind, what was learned from it, what the user says about it."""
+"""The profile of an endpoint: known defaults, learned corrections, and the user's settings."""
 
 import contextlib
 import re
@@ -16,7 +16,7 @@ from app.llm.values.types import Endpoint
 
 
 class ProfileCache(Protocol):
-    """What was learned, kept by the caller: a mapping from a key to a JSON object. A dict will do."""
+    """Port to stored corrections: a mapping from a key to a JSON object; a dict will do."""
 
     def get(self, key: str, /) -> Mapping[str, Any] | None:
         """What is stored under the key."""
@@ -54,36 +54,36 @@ _DATES = "learned_at"
 
 @dataclass(frozen=True, slots=True)
 class LearnedField:
-    """One field of the profile that was learned."""
+    """A learned field of the profile."""
 
     field: str
     value: Any
     since: float
     """Unix time; 0 if it was learned before beliefs were dated."""
 
-    def lasts(self, now: float) -> bool:
-        """Whether it is still believed."""
+    def is_valid(self, now: float) -> bool:
+        """Return whether it is still believed."""
         return now - self.since < LASTS.get(self.field, _LASTS_AT_MOST)
 
 
 def cache_key(base_url: str, model: str) -> str:
-    """Where the cache keeps what was learned about this endpoint and model."""
+    """Return the key under which corrections of this endpoint and model are stored."""
     return f"{base_url.rstrip('/')}|{model}"
 
 
-def believed(cache: ProfileCache, base_url: str, model: str, now: float | None = None) -> list[LearnedField]:
+def valid_fields(cache: ProfileCache, base_url: str, model: str, now: float | None = None) -> list[LearnedField]:
     """What was learned of this endpoint and model and is still believed at `now` (Unix time, by default today's)."""
     now = time.time() if now is None else now
-    return [belief for belief in _stored(cache, base_url, model) if belief.lasts(now)]
+    return [belief for belief in _stored(cache, base_url, model) if belief.is_valid(now)]
 
 
-def replace(cache: ProfileCache, endpoint: Endpoint, fields: Mapping[str, Any]) -> None:
-    """Believe just this of the endpoint, from now on."""
+def store_fields(cache: ProfileCache, endpoint: Endpoint, fields: Mapping[str, Any]) -> None:
+    """Store exactly these learned fields of the endpoint."""
     cache[cache_key(endpoint.base_url, endpoint.model)] = {**fields, _DATES: dict.fromkeys(fields, time.time())}
 
 
 class LearnedProfile:
-    """What one client believes of its endpoint."""
+    """What a client knows about its endpoint."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class LearnedProfile:
         self._before: dict[str, Any] = {}
         """What was believed before of a field that was learned."""
         self._since: dict[str, float] = {}
-        stored = believed(cache, endpoint.base_url, endpoint.model, clock()) if cache is not None else []
+        stored = valid_fields(cache, endpoint.base_url, endpoint.model, clock()) if cache is not None else []
         for belief in stored:
             # What the user says goes over it, and does not age.
             if getattr(profile, belief.field) == belief.value:
@@ -121,17 +121,17 @@ class LearnedProfile:
         if self._cache is not None:
             _store(self._cache, self._endpoint, changed, self._clock())
 
-    def learned(self, field: str) -> bool:
-        """Whether what is believed of this was learned, by this client or before."""
+    def is_learned(self, field: str) -> bool:
+        """Return whether this was learned, by this client or before."""
         return field in self._since
 
-    def age(self) -> None:
-        """Give up what was believed for long enough."""
+    def expire(self) -> None:
+        """Drop what was learned too long ago."""
         now = self._clock()
         gone = [
             field
             for field, since in self._since.items()
-            if not LearnedField(field, getattr(self.profile, field), since).lasts(now)
+            if not LearnedField(field, getattr(self.profile, field), since).is_valid(now)
         ]
         self.profile = self.profile.model_copy(update={field: self._before.pop(field) for field in gone})
         for field in gone:
@@ -201,7 +201,7 @@ _LOCAL_PORTS = {11434: "ollama", 1234: "lmstudio", 8080: "llama.cpp", 8000: "vll
 
 
 def server_kind(base_url: str, model: str) -> str:
-    """The key into `SEEDS`, from the host, a local server's usual port, or the model's prefix behind a proxy."""
+    """Return the key into `SEEDS`: from the host, a local server's usual port, or the model's prefix."""
     try:
         parts = urlsplit(base_url)
         host, port = parts.hostname or "", parts.port
@@ -219,8 +219,8 @@ def server_kind(base_url: str, model: str) -> str:
     return "ollama" if port == 11434 else "unknown"
 
 
-def seed(base_url: str, model: str, wire: str | None = None) -> Profile:
-    """What is known of an endpoint before the first request; `wire` is the one that the user has chosen."""
+def seed_profile(base_url: str, model: str, wire: str | None = None) -> Profile:
+    """Return what is known of an endpoint before the first request; `wire` is the one that the user has chosen."""
     kind = server_kind(base_url, model)
     return SEEDS["anthropic-chat" if kind == "anthropic" and wire == "chat" else kind]
 
@@ -229,21 +229,21 @@ class ProfileError(ValueError):
     """The configuration names a capability that does not exist, or gives it an impossible value."""
 
 
-def resolve(
+def resolve_profile(
     base_url: str,
     model: str,
     *,
     cache: ProfileCache | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> Profile:
-    """The profile to start with: the seed, what was learned before, and over both what the user says.
+    """Return the profile to start with: defaults, then corrections learned before, then the user's settings.
 
     Raises:
         ProfileError: `overrides` (the `[profile]` table of the config) has a field or value that does not exist.
     """
-    profile = seed(base_url, model, (overrides or {}).get("wire"))
+    profile = seed_profile(base_url, model, (overrides or {}).get("wire"))
     if cache is not None:
-        learned = {belief.field: belief.value for belief in believed(cache, base_url, model)}
+        learned = {belief.field: belief.value for belief in valid_fields(cache, base_url, model)}
         # What another version wrote may be unusable; it will be learned again.
         with contextlib.suppress(ValidationError):
             profile = Profile.model_validate({**profile.model_dump(), **learned})
@@ -259,10 +259,10 @@ def resolve(
         ) from problem
 
 
-def replace_learned(cache: ProfileCache, endpoint: Endpoint, profile: Profile) -> None:
-    """Store what an examination found, in place of everything that was learned before.
+def store_diagnosis(cache: ProfileCache, endpoint: Endpoint, profile: Profile) -> None:
+    """Store the findings of an examination in place of everything that was learned before.
 
     Only what differs from the seed is kept, so that a better one is not hidden by what never was in question.
     """
-    known = seed(endpoint.base_url, endpoint.model)
-    replace(cache, endpoint, {field: value for field, value in profile if value != getattr(known, field)})
+    known = seed_profile(endpoint.base_url, endpoint.model)
+    store_fields(cache, endpoint, {field: value for field, value in profile if value != getattr(known, field)})

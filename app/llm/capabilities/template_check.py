@@ -1,4 +1,4 @@
-"""Where a chat template keeps what the program says, found in prompts that the server itself renders.
+"""Find out where a chat template keeps the program's instructions, from prompts that the server renders.
 
 A chat template may drop a system message in mid-conversation without a word, and then the gate's words never reach
 the model. Some servers render a conversation without running the model; the prompt shows what each placement keeps:
@@ -68,7 +68,7 @@ class Exchange(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TemplateFinding:
-    """What the prompts of a server show."""
+    """Result of a template check."""
 
     server: str
     """Whose way to render it speaks: `llama.cpp`, `vllm`, `ollama`."""
@@ -127,7 +127,7 @@ class _Check:
     async def _kept(self, render: "_Dialect", profile: Profile) -> Profile | None:
         """The profile with what the template wants besides; None if it does not keep every mark."""
         # Imported here: its many patterns take their time to compile. They are loaded with the connection.
-        from app.llm.capabilities.corrections import correct
+        from app.llm.capabilities.corrections import find_correction
 
         done = set(_PLACING)
         for _ in range(_CORRECTIONS):
@@ -135,8 +135,8 @@ class _Check:
             if refusal is None:
                 return profile if payload is None else None
             assert payload is not None
-            failure = self._reader.response(refusal.status, {}, refusal.text)
-            found = correct(profile, failure, payload, done)
+            failure = self._reader.from_response(refusal.status, {}, refusal.text)
+            found = find_correction(profile, failure, payload, done)
             if found is None or any(
                 value != getattr(profile, field) for field, value in found.profile if field not in _LEARNED
             ):

@@ -1,4 +1,4 @@
-"""Model servers on this machine, found at their usual ports and told apart by what they answer."""
+"""Find model servers on this machine at their usual ports, told apart by their answers."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ class LocalServer:
     models: tuple[str, ...]
 
 
-async def local_servers(ports: Iterable[int] = USUAL_PORTS, patience: float = PATIENCE) -> list[LocalServer]:
+async def find_local_servers(ports: Iterable[int] = USUAL_PORTS, patience: float = PATIENCE) -> list[LocalServer]:
     """The servers that answer within `patience` seconds, in the order of `ports`. Nothing is sent off the machine."""
     tasks = [asyncio.ensure_future(_identify(port)) for port in ports]
     if not tasks:

@@ -1,4 +1,4 @@
-"""Examination of an endpoint: what works, found out by tiny requests and not by its name."""
+"""Examine an endpoint with tiny requests to find out what works, whatever its name."""
 
 import json
 import time
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from app.llm.capabilities.profiles import ProfileCache, believed, seed
+from app.llm.capabilities.profiles import ProfileCache, seed_profile, valid_fields
 from app.llm.client import ModelClient
 from app.llm.failures.request_errors import FailureKind, RequestError, RetryPolicy
-from app.llm.failures.server_words import one_line
+from app.llm.failures.server_words import safe_line
 from app.llm.response.text_filters import has_call_markup
 from app.llm.transport import Timeouts
 from app.llm.values.profile import NEXT_PLACEMENT, Placement, Profile
 from app.llm.values.types import Completed, Endpoint, Payload, TextDelta
-from app.llm.wires.items import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText, tagged
-from app.llm.wires.wire_registry import WIRES, wire_of
+from app.llm.wires.items import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText, tag_text
+from app.llm.wires.wire_registry import WIRES, wire_for
 from app.text.plural import plural
 
 _ANSWER_TOKENS = 256
@@ -40,7 +40,7 @@ _FIRST = "You are taking part in a short technical check. Follow instructions ex
 
 @dataclass(slots=True)
 class ProbeOutcome:
-    """What one probe came to."""
+    """Result of a probe."""
 
     completed: Completed | None = None
     failed: RequestError | None = None
@@ -52,13 +52,13 @@ class ProbeOutcome:
         return self.completed.text if self.completed else ""
 
     @property
-    def called(self) -> bool:
-        """It called a tool."""
+    def has_call(self) -> bool:
+        """Return whether the model called a tool."""
         return bool(self.completed and self.completed.calls)
 
 
-async def ask(client: ModelClient, build: Callable[[Profile], Payload]) -> ProbeOutcome:
-    """Make one request; a failure is part of the answer."""
+async def probe(client: ModelClient, build: Callable[[Profile], Payload]) -> ProbeOutcome:
+    """Make one request; a failure is part of the outcome."""
     answer = ProbeOutcome()
     try:
         async with aclosing(client.stream(build)) as updates:
@@ -73,14 +73,14 @@ async def ask(client: ModelClient, build: Callable[[Profile], Payload]) -> Probe
     return answer
 
 
-def request(profile: Profile, text: str, *, tools: bool = False, none: bool = False) -> Payload:
-    """One user message, with or without a tool to call, and with or without leave to call it."""
+def probe_payload(profile: Profile, text: str, *, tools: bool = False, none: bool = False) -> Payload:
+    """Return a payload of one user message, with or without a tool, and with or without permission to call it."""
     items = _opened(profile, _FIRST, text)
     return _payload(profile, items, [_TOOL] if tools else [], none=none)
 
 
-def after_a_call(profile: Profile, instruction: str) -> Payload:
-    """A tool exchange, and after it an instruction where the profile wants it."""
+def after_call_payload(profile: Profile, instruction: str) -> Payload:
+    """Return a payload of a tool exchange, then an instruction where the profile puts it."""
     call = CallWithResult(
         id="abcdef123" if profile.tool_id == "alnum9" else "call_1",
         name="report",
@@ -99,7 +99,7 @@ def after_a_call(profile: Profile, instruction: str) -> Payload:
         case "fold_first":
             items = [*_opened(profile, f"{_FIRST}\n\n{instruction}", told), *exchange]
         case _:
-            items = [*_opened(profile, _FIRST, told), *exchange, ModelTurn("Done."), UserText(tagged(instruction))]
+            items = [*_opened(profile, _FIRST, told), *exchange, ModelTurn("Done."), UserText(tag_text(instruction))]
     return _payload(profile, items, [_TOOL] if profile.tools_supported else [], none=True)
 
 
@@ -110,7 +110,7 @@ def _opened(profile: Profile, system: str, user: str) -> list[Item]:
 
 
 def _payload(profile: Profile, items: list[Item], tools: list[dict[str, Any]], *, none: bool) -> Payload:
-    wire = wire_of(profile)
+    wire = wire_for(profile)
     messages, system = wire.written(items, wire.fitted(profile))
     return Payload(messages, tools, "none" if none and tools else None, _ANSWER_TOKENS, system)
 
@@ -153,7 +153,7 @@ class EndpointCheck:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All findings, and what follows from them."""
+    """All findings, and the resulting profile."""
 
     checks: tuple[EndpointCheck, ...]
     profile: Profile
@@ -166,7 +166,7 @@ class Diagnosis:
 
 def learned_check(cache: ProfileCache, endpoint: Endpoint) -> EndpointCheck:
     """What is believed of an endpoint because it was learned, since when, and how to say otherwise."""
-    beliefs = believed(cache, endpoint.base_url, endpoint.model)
+    beliefs = valid_fields(cache, endpoint.base_url, endpoint.model)
     if not beliefs:
         return EndpointCheck("learned", True, "nothing that differs from what is known of such servers")
     said = (f"{one.field} = {json.dumps(one.value)} ({_ago(time.time() - one.since)})" for one in beliefs)
@@ -195,7 +195,7 @@ async def examine(
                 yield check
     finally:
         await client.aclose()
-    final = _final_profile(client.profile, checks, profile, seed(endpoint.base_url, endpoint.model))
+    final = _final_profile(client.profile, checks, profile, seed_profile(endpoint.base_url, endpoint.model))
     # No probe has the user's request settings, images or servers: the next request finds out what is refused of them.
     forgotten: dict[str, Any] = {"refused": {}, "refused_images": [], "refused_tools": []}
     if not any(check.name == "streaming" and check.ok for check in checks):
@@ -207,7 +207,7 @@ async def _checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
     names: list[str] | None = None
     listing: RequestError | None = None
     try:
-        names = await client.models()
+        names = await client.model_ids()
     except RequestError as refusal:
         listing = refusal
     if listing is not None and listing.kind is FailureKind.UNREACHABLE:
@@ -215,7 +215,7 @@ async def _checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
         async for check in _unknown(CHECKS[1:], "the server cannot be reached"):
             yield check
         return
-    hello = await ask(client, lambda profile: request(profile, "Answer with the single word ok."))
+    hello = await probe(client, lambda profile: probe_payload(profile, "Answer with the single word ok."))
     failed = hello.failed
     reached = failed is None or failed.kind is not FailureKind.UNREACHABLE
     yield EndpointCheck(
@@ -255,7 +255,7 @@ def _key(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
 
 def _model(client: ModelClient, hello: ProbeOutcome, names: list[str] | None) -> EndpointCheck:
     wanted, origin = client.endpoint.model, client.endpoint.model_from
-    offered = one_line(", ".join(names[:5]) + (", …" if len(names) > 5 else "")) if names else ""
+    offered = safe_line(", ".join(names[:5]) + (", …" if len(names) > 5 else "")) if names else ""
     if hello.failed is not None and hello.failed.kind is FailureKind.MODEL_NOT_FOUND:
         named = f" The name is from {origin}." if origin else ""
         return EndpointCheck(
@@ -267,13 +267,13 @@ def _model(client: ModelClient, hello: ProbeOutcome, names: list[str] | None) ->
     if hello.failed is not None:
         return EndpointCheck("model", None, f"{wanted}{told}; not checked")
     if names and wanted not in names:
-        served = one_line(hello.completed.model) if hello.completed else ""
+        served = safe_line(hello.completed.model) if hello.completed else ""
         wanted += " answers, though it is not listed" + (f" (as {served})" if served else "")
     return EndpointCheck("model", True, f"{wanted}{told}")
 
 
 def _wire(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
-    title = wire_of(client.profile).title
+    title = wire_for(client.profile).title
     others = ", ".join(f"`{name}`" for name in WIRES if name != client.profile.wire)
     if hello.failed is not None:
         return EndpointCheck("wire", None, f"asked in {title}; `wire` in the configuration changes it ({others})")
@@ -288,7 +288,7 @@ def _usage(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
 
 
 async def _tool_checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
-    tempted = await ask(client, lambda profile: request(profile, CALL_IT, tools=True))
+    tempted = await probe(client, lambda profile: probe_payload(profile, CALL_IT, tools=True))
     if not client.profile.tools_supported:
         yield EndpointCheck(
             "tools", False, "the model takes no tools here: it can talk, but neither read files nor edit"
@@ -300,11 +300,11 @@ async def _tool_checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
         yield EndpointCheck("tool_choice", None, "not checked: no tools")
         return
     bad = next((call.invalid for call in tempted.completed.calls if call.invalid), "") if tempted.completed else ""
-    if tempted.called:
+    if tempted.has_call:
         yield EndpointCheck("tools", not bad, bad or "the model calls them")
     else:
         yield EndpointCheck("tools", None, _TAKEN)
-    refrained = await ask(client, lambda profile: request(profile, CALL_IT, tools=True, none=True))
+    refrained = await probe(client, lambda profile: probe_payload(profile, CALL_IT, tools=True, none=True))
     yield _tool_choice(client, tempted, refrained)
 
 
@@ -325,7 +325,7 @@ def _tool_choice(client: ModelClient, tempted: ProbeOutcome, refrained: ProbeOut
         return EndpointCheck(
             "tool_choice", False, f"under “none” the call comes out as text, which is hidden; {held}"
         )
-    if not tempted.called:
+    if not tempted.has_call:
         return EndpointCheck("tool_choice", None, "“none” is taken; whether it is honoured cannot be told")
     return EndpointCheck("tool_choice", True, "“none” is honoured")
 
@@ -335,7 +335,7 @@ async def _mid_system(client: ModelClient) -> EndpointCheck:
 
     Taken without effect, it may have been dropped by the chat template: does the same work in another place?
     """
-    told = await ask(client, lambda profile: after_a_call(profile, SAY_IT))
+    told = await probe(client, lambda profile: after_call_payload(profile, SAY_IT))
     placement = client.profile.mid_system
     if told.failed is not None:
         return EndpointCheck("mid_system", None, told.failed.message)
@@ -345,7 +345,7 @@ async def _mid_system(client: ModelClient) -> EndpointCheck:
     while tried is not None and WORD not in told.text.lower():
         tried = NEXT_PLACEMENT.get(tried)
         if tried is not None:
-            told = await ask(client, partial(_after_a_call_in, tried))
+            told = await probe(client, partial(_after_a_call_in, tried))
     if tried is None:
         tried = placement if refused else None
     if tried == "inline":
@@ -356,7 +356,7 @@ async def _mid_system(client: ModelClient) -> EndpointCheck:
 
 
 def _after_a_call_in(placement: Placement, profile: Profile) -> Payload:
-    return after_a_call(profile.model_copy(update={"mid_system": placement}), SAY_IT)
+    return after_call_payload(profile.model_copy(update={"mid_system": placement}), SAY_IT)
 
 
 def _final_profile(found: Profile, checks: list[EndpointCheck], given: Profile, known: Profile) -> Profile:

@@ -29,7 +29,7 @@ _LONGEST = 366 * _UNITS["d"]
 
 
 def wait_hint(headers: Mapping[str, str], text: str, now: float) -> float | None:
-    """Seconds to wait from `now` (Unix time), or None where nothing usable is said.
+    """Return the seconds to wait from `now` (Unix time), or None where nothing usable is said.
 
     The most precise source wins: `retry-after-ms`, then `retry-after`, then the body, then the reset time of the
     rate-limit bucket that is exhausted.
@@ -175,8 +175,8 @@ _WINDOW = re.compile(
 _RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 
 
-def classify(status: int | None, text: str, *, hinted: bool) -> tuple[FailureKind, bool]:
-    """The kind of a failure, and whether the same request may succeed later.
+def classify_failure(status: int | None, text: str, *, hinted: bool) -> tuple[FailureKind, bool]:
+    """Return the kind of a failure, and whether the same request may succeed later.
 
     `status` is None for an error inside a stream that names none; `hinted` says that the server gave a time to wait.
     """
@@ -197,8 +197,8 @@ def classify(status: int | None, text: str, *, hinted: bool) -> tuple[FailureKin
     return _by_status(status, text)
 
 
-def context_window(text: str) -> int | None:
-    """The size of the window in tokens that a message about an overflow names, if a conversation fits into it."""
+def stated_context_window(text: str) -> int | None:
+    """Return the context window in tokens that an overflow message names, if a conversation fits into it."""
     found = _WINDOW.search(text)
     size = int(found[1].replace(",", "")) if found else 0
     return size if size >= LEAST_WINDOW else None

@@ -1,4 +1,4 @@
-"""From what went wrong to a `Failure`: what it means, and one line that says what to do about it."""
+"""Describe what went wrong with a request: its kind, and one line that says what to do."""
 
 import re
 import socket
@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from app.llm.failures.request_errors import COMPACT, Failure, FailureKind
-from app.llm.failures.server_words import headline, one_line, parse_body, searchable
+from app.llm.failures.server_words import find_message, parse_body, safe_line, searchable_text
 from app.llm.response.response_limits import ResponseTooLarge
-from app.llm.values.address import fault_of, header_fault, host_of, proxy_for
+from app.llm.values.address import header_fault, host_and_port, proxy_for, url_fault
 from app.llm.values.types import Endpoint
 
 _NAMED = "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY."
@@ -21,13 +21,13 @@ _SHORT = 60.0
 """Seconds up to which a count-down says more than the time of day."""
 
 
-def clock_time(moment: datetime) -> str:
-    """The local time of day, with the date if that is not today's."""
+def format_clock_time(moment: datetime) -> str:
+    """Return the local time of day, with the date if that is not today's."""
     return f"{moment:%H:%M}" if moment.date() == datetime.now().date() else f"{moment:%H:%M on %d %B}"
 
 
 class FailureReader:
-    """Reads failures of one endpoint; nothing it returns contains the endpoint's key."""
+    """Describes failures of one endpoint; nothing it returns contains the endpoint's key."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -38,22 +38,22 @@ class FailureReader:
         # The parts too: a value with a line break in it comes back quoted.
         self._secrets = sorted({part for value in secrets for part in (value, *value.split())}, key=len, reverse=True)
 
-    def response(self, status: int, headers: Mapping[str, str], body: str) -> Failure:
-        """An HTTP response that is an error, or a redirection: not followed, as it would take the key along."""
+    def from_response(self, status: int, headers: Mapping[str, str], body: str) -> Failure:
+        """Describe an HTTP error response, or a redirection: not followed, as it would take the key along."""
         if 300 <= status < 400:
-            target = one_line(headers.get("location", "elsewhere"), self._secrets)
+            target = safe_line(headers.get("location", "elsewhere"), self._secrets)
             message = f"{self._host} redirects to {target} ({status}). Change the base URL if that is where it moved."
             return Failure(FailureKind.INVALID_REQUEST, message, message, status)
         return self._read(status, headers, parse_body(body))
 
-    def in_stream(self, data: Any, headers: Mapping[str, str] | None = None) -> Failure:
-        """An error object (or just its words) that came inside a stream, or with status 200."""
+    def from_stream(self, data: Any, headers: Mapping[str, str] | None = None) -> Failure:
+        """Describe an error object (or just its text) that came inside a stream, or with status 200."""
         return self._read(_inner_status(data), headers or {}, data)
 
     def unreachable(self, cause: BaseException) -> Failure:
-        """No connection, or none that lasted until the response began."""
-        links = list(chain(cause))
-        words = one_line(next((str(link) for link in reversed(links) if str(link)), ""), self._secrets)
+        """Describe a connection that failed, or broke before the response began."""
+        links = list(exception_chain(cause))
+        words = safe_line(next((str(link) for link in reversed(links) if str(link)), ""), self._secrets)
         proxy = self._proxy()
         if any(isinstance(link, ssl.SSLCertVerificationError) for link in links):
             message = (
@@ -75,85 +75,87 @@ class FailureReader:
 
     def _proxy(self) -> str:
         """Who is connected to instead of the endpoint, as far as that may be shown; empty if nobody is."""
-        proxy = host_of(proxy_for(self._endpoint.base_url))
-        return f"{one_line(proxy)}, the proxy of the environment for {self._host}" if proxy else ""
+        proxy = host_and_port(proxy_for(self._endpoint.base_url))
+        return f"{safe_line(proxy)}, the proxy of the environment for {self._host}" if proxy else ""
 
-    def unusable_settings(self) -> Failure | None:
-        """What can be told of address, key and headers before anything is sent; None if all is well."""
+    def check_settings(self) -> Failure | None:
+        """Describe what is wrong with address, key or headers before anything is sent; None if nothing is."""
         key = self._endpoint.api_key
         sent = [("The API key", key.get_secret_value().strip() if key is not None else "")]
         sent += [(f"The header {name!r}", value) for name, value in self._endpoint.headers.items()]
         fault = next((said for name, value in sent if (said := header_fault(name, value))), "")
-        if wrong := fault_of(self._endpoint.base_url):
+        if wrong := url_fault(self._endpoint.base_url):
             fault = f"{self._endpoint.base_url!r} is not a usable base URL: {wrong}"
-        elif (proxy := proxy_for(self._endpoint.base_url)) and (wrong := fault_of(proxy, "http://host:8080")):
+        elif (proxy := proxy_for(self._endpoint.base_url)) and (wrong := url_fault(proxy, "http://host:8080")):
             return self.unusable_proxy(wrong)
         if not fault:
             return None
-        message = one_line(f"{fault}. Check the configuration and the environment.", self._secrets)
+        message = safe_line(f"{fault}. Check the configuration and the environment.", self._secrets)
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
     def unusable_address(self, cause: BaseException) -> Failure:
-        """The base URL is none, for a reason that only the HTTP library knows."""
-        words = one_line(next((str(link) for link in reversed(list(chain(cause))) if str(link)), ""), self._secrets)
+        """Describe a base URL that the HTTP library refuses."""
+        words = safe_line(
+            next((str(link) for link in reversed(list(exception_chain(cause))) if str(link)), ""), self._secrets
+        )
         message = f"{self._where!r} is not a usable base URL: {words.rstrip('.')}. Check the configuration."
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
     def unusable_proxy(self, fault: str) -> Failure:
-        """The environment names a proxy that is none, or of a kind that the HTTP library does not take."""
-        message = f"The proxy of the environment for {self._host} cannot be used: {one_line(fault)}. {_NAMED}"
+        """Describe a proxy of the environment that is invalid or of an unsupported kind."""
+        message = f"The proxy of the environment for {self._host} cannot be used: {safe_line(fault)}. {_NAMED}"
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
     def not_connected(self, seconds: float) -> Failure:
-        """Nobody takes the connection, and nobody refuses it."""
+        """Describe a connection that nobody accepts or refuses."""
         message = f"{self._where} did not answer within {seconds:.3g} s. Check the base URL, the network and a proxy."
         return Failure(FailureKind.UNREACHABLE, message, message, retryable=True)
 
     def too_slow(self, seconds: float) -> Failure:
-        """A response that comes, but never to its end."""
+        """Describe a response that never comes to its end."""
         message = f"{self._host} did not finish its response within {seconds:,.3g} s. Continue, or ask for less."
         return Failure(FailureKind.STREAM_BROKEN, message, message)
 
     def timed_out(self, seconds: float, waiting_for: str) -> Failure:
-        """Silence for too long."""
+        """Describe a silence that lasted too long."""
         message = f"{self._host} sent nothing for {seconds:.3g} s while waiting for {waiting_for}. Try again."
         return Failure(FailureKind.STREAM_BROKEN, message, message, retryable=True)
 
     def broken(self, what: str, detail: str = "") -> Failure:
-        """The response is damaged or ends too early."""
-        words = one_line(detail, self._secrets)
+        """Describe a response that is damaged or ends too early."""
+        words = safe_line(detail, self._secrets)
         message = f"The response of {self._host} {what}{f' ({words})' if words else ''}. Try again."
         return Failure(FailureKind.STREAM_BROKEN, message, f"{what}\n{detail}", retryable=True)
 
     def too_large(self, endless: ResponseTooLarge) -> Failure:
-        """What no model and no server in order sends; the same request would bring the same."""
+        """Describe a response of an implausible size; the same request would bring the same."""
         message = f"{self._host} sent {endless}; it was not read on. Check the server, or a proxy before it."
         return Failure(FailureKind.STREAM_BROKEN, message, message)
 
     def not_a_stream(self, body: str) -> Failure:
-        """Status 200, but neither a stream nor a completion: most often the base URL leads to a web page."""
-        words = one_line(headline(parse_body(body)), self._secrets)
+        """Describe a response with status 200 that is neither a stream nor a completion, often a web page."""
+        words = safe_line(find_message(parse_body(body)), self._secrets)
         said = f" but “{words}”" if words else ""
         message = f"{self._host} answers with no model response{said}. Check the base URL (it often ends in /v1)."
         return Failure(FailureKind.INVALID_REQUEST, message, body[:10_000])
 
     def overflow(self) -> Failure:
-        """The response stopped for length before it began."""
+        """Describe a response that stopped for length before it began."""
         message = f"The conversation fills the model's context window: there was no room for an answer. {COMPACT}"
         return Failure(FailureKind.CONTEXT_FULL, message, message)
 
     def unexpected(self, cause: BaseException) -> Failure:
-        """Something that no rule covers."""
-        words = one_line(f"{type(cause).__name__}: {cause}", self._secrets)
+        """Describe an exception that no rule covers."""
+        words = safe_line(f"{type(cause).__name__}: {cause}", self._secrets)
         return Failure(FailureKind.UNKNOWN, f"The request to {self._host} failed: {words}", words, retryable=True)
 
     def _read(self, status: int | None, headers: Mapping[str, str], body: Any) -> Failure:
         # Imported when something fails: their many patterns take their time to compile.
-        from app.llm.failures.classification import classify, context_window, wait_hint
+        from app.llm.failures.classification import classify_failure, stated_context_window, wait_hint
 
-        text = searchable(body)
+        text = searchable_text(body)
         hint = wait_hint(headers, text, time.time())
-        kind, retryable = classify(status, text, hinted=hint is not None)
+        kind, retryable = classify_failure(status, text, hinted=hint is not None)
         match headers.get("x-should-retry", "").lower():
             case "false":
                 retryable = False
@@ -161,12 +163,12 @@ class FailureReader:
                 retryable = True
         return Failure(
             kind=kind,
-            message=self._message(kind, status, one_line(headline(body), self._secrets), hint),
+            message=self._message(kind, status, safe_line(find_message(body), self._secrets), hint),
             text=text,
             status=status,
             retryable=retryable,
             retry_after=hint,
-            context_window=context_window(text) if kind is FailureKind.CONTEXT_FULL else None,
+            context_window=stated_context_window(text) if kind is FailureKind.CONTEXT_FULL else None,
         )
 
     def _message(self, kind: FailureKind, status: int | None, words: str, hint: float | None) -> str:
@@ -175,7 +177,7 @@ class FailureReader:
         said += "" if said.endswith((".", "!", "?", "…")) else "."
         what, advice = self._meaning(kind, status)
         if hint is not None and hint > _SHORT:
-            advice = f"It takes requests again at {clock_time(datetime.now() + timedelta(seconds=hint))}."
+            advice = f"It takes requests again at {format_clock_time(datetime.now() + timedelta(seconds=hint))}."
         return f"{what}{said} {advice}"
 
     def _meaning(self, kind: FailureKind, status: int | None) -> tuple[str, str]:
@@ -188,7 +190,7 @@ class FailureReader:
             return f"{host} does not allow this", "Check what the API key may do."
         if kind is FailureKind.INVALID_REQUEST and status in (404, 405):
             return f"There is no chat API at {self._where}", "Check the base URL (it often ends in /v1) and `wire`."
-        model = one_line(self._endpoint.model, self._secrets)
+        model = safe_line(self._endpoint.model, self._secrets)
         meanings = {
             FailureKind.AUTH: (
                 f"{host} does not accept the API key",
@@ -221,14 +223,14 @@ def _shown(base_url: str) -> tuple[str, str]:
     try:
         parts = urlsplit(base_url)
     except ValueError:
-        return one_line(base_url), one_line(base_url)
-    host = one_line(parts.netloc.rpartition("@")[2])
+        return safe_line(base_url), safe_line(base_url)
+    host = safe_line(parts.netloc.rpartition("@")[2])
     shown = f"{parts.scheme}://{host}{parts.path}" if host else base_url.partition("?")[0]
-    return host or one_line(shown), one_line(shown)
+    return host or safe_line(shown), safe_line(shown)
 
 
-def chain(cause: BaseException) -> Iterator[BaseException]:
-    """An exception and all that led to it, the innermost last: the SDK's own words are just "Connection error."."""
+def exception_chain(cause: BaseException) -> Iterator[BaseException]:
+    """Return an exception and its causes, the innermost last: the SDK's own message is just "Connection error."."""
     pending, seen = [cause], set[int]()
     while pending:
         link = pending.pop()

@@ -1,4 +1,4 @@
-"""How a request can fail."""
+"""Kinds of failed requests, and when to retry them."""
 
 import random
 from collections.abc import Callable
@@ -12,7 +12,7 @@ COMPACT = "Compact it."
 
 
 class FailureKind(StrEnum):
-    """What a failure means for what to do next."""
+    """Kind of a failure, which decides what to do next."""
 
     CONTEXT_FULL = "context_full"
     """The payload does not fit the model's window: compact, then send again."""
@@ -33,7 +33,7 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failed attempt, as far as it is understood."""
+    """A failed attempt, as far as it is understood."""
 
     kind: FailureKind
     message: str
@@ -76,7 +76,7 @@ class RequestError(Exception):
 
 
 class AttemptFailed(Exception):
-    """Inside the client: one attempt failed."""
+    """One attempt of a request failed; internal to the client."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -112,7 +112,7 @@ class RetryPolicy:
     """A number from 0 up to 1."""
 
     def delay(self, failure: Failure, attempt: int, elapsed: float, *, closing: bool = False) -> float | None:
-        """Seconds to wait before the next send, or None if there is none.
+        """Return the seconds to wait before the next attempt, or None if there is none.
 
         `attempt` counts the sends so far, `elapsed` the seconds since the first.
         """

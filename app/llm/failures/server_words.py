@@ -1,10 +1,10 @@
-"""What a server said, in one searchable text and one readable line, from bodies of any shape."""
+"""Extract the server's message from an error body of any shape."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from app.llm.response.response_limits import decoded
+from app.llm.response.response_limits import parse_json
 
 MAX_LINE = 300
 """Characters of a server's message that a user gets to see."""
@@ -28,33 +28,33 @@ _DEEPEST = 8
 def parse_body(text: str) -> Any:
     """The body as JSON if it is usable JSON, else the text itself."""
     try:
-        return decoded(text)
+        return parse_json(text)
     except (ValueError, RecursionError):
         return text
 
 
-def searchable(body: Any) -> str:
-    """All strings and numbers of a body, keys included, with JSON inside strings opened up."""
+def searchable_text(body: Any) -> str:
+    """Return all strings and numbers of a body, keys included, with JSON inside strings opened up."""
     return "\n".join(_strings(body, depth=0))[:MAX_TEXT]
 
 
-def headline(body: Any, depth: int = 0) -> str:
-    """The sentence in a body that is meant for people, or an empty string; `depth` counts what it was nested in."""
+def find_message(body: Any, depth: int = 0) -> str:
+    """Return the sentence in a body that is meant for people; empty if there is none."""
     if depth > _DEEPEST:
         return ""
     match body:
         case str():
             return _of_text(body[:MAX_TEXT])
         case list() if body:
-            return headline(body[0], depth + 1)
+            return find_message(body[0], depth + 1)
         case Mapping():
             return _of_mapping(body, depth + 1)
         case _:
             return ""
 
 
-def one_line(text: str, secrets: Iterable[str] = ()) -> str:
-    """Untrusted text as one short line without control characters and without anything that looks like a key."""
+def safe_line(text: str, secrets: Iterable[str] = ()) -> str:
+    """Return untrusted text as one short line without control characters or anything that looks like a key."""
     for secret in secrets:
         if len(secret) >= 4:
             text = text.replace(secret, "***")
@@ -82,10 +82,10 @@ def _of_mapping(body: Mapping[str, Any], depth: int) -> str:
         # OpenRouter: "Provider returned error", and the provider's own words as JSON text.
         metadata = error.get("metadata")
         if isinstance(metadata, Mapping) and isinstance(raw := metadata.get("raw"), str) and raw.strip():
-            nested = headline(parse_body(raw), depth)
+            nested = find_message(parse_body(raw), depth)
             if nested:
                 return nested
-        return headline(error, depth)
+        return find_message(error, depth)
     if isinstance(error, str) and error:
         description = body.get("error_description")
         return f"{error}: {description}" if isinstance(description, str) else error
@@ -93,7 +93,7 @@ def _of_mapping(body: Mapping[str, Any], depth: int) -> str:
         value = body.get(key)
         if isinstance(value, str) and value:
             nested_body = parse_body(value) if value.lstrip().startswith("{") else value
-            return headline(nested_body, depth) or value
+            return find_message(nested_body, depth) or value
         if isinstance(value, list | Mapping) and value:
             return _details(value)
     return ""

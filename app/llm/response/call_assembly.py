@@ -1,4 +1,4 @@
-"""Tool calls from the deltas of a stream.
+"""Assemble tool calls from the deltas of a stream.
 
 The rules, which no documented protocol covers but the deltas of real servers need:
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.llm.response import response_limits
-from app.llm.response.response_limits import ResponseTooLarge, decoded
+from app.llm.response.response_limits import ResponseTooLarge, parse_json
 from app.llm.response.text_filters import SurrogateJoiner
 from app.llm.values.types import CallProgress, ReceivedCall
 
@@ -25,8 +25,8 @@ EXCERPT = 60
 """Characters of the arguments around the fault that the complaint quotes."""
 
 
-def as_text(arguments: Any) -> str:
-    """The arguments of one delta as text: a string as it is, None as nothing, anything else as JSON."""
+def arguments_as_text(arguments: Any) -> str:
+    """Return the arguments of one delta as text: a string as it is, None as nothing, anything else as JSON."""
     match arguments:
         case None:
             return ""
@@ -37,7 +37,7 @@ def as_text(arguments: Any) -> str:
 
 
 def parse_arguments(raw: str) -> tuple[dict[str, Any] | None, str]:
-    """The arguments as an object and an empty complaint, or None and what is wrong with them.
+    """Return the arguments as an object and an empty complaint, or None and what is wrong with them.
 
     Nothing at all and `null` are an object without fields, and an object that was encoded twice is decoded twice.
     Nothing is guessed or completed: what is cut off or followed by junk does not run.
@@ -60,7 +60,7 @@ def parse_arguments(raw: str) -> tuple[dict[str, Any] | None, str]:
 
 
 def is_complete(raw: str) -> bool:
-    """Whether the text so far is a whole JSON object."""
+    """Return whether the text so far is a complete JSON object."""
     try:
         return isinstance(_decode(raw), dict)
     except (ValueError, RecursionError):
@@ -69,7 +69,7 @@ def is_complete(raw: str) -> bool:
 
 def _decode(text: str) -> Any:
     # Not strict: a line break that stands unescaped in a string has only one possible meaning.
-    return decoded(text, strict=False)
+    return parse_json(text, strict=False)
 
 
 def _complaint(fault: json.JSONDecodeError) -> str:
@@ -136,7 +136,7 @@ class CallAssembly:
         return bool(self._slots)
 
     def feed(self, delta: Mapping[str, Any]) -> CallProgress | None:
-        """Take one element of `delta.tool_calls`; None if it says nothing.
+        """Take one element of `delta.tool_calls`; return None if it says nothing.
 
         Raises:
             ResponseTooLarge: The arguments of one call, or the calls, go on without end.
@@ -145,7 +145,7 @@ class CallAssembly:
         function = function if isinstance(function, dict) else {}
         name = function.get("name") or delta.get("name")
         name = name if isinstance(name, str) else ""
-        arguments = as_text(function.get("arguments"))
+        arguments = arguments_as_text(function.get("arguments"))
         identity = str(delta.get("id") or "")
         index = delta.get("index")
         index = index if isinstance(index, int) else None
@@ -167,8 +167,8 @@ class CallAssembly:
             slot.extras.setdefault("extra_content", {}).update(extra)
         return CallProgress(slot.position, slot.name, slot.characters)
 
-    def finished(self) -> tuple[ReceivedCall, ...]:
-        """The calls as they stand, in the order of their first deltas."""
+    def calls(self) -> tuple[ReceivedCall, ...]:
+        """Return the calls as they are, in the order of their first deltas."""
         return tuple(_received(slot) for slot in self._slots)
 
     def _slot(self, identity: str, index: int | None, name: str, arguments: str) -> _Slot:

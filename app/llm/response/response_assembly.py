@@ -1,4 +1,4 @@
-"""From the chunks of a stream to one response, whatever the server makes of the Chat Completions protocol."""
+"""Assemble a response from the chunks of a stream, however the server interprets Chat Completions."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -9,14 +9,14 @@ from app.llm.response.call_assembly import CallAssembly
 from app.llm.response.response_limits import ResponseTooLarge
 from app.llm.response.text_filters import CallMarkupHider, SurrogateJoiner, ThinkSplitter
 from app.llm.values.types import CallProgress, Completed, ReasoningDelta, ReceivedCall, TextDelta, Usage
-from app.llm.wires.chunks import count
+from app.llm.wires.chunks import token_count
 from app.llm.wires.items import OPAQUE_BLOCKS
 
 Delta = TextDelta | ReasoningDelta | CallProgress
 
 
 class DeltaCollector:
-    """Collects what chunks add: neighbouring pieces of one text are one, and of a call only the latest counts."""
+    """Collects what chunks add: pieces of one text are joined, and of a call only the latest state is kept."""
 
     def __init__(self) -> None:
         self._whole: list[Delta] = []
@@ -26,22 +26,22 @@ class DeltaCollector:
         self._calls: dict[int, CallProgress] = {}
         """Of the calls that go on, by their index."""
 
-    def text(self, piece: str) -> None:
-        """More of the answer."""
+    def add_text(self, piece: str) -> None:
+        """Add a piece of the answer."""
         self._more(TextDelta, piece)
 
-    def reasoning(self, piece: str) -> None:
-        """More of the reasoning."""
+    def add_reasoning(self, piece: str) -> None:
+        """Add a piece of the reasoning."""
         self._more(ReasoningDelta, piece)
 
-    def call(self, progress: CallProgress) -> None:
-        """More of a call."""
+    def add_call(self, progress: CallProgress) -> None:
+        """Add the progress of a call."""
         if self._pieces:
             self._end()
         self._calls[progress.index] = progress
 
     def take(self) -> list[Delta]:
-        """All of it, in its order; it is empty then."""
+        """Return everything in order, and forget it."""
         self._end()
         whole, self._whole = self._whole, []
         return whole
@@ -74,7 +74,7 @@ _MOST_DOLLARS = 1_000_000
 
 
 class ResponseAssembly:
-    """Collects one response; feed it every chunk (as parsed JSON), then ask for the whole."""
+    """Collects one response: feed it every chunk (parsed JSON), then take the result."""
 
     def __init__(self, tool_names: Iterable[str] = (), *, closing: bool = False) -> None:
         """`tool_names` helps with names that come in pieces; `closing` hides calls that are leaked as text."""
@@ -103,12 +103,12 @@ class ResponseAssembly:
         return "".join(self._reasoning)
 
     @property
-    def empty(self) -> bool:
-        """Nothing has come: no text, no reasoning, no call."""
+    def is_empty(self) -> bool:
+        """Return whether nothing has come: no text, no reasoning, no call."""
         return not (self._text or self._reasoning or self._calls)
 
     def feed(self, chunk: Mapping[str, Any], deltas: DeltaCollector) -> None:
-        """Take one chunk and put what it adds to the deltas; nothing in it is required, nothing unknown in it hurts.
+        """Take one chunk and put what it adds into the deltas; no field is required, unknown ones are ignored.
 
         Raises:
             ResponseTooLarge: The response, or one of its calls, exceeds every plausible size.
@@ -124,7 +124,7 @@ class ResponseAssembly:
             raise ResponseTooLarge("a response", response_limits.RESPONSE, "characters")
 
     def flush(self) -> list[Delta]:
-        """No more chunks will come: what was held back because it might have become a tag."""
+        """Release text that was held back because it might have become a tag: no more chunks will come."""
         text, reasoning = self._splitter.feed(self._text_joiner.finish())
         late_text, late_reasoning = self._splitter.finish()
         deltas = DeltaCollector()
@@ -132,11 +132,11 @@ class ResponseAssembly:
         self._emit_text(text + late_text, deltas)
         if self._hider and (held := self._hider.finish()):
             self._text.append(held)
-            deltas.text(held)
+            deltas.add_text(held)
         return deltas.take()
 
     def complete(self, *, ended: bool) -> Completed:
-        """The response. `ended`: the stream came to an end that the server meant as one."""
+        """Return the response. `ended`: the stream came to an end that the server meant as one."""
         return Completed(
             text=self.text,
             reasoning=self.reasoning,
@@ -150,7 +150,7 @@ class ResponseAssembly:
 
     def calls(self) -> tuple[ReceivedCall, ...]:
         """The calls as they stand."""
-        return self._calls.finished()
+        return self._calls.calls()
 
     def _choice(self, choice: Mapping[str, Any], *, whole: bool, deltas: DeltaCollector) -> None:
         delta, message = choice.get("delta"), choice.get("message")
@@ -166,7 +166,7 @@ class ResponseAssembly:
 
     def _remainder(self, message: Mapping[str, Any], *, whole: bool) -> Mapping[str, Any]:
         """A `message` where a delta belongs: in the last chunk it may repeat everything that was streamed."""
-        if not whole or self.empty:
+        if not whole or self.is_empty:
             return message
         rest = {key: value for key, value in message.items() if key not in ("content", "tool_calls")}
         rest = {} if self._reasoning else rest
@@ -180,7 +180,7 @@ class ResponseAssembly:
         return rest
 
     def _delta(self, delta: Mapping[str, Any], deltas: DeltaCollector) -> None:
-        # `reasoning` and `reasoning_content` say the same where both are sent.
+        # `add_reasoning` and `reasoning_content` say the same where both are sent.
         thought = delta.get("reasoning_content") or delta.get("reasoning")
         self._thought(thought, deltas)
         self._content(delta.get("content"), deltas)
@@ -233,16 +233,16 @@ class ResponseAssembly:
             text = self._hider.feed(text)
         if text:
             self._text.append(text)
-            deltas.text(text)
+            deltas.add_text(text)
 
     def _emit_reasoning(self, text: str, deltas: DeltaCollector) -> None:
         if text:
             self._reasoning.append(text)
-            deltas.reasoning(text)
+            deltas.add_reasoning(text)
 
     def _call(self, delta: Mapping[str, Any], deltas: DeltaCollector) -> None:
         if (progress := self._calls.feed(delta)) is not None:
-            deltas.call(progress)
+            deltas.add_call(progress)
 
     def _take_usage(self, holder: Mapping[str, Any]) -> None:
         if (holder.get("usage") or "x_groq" in holder) and (usage := read_usage(holder)) is not None:
@@ -279,14 +279,14 @@ def read_usage(holder: Mapping[str, Any]) -> Usage | None:
         usage = groq.get("usage")
     if not isinstance(usage, dict):
         return None
-    prompt = count(usage.get("prompt_tokens")) or count(usage.get("input_tokens"))
-    completion = count(usage.get("completion_tokens")) or count(usage.get("output_tokens"))
+    prompt = token_count(usage.get("prompt_tokens")) or token_count(usage.get("input_tokens"))
+    completion = token_count(usage.get("completion_tokens")) or token_count(usage.get("output_tokens"))
     if not prompt and not completion:
         return None
     details = usage.get("prompt_tokens_details")
-    cached = count(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    cached = cached or count(usage.get("prompt_cache_hit_tokens")) or count(usage.get("cached_tokens"))
-    written = count(details.get("cache_write_tokens")) if isinstance(details, dict) else 0
+    cached = token_count(details.get("cached_tokens")) if isinstance(details, dict) else 0
+    cached = cached or token_count(usage.get("prompt_cache_hit_tokens")) or token_count(usage.get("cached_tokens"))
+    written = token_count(details.get("cache_write_tokens")) if isinstance(details, dict) else 0
     return Usage(
         prompt_tokens=prompt,
         completion_tokens=completion,

@@ -1,4 +1,4 @@
-"""How much of a response is taken, whatever a server sends: each limit is far above what any model writes.
+"""Size limits of a response, far above what any model writes.
 
 What exceeds one is not read on, not kept and not asked for again: the same server would send the same again.
 
@@ -14,8 +14,8 @@ DEEPEST = 100
 """Levels of objects and lists in each other."""
 
 
-def decoded(text: str, *, strict: bool = True) -> Any:
-    """The value that a text is; `strict` as in `json.loads`. Raises ValueError, or RecursionError."""
+def parse_json(text: str, *, strict: bool = True) -> Any:
+    """Return the parsed text; `strict` as in `json.loads`. Raises ValueError or RecursionError."""
     value = _value(text) if strict else json.loads(text, strict=False)
     # Each level has a bracket of its own: without so many there is nothing to look through.
     if text.count("{") + text.count("[") > DEEPEST and _is_deeper(value, DEEPEST):

@@ -1,4 +1,4 @@
-"""Framing of streamed responses: from bytes to the data of events.
+"""Decode server-sent events from bytes (https://html.spec.whatwg.org/multipage/server-sent-events.html).
 
 Server-sent events as the WHATWG HTML standard defines them (section 9.2), and beyond it what servers really send:
 comments and `retry:` as heartbeats, events without data, a byte order mark, a last event without its blank line,
@@ -69,7 +69,7 @@ class EventDecoder:
         return events
 
     def finish(self) -> list[ServerEvent]:
-        """The body has ended: whatever is complete but for its blank line counts."""
+        """Return what is complete except for its blank line: the body has ended."""
         events: list[ServerEvent] = []
         if self._pending:
             self._line(bytes(self._pending), events)

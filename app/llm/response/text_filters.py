@@ -1,4 +1,4 @@
-"""Separation of what is not part of the answer from streamed text, however the deltas cut it."""
+"""Separate reasoning and raw tool calls from streamed text, however the deltas cut it."""
 
 import re
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(slots=True)
 class SurrogateJoiner:
-    """Rejoins characters that a server cut in two (it counts in UTF-16) and replaces what stays half by U+FFFD."""
+    """Rejoins characters that a server cut in two UTF-16 halves; a lone half becomes U+FFFD."""
 
     _held: str = ""
 
     def feed(self, text: str) -> str:
-        """The text that is whole by now."""
+        """Return the text that is whole by now."""
         text, self._held = self._held + text, ""
         if "\ud800" <= text[-1:] <= "\udbff":
             text, self._held = text[:-1], text[-1]
@@ -23,7 +23,7 @@ class SurrogateJoiner:
         return text
 
     def finish(self) -> str:
-        """What is left: at most one replacement character."""
+        """Return what is left: at most one replacement character."""
         left = "\ufffd" if self._held else ""
         self._held = ""
         return left
@@ -31,7 +31,7 @@ class SurrogateJoiner:
 
 @dataclass(slots=True)
 class ThinkSplitter:
-    """Takes a leading `<think>…</think>` block out of the answer; the same tags further down are the answer's own."""
+    """Separates a leading `<think>…</think>` block from the answer; later tags belong to the answer."""
 
     _state: str = "start"
     _held: str = ""
@@ -93,7 +93,7 @@ _CALL_MARKS = (
 
 @dataclass(slots=True)
 class CallMarkupHider:
-    """Cuts off tool calls that a server lets out as text: from the first mark on, nothing more is the answer.
+    """Hides tool calls that a server lets out as text: everything from the first mark on.
 
     For closing requests only, where a call can't be meant and is never run; elsewhere such marks may be an answer
     about them.

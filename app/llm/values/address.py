@@ -1,4 +1,4 @@
-"""The address of an endpoint, apart from what is secret in it, and what is wrong with it.
+"""Parse and check the address of an endpoint, and separate the secrets in it.
 
 People paste addresses with a password or a key in them. An address is stored with what was learned, shown, and
 exported with the conversation, so what is secret is taken out at once and travels by itself.
@@ -19,7 +19,7 @@ _PRIVATE_SUFFIXES = (".local", ".lan", ".internal", ".home.arpa", ".localdomain"
 
 @dataclass(frozen=True, slots=True)
 class EndpointAddress:
-    """A base URL, taken apart."""
+    """A parsed base URL."""
 
     url: str
     """Without anything secret."""
@@ -31,23 +31,23 @@ class EndpointAddress:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not be seen anywhere."""
+        """Return the parts that must not be shown anywhere."""
         told = (self.authorization.removeprefix("Basic "), self.password, *(value for _, value in self.secret_query))
         return tuple(text for text in told if text)
 
     @property
-    def bare(self) -> str:
-        """Without a query, which has its place behind the path of each request."""
+    def without_query(self) -> str:
+        """Return it without the query, which belongs behind the path of each request."""
         return self.url.partition("?")[0]
 
     @property
     def query(self) -> dict[str, str]:
-        """All of the query."""
+        """Return the query."""
         return {**dict(parse_qsl(self.url.partition("?")[2], keep_blank_values=True)), **dict(self.secret_query)}
 
 
-def take_apart(base_url: str) -> EndpointAddress:
-    """The address, whatever stands in it."""
+def parse_address(base_url: str) -> EndpointAddress:
+    """Return the address, whatever the text is."""
     try:
         parts = urlsplit(base_url.strip())
         user, password = parts.username, parts.password
@@ -66,8 +66,8 @@ def take_apart(base_url: str) -> EndpointAddress:
     return EndpointAddress(url, f"Basic {pair}", told, secret)
 
 
-def host_of(base_url: str) -> str:
-    """Host and port of an address, in lower case: no user, password, path or query; empty if it names none."""
+def host_and_port(base_url: str) -> str:
+    """Return host and port of an address in lower case; empty if it names none."""
     try:
         return urlsplit(base_url.strip()).netloc.rpartition("@")[2].lower()
     except ValueError:
@@ -75,7 +75,7 @@ def host_of(base_url: str) -> str:
 
 
 def is_local(base_url: str) -> bool:
-    """Whether the address leads to this machine."""
+    """Return whether the address leads to this machine."""
     try:
         host = urlsplit(base_url).hostname or ""
     except ValueError:
@@ -88,7 +88,7 @@ def is_local(base_url: str) -> bool:
 
 
 def is_private(base_url: str) -> bool:
-    """Whether the address leads to this machine or into a private network, by its form alone; no name is resolved.
+    """Return whether the address leads to this machine or a private network, by its form alone; no name is resolved.
 
     Names without a dot (those of containers) and under the suffixes of home and company networks (RFC 6762, RFC 8375,
     ICANN's `.internal`) are private; so are IP addresses that are not global.
@@ -105,7 +105,7 @@ def is_private(base_url: str) -> bool:
 
 
 def proxy_for(base_url: str) -> str:
-    """The proxy that the environment names for a URL, as a URL; empty if none does, or none leads there."""
+    """Return the URL of the environment's proxy for a URL; empty if there is none."""
     # Takes a while to be imported.
     from urllib.request import getproxies, proxy_bypass
 
@@ -116,8 +116,8 @@ def proxy_for(base_url: str) -> str:
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def fault_of(url: str, example: str = "https://host/v1") -> str:
-    """What keeps a URL from being one, with what to write instead; empty if nothing does."""
+def url_fault(url: str, example: str = "https://host/v1") -> str:
+    """Return what is wrong with a URL, with what to write instead; empty if nothing is."""
     if "://" not in url:
         return f"it lacks http:// or https://; write http://{url} or https://{url}" if url else "it is empty"
     try:
@@ -139,7 +139,7 @@ def fault_of(url: str, example: str = "https://host/v1") -> str:
 
 
 def header_fault(name: str, value: str) -> str:
-    """What keeps a text from being sent as (part of) a header, as a sentence without its subject."""
+    """Return what is wrong with a header value, as a sentence without its subject."""
     if re.search(r"[\r\n]", value):
         return f"{name} has a line break in it"
     if not value.isascii() or not value.isprintable():

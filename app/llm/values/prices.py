@@ -1,4 +1,4 @@
-"""What a request costs where its server does not say: by the user's price, else by that of the server's list."""
+"""Cost of a request where its server does not state it: by the user's prices, else by the server's list."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,13 +19,13 @@ _DEAREST = 0.001
 
 
 def price_for(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """The price of a model: by its own name, else by the most specific pattern that fits it (`claude-*`)."""
+    """Return the price of a model: by its own name, else by the most specific pattern (`claude-*`)."""
     found = fitting(model, prices)
     return prices[found[0]] if found else None
 
 
 def with_cost(usage: Usage, price: Price | None) -> Usage:
-    """The usage with what it costs; what the server says of that goes before any price."""
+    """Return the usage with its cost; the server's own statement takes precedence."""
     if usage.cost is not None or price is None:
         return usage
     cached = min(usage.cached_tokens, usage.prompt_tokens)
@@ -40,7 +40,7 @@ def with_cost(usage: Usage, price: Price | None) -> Usage:
 
 
 def listed_price(entry: Mapping[str, Any]) -> Price | None:
-    """The price in an entry of a list of models, or None where it has none that says what both ways cost."""
+    """Return the price in an entry of a model list, or None if it does not state both directions."""
     pricing = entry.get("pricing")
     if not isinstance(pricing, dict):
         return None

@@ -1,4 +1,4 @@
-"""What an endpoint honours, as data; the projection and the client both follow it."""
+"""Capabilities of an endpoint, as data that the projection and the client follow."""
 
 import hashlib
 import json
@@ -10,20 +10,20 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from app.config.config_tables import Price
 
 
-def taken(tools: list[dict[str, Any]], refused: Sequence[str]) -> list[dict[str, Any]]:
-    """The tools without those that the server refused; the very list where it refused none."""
-    return [tool for tool in tools if key_of(tool) not in refused] if refused else tools
+def accepted_tools(tools: list[dict[str, Any]], refused: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the tools without those that the server refused; the same list if it refused none."""
+    return [tool for tool in tools if tool_key(tool) not in refused] if refused else tools
 
 
-def name_of(tool: Mapping[str, Any]) -> str:
-    """The name of a tool in OpenAI's form."""
+def tool_name(tool: Mapping[str, Any]) -> str:
+    """Return the name of a tool in OpenAI's form."""
     return str((tool.get("function") or {}).get("name", ""))
 
 
-def key_of(tool: Mapping[str, Any]) -> str:
-    """Tells a tool from another of its name, whose schema may be taken."""
+def tool_key(tool: Mapping[str, Any]) -> str:
+    """Return a key that tells a tool from another of the same name with another schema."""
     said = json.dumps(tool, sort_keys=True).encode("utf-8", "surrogatepass")
-    return f"{name_of(tool)} {hashlib.sha256(said).hexdigest()[:16]}"
+    return f"{tool_name(tool)} {hashlib.sha256(said).hexdigest()[:16]}"
 
 
 Placement = Literal["inline", "fold_first", "fold_user"]
@@ -107,6 +107,6 @@ class Profile(BaseModel):
     """Tokens, where known."""
 
     @property
-    def takes_images(self) -> bool:
-        """Whether images are sent: until it is known that they are not taken."""
+    def accepts_images(self) -> bool:
+        """Return whether images are sent: until it is known that they are refused."""
         return self.images_supported is not False

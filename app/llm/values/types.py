@@ -1,4 +1,4 @@
-"""What goes into the client and what comes out of it."""
+"""Requests to the client and updates from it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from app.config.config_tables import Price
 from app.images.image import Image
-from app.llm.values.address import EndpointAddress, take_apart
+from app.llm.values.address import EndpointAddress, parse_address
 from app.llm.values.profile import Placement, Profile
 
 EFFORT = "reasoning_effort"
@@ -17,7 +17,7 @@ EFFORT = "reasoning_effort"
 
 @dataclass(frozen=True, slots=True)
 class RequestOptions:
-    """Request settings."""
+    """Request settings of the user."""
 
     effort: str = "off"
     """How much the model is to reason, as in `Settings.reasoning_effort`; `off` leaves it to the server."""
@@ -44,7 +44,7 @@ def _among(refused: Mapping[str, Any], name: str, value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where requests go."""
+    """Address and credentials of an endpoint."""
 
     base_url: str
     """Without anything secret, whatever was given: it is stored, shown and exported."""
@@ -63,7 +63,7 @@ class Endpoint:
     """With what was secret in the base URL."""
 
     def __post_init__(self) -> None:
-        address = take_apart(self.base_url)
+        address = parse_address(self.base_url)
         object.__setattr__(self, "address", address)
         object.__setattr__(self, "base_url", address.url)
 
@@ -121,21 +121,21 @@ class Usage(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """More of the answer."""
+    """A piece of the answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
-    """More of the reasoning."""
+    """A piece of the reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallProgress:
-    """A tool call is being written: its name as far as known and the size of its arguments so far."""
+    """Progress of a tool call: its name as far as known, and the size of its arguments so far."""
 
     index: int
     name: str
@@ -153,7 +153,7 @@ class RetryScheduled:
 
 @dataclass(frozen=True, slots=True)
 class AttemptDiscarded:
-    """Text that this attempt had already shown is void; the next attempt starts over."""
+    """Text already shown by this attempt is void; the next attempt starts over."""
 
     text: str
     reason: str
@@ -181,7 +181,7 @@ class TemplateChecked:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The response is whole, or as whole as it gets; always the last update of a request that did not fail."""
+    """The complete response; always the last update of a request that did not fail."""
 
     text: str
     reasoning: str

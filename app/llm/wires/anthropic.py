@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
-from app.llm.wires.chunks import OpaqueBlocks, call_delta, chunk, count, listed, mapping, usage_fields
+from app.llm.wires.chunks import OpaqueBlocks, as_list, as_mapping, call_delta, make_chunk, token_count, usage_fields
 from app.llm.wires.items import (
     NO_BEGINNING,
     Attachment,
@@ -23,9 +23,9 @@ from app.llm.wires.items import (
     ModelTurn,
     SystemText,
     UserText,
-    tagged,
+    tag_text,
 )
-from app.llm.wires.wire import Decoder, WireMessages, tool_fields, write
+from app.llm.wires.wire import Decoder, WireMessages, tool_fields, write_items
 
 _FINISH = {
     "end_turn": "stop",
@@ -58,18 +58,18 @@ class AnthropicDecoder:
         """What one event adds."""
         match event.get("type"):
             case "message_start":
-                message = mapping(event.get("message"))
+                message = as_mapping(event.get("message"))
                 self._count(message)
-                return chunk(model=message.get("model"))
+                return make_chunk(model=message.get("model"))
             case "content_block_start":
-                return self._begin(mapping(event.get("content_block")))
+                return self._begin(as_mapping(event.get("content_block")))
             case "content_block_delta":
-                return self._delta(mapping(event.get("delta")))
+                return self._delta(as_mapping(event.get("delta")))
             case "content_block_stop":
                 return self._end()
             case "message_delta":
                 self._count(event)
-                return self._finish(mapping(event.get("delta")).get("stop_reason"))
+                return self._finish(as_mapping(event.get("delta")).get("stop_reason"))
             case "message":
                 return self.whole(event)
             case "error":
@@ -82,9 +82,9 @@ class AnthropicDecoder:
         if document.get("type") != "message":
             return self.read(document)
         delta: dict[str, Any] = {"content": "", "reasoning_content": "", "tool_calls": []}
-        for block in listed(document.get("content")):
-            for piece in (self._begin(mapping(block)), self._end()):
-                for name, value in mapping(piece.get("choices", [{}])[0].get("delta")).items():
+        for block in as_list(document.get("content")):
+            for piece in (self._begin(as_mapping(block)), self._end()):
+                for name, value in as_mapping(piece.get("choices", [{}])[0].get("delta")).items():
                     delta[name] = delta[name] + value if name in delta else value
         self._count(document)
         ended = self._finish(document.get("stop_reason"))
@@ -99,11 +99,11 @@ class AnthropicDecoder:
                 return self._text(block.get("text"))
             case "thinking":
                 self._thought = [str(block.get("thinking") or "")]
-                return chunk({"reasoning_content": self._thought[0]})
+                return make_chunk({"reasoning_content": self._thought[0]})
             case "tool_use":
                 self._calls += 1
                 self._opaque.call()
-                return chunk(
+                return make_chunk(
                     call_delta(self._calls, identity=str(block.get("id") or ""), name=str(block.get("name") or ""))
                 )
         return {}
@@ -115,14 +115,14 @@ class AnthropicDecoder:
             case "thinking_delta":
                 thought = str(delta.get("thinking") or "")
                 self._thought.append(thought)
-                return chunk({"reasoning_content": thought})
+                return make_chunk({"reasoning_content": thought})
             case "signature_delta":
                 signature = str(delta.get("signature") or "")
                 self._block["signature"] = str(self._block.get("signature") or "") + signature
             case "input_json_delta":
                 piece = str(delta.get("partial_json") or "")
                 self._written = self._written or bool(piece)
-                return chunk(call_delta(max(self._calls, 0), arguments=piece))
+                return make_chunk(call_delta(max(self._calls, 0), arguments=piece))
         return {}
 
     def _end(self) -> dict[str, Any]:
@@ -130,19 +130,19 @@ class AnthropicDecoder:
         match block.get("type"):
             case "tool_use" if not self._written and block.get("input"):
                 # Some servers send the arguments at once, with the beginning of the block.
-                return chunk(call_delta(self._calls, arguments=json.dumps(block["input"], ensure_ascii=False)))
+                return make_chunk(call_delta(self._calls, arguments=json.dumps(block["input"], ensure_ascii=False)))
             case "thinking" if block.get("signature"):
                 kept = {"thinking": "".join(self._thought), "signature": block["signature"]}
-                return chunk(self._opaque.delta({"type": "thinking", **kept}))
+                return make_chunk(self._opaque.delta({"type": "thinking", **kept}))
             case "redacted_thinking" if block.get("data"):
-                return chunk(self._opaque.delta({"type": "redacted_thinking", "data": block["data"]}))
+                return make_chunk(self._opaque.delta({"type": "redacted_thinking", "data": block["data"]}))
         return {}
 
     def _text(self, text: Any) -> dict[str, Any]:
         if not isinstance(text, str) or not text:
             return {}
         self._opaque.text()
-        return chunk({"content": text})
+        return make_chunk({"content": text})
 
     def _finish(self, reason: Any) -> dict[str, Any]:
         known = _FINISH.get(reason, reason) if isinstance(reason, str) else ""
@@ -150,14 +150,14 @@ class AnthropicDecoder:
         read = self._usage.get("cache_read_input_tokens", 0)
         prompt = self._usage.get("input_tokens", 0) + written + read
         output = self._usage.get("output_tokens", 0)
-        return chunk(finish=known, usage=usage_fields(prompt, output, read, written=written, cost=self._cost))
+        return make_chunk(finish=known, usage=usage_fields(prompt, output, read, written=written, cost=self._cost))
 
     def _count(self, holder: Mapping[str, Any]) -> None:
         """Counts so far; the later ones are totals too, and may leave out what has not changed."""
-        usage = mapping(holder.get("usage"))
+        usage = as_mapping(holder.get("usage"))
         self._cost = usage.get("cost", self._cost)
         for name, value in usage.items():
-            if name.endswith("_tokens") and (number := count(value)):
+            if name.endswith("_tokens") and (number := token_count(value)):
                 self._usage[name] = number
 
 
@@ -226,7 +226,7 @@ class AnthropicWire:
 
     def written(self, items: Sequence[Item], profile: Profile) -> WireMessages:
         """Messages that alternate, begin and end with the user's, and hold each result right after its call."""
-        return write(self.writer(profile), items)
+        return write_items(self.writer(profile), items)
 
     def writer(self, profile: Profile) -> "_Writer":
         """An item may become a part of the message before it."""
@@ -370,7 +370,7 @@ class _Writer:
         self._followed = 0
 
     def _stand_in(self, note: str) -> None:
-        self.user({"type": "text", "text": tagged(note)}, cacheable=False)
+        self.user({"type": "text", "text": tag_text(note)}, cacheable=False)
 
 
 def _own(message: dict[str, Any]) -> dict[str, Any]:

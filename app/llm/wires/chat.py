@@ -7,7 +7,7 @@ from typing import Any, Literal
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
 from app.llm.wires.items import OPAQUE_BLOCKS, CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
-from app.llm.wires.wire import Decoder, WireMessages, tool_fields, write
+from app.llm.wires.wire import Decoder, WireMessages, tool_fields, write_items
 
 _OWN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", OPAQUE_BLOCKS})
 """What no extra field of a response may overwrite, or that is another wire's."""
@@ -25,7 +25,7 @@ class ChatWire:
 
     def written(self, items: Sequence[Item], profile: Profile) -> WireMessages:
         """The value of `messages`."""
-        return write(self.writer(profile), items)
+        return write_items(self.writer(profile), items)
 
     def writer(self, profile: Profile) -> "_Writer":
         """Each item is a message, or one and those of its results."""

@@ -1,4 +1,4 @@
-"""Chunks of chat completions, made from the events of the other wires."""
+"""Build chat completion chunks from the events of other protocols."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,8 +9,8 @@ _MOST_TOKENS = 10**9
 """More than any model reads or writes."""
 
 
-def chunk(delta: Mapping[str, Any] | None = None, *, finish: str = "", **more: Any) -> dict[str, Any]:
-    """One chunk; `more` are fields beside `choices` (`model`, `usage`)."""
+def make_chunk(delta: Mapping[str, Any] | None = None, *, finish: str = "", **more: Any) -> dict[str, Any]:
+    """Return a chunk; `more` are fields beside `choices` (`model`, `usage`)."""
     choice: dict[str, Any] = {"index": 0, "delta": dict(delta or {})}
     if finish:
         choice["finish_reason"] = finish
@@ -18,12 +18,12 @@ def chunk(delta: Mapping[str, Any] | None = None, *, finish: str = "", **more: A
 
 
 def call_delta(index: int, *, identity: str = "", name: str = "", arguments: str = "") -> dict[str, Any]:
-    """A delta with (a piece of) one tool call."""
+    """Return a delta with (a piece of) one tool call."""
     return {"tool_calls": [{"index": index, "id": identity, "function": {"name": name, "arguments": arguments}}]}
 
 
 def usage_fields(prompt: int, completion: int, cached: int, *, written: int = 0, cost: Any = None) -> dict[str, Any]:
-    """A usage object; `prompt` counts the tokens in that came from a cache or were written to one."""
+    """Return a usage object; `prompt` counts the tokens read from or written to a cache, too."""
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
@@ -32,19 +32,19 @@ def usage_fields(prompt: int, completion: int, cached: int, *, written: int = 0,
     }
 
 
-def count(value: Any) -> int:
-    """A number of tokens; 0 for what is none."""
+def token_count(value: Any) -> int:
+    """Return a number of tokens; 0 for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(value) if is_number and 0 < value < _MOST_TOKENS else 0
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
-    """An object in an answer; an empty one where something else stands."""
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return an object of a response; empty if it is something else."""
     return value if isinstance(value, dict) else {}
 
 
-def listed(value: Any) -> Sequence[Any]:
-    """A list in an answer; an empty one where something else stands."""
+def as_list(value: Any) -> Sequence[Any]:
+    """Return an array of a response; empty if it is something else."""
     return value if isinstance(value, list) else ()
 
 

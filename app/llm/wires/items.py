@@ -1,4 +1,4 @@
-"""What a request says, whatever protocol carries it: who says what, in order, each call with its result.
+"""Content of a request, independent of the protocol: who says what, in order, each call with its result.
 
 The projection yields these; a wire makes messages of them. A call holds its result, so none can lack one.
 """
@@ -13,8 +13,8 @@ NOTE_PREAMBLE = "Written by the program signoff, not by the user:"
 NO_BEGINNING = "The beginning of this conversation is not shown."
 
 
-def tagged(text: str) -> str:
-    """Program text as a marked block for a place where only a user message is accepted."""
+def tag_text(text: str) -> str:
+    """Return program text as a marked block, for a place where only a user message is accepted."""
     inert = text.replace(NOTE_CLOSING, "<\\/signoff-note>")
     return f"{NOTE_OPENING}\n{NOTE_PREAMBLE}\n{inert}\n{NOTE_CLOSING}"
 
@@ -30,7 +30,7 @@ WORDS_FOLLOW = "The user's own words on it follow as the user's message."
 
 @dataclass(frozen=True, slots=True)
 class SystemText:
-    """Something the program tells the model."""
+    """A text of the program for the model."""
 
     text: str
     folded: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ IMAGE_PARTS = frozenset({"image_url", "image", "input_image"})
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """An image that the user has sent with a message, or a tool with its result."""
+    """An image of a user message or a tool result."""
 
     media_type: str
     data: str = field(repr=False)
@@ -64,7 +64,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class UserText:
-    """Something the user said, or a marked note of the program where no system message is taken."""
+    """A text of the user, or a marked note of the program where no system message is accepted."""
 
     text: str
     spoken: bool = True
@@ -75,7 +75,7 @@ class UserText:
 
 @dataclass(frozen=True, slots=True)
 class OpaqueEcho:
-    """What came with a response besides text and calls; opaque, so only for the endpoint and model that made it."""
+    """Opaque parts of a response, which go back only to the endpoint and model that made them."""
 
     same_model: bool = False
     """The request goes where the response came from."""
@@ -95,7 +95,7 @@ class OpaqueEcho:
 
 @dataclass(frozen=True, slots=True)
 class CallWithResult:
-    """A tool call and what it came to."""
+    """A tool call and its result."""
 
     id: str
     name: str

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
-from app.llm.wires.chunks import OpaqueBlocks, call_delta, chunk, count, listed, mapping, usage_fields
+from app.llm.wires.chunks import OpaqueBlocks, as_list, as_mapping, call_delta, make_chunk, token_count, usage_fields
 from app.llm.wires.items import Attachment, CallWithResult, Item, ModelTurn, SystemText, UserText
-from app.llm.wires.wire import Decoder, WireMessages, tool_fields, write
+from app.llm.wires.wire import Decoder, WireMessages, tool_fields, write_items
 
 _FINISH = {"max_output_tokens": "length", "max_tokens": "length"}
 """Why a response is incomplete, as chat completions calls it; the others go by their own names."""
@@ -37,15 +37,15 @@ class ResponsesDecoder:
             case str() as kind if kind.endswith(".delta"):
                 return self._delta(kind, place, event.get("delta"))
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
-                return chunk({"reasoning_content": "\n\n"})
-            case "response.output_item.added" if mapping(event.get("item")).get("type") == "function_call":
-                return chunk(self._open(place, event["item"]))
+                return make_chunk({"reasoning_content": "\n\n"})
+            case "response.output_item.added" if as_mapping(event.get("item")).get("type") == "function_call":
+                return make_chunk(self._open(place, event["item"]))
             case "response.output_item.done":
-                return chunk(self._item(place, mapping(event.get("item"))))
+                return make_chunk(self._item(place, as_mapping(event.get("item"))))
             case "response.created":
-                return chunk(model=mapping(event.get("response")).get("model"))
+                return make_chunk(model=as_mapping(event.get("response")).get("model"))
             case "response.completed" | "response.incomplete" | "response.failed":
-                return self._over(mapping(event.get("response")))
+                return self._over(as_mapping(event.get("response")))
             case "error":
                 return {"error": event.get("error") or dict(event)}
         return self.whole(event)
@@ -64,17 +64,17 @@ class ResponsesDecoder:
             case "response.output_text.delta" | "response.refusal.delta":
                 return self._text(place, piece)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                return chunk({"reasoning_content": piece})
+                return make_chunk({"reasoning_content": piece})
             case "response.function_call_arguments.delta" if place in self._calls:
                 number = self._calls[place]
                 self._argued.add(number)
-                return chunk(call_delta(number, arguments=piece))
+                return make_chunk(call_delta(number, arguments=piece))
         return {}
 
     def _text(self, place: Any, text: str) -> dict[str, Any]:
         self._texts.add(place)
         self._opaque.text()
-        return chunk({"content": text})
+        return make_chunk({"content": text})
 
     def _open(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         number = self._calls[place] = len(self._calls)
@@ -103,7 +103,7 @@ class ResponsesDecoder:
     def _message(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         delta: dict[str, Any] = {}
         if place not in self._texts:
-            parts = [mapping(part) for part in listed(item.get("content")) if not isinstance(part, str)]
+            parts = [as_mapping(part) for part in as_list(item.get("content")) if not isinstance(part, str)]
             text = "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
             if text:
                 self._text(place, text)
@@ -118,23 +118,26 @@ class ResponsesDecoder:
             return {"error": response.get("error") or {"message": "The response failed."}}
         delta: dict[str, Any] = {}
         if not self._texts and not self._calls:
-            for place, item in enumerate(listed(response.get("output"))):
-                for name, value in self._item(place, mapping(item)).items():
+            for place, item in enumerate(as_list(response.get("output"))):
+                for name, value in self._item(place, as_mapping(item)).items():
                     delta[name] = delta[name] + value if name in delta else value
-        usage = mapping(response.get("usage"))
-        cached = count(mapping(usage.get("input_tokens_details")).get("cached_tokens"))
-        return chunk(
+        usage = as_mapping(response.get("usage"))
+        cached = token_count(as_mapping(usage.get("input_tokens_details")).get("cached_tokens"))
+        return make_chunk(
             delta,
             finish=self._reason(response),
             model=response.get("model"),
             usage=usage_fields(
-                count(usage.get("input_tokens")), count(usage.get("output_tokens")), cached, cost=usage.get("cost")
+                token_count(usage.get("input_tokens")),
+                token_count(usage.get("output_tokens")),
+                cached,
+                cost=usage.get("cost"),
             ),
         )
 
     def _reason(self, response: Mapping[str, Any]) -> str:
         if response.get("status") == "incomplete":
-            reason = str(mapping(response.get("incomplete_details")).get("reason") or "length")
+            reason = str(as_mapping(response.get("incomplete_details")).get("reason") or "length")
             return _FINISH.get(reason, reason)
         return "tool_calls" if self._calls else "stop"
 
@@ -156,7 +159,7 @@ class ResponsesWire:
 
     def written(self, items: Sequence[Item], profile: Profile) -> WireMessages:
         """The instructions, and the input items."""
-        return write(self.writer(profile), items)
+        return write_items(self.writer(profile), items)
 
     def writer(self, profile: Profile) -> "_Writer":
         """Each item becomes input items."""

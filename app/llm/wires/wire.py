@@ -1,4 +1,4 @@
-"""What the client needs to know of a protocol: where a request goes, what it says, and how its answer is read."""
+"""Interface of a protocol: where a request goes, its body, and how its response is read."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
@@ -9,7 +9,7 @@ from app.llm.wires.items import Item, SystemText
 
 
 class WireMessages(NamedTuple):
-    """A conversation in the form of a wire."""
+    """A conversation in the form of a protocol."""
 
     messages: list[dict[str, Any]]
     system: str | list[dict[str, Any]] = ""
@@ -37,7 +37,7 @@ def tool_fields(
 
 
 class Decoder(Protocol):
-    """Reads one response as the chunks of chat completions, which is what `ResponseAssembly` takes."""
+    """Decodes one response to chat completion chunks, which `ResponseAssembly` takes."""
 
     def read(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         """What one event adds; empty for one that adds nothing. An error is a chunk with `error`."""
@@ -64,15 +64,15 @@ class ItemWriter(Protocol):
         ...
 
 
-def write(writer: ItemWriter, items: Sequence[Item]) -> WireMessages:
-    """The items as messages."""
+def write_items(writer: ItemWriter, items: Sequence[Item]) -> WireMessages:
+    """Return the items as messages."""
     for item in items:
         writer.add(item)
     return writer.end()
 
 
 class Wire(Protocol):
-    """One protocol."""
+    """A protocol."""
 
     @property
     def name(self) -> Literal["chat", "anthropic", "responses"]:

@@ -1,4 +1,4 @@
-"""The wires by name, and a request on one of them.
+"""The protocols by name, and a request in one of them.
 
 Kept apart: the only place that knows all of them.
 """
@@ -17,14 +17,14 @@ from app.llm.wires.wire import Wire
 WIRES: dict[str, Wire] = {wire.name: wire for wire in (ChatWire(), AnthropicWire(), ResponsesWire())}
 
 
-def wire_of(profile: Profile) -> Wire:
-    """The wire that a profile names."""
+def wire_for(profile: Profile) -> Wire:
+    """Return the protocol that a profile names."""
     return WIRES[profile.wire]
 
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """A request as it goes out; the key is in no part of it."""
+    """A request as it goes out, without the key."""
 
     model: str
     profile: Profile
@@ -33,10 +33,10 @@ class SentRequest:
     @property
     def wire(self) -> Wire:
         """The protocol that it is in."""
-        return wire_of(self.profile)
+        return wire_for(self.profile)
 
     def body(self) -> dict[str, Any]:
-        """Its body; what the user wants goes over all the rest."""
+        """Return its body; the user's own fields override all others."""
         body = self.wire.body(self.model, self.profile, self.payload)
         wishes = self.payload.wishes.without(self.profile.refused)
         if wishes.effort != "off":

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.llm.capabilities.profiles import replace_learned, resolve
+from app.llm.capabilities.profiles import resolve_profile, store_diagnosis
 from app.llm.doctor.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, examine, learned_check
 from app.llm.values.types import Endpoint
 from app.runtime.model_connection import LearnedProfiles
@@ -95,7 +95,7 @@ class DoctorScreen(Dialog[bool]):
         cache = LearnedProfiles(self._runtime.sessions)
         try:
             profile = await asyncio.to_thread(
-                resolve, self._endpoint.base_url, self._endpoint.model, cache=cache, overrides=None
+                resolve_profile, self._endpoint.base_url, self._endpoint.model, cache=cache, overrides=None
             )
             probe = await self._runtime.sandbox.probe()
             for check in await asyncio.to_thread(lambda: list(own_checks(self._runtime))):
@@ -109,7 +109,7 @@ class DoctorScreen(Dialog[bool]):
                         self._found[finding.name] = finding
                         self._draw(busy=True)
                     case Diagnosis():
-                        await asyncio.to_thread(replace_learned, cache, self._endpoint, finding.profile)
+                        await asyncio.to_thread(store_diagnosis, cache, self._endpoint, finding.profile)
                         self._found[_LEARNED] = await asyncio.to_thread(learned_check, cache, self._endpoint)
                         self._learned = True
                         summary.update(verdict(finding))

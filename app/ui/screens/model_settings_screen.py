@@ -15,8 +15,8 @@ from app.config.config_tables import ChosenWire, Effort, Price, fitting, is_patt
 from app.config.settings import WORKSPACE_FILE, ConfigError, Settings, read_file
 from app.config.toml import parse_toml
 from app.llm.capabilities.model_list import ListedModel
-from app.llm.capabilities.profiles import LearnedField, believed, seed
-from app.llm.values.address import take_apart
+from app.llm.capabilities.profiles import LearnedField, seed_profile, valid_fields
+from app.llm.values.address import parse_address
 from app.llm.values.prices import price_for
 from app.runtime.model_connection import LearnedProfiles, address_of
 from app.runtime.open_workspace import OpenWorkspace
@@ -121,10 +121,10 @@ class _Known:
     """What is known where nobody has said anything."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings, model: ListedModel) -> None:
-        address = take_apart(address_of(settings)).url
-        self._seed = seed(address, model.id)
+        address = parse_address(address_of(settings)).url
+        self._seed = seed_profile(address, model.id)
         self._beliefs: dict[str, LearnedField] = {
-            belief.field: belief for belief in believed(LearnedProfiles(runtime.sessions), address, model.id)
+            belief.field: belief for belief in valid_fields(LearnedProfiles(runtime.sessions), address, model.id)
         }
         self._listed = {
             "context_window": model.context_window,

@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 
 from app.config.config_tables import Effort
 from app.config.settings import ConfigError, checked_value
-from app.llm.values.address import take_apart
+from app.llm.values.address import parse_address
 from app.storage.allowed_commands import AllowedCommandStore
 from app.storage.storage_errors import StorageError
 from app.text.safe_text import escape_unsafe
@@ -351,6 +351,6 @@ def _shown(row: SettingRow, value: Any) -> str:
         return "on" if value else "off"
     if row.key == "base_url":
         # A password in it is nobody's who looks over the shoulder.
-        value = take_apart(str(value or "")).url
+        value = parse_address(str(value or "")).url
     text = escape_unsafe(str(value), keep="") if value not in (None, "") else "–"
     return text if len(text) <= 23 else text[:22] + "…"

@@ -19,7 +19,7 @@ from textual.widgets.option_list import Option
 
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.failures.request_errors import RequestError
-from app.llm.values.address import fault_of, host_of
+from app.llm.values.address import host_and_port, url_fault
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import Dialog, shown_path
@@ -199,7 +199,7 @@ class EndpointScreen(Dialog[bool]):
         key, address = (self.query_one(f"#endpoint-{name}", Input).value.strip() for name in ("key", "address"))
         changes: Changes = {"base_url": address} if address else {}
         if key:
-            anthropic = key.startswith(_ANTHROPIC_KEY) and host_of(address or _ANTHROPIC_HOST) in (
+            anthropic = key.startswith(_ANTHROPIC_KEY) and host_and_port(address or _ANTHROPIC_HOST) in (
                 "",
                 _ANTHROPIC_HOST,
             )
@@ -209,7 +209,7 @@ class EndpointScreen(Dialog[bool]):
     def _fault(self, changes: Changes) -> str:
         """Why these can't be kept; empty if they can."""
         address = changes.get("base_url")
-        if isinstance(address, str) and (fault := fault_of(address)):
+        if isinstance(address, str) and (fault := url_fault(address)):
             return f"The address cannot be used: {fault}."
         return "" if changes else "Write a key, an address, or both."
 
@@ -222,7 +222,7 @@ class EndpointScreen(Dialog[bool]):
         if not changes or self._fault(changes):
             self._say("Requests go nowhere yet.")
         else:
-            self._say(f"Requests go to {host_of(address_of(self._settings.model_copy(update=changes)))}.")
+            self._say(f"Requests go to {host_and_port(address_of(self._settings.model_copy(update=changes)))}.")
 
     @on(Input.Submitted)
     def keep(self) -> None:
@@ -314,7 +314,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
         from app.llm.doctor import discovery
 
         self.say("looking for models on this machine …")
-        self._servers = await discovery.local_servers(discovery.USUAL_PORTS)
+        self._servers = await discovery.find_local_servers(discovery.USUAL_PORTS)
         found = [(server, model) for server in self._servers for model in server.models]
         before = await asyncio.to_thread(self._before, found)
         options = self.query_one(OptionList)

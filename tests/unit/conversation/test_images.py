@@ -29,7 +29,7 @@ from app.conversation.payload.projection import PayloadInputs, project
 from app.images.image import Image, names_of
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
-from app.llm.wires.wire_registry import wire_of
+from app.llm.wires.wire_registry import wire_for
 from tests.oracles.reading import conversation, images, said
 from tests.unit.conversation.histories import CONTENTS, PROMPT, Simulation, profiles, sessions
 
@@ -53,7 +53,7 @@ def payload_of(events: list[Event], wire: str = "chat", facts: PayloadInputs = F
 
 def body_of(events: list[Event], wire: str = "chat", facts: PayloadInputs = FACTS, **profile: Any) -> dict[str, Any]:
     known = Profile.model_validate({"wire": wire, **profile})
-    return wire_of(known).body("some-model", known, project(events, known, facts))
+    return wire_for(known).body("some-model", known, project(events, known, facts))
 
 
 def told(body: dict[str, Any]) -> str:
@@ -134,7 +134,7 @@ def test_whatever_is_left_out_each_image_is_sent_or_told_of(
     profile = profile.model_copy(update={"wire": wire})
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     payload = project(events, profile, FACTS)
-    body = wire_of(profile).body("some-model", profile, payload)
+    body = wire_for(profile).body("some-model", profile, payload)
     sent = [(one.media_type, base64.b64decode(CONTENTS[one.sha256])) for one in payload.images]
     assert images(body) == sent
     attached = [one for event in events if isinstance(event, UserMessage | Answer) for one in event.images]

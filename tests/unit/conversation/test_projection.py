@@ -28,7 +28,7 @@ from app.conversation.events import (
 from app.conversation.payload import missing_results as missing
 from app.conversation.payload.history import CONTINUE, INTERRUPTED
 from app.conversation.payload.projection import BRIDGE, PayloadInputs, project
-from app.llm.values.profile import Profile, key_of
+from app.llm.values.profile import Profile, tool_key
 from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
 
 FACTS = PayloadInputs("prompt", [{"type": "function"}])
@@ -513,7 +513,7 @@ class TestProfiles:
 
     def test_a_tool_that_the_server_refused_is_left_out_of_every_request(self) -> None:
         tools = [{"type": "function", "function": {"name": name}} for name in ("read_file", "mail__send")]
-        profile = Profile(refused_tools=[key_of(tools[1])])
+        profile = Profile(refused_tools=[tool_key(tools[1])])
         for closing in (False, True):
             assert project(list(HELLO), profile, PayloadInputs("prompt", tools, closing=closing)).tools == tools[:1]
 

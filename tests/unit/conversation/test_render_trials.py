@@ -24,7 +24,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from app.conversation.events import Intervention, InterventionKind
 from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.render_trials import make_render_trials
-from app.llm.capabilities.corrections import correct
+from app.llm.capabilities.corrections import find_correction
 from app.llm.capabilities.template_check import TemplateFinding, check_template
 from app.llm.failures.failures import FailureReader
 from app.llm.values.profile import Profile
@@ -106,7 +106,9 @@ def sent(template: Template, session: Simulation) -> tuple[Profile, Messages, st
             return profile, payload.messages, template(SentRequest("m", profile, payload).body()["messages"])
         except Refused as words:
             document = json.dumps({"error": {"code": 500, "message": f"Jinja Exception: {words}"}})
-            correction = correct(profile, FailureReader(ENDPOINT).response(500, {}, document), payload, tried)
+            correction = find_correction(
+                profile, FailureReader(ENDPOINT).from_response(500, {}, document), payload, tried
+            )
             if correction is None:
                 raise
             tried.add(correction.name)

@@ -22,7 +22,7 @@ from app.conversation.events import (
 )
 from app.conversation.payload.projection import PayloadInputs, project
 from app.llm.values.profile import Profile
-from app.llm.wires.wire_registry import wire_of
+from app.llm.wires.wire_registry import wire_for
 from tests.oracles.reading import VIOLATIONS, conversation, misplaced, openai_faults, said
 from tests.unit.conversation.histories import (
     BLOCK,
@@ -52,7 +52,7 @@ each_wire = pytest.mark.parametrize("wire", ["anthropic", "responses"])
 def body_of(events: list[Event], profile: Profile, facts: PayloadInputs = FACTS) -> dict[str, Any]:
     """The body of the request, as the client makes it."""
     payload = project(events, profile, facts)
-    return wire_of(profile).body("some-model", profile, payload)
+    return wire_for(profile).body("some-model", profile, payload)
 
 
 def on(wire: WireName, profile: Profile) -> Profile:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.values.address import host_of, is_private, take_apart
+from app.llm.values.address import host_and_port, is_private, parse_address
 from app.llm.values.types import Endpoint
 
 WORD = st.text("abcXYZ019-_.~%:", min_size=6, max_size=20)
@@ -26,8 +26,8 @@ WORD = st.text("abcXYZ019-_.~%:", min_size=6, max_size=20)
     ],
 )
 def test_the_parts(given_url: str, url: str, bare: str, query: dict[str, str]) -> None:
-    address = take_apart(given_url)
-    assert (address.url, address.bare) == (url, bare)
+    address = parse_address(given_url)
+    assert (address.url, address.without_query) == (url, bare)
     assert query.items() <= address.query.items()
     assert bool(address.authorization) == ("u:p@x" in given_url)
 
@@ -44,7 +44,7 @@ def test_the_parts(given_url: str, url: str, bare: str, query: dict[str, str]) -
     ],
 )
 def test_the_host_is_all_that_the_record_keeps_of_an_address(base_url: str, host: str) -> None:
-    assert host_of(base_url) == host
+    assert host_and_port(base_url) == host
 
 
 @given(WORD, WORD, WORD)

@@ -96,6 +96,6 @@ async def test_where_nobody_else_has_anything_to_do_nothing_is_waited_for() -> N
             await asyncio.sleep(0)
 
     counting = asyncio.create_task(count())
-    await OtherTasks().go_first()
+    await OtherTasks().yield_to_others()
     counting.cancel()
     assert turns <= 2

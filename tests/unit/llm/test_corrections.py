@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.llm.capabilities.corrections import correct
+from app.llm.capabilities.corrections import find_correction
 from app.llm.failures.request_errors import Failure, FailureKind
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
@@ -20,7 +20,7 @@ PLAIN = Payload([USER], [], max_tokens=100)
 
 def taught(text: str, payload: Payload = PLAIN, profile: Profile | None = None, **failure: Any) -> str:
     """The name of the correction; empty where there is none."""
-    found = correct(profile or Profile(), replace(REFUSED, text=text, **failure), payload)
+    found = find_correction(profile or Profile(), replace(REFUSED, text=text, **failure), payload)
     return found.name if found else ""
 
 

@@ -20,11 +20,11 @@ def collected(pieces: list[Delta]) -> list[Delta]:
     for piece in pieces:
         match piece:
             case TextDelta(text):
-                deltas.text(text)
+                deltas.add_text(text)
             case ReasoningDelta(text):
-                deltas.reasoning(text)
+                deltas.add_reasoning(text)
             case CallProgress():
-                deltas.call(piece)
+                deltas.add_call(piece)
     taken = deltas.take()
     assert deltas.take() == []
     return taken

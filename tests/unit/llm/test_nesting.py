@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.llm.response.response_limits import DEEPEST, decoded
+from app.llm.response.response_limits import DEEPEST, parse_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -19,7 +19,7 @@ VALUES = st.recursive(
 def read(text: str, *, own: bool) -> str:
     """What is read, or that it is no JSON."""
     try:
-        value: Any = decoded(text) if own else json.loads(text)
+        value: Any = parse_json(text) if own else json.loads(text)
     except (ValueError, RecursionError):
         return "none"
     # Not a number is not even itself.

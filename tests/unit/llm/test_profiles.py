@@ -9,11 +9,11 @@ from app.llm.capabilities.profiles import (
     SEEDS,
     LearnedProfile,
     ProfileError,
-    believed,
     cache_key,
-    replace_learned,
-    resolve,
+    resolve_profile,
     server_kind,
+    store_diagnosis,
+    valid_fields,
 )
 from app.llm.values.profile import Profile
 from app.llm.values.types import Endpoint
@@ -48,14 +48,14 @@ from app.llm.values.types import Endpoint
 )
 def test_the_kind_of_a_server(base_url: str, model: str, kind: str) -> None:
     assert server_kind(base_url, model) == kind
-    assert resolve(base_url, model) == SEEDS[kind]
+    assert resolve_profile(base_url, model) == SEEDS[kind]
     assert SEEDS[kind].name == kind
 
 
 def test_what_was_learned_goes_over_the_seed_and_the_user_over_both() -> None:
     cache: dict[str, dict[str, Any]] = {}
     endpoint = Endpoint("http://localhost:11434/v1/", "q")
-    known = resolve(endpoint.base_url, "q", cache=cache)
+    known = resolve_profile(endpoint.base_url, "q", cache=cache)
     beliefs = LearnedProfile(endpoint, known, known, cache, time.time)
     beliefs.learn(mid_system=known.mid_system)
     assert not cache, "what is no news is not kept"
@@ -64,21 +64,23 @@ def test_what_was_learned_goes_over_the_seed_and_the_user_over_both() -> None:
     ((key, stored),) = cache.items()
     assert key == cache_key("http://localhost:11434/v1", "q")
     assert {**stored, "learned_at": 0} == {"mid_system": "fold_first", "context_window": 4096, "learned_at": 0}
-    learned = resolve("http://localhost:11434/v1", "q", cache=cache)
+    learned = resolve_profile("http://localhost:11434/v1", "q", cache=cache)
     assert (learned.tool_choice_none, learned.mid_system, learned.context_window) == ("ignored", "fold_first", 4096)
-    told = resolve(endpoint.base_url, "q", cache=cache, overrides={"mid_system": "inline"})
+    told = resolve_profile(endpoint.base_url, "q", cache=cache, overrides={"mid_system": "inline"})
     assert (told.mid_system, told.context_window) == ("inline", 4096)
-    assert resolve(endpoint.base_url, "other", cache=cache) == SEEDS["ollama"]
+    assert resolve_profile(endpoint.base_url, "other", cache=cache) == SEEDS["ollama"]
 
 
 def test_an_examination_replaces_what_was_learned() -> None:
     endpoint = Endpoint("http://localhost:11434/v1", "q")
     cache: dict[str, dict[str, Any]] = {}
     LearnedProfile(endpoint, Profile(), Profile(), cache, time.time).learn(mid_system="fold_user")
-    replace_learned(cache, endpoint, SEEDS["ollama"].model_copy(update={"stream_usage": False}))
+    store_diagnosis(cache, endpoint, SEEDS["ollama"].model_copy(update={"stream_usage": False}))
     (stored,) = cache.values()
     assert stored.keys() == {"stream_usage", "learned_at"}
-    assert resolve(endpoint.base_url, "q", cache=cache) == SEEDS["ollama"].model_copy(update={"stream_usage": False})
+    assert resolve_profile(endpoint.base_url, "q", cache=cache) == SEEDS["ollama"].model_copy(
+        update={"stream_usage": False}
+    )
 
 
 def test_what_was_learned_is_forgotten_after_a_while_and_soon_where_it_costs_much() -> None:
@@ -89,20 +91,20 @@ def test_what_was_learned_is_forgotten_after_a_while_and_soon_where_it_costs_muc
     beliefs = LearnedProfile(endpoint, Profile(), Profile(), cache, lambda: now[0])
     beliefs.learn(tools_supported=False, mid_system="fold_first", context_window=4096)
     now[0] += 16 * 60
-    beliefs.age()
+    beliefs.expire()
     assert beliefs.profile == Profile(mid_system="fold_first", context_window=4096)
     now[0] += 86_400
-    beliefs.age()
+    beliefs.expire()
     assert beliefs.profile == Profile(mid_system="fold_first"), "a local server is soon started with another window"
-    assert [belief.field for belief in believed(cache, "http://x/v1", "m", now[0])] == ["mid_system"]
+    assert [belief.field for belief in valid_fields(cache, "http://x/v1", "m", now[0])] == ["mid_system"]
     # One that begins with what another has learned forgets it at the same time, but never what the user says.
     later = LearnedProfile(endpoint, Profile(), Profile(mid_system="fold_first"), cache, lambda: now[0])
     told = LearnedProfile(endpoint, Profile(), Profile(mid_system="fold_user"), cache, lambda: now[0])
     now[0] = today + 40 * 86_400
-    later.age()
-    told.age()
+    later.expire()
+    told.expire()
     assert later.profile == Profile() and told.profile == Profile(mid_system="fold_user")
-    assert believed(cache, "http://x/v1", "m", now[0]) == []
+    assert valid_fields(cache, "http://x/v1", "m", now[0]) == []
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_what_another_version_stored_does_no_harm(stored: dict[str, Any]) -> Non
     if "learned_at" not in stored:
         stored = {**stored, "learned_at": dict.fromkeys(stored, time.time())}
     cache = {cache_key("http://x/v1", "m"): stored}
-    assert resolve("http://x/v1", "m", cache=cache) == Profile()
+    assert resolve_profile("http://x/v1", "m", cache=cache) == Profile()
 
 
 @pytest.mark.parametrize(
@@ -127,4 +129,4 @@ def test_what_another_version_stored_does_no_harm(stored: dict[str, Any]) -> Non
 )
 def test_a_wrong_setting_is_named(overrides: dict[str, Any], words: str) -> None:
     with pytest.raises(ProfileError, match=words):
-        resolve("http://x/v1", "m", overrides=overrides)
+        resolve_profile("http://x/v1", "m", overrides=overrides)
