@@ -38,7 +38,7 @@ from app.llm.wires.wire_registry import SentRequest
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 from app.tools.base.contract import ToolError
-from app.tools.base.targets import looks_secret
+from app.tools.base.targets import secret_reason_of
 from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
 
@@ -468,7 +468,7 @@ def _refuse_secret(workspace: Workspace, path: str, lines: tuple[str, ...]) -> N
     """Raise ProposalError for a file that looks like a secret: nothing of it is sent unasked."""
     content = "\n".join(lines).encode("utf-8", "surrogateescape")
     try:
-        reason = looks_secret(workspace, path, content)
+        reason = secret_reason_of(workspace, path, content)
     except ToolError:
         reason = secret_reason(path, content)
     if reason:

@@ -25,7 +25,7 @@ from app.runtime.model_connection import (
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import own_checks
 from app.sandbox.sandbox_mode import SandboxMode
-from app.tools.command.sandbox_wording import doctor_words
+from app.tools.command.sandbox_wording import describe_sandbox
 
 _NAMED = 20
 """Models that are named, at most."""
@@ -121,7 +121,7 @@ async def _choice(runtime: OpenWorkspace) -> str:
 async def _commands(runtime: OpenWorkspace) -> EndpointCheck:
     """How commands run in this workspace."""
     probe = await runtime.sandbox.probe()
-    return EndpointCheck("commands", probe.mode is not SandboxMode.IN_PLACE, doctor_words(probe))
+    return EndpointCheck("commands", probe.mode is not SandboxMode.IN_PLACE, describe_sandbox(probe))
 
 
 def _print_check(check: EndpointCheck) -> None:

@@ -162,7 +162,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         stop.repeat()
         await session.wait_until_idle()
     finally:
-        unavailable = served.unavailable
+        unavailable = served.unavailable_servers
         await session.close()
         await served.close()
         await model.aclose()

@@ -4,7 +4,7 @@ import argparse
 
 from app.cli.command_output import ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import ServerLine
-from app.mcp_client.configured_servers import known_servers
+from app.mcp_client.configured_servers import find_servers
 from app.mcp_client.mcp_servers import SWITCHED
 from app.runtime.open_workspace import OpenWorkspace
 
@@ -14,7 +14,7 @@ def servers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     settings = runtime.settings
     environment = runtime.environment if settings.mcp_of_others else {}
     theirs = runtime.configuration.servers_of_workspace
-    known = known_servers(settings.mcp, runtime.workspace, runtime.sessions, environment, of_workspace=theirs)
+    known = find_servers(settings.mcp, runtime.workspace, runtime.sessions, environment, of_workspace=theirs)
     switched = runtime.sessions.settings(SWITCHED)
     lines = [
         ServerLine(

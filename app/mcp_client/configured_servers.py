@@ -1,4 +1,4 @@
-"""Which servers there are for a workspace: signoff's own configuration first, then what is written for others."""
+"""The MCP servers of a workspace: signoff's own configuration first, then that of other programs."""
 
 import json
 import os
@@ -37,15 +37,15 @@ Tables = Iterator[tuple[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ImportedServers:
-    """What a file names."""
+    """Servers named by a file."""
 
     definitions: tuple[ServerDefinition, ...] = ()
     problems: tuple[str, ...] = ()
     """What cannot be used, each with the file and the reason."""
 
 
-def of_user(environment: Mapping[str, str], root: Path) -> ImportedServers:
-    """The servers in the user's own files; `root` is the workspace, for which Claude Code keeps some apart."""
+def read_user_servers(environment: Mapping[str, str], root: Path) -> ImportedServers:
+    """Return the servers in the user's own files; `root` is the workspace, which Claude Code lists apart."""
     found = []
     for variable, folder, name in _HOMES:
         if not (home := environment.get(variable) or environment.get("HOME")):
@@ -53,17 +53,17 @@ def of_user(environment: Mapping[str, str], root: Path) -> ImportedServers:
         path = Path(home) / name if environment.get(variable) else Path(home) / folder / name
         read = _of_claude(str(root)) if name == ".claude.json" else _reader(name)
         found.append(_read(path, f"~/{folder}/{name}" if folder else f"~/{name}", read))
-    return together(found)
+    return merge_servers(found)
 
 
-def of_workspace(name: str, content: bytes) -> ImportedServers:
-    """The servers in one of `IN_WORKSPACE`."""
+def read_workspace_servers(name: str, content: bytes) -> ImportedServers:
+    """Return the servers in one of `IN_WORKSPACE`."""
     found = _parsed(name, content, _reader(name))
     return replace(found, definitions=tuple(replace(each, of_workspace=True) for each in found.definitions))
 
 
-def together(found: list[ImportedServers]) -> ImportedServers:
-    """All of several files."""
+def merge_servers(found: list[ImportedServers]) -> ImportedServers:
+    """Merge the servers of several files."""
     definitions = tuple(each for one in found for each in one.definitions)
     return ImportedServers(definitions, tuple(line for one in found for line in one.problems))
 
@@ -149,7 +149,7 @@ _HARMLESS = frozenset({"enabled", "timeout", "start_timeout"})
 
 @dataclass(frozen=True, slots=True)
 class KnownServers:
-    """All servers by name, and what the user should know of the files."""
+    """All servers by name, and problems of the files."""
 
     definitions: tuple[ServerDefinition, ...]
     problems: tuple[str, ...] = ()
@@ -157,7 +157,7 @@ class KnownServers:
     """Files of the workspace that name servers and wait for trust."""
 
 
-def known_servers(
+def find_servers(
     own: Mapping[str, ServerTable],
     workspace: Workspace,
     store: trust.TrustStore,
@@ -177,10 +177,10 @@ def known_servers(
     whole = {name: table for name, table in own.items() if table.command or table.url}
     first = [_own(name, table, theirs=name in of_workspace) for name, table in whole.items()]
     found = [ImportedServers(tuple(first))]
-    files = server_files(workspace, store)
+    files = find_server_files(workspace, store)
     found += [each.found for each in files if each.trusted]
     untrusted = [each.name for each in files if not each.trusted]
-    found.append(of_user(environment, workspace.root))
+    found.append(read_user_servers(environment, workspace.root))
     definitions: dict[str, ServerDefinition] = {}
     problems = [escape_unsafe(line, keep="") for one in found for line in one.problems]
     for each in (definition for one in found for definition in one.definitions):
@@ -204,7 +204,7 @@ def _adjusted(definition: ServerDefinition, table: ServerTable) -> tuple[ServerD
     """A server with what a table of the user's says besides, and a line where not all of that counts."""
     kept = table.model_fields_set & _HARMLESS if definition.of_workspace else table.model_fields_set
     left = ", ".join(sorted(table.model_fields_set - kept))
-    adjusted = definition.adjusted(ServerTable.model_validate(table.model_dump(include=set(kept))))
+    adjusted = definition.with_overrides(ServerTable.model_validate(table.model_dump(include=set(kept))))
     if not left:
         return adjusted, ""
     name, source = definition.name, definition.source
@@ -221,13 +221,13 @@ class ServerFile:
     found: ImportedServers
 
 
-def server_files(workspace: Workspace, store: trust.TrustStore) -> list[ServerFile]:
-    """Those that there are; blocks. One that can't be read is none that counts."""
+def find_server_files(workspace: Workspace, store: trust.TrustStore) -> list[ServerFile]:
+    """Return the workspace's files that name servers; unreadable ones are left out. Blocks."""
     files = []
     for name in IN_WORKSPACE:
         with suppress(OSError, WorkspaceError):
             content = trust.configuration(workspace, name)
-            found = of_workspace(name, content) if content else ImportedServers()
+            found = read_workspace_servers(name, content) if content else ImportedServers()
             if found.definitions or (content and trust.is_trusted(content, store, name)):
                 files.append(ServerFile(name, content, trust.is_trusted(content, store, name), found))
     return files

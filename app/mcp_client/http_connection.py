@@ -1,4 +1,4 @@
-"""A server at an address: Streamable HTTP, each message a request, its answer a document or a stream of events."""
+"""Connection to a server by Streamable HTTP: each message is a request, its response a document or a stream."""
 
 import asyncio
 import base64
@@ -26,7 +26,7 @@ from app.mcp_client.mcp_connection import (
     Notified,
     SessionEnded,
     SignInNeeded,
-    parsed,
+    parse_message,
 )
 
 _ACCEPTED = "application/json, text/event-stream"
@@ -50,7 +50,7 @@ Authorise = Callable[[], Awaitable[Mapping[str, str]]]
 _reading = threading.Lock()
 
 
-def certificates() -> ssl.SSLContext:
+def load_certificates() -> ssl.SSLContext:
     """The authorities that certify servers: read once for all of them, which are begun with at once, on threads."""
     with _reading:
         return _read_certificates()
@@ -62,7 +62,7 @@ def _read_certificates() -> ssl.SSLContext:
 
 
 class HttpConnection(Connection):
-    """To a server at an address."""
+    """Connection to a server at an address."""
 
     def __init__(
         self, url: str, headers: Mapping[str, str], root: Path, notified: Notified, authorise: Authorise
@@ -94,14 +94,14 @@ class HttpConnection(Connection):
         self._client = httpx2.AsyncClient(
             # What is packed could unpack to a thousand times as much.
             headers={"Accept-Encoding": "identity", **headers},
-            verify=certificates(),
+            verify=load_certificates(),
             timeout=httpx2.Timeout(None, connect=_CONNECT, write=_WRITE),
             follow_redirects=False,
         )
         self._unasked_for: asyncio.Task[None] | None = None
 
-    def greeted(self, version: str) -> None:
-        """The server speaks this version: say so from now on, and hear what it tells unasked."""
+    def on_initialized(self, version: str) -> None:
+        """Send this protocol version from now on, and open the stream of server messages."""
         self._version = version
         if not self.meta:
             self._unasked_for = asyncio.create_task(self._hear_unasked())
@@ -115,7 +115,7 @@ class HttpConnection(Connection):
         await self._post(message, None)
 
     async def close(self) -> None:
-        """Say goodbye."""
+        """End the session and close the connection."""
         self._lost("it was stopped")
         if self._unasked_for is not None:
             self._unasked_for.cancel()
@@ -184,7 +184,7 @@ class HttpConnection(Connection):
             raise SessionEnded("its session has ended")
         body = await _body(response, _LARGEST_ERROR)
         with contextlib.suppress(RpcError):
-            if isinstance(message := await parsed(body), dict) and "error" in message:
+            if isinstance(message := await parse_message(body), dict) and "error" in message:
                 await self._whole(body)
                 return
         raise ConnectionLost(f"it answers with HTTP status {response.status_code}")
@@ -193,7 +193,7 @@ class HttpConnection(Connection):
         if not body.strip():
             return
         try:
-            message = await parsed(body)
+            message = await parse_message(body)
         except RpcError as refusal:
             raise ConnectionLost("its answer is no JSON") from refusal
         await self._reply(self._take(message, len(body)))
@@ -212,7 +212,7 @@ class HttpConnection(Connection):
     async def _event(self, data: str) -> None:
         message: Any = None
         with contextlib.suppress(RpcError):
-            message = await parsed(data.encode("utf-8", "replace"))
+            message = await parse_message(data.encode("utf-8", "replace"))
         await self._reply(self._take(message, len(data)))
 
     async def _reply(self, answers: list[Message]) -> None:

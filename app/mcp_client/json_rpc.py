@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 messages, bounded, whatever comes: those that signoff's MCP server and its MCP client share.
+"""JSON-RPC 2.0 messages with size limits, shared by signoff's MCP server and client.
 
 https://www.jsonrpc.org/specification
 """
@@ -21,7 +21,7 @@ Message = dict[str, Any]
 
 
 class RpcError(Exception):
-    """A message that gets an error for an answer; the text says what would be right."""
+    """A message that is answered with an error; the text says what would be right."""
 
     def __init__(self, code: int, text: str, *, id: Id | None = None, data: object = None) -> None:  # noqa: A002
         super().__init__(text)
@@ -29,8 +29,8 @@ class RpcError(Exception):
         self.id = id
         self.data = data
 
-    def answer(self) -> Message:
-        """The message to send."""
+    def response(self) -> Message:
+        """Return the error response."""
         error: Message = {"code": self.code, "message": str(self)}
         if self.data is not None:
             error["data"] = self.data
@@ -47,13 +47,13 @@ class RpcRequest:
 
     @property
     def meta(self) -> Message:
-        """What stands beside the parameters: the client, its turn, a token for progress."""
+        """Return `_meta` of the parameters: the client, its turn, a token for progress."""
         meta = self.params.get("_meta")
         return meta if isinstance(meta, dict) else {}
 
 
-def parse(line: bytes | None) -> Any:
-    """What a line holds: an object, or a list of them; raises Refusal."""
+def parse_messages(line: bytes | None) -> Any:
+    """Return the object or list of objects in a line; raises RpcError."""
     if line is None:
         raise RpcError(
             INVALID_REQUEST, f"The message is longer than {LONGEST_LINE // 1024**2} MB; send less at once."
@@ -66,8 +66,8 @@ def parse(line: bytes | None) -> Any:
         raise RpcError(PARSE_ERROR, f"The line is not one JSON text in UTF-8: {error}.") from error
 
 
-def call_of(message: object) -> RpcRequest | None:
-    """The request or notification that an object is; None for an answer, of which none is awaited.
+def read_request(message: object) -> RpcRequest | None:
+    """Return the request or notification that an object is; None for a response, which nobody awaits.
 
     Raises:
         Refusal: it is none of these.

@@ -1,4 +1,4 @@
-"""What two ends of MCP say to each other, whatever carries it: requests with answers, and what comes unasked.
+"""The MCP session protocol, whatever the transport: requests with responses, and messages from the server.
 
 The `mcp` package would do this too. It is not depended on: what a hostile server can do (a line or an answer without
 end, a flood of messages) has to be bounded where bytes are read, which is beneath it; programs are to run on a layer
@@ -13,7 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app.mcp_client.json_rpc import METHOD_NOT_FOUND, MOST_AT_ONCE, Message, RpcError, RpcRequest, call_of, parse
+from app.mcp_client.json_rpc import (
+    METHOD_NOT_FOUND,
+    MOST_AT_ONCE,
+    Message,
+    RpcError,
+    RpcRequest,
+    parse_messages,
+    read_request,
+)
 
 LONGEST_MESSAGE = 16 * 1024 * 1024
 """Bytes of one message."""
@@ -32,7 +40,7 @@ _SIGN_IN = "you have to sign in: /mcp"
 
 
 class ServerError(Exception):
-    """The server answered with an error; the message is its own, of any origin."""
+    """The server responded with an error; the message is its own, of any origin."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -40,11 +48,11 @@ class ServerError(Exception):
 
 
 class ConnectionLost(Exception):
-    """There is no server at the other end any more, or none to be talked to; the message says why."""
+    """The server cannot be reached any more; the message says why."""
 
 
 class SessionEnded(ConnectionLost):
-    """The server knows nothing of us any more; it did not do what it was asked."""
+    """The server has forgotten the session; it did not do what it was asked."""
 
 
 class SignInNeeded(ConnectionLost):
@@ -63,11 +71,11 @@ class SignInNeeded(ConnectionLost):
 
 
 class ServerTimeout(Exception):
-    """It did not answer within its time."""
+    """The server did not respond in time."""
 
 
 class Connection(ABC):
-    """One server, as long as it can be talked to."""
+    """A session with one server."""
 
     def __init__(self, root: Path, notified: Notified) -> None:
         """Begin to count.
@@ -85,7 +93,7 @@ class Connection(ABC):
         """Goes with each request where there was no greeting."""
 
     async def request(self, method: str, params: Message, seconds: float) -> Message:
-        """Ask for something.
+        """Send a request and return its result.
 
         Raises:
             ServerError: It said no.
@@ -111,7 +119,7 @@ class Connection(ABC):
             self._waiting.pop(number, None)
 
     async def notify(self, method: str, params: Message | None = None) -> None:
-        """Tell something. Raises ConnectionLost."""
+        """Send a notification. Raises ConnectionLost."""
         await self._send({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})})
 
     async def _give_up(self, number: int, reason: str) -> None:
@@ -151,9 +159,9 @@ class Connection(ABC):
     def _hear(self, message: object) -> list[Message]:
         """Take a message that nobody waits for; returns what is to be sent for it."""
         try:
-            call = call_of(message)
+            call = read_request(message)
         except RpcError as refusal:
-            return [refusal.answer()] if refusal.id is not None else []
+            return [refusal.response()] if refusal.id is not None else []
         if call is None:
             return []
         if call.id is None:
@@ -179,8 +187,8 @@ class Connection(ABC):
             if not answer.done():
                 answer.set_exception(ConnectionLost(why))
 
-    def greeted(self, version: str) -> None:  # noqa: B027
-        """The server speaks this version."""
+    def on_initialized(self, version: str) -> None:  # noqa: B027
+        """Take note of the protocol version that the server speaks."""
 
     @abstractmethod
     async def _ask(self, message: Message, answer: "asyncio.Future[Message]") -> None:
@@ -192,12 +200,12 @@ class Connection(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """End it; whoever waits gets ConnectionLost."""
+        """End it; pending requests raise ConnectionLost."""
 
 
-async def parsed(data: bytes) -> Any:
+async def parse_message(data: bytes) -> Any:
     """What a message says; raises Refusal."""
-    return parse(data) if len(data) < _LONG else await asyncio.to_thread(parse, data)
+    return parse_messages(data) if len(data) < _LONG else await asyncio.to_thread(parse_messages, data)
 
 
 def _result(message: Message) -> Message:

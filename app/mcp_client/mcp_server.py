@@ -1,4 +1,4 @@
-"""One server: started, asked and ended, and what is known of it meanwhile."""
+"""One MCP server: started, called and stopped, with its current state."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ from app.mcp_client.mcp_connection import (
     SessionEnded,
     SignInNeeded,
 )
-from app.mcp_client.server_definition import InvalidServer, ServerDefinition, WriteAccess, reach_of
+from app.mcp_client.server_definition import InvalidServer, ServerDefinition, WriteAccess, write_access_of
 from app.mcp_client.server_program import RunningProgram, start_program
 from app.mcp_client.token_store import TokenStore
 from app.mcp_client.tool_definitions import ToolDefinition
@@ -47,13 +47,13 @@ _TOLD = (ConnectionLost, ServerError, InvalidServer, OSError)
 """Errors whose words are for the user."""
 
 
-def shown_name(name: str) -> str:
-    """The name of a server in a line for the user or the model."""
+def display_name(name: str) -> str:
+    """Return the name of a server for a line to the user or the model."""
     return escape_unsafe(name, keep="")[:80]
 
 
 class ServerState(StrEnum):
-    """What a server is doing."""
+    """State of a server."""
 
     OFF = "off"
     STARTING = "starting"
@@ -64,7 +64,7 @@ class ServerState(StrEnum):
 
 
 class McpServer:
-    """Of one workspace; to be used on one event loop."""
+    """An MCP server of a workspace; to be used on one event loop."""
 
     def __init__(
         self,
@@ -124,21 +124,21 @@ class McpServer:
         return self.definition.name
 
     @property
-    def offers(self) -> tuple[ToolDefinition, ...]:
-        """Its tools, as it has told them last."""
+    def tools(self) -> tuple[ToolDefinition, ...]:
+        """Return its tools, as it listed them last."""
         return self.listing.offers
 
     @property
-    def awaited(self) -> str:
-        """What is waited for while it starts, and how long at most: `docs (up to 60 s)`."""
-        return f"{shown_name(self.name)} (up to {self.definition.table.start_timeout:g} s)"
+    def startup_wait(self) -> str:
+        """Return what is awaited while it starts, and how long at most: `docs (up to 60 s)`."""
+        return f"{display_name(self.name)} (up to {self.definition.table.start_timeout:g} s)"
 
     @property
-    def unavailable(self) -> Unavailable | None:
-        """Why its tools can't be used now; None where they can, or it is switched off."""
-        subject, state = f"The MCP server {shown_name(self.name)}", self.state
+    def unavailable_reason(self) -> Unavailable | None:
+        """Return why its tools cannot be used now; None where they can, or it is switched off."""
+        subject, state = f"The MCP server {display_name(self.name)}", self.state
         why = escape_unsafe(self.problem, keep="")[:_LONGEST_REASON]
-        if state is ServerState.STARTING and not self.offers:
+        if state is ServerState.STARTING and not self.tools:
             limit = f"{self.definition.table.start_timeout:g} s"
             return Unavailable(
                 self.name,
@@ -156,7 +156,7 @@ class McpServer:
                 f"{subject} can't be used: {why}.",
                 f"{subject} can't be used before the user has signed in to it. If the task needs it, say so.",
             )
-        if state is ServerState.FAILED and not self.offers:
+        if state is ServerState.FAILED and not self.tools:
             return Unavailable(
                 self.name,
                 state,
@@ -171,12 +171,12 @@ class McpServer:
             return Unavailable(self.name, state, why, notice)
         return None
 
-    async def reach(self) -> WriteAccess:
+    async def write_access(self) -> WriteAccess:
         """How far its writes go."""
-        return await reach_of(self.definition, self._sandbox())
+        return await write_access_of(self.definition, self._sandbox())
 
-    def begin(self) -> None:
-        """Begin to start it, unless it runs."""
+    def start_soon(self) -> None:
+        """Start it in the background, unless it runs."""
         self._wanted = True
         if self.state is not ServerState.READY and (self._starting is None or self._starting.done()):
             self._start_timed_out = False
@@ -187,12 +187,12 @@ class McpServer:
             self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def start(self) -> None:
-        """Have it ready. Raises ConnectionLost, also where it is not to run."""
+        """Start it and wait until it is ready. Raises ConnectionLost, also where it is not to run."""
         if not self._wanted:
             raise ConnectionLost(_OFF)
         if self._start_timed_out:
             raise ConnectionLost(self.problem)
-        self.begin()
+        self.start_soon()
         if self.state is ServerState.READY or (starting := self._starting) is None:
             return
         # Not awaited itself: whoever switches it off ends its start, and not those who wait for it.
@@ -205,12 +205,12 @@ class McpServer:
         """Let calls start it again, also if the last start took all of its time."""
         self._start_timed_out = False
 
-    async def settled(self) -> None:
-        """Return once it is ready or has failed."""
+    async def wait_until_settled(self) -> None:
+        """Wait until it is ready or has failed."""
         if self._starting is not None:
             await asyncio.wait({self._starting})
 
-    async def lay(self, pending: Pending) -> list[str]:
+    async def prepare_call(self, pending: Pending) -> list[str]:
         """Have it ready, with these changes over the workspace.
 
         Returns:
@@ -226,7 +226,7 @@ class McpServer:
             if self._program is None:
                 return []
             try:
-                return await self._program.lay(pending)
+                return await self._program.overlay_changes(pending)
             except ProcessLookupError:
                 # It has died just now: once more, with another one.
                 await self._fail("it has ended")
@@ -238,12 +238,12 @@ class McpServer:
         raise ConnectionLost("it ends as soon as it has started")
 
     @asynccontextmanager
-    async def written(self) -> AsyncIterator[PersistentOverlay | None]:
+    async def read_changes(self) -> AsyncIterator[PersistentOverlay | None]:
         """What it has written, which stays as it is meanwhile; None where it runs on no layer. Raises OSError."""
         if self._program is None or self._program.layer is None:
             yield None
             return
-        async with self._program.read() as layer:
+        async with self._program.read_changes() as layer:
             yield layer
 
     async def _rouse(self) -> None:
@@ -266,18 +266,18 @@ class McpServer:
             ConnectionLost: It is gone, or does not answer and was ended.
             Withdrawn: It does not offer that any more; it was not called.
         """
-        self.listing.check(offer)
+        self.listing.check_offered(offer)
         params: Message = {"name": offer.tool, "arguments": dict(arguments)}
         try:
             result = await self._request("tools/call", params)
         except (SessionEnded, SignInNeeded) as error:
             # Nothing was done; it has to be greeted anew.
-            if isinstance(error, SignInNeeded) and (error.wider or not await self._who().renew()):
+            if isinstance(error, SignInNeeded) and (error.wider or not await self._who().refresh()):
                 await self._fail_for(error)
                 raise
             await self._fail(str(error))
             await self.start()
-            self.listing.check(offer)
+            self.listing.check_offered(offer)
             try:
                 result = await self._request("tools/call", params)
             except (SessionEnded, SignInNeeded) as again:
@@ -306,7 +306,7 @@ class McpServer:
             raise
 
     async def stop(self) -> None:
-        """End it; only `begin` starts it again."""
+        """Stop it; only `start_soon` starts it again."""
         self._wanted = False
         if self._starting is not None and not self._starting.done():
             self._starting.cancel()
@@ -320,7 +320,7 @@ class McpServer:
                 try:
                     await self._connect()
                 except SignInNeeded as error:
-                    if error.wider or not await self._who().renew():
+                    if error.wider or not await self._who().refresh():
                         raise
                     await self._connect()
         except SignInNeeded as error:
@@ -346,9 +346,9 @@ class McpServer:
 
     async def _connect(self) -> None:
         await self._close()
-        table = self.definition.expanded(self._environment)
-        reach = await self.reach()
-        self.log.note(f"starting {self.definition.origin}")
+        table = self.definition.expand_variables(self._environment)
+        reach = await self.write_access()
+        self.log.add_note(f"starting {self.definition.origin}")
         if self.definition.is_remote:
             self._connection = await asyncio.to_thread(self._address, table)
         else:
@@ -360,12 +360,12 @@ class McpServer:
                 self._root,
                 self._environment,
                 notified=self._notified,
-                log=self.log.feed,
+                log=self.log.add_output,
             )
             self._connection = program.connection
             self._spawn(self._mourn(program))
         await self._greet(self._connection)
-        await self.listing.ask(self._connection)
+        await self.listing.fetch(self._connection)
 
     def _address(self, table: ServerTable) -> Connection:
         # It brings an HTTP client along, which takes a moment to be imported and made.
@@ -380,12 +380,12 @@ class McpServer:
         if self._signed_in is None:
             from app.mcp_client.oauth import OAuthSession
 
-            table = self.definition.expanded(self._environment)
+            table = self.definition.expand_variables(self._environment)
             self._signed_in = OAuthSession(table.url, self._tokens, table.client_id)
         return self._signed_in
 
     async def sign_in(self, show: "Show", confirm: "Confirm | None" = None) -> None:
-        """Have the user sign in, and start it then.
+        """Sign the user in, then start it.
 
         Args:
             show: Invites the user.
@@ -417,18 +417,18 @@ class McpServer:
                 f"{_META}clientInfo": _CLIENT,
                 f"{_META}clientCapabilities": {},
             }
-            connection.greeted(STATELESS)
+            connection.on_initialized(STATELESS)
             return
         spoken = greeting.get("protocolVersion")
-        connection.greeted(spoken if isinstance(spoken, str) and _VERSION.fullmatch(spoken) else VERSION)
+        connection.on_initialized(spoken if isinstance(spoken, str) and _VERSION.fullmatch(spoken) else VERSION)
         await connection.notify("notifications/initialized")
 
     def _notified(self, method: str, params: Message) -> None:
         match method:
             case "notifications/tools/list_changed":
-                self.listing.outdate()
+                self.listing.mark_outdated()
             case "notifications/message":
-                self.log.feed(
+                self.log.add_output(
                     f"{params.get('level', '')}: {params.get('data', '')}\n"[:2000].encode("utf-8", "replace")
                 )
 
@@ -442,7 +442,7 @@ class McpServer:
         try:
             await self._close()
         finally:
-            self.log.note(why)
+            self.log.add_note(why)
             self.listing.forget_remembered()
             self._become(state, why, cause or why)
 
@@ -455,7 +455,7 @@ class McpServer:
             await self._fail(str(refusal))
 
     async def _close(self) -> None:
-        self.listing.leave()
+        self.listing.stop_following()
         program, self._program = self._program, None
         connection, self._connection = self._connection, None
         if program is not None:

@@ -1,4 +1,4 @@
-"""All servers of a workspace: started beside everything else, switched on and off, ended together."""
+"""All MCP servers of a workspace: started in the background, switched on and off, stopped together."""
 
 import asyncio
 import json
@@ -14,9 +14,9 @@ from pydantic import Field
 
 from app.mcp_client.mcp_server import McpServer, ServerState
 from app.mcp_client.server_definition import ServerDefinition
-from app.mcp_client.server_tool import ServerTool, cannot_be_used, waiting_words
+from app.mcp_client.server_tool import ServerTool, startup_wait_text, unavailable_message
 from app.mcp_client.token_store import TokenStore
-from app.mcp_client.tool_definitions import ToolDefinition, has_server_prefix, read_offers, written_offers
+from app.mcp_client.tool_definitions import ToolDefinition, dump_tools, has_server_prefix, read_tools
 from app.sandbox.sandbox import Sandbox
 from app.storage.storage_errors import StorageError
 from app.tools.base.contract import GivenArguments, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
@@ -32,8 +32,8 @@ _MOST = 8
 _WORD = re.compile(r"[^\W_]+")
 
 
-def fits(tools: Sequence[Tool], window: int | None) -> bool:
-    """Whether a model with this context should be told of all of these tools at once."""
+def fit_in_context(tools: Sequence[Tool], window: int | None) -> bool:
+    """Return whether a model with this context window should be told of all of these tools at once."""
     room = (window or UNKNOWN_WINDOW) * CHARACTERS_PER_TOKEN // SHARE
     for tool in tools:
         room -= len(json.dumps(schema_of(tool)))
@@ -69,7 +69,7 @@ class FindTool(Tool):
 
     async def run(self, arguments: FindToolArguments, context: ToolContext) -> ToolOutput:
         """Search."""
-        found = (await asyncio.to_thread(ranked, self._tools, arguments.words))[:_MOST]
+        found = (await asyncio.to_thread(rank_tools, self._tools, arguments.words))[:_MOST]
         if not found:
             names = ", ".join(tool.name for tool in self._tools[:200])
             return ToolOutput(f"No tool has these words. There are: {names}.", "no tool found")
@@ -101,7 +101,7 @@ class CallTool(Tool):
 
         Args:
             tools: Those that can be called.
-            find: Finds those that servers have told since, as `ToolSource.find`.
+            find: Finds those that servers have told since, as `ToolSource.find_tool`.
         """
         self._tools: dict[str, Tool] = {tool.name: tool for tool in tools}
         self._find = find
@@ -128,8 +128,8 @@ def _object(given: Any) -> dict[str, Any]:
     return given
 
 
-def ranked(tools: Sequence[ServerTool], words: str) -> list[ServerTool]:
-    """The tools in which any of the words stands, those with the most of them first, in names before descriptions."""
+def rank_tools(tools: Sequence[ServerTool], words: str) -> list[ServerTool]:
+    """Return the tools that contain any of the words, best matches first, names before descriptions."""
     wanted = {_stem(word) for word in _WORD.findall(words.lower())}
 
     def score(tool: ServerTool) -> float:
@@ -164,7 +164,7 @@ _MOST_REMEMBERED = 512 * 1024
 
 
 class SwitchStore(Protocol):
-    """Where it is kept which servers are switched on and off, and what they offered; blocks."""
+    """Port to stored switches and tool lists of servers; blocks."""
 
     def settings(self, prefix: str) -> Mapping[str, str]:
         """The values whose keys begin with `prefix`."""
@@ -187,7 +187,7 @@ class ServerEnvironment:
 
 
 class McpServers(ToolSource):
-    """Those of one workspace; to be used on one event loop."""
+    """The MCP servers of one workspace; to be used on one event loop."""
 
     def __init__(self, around: ServerEnvironment, patience: float | None = None) -> None:
         """There are none yet.
@@ -214,13 +214,13 @@ class McpServers(ToolSource):
         """Every server, in the order in which they are known."""
         return list(self._servers.values())
 
-    async def changed(self) -> None:
-        """Return once a server's state or tools are others."""
+    async def wait_for_change(self) -> None:
+        """Wait until a server's state or tools change."""
         self._changed.clear()
         await self._changed.wait()
 
-    async def know(self, definitions: Sequence[ServerDefinition]) -> None:
-        """Have exactly these servers: those that are new or others are started, those that are gone are ended."""
+    async def update(self, definitions: Sequence[ServerDefinition]) -> None:
+        """Set the servers: new or changed ones are started, missing ones are stopped."""
         async with self._switching:
             await self._know(definitions)
 
@@ -249,8 +249,8 @@ class McpServers(ToolSource):
             for name, each in wanted.items()
         }
         for server in self.all:
-            if self.is_on(server) and server.state is ServerState.OFF:
-                server.begin()
+            if self.is_switched_on(server) and server.state is ServerState.OFF:
+                server.start_soon()
         self._changed.set()
 
     def _remembered(self, definitions: Sequence[ServerDefinition]) -> dict[str, tuple[ToolDefinition, ...]]:
@@ -261,52 +261,52 @@ class McpServers(ToolSource):
             with suppress(ValueError, LookupError, TypeError, RecursionError):
                 entry = json.loads(kept[f"{REMEMBERED}{each.name}"])
                 if entry["server"] == each.fingerprint:
-                    found[each.name] = tuple(read_offers(each.name, entry["tools"])[0])
+                    found[each.name] = tuple(read_tools(each.name, entry["tools"])[0])
         return found
 
     def _tell_change(self, name: str) -> None:
         self._changed.set()
         server = self._servers.get(name)
-        if server is None or not server.listing.is_current or server.offers is self._kept.get(name):
+        if server is None or not server.listing.is_current or server.tools is self._kept.get(name):
             return
-        self._kept[name] = server.offers
-        task = asyncio.create_task(asyncio.to_thread(self._remember, server.definition, server.offers))
+        self._kept[name] = server.tools
+        task = asyncio.create_task(asyncio.to_thread(self._remember, server.definition, server.tools))
         self._keeping.add(task)
         task.add_done_callback(self._keeping.discard)
 
     def _remember(self, definition: ServerDefinition, offers: Sequence[ToolDefinition]) -> None:
         """Keep what a server offers for its next start; blocks."""
-        entry = json.dumps({"server": definition.fingerprint, "tools": written_offers(offers)})
+        entry = json.dumps({"server": definition.fingerprint, "tools": dump_tools(offers)})
         with suppress(StorageError):
             # Without it the next start is waited for, which is no reason to fail.
             self._around.store.set_setting(
                 f"{REMEMBERED}{definition.name}", entry if len(entry) <= _MOST_REMEMBERED else None
             )
 
-    def is_on(self, server: McpServer) -> bool:
+    def is_switched_on(self, server: McpServer) -> bool:
         """Whether it is to run."""
         return self._switched.get(server.name, server.definition.table.enabled)
 
-    async def switch(self, server: McpServer, *, on: bool) -> None:
-        """Start or end a server, and remember that; raises StorageError."""
+    async def set_switch(self, server: McpServer, *, on: bool) -> None:
+        """Start or stop a server, and remember that; raises StorageError."""
         async with self._switching:
             kept = "on" if on else "off"
             await asyncio.to_thread(self._around.store.set_setting, f"{SWITCHED}{server.name}", kept)
             self._switched[server.name] = on
             if on:
-                server.begin()
+                server.start_soon()
             else:
                 await server.stop()
 
     async def restart(self, server: McpServer) -> None:
-        """End it and start it again, unless it is switched off."""
+        """Stop it and start it again, unless it is switched off."""
         async with self._switching:
             await server.stop()
-            if self.is_on(server):
-                server.begin()
+            if self.is_switched_on(server):
+                server.start_soon()
 
-    async def more(self, window: int | None) -> ExtraTools:
-        """The tools of all servers, behind a search where they would take too much of the context.
+    async def offered_tools(self, window: int | None) -> ExtraTools:
+        """Return the tools of all servers, behind a search where they would take too much of the context.
 
         One that is starting is waited for where it is not known what it offers. One of which that is known, or that
         has ended, is waited for when it is called.
@@ -314,37 +314,41 @@ class McpServers(ToolSource):
         await asyncio.gather(*map(self._wait_for, self._awaited))
         for server in self.all:
             server.allow_restart()
-        tools = [tool for server in self.all if self.is_on(server) for tool in self._tools_of(server)]
-        if not tools or fits(tools, window):
+        tools = [tool for server in self.all if self.is_switched_on(server) for tool in self._tools_of(server)]
+        if not tools or fit_in_context(tools, window):
             return ExtraTools(tools)
-        return ExtraTools((FindTool(tools), CallTool(tools, self.find)), tools)
+        return ExtraTools((FindTool(tools), CallTool(tools, self.find_tool)), tools)
 
     async def _wait_for(self, server: McpServer) -> None:
         """Wait until a server has started or failed, or it has had its time."""
         if self._patience is None:
-            await server.settled()
+            await server.wait_until_settled()
             return
         with suppress(TimeoutError):
             async with asyncio.timeout_at(server.started_at + self._patience):
-                await server.settled()
+                await server.wait_until_settled()
 
     @property
     def _awaited(self) -> list[McpServer]:
         return [
-            each for each in self.all if self.is_on(each) and each.state is ServerState.STARTING and not each.offers
+            each
+            for each in self.all
+            if self.is_switched_on(each) and each.state is ServerState.STARTING and not each.tools
         ]
 
     @property
-    def awaited(self) -> str:
-        """What `more` waits for now, in a few words."""
-        return waiting_words(self._awaited)
+    def startup_wait(self) -> str:
+        """Return what `offered_tools` is waiting for, in a few words."""
+        return startup_wait_text(self._awaited)
 
     @property
-    def unavailable(self) -> list[Unavailable]:
-        """Those that are switched on and can't be used now."""
-        return [found for each in self.all if self.is_on(each) and (found := each.unavailable) is not None]
+    def unavailable_servers(self) -> list[Unavailable]:
+        """Return the servers that are switched on and cannot be used now."""
+        return [
+            found for each in self.all if self.is_switched_on(each) and (found := each.unavailable_reason) is not None
+        ]
 
-    async def find(self, name: str, waits: Callable[[str], None]) -> Tool | None:
+    async def find_tool(self, name: str, waits: Callable[[str], None]) -> Tool | None:
         """A tool of a server that had not started when the turn began; the server is waited for.
 
         Args:
@@ -354,32 +358,32 @@ class McpServers(ToolSource):
         Raises:
             ToolError: Its server can't be used; the text says why.
         """
-        found = [each for each in self.all if self.is_on(each) and has_server_prefix(name, each.name)]
+        found = [each for each in self.all if self.is_switched_on(each) and has_server_prefix(name, each.name)]
         for server in found:
             if server.state is ServerState.STARTING:
-                waits(waiting_words([server]))
+                waits(startup_wait_text([server]))
                 try:
-                    await server.settled()
+                    await server.wait_until_settled()
                 finally:
                     waits("")
         tools = [tool for server in found for tool in self._tools_of(server) if tool.name == name]
         if tools:
             return tools[0]
         for server in found:
-            if server.unavailable is not None:
-                raise ToolError(cannot_be_used(server.name, server.problem))
+            if server.unavailable_reason is not None:
+                raise ToolError(unavailable_message(server.name, server.problem))
         return None
 
     def _tools_of(self, server: McpServer) -> tuple[ServerTool, ...]:
         """Its tools, the same objects as long as it offers the same."""
         known = self._tools.get(server.name)
-        if known is None or known[0] is not server.offers:
-            known = (server.offers, tuple(ServerTool(server, offer) for offer in server.offers))
+        if known is None or known[0] is not server.tools:
+            known = (server.tools, tuple(ServerTool(server, offer) for offer in server.tools))
             self._tools[server.name] = known
         return known[1]
 
     async def close(self) -> None:
-        """End all of them."""
+        """Stop all servers."""
         async with self._switching:
             await asyncio.gather(*(each.stop() for each in self.all))
         if self._keeping:

@@ -1,4 +1,4 @@
-"""Signing in to a server in the user's browser: OAuth 2.1 with PKCE, as MCP's specification asks for it.
+"""Sign in to a server in the user's browser: OAuth 2.1 with PKCE, as MCP's specification demands.
 
 Where to sign in is found by RFC 9728 (of the resource) and RFC 8414 (of the authorization server); who asks is
 registered there by RFC 7591 where the user has given no client id; the browser comes back to a port of this machine.
@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
 
-from app.mcp_client.http_connection import certificates
+from app.mcp_client.http_connection import load_certificates
 from app.mcp_client.mcp_connection import ConnectionLost
 from app.mcp_client.token_store import OAuthToken, TokenStore
 
@@ -72,11 +72,11 @@ class OAuthCallback:
 
     @property
     def address(self) -> str:
-        """To which the browser is to come back."""
+        """Return the redirect address."""
         return f"http://127.0.0.1:{self.port}{_PATH}"
 
-    def take(self, address: str) -> bool:
-        """Take what an address says, if it is the one to come back to and has the state; whether it was."""
+    def accept(self, address: str) -> bool:
+        """Take a pasted address if it is the redirect address with the right state; return whether it was."""
         try:
             parts = urlsplit(address.strip())
             every = parse_qs(parts.query, keep_blank_values=True)
@@ -90,8 +90,8 @@ class OAuthCallback:
             self._arrived.set_result(given)
         return known
 
-    async def answer(self, seconds: float) -> Mapping[str, str]:
-        """What the browser brings back. Raises TimeoutError."""
+    async def wait(self, seconds: float) -> Mapping[str, str]:
+        """Return what the browser brings back. Raises TimeoutError."""
         return await asyncio.wait_for(self._arrived, seconds)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -102,7 +102,7 @@ class OAuthCallback:
             async with asyncio.timeout(_SECONDS):
                 line = (await reader.readuntil(b"\r\n")).decode("ascii", "replace")
             _, target, _ = line.split(" ", 2)
-            known = self.take(target)
+            known = self.accept(target)
             page = _PAGE % (b"signoff has your answer." if known else b"This is nothing that signoff asked for.")
             head = f"HTTP/1.1 {200 if known else 404} X\r\nContent-Type: text/html\r\nContent-Length: {len(page)}\r\n"
             writer.write(f"{head}Connection: close\r\n\r\n".encode() + page)
@@ -138,7 +138,7 @@ class SignInFailed(Exception):
 
 
 class SignInRefused(SignInFailed):
-    """An authorization server said no; what it was shown is of no use any more."""
+    """An authorization server refused; the credentials shown to it are void."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class _Place:
 
 
 class OAuthSignIn:
-    """To one server."""
+    """Signs the user in to one server."""
 
     def __init__(self, url: str, client: httpx2.AsyncClient, *, client_id: str = "") -> None:
         """`client` makes the requests; without a client id signoff registers itself."""
@@ -207,9 +207,9 @@ class OAuthSignIn:
                 **({"scope": place.scope} if place.scope else {}),
             }
             joint = "&" if urlsplit(place.authorization).query else "?"
-            await show(SignInRequest(f"{place.authorization}{joint}{urlencode(asked)}", way.port, way.take))
+            await show(SignInRequest(f"{place.authorization}{joint}{urlencode(asked)}", way.port, way.accept))
             try:
-                answer = await way.answer(PATIENCE)
+                answer = await way.wait(PATIENCE)
             except TimeoutError as error:
                 raise SignInFailed("nobody signed in within five minutes") from error
         answering = answer.get("iss", "" if place.names_itself else place.issuer)
@@ -230,8 +230,8 @@ class OAuthSignIn:
         )
         return await self._granted(given, {**grant, "code_verifier": verifier})
 
-    async def renew(self, token: OAuthToken) -> OAuthToken:
-        """Another token for one that has ended; raises SignInFailed, SignInRefused where there will be none."""
+    async def refresh(self, token: OAuthToken) -> OAuthToken:
+        """Return a new token for an expired one; raises SignInFailed, or SignInRefused where there will be none."""
         if not token.refresh_token:
             raise SignInRefused("the sign-in has ended")
         return await self._granted(token, {"grant_type": "refresh_token", "refresh_token": token.refresh_token})
@@ -415,7 +415,7 @@ def _origin(url: str) -> str:
 
 
 class OAuthSession:
-    """At one address."""
+    """Tokens of one server address."""
 
     def __init__(self, url: str, tokens: TokenStore, client_id: str) -> None:
         """`tokens` is where they are kept."""
@@ -427,16 +427,16 @@ class OAuthSession:
         """The token that went with the last request."""
 
     async def headers(self) -> Mapping[str, str]:
-        """What goes with a request; empty where the user has not signed in. Raises ConnectionLost."""
+        """Return the headers of a request; empty if the user has not signed in. Raises ConnectionLost."""
         async with self._renewing:
             token = await self._kept()
-            if token is not None and token.has_ended:
+            if token is not None and token.is_expired:
                 token = await self._renewed(token)
             self._sent = token.access_token if token else ""
         return {"Authorization": f"Bearer {token.access_token}"} if token else {}
 
-    async def renew(self) -> bool:
-        """Get another token, since the server does not take the last; whether there is one. Raises ConnectionLost."""
+    async def refresh(self) -> bool:
+        """Refresh a token that the server refused; return whether there is one. Raises ConnectionLost."""
         async with self._renewing:
             token = await self._kept()
             if token is not None and token.access_token != self._sent:
@@ -446,7 +446,7 @@ class OAuthSession:
 
     async def sign_in(self, challenge: str, show: Show, confirm: Confirm | None) -> None:
         """Have the user sign in, as `OAuthSignIn.begin`; raises SignInFailed."""
-        async with httpx2.AsyncClient(verify=certificates()) as client:
+        async with httpx2.AsyncClient(verify=load_certificates()) as client:
             token = await OAuthSignIn(self._url, client, client_id=self._client_id).begin(challenge, show, confirm)
         await self._keep(token)
 
@@ -460,8 +460,8 @@ class OAuthSession:
 
     async def _asked_anew(self, token: OAuthToken) -> OAuthToken | None:
         try:
-            async with httpx2.AsyncClient(verify=certificates()) as client:
-                renewed: OAuthToken | None = await OAuthSignIn(self._url, client).renew(token)
+            async with httpx2.AsyncClient(verify=load_certificates()) as client:
+                renewed: OAuthToken | None = await OAuthSignIn(self._url, client).refresh(token)
         except SignInRefused:
             # One that can be used once may have been used by another window.
             other = await self._kept()
@@ -476,6 +476,6 @@ class OAuthSession:
 
     async def _keep(self, token: OAuthToken | None) -> None:
         try:
-            await asyncio.to_thread(self._tokens.keep, self._url, token)
+            await asyncio.to_thread(self._tokens.save, self._url, token)
         except OSError as error:
             raise SignInFailed(f"the token cannot be kept: {error.strerror}") from error

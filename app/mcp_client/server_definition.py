@@ -1,4 +1,4 @@
-"""What a server is: a program to start, or an address; and where that is written."""
+"""Definition of a server: a program or an address, and the file that names it."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ class InvalidServer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServerDefinition:
-    """A server as some file names it."""
+    """An MCP server as a file defines it."""
 
     name: str
     table: ServerTable
@@ -33,27 +33,27 @@ class ServerDefinition:
 
     @property
     def is_remote(self) -> bool:
-        """Whether it runs elsewhere."""
+        """Return whether it is reached by an address."""
         return bool(self.table.url)
 
     @property
     def origin(self) -> str:
-        """Its program or its address, in a line."""
+        """Return its program or its address, in a line."""
         return self.table.url or " ".join((self.table.command, *self.table.args))
 
     @property
     def fingerprint(self) -> str:
-        """Tells it from another server of the same name; what is allowed for one is not for the other."""
+        """Return a digest that tells it from another server of the same name; permissions are bound to it."""
         table = self.table
         same = [table.command, table.args, sorted(table.env.items()), table.cwd, table.url]
         return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:32]
 
-    def adjusted(self, table: ServerTable) -> "ServerDefinition":
-        """The same with what a table of the user's says besides."""
+    def with_overrides(self, table: ServerTable) -> "ServerDefinition":
+        """Return it with what the user's own table says besides."""
         return replace(self, table=self.table.model_copy(update=table.model_dump(exclude_unset=True)))
 
-    def expanded(self, environment: Mapping[str, str]) -> ServerTable:
-        """Its table with `${NAME}` and `${NAME:-default}` replaced.
+    def expand_variables(self, environment: Mapping[str, str]) -> ServerTable:
+        """Return its table with `${NAME}` and `${NAME:-default}` replaced.
 
         Raises:
             InvalidServer: A name is not set, or stands for a key of signoff's, which no workspace sends anywhere.
@@ -86,7 +86,7 @@ class ServerDefinition:
 
 
 class WriteAccess(StrEnum):
-    """How far its writes go."""
+    """Where a server can write."""
 
     LAYER = "layer"
     """To a layer over the workspace, as those of commands: what it writes becomes part of a proposal."""
@@ -107,8 +107,8 @@ REACH_WORDS = {
 """What the user has to know of it."""
 
 
-async def reach_of(definition: ServerDefinition, sandbox: Sandbox) -> WriteAccess:
-    """How far a server's writes go here."""
+async def write_access_of(definition: ServerDefinition, sandbox: Sandbox) -> WriteAccess:
+    """Return where a server can write here."""
     if definition.is_remote:
         return WriteAccess.REMOTE
     if not definition.table.layer:

@@ -1,4 +1,4 @@
-"""Starts a server's program where it belongs: on a layer, kept from writing, or as it is."""
+"""Start a server's program: on a layer, read-only, or without restrictions."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app.config.config_tables import ServerTable
 from app.mcp_client.json_rpc import Message, RpcError
-from app.mcp_client.mcp_connection import LONGEST_MESSAGE, Connection, ConnectionLost, Notified, parsed
+from app.mcp_client.mcp_connection import LONGEST_MESSAGE, Connection, ConnectionLost, Notified, parse_message
 from app.mcp_client.server_definition import WriteAccess
 from app.sandbox.captured_changes import Pending
 from app.sandbox.enclosed_process import PersistentProcess, start_persistent
@@ -33,7 +33,7 @@ _PAUSE = 0.005
 
 
 class StdioConnection(Connection):
-    """To a program that runs."""
+    """Connection to a program by its standard streams."""
 
     def __init__(
         self, process: PersistentProcess, root: Path, notified: Notified, log: Callable[[bytes], None]
@@ -68,7 +68,7 @@ class StdioConnection(Connection):
         pipe.write(json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n")
 
     async def close(self) -> None:
-        """End the program with all that it has started."""
+        """Stop the program with all that it has started."""
         self._end("it was stopped")
         await self._process.end()
         for task in self._listening:
@@ -110,7 +110,7 @@ class StdioConnection(Connection):
 
     async def _take_line(self, line: bytes) -> None:
         try:
-            message = await parsed(line)
+            message = await parse_message(line)
         except RpcError:
             # Programs print banners there, too.
             self._log(line[:2000] + b"\n")
@@ -133,15 +133,15 @@ class StdioConnection(Connection):
 
 @dataclass(frozen=True, slots=True)
 class RunningProgram:
-    """A program that runs, and what is to be undone when it is ended."""
+    """A running program, and what is to be cleaned up when it stops."""
 
     connection: StdioConnection
     process: PersistentProcess
     layer: PersistentOverlay | None
     _stack: AsyncExitStack
 
-    async def lay(self, pending: Pending) -> list[str]:
-        """Have it see the workspace as it is now with these changes over it.
+    async def overlay_changes(self, pending: Pending) -> list[str]:
+        """Show it the workspace as it is now with these changes over it.
 
         Returns:
             The paths that it has written since anyone has looked, which are thrown away.
@@ -158,7 +158,7 @@ class RunningProgram:
         return unseen
 
     @asynccontextmanager
-    async def read(self) -> AsyncIterator[PersistentOverlay]:
+    async def read_changes(self) -> AsyncIterator[PersistentOverlay]:
         """What it has written, which stays as it is meanwhile. Raises OSError."""
         assert self.layer is not None
         async with self.process.paused():
@@ -166,7 +166,7 @@ class RunningProgram:
             await asyncio.to_thread(self.layer.mark_seen)
 
     async def close(self) -> None:
-        """End it, and throw its layer away."""
+        """Stop it, and discard its layer."""
         await self._stack.aclose()
 
 

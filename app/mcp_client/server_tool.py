@@ -1,4 +1,4 @@
-"""A tool of a server, as the model calls it: asks the user, calls, and stages what the server has written."""
+"""A tool of a server as the model calls it: asks the user, calls, and stages what the server has written."""
 
 import asyncio
 import base64
@@ -30,7 +30,7 @@ from app.tools.base.contract import (
     escape_surrogates,
 )
 from app.tools.base.tool_form import ToolForm
-from app.tools.command.command_outcome import named, settle, staged
+from app.tools.command.command_outcome import format_paths, handle_changes, stage_changes
 from app.tools.command.command_text import HeadAndTail, PlainText
 
 _MOST_PARTS = 2_000
@@ -41,7 +41,7 @@ _DEEPEST = 100
 
 @dataclass(frozen=True, slots=True)
 class ResultText:
-    """An answer."""
+    """The text of a result, with its images."""
 
     text: str
     summary: str
@@ -50,8 +50,8 @@ class ResultText:
     images: tuple[tuple[Image, bytes], ...] = ()
 
 
-def told(result: Message, tool: str = "") -> ResultText:
-    """What an answer says, its middle left out where it is long.
+def format_result(result: Message, tool: str = "") -> ResultText:
+    """Return the text of a result, shortened in the middle.
 
     Args:
         result: The answer.
@@ -63,7 +63,7 @@ def told(result: Message, tool: str = "") -> ResultText:
     images = _Images(tool)
     said = list(_parts(parts[:_MOST_PARTS], images))
     if not any(said) and "structuredContent" in result:
-        said = [plain(_written(result["structuredContent"]))]
+        said = [safe_server_text(_written(result["structuredContent"]))]
     if len(parts) > _MOST_PARTS:
         said.append(f"[{len(parts) - _MOST_PARTS:,} more parts left out]")
     for number, text in enumerate(said):
@@ -117,8 +117,8 @@ def _deeper_than(most: int, value: Any) -> bool:
     return bool(level)
 
 
-def plain(text: str) -> str:
-    """A text from a server without sequences for a terminal and what else does not show."""
+def safe_server_text(text: str) -> str:
+    """Return a server's text without terminal sequences and invisible characters."""
     return strip_unsafe(PlainText().feed(text.encode("utf-8", "surrogatepass"), final=True).replace("\r\n", "\n"))
 
 
@@ -144,7 +144,7 @@ def _parts(parts: list[Any], images: _Images) -> Iterator[str]:
 
 def _text(value: Any) -> str:
     """What is there as text, if it is one."""
-    return plain(value) if isinstance(value, str) else ""
+    return safe_server_text(value) if isinstance(value, str) else ""
 
 
 def _resource(resource: Any) -> str:
@@ -152,7 +152,7 @@ def _resource(resource: Any) -> str:
         return ""
     where = _text(resource.get("uri"))
     if isinstance(text := resource.get("text"), str):
-        return f"[{where}]\n{plain(text)}"
+        return f"[{where}]\n{safe_server_text(text)}"
     return f"[{where}: {_size(resource.get('blob'))}]"
 
 
@@ -163,7 +163,7 @@ def _size(data: Any) -> str:
 
 
 class ServerTool(Tool):
-    """One tool of one server."""
+    """A tool of an MCP server."""
 
     kind = "command"
     Arguments = GivenArguments
@@ -179,14 +179,14 @@ class ServerTool(Tool):
     async def run(self, arguments: GivenArguments, context: ToolContext) -> ToolOutput:
         """Ask, call, and stage what was written to the workspace."""
         server = self.server
-        reach = await server.reach()
+        reach = await server.write_access()
         if context.planning and reach is WriteAccess.DIRECT:
             raise ToolError(f"Plan mode: {server.name} could write to the user's files.")
         # On a thread: the arguments may be long, and all of them are looked through.
         question = await asyncio.to_thread(self._question, arguments.values, reach, planning=context.planning)
         answer = await context.confirm(question)
         if not answer.allowed:
-            raise answer.rejection("The user did not allow this call. It did not run.", "The call did not run")
+            raise answer.as_rejection("The user did not allow this call. It did not run.", "The call did not run")
         async with server.asking:
             output = await self._call(arguments.values, context)
         if answer.unasked:
@@ -201,39 +201,39 @@ class ServerTool(Tool):
         except ToolWithdrawn as error:
             raise ToolError(f"Not called: the server {server.name} {error}.") from error
         except ConnectionLost as error:
-            raise ToolError(cannot_be_used(server.name, str(error))) from error
+            raise ToolError(unavailable_message(server.name, str(error))) from error
         if lost:
             # It may have been meant, and nobody is there any more who could be asked.
-            note = named(f"thrown away, as {server.name} wrote it outside of a finished call", lost)
+            note = format_paths(f"thrown away, as {server.name} wrote it outside of a finished call", lost)
             output = replace(output, text=f"{output.text}\n{note}")
         try:
-            async with server.written() as layer:
+            async with server.read_changes() as layer:
                 changes: list[PathChange] = []
                 if layer is not None:
-                    output, changes = await settle(layer, context, output, self.name)
+                    output, changes = await handle_changes(layer, context, output, self.name)
         except OSError as error:
             raise ToolError(f"What it has written can't be read: {error.strerror or error}.") from error
         if changes:
-            output = await staged(context, output, changes, self.name, put_back=False)
+            output = await stage_changes(context, output, changes, self.name, put_back=False)
         return output
 
     async def _lay(self, context: ToolContext) -> list[str]:
-        """As `McpServer.lay`; says that the server is waited for where it is not ready."""
+        """As `McpServer.prepare_call`; says that the server is waited for where it is not ready."""
         pending = await asyncio.to_thread(context.draft.pending_files)
         if self.server.state is ServerState.READY:
-            return await self.server.lay(pending)
-        context.waits(waiting_words([self.server]))
+            return await self.server.prepare_call(pending)
+        context.waits(startup_wait_text([self.server]))
         try:
-            return await self.server.lay(pending)
+            return await self.server.prepare_call(pending)
         finally:
             context.waits("")
 
     async def _answer(self, values: Mapping[str, object], context: ToolContext) -> ToolOutput:
         """What it answers; where that is an error, what it has written counts all the same."""
         try:
-            said = await asyncio.to_thread(told, await self.server.call(self.offer, values), self.name)
+            said = await asyncio.to_thread(format_result, await self.server.call(self.offer, values), self.name)
         except ServerError as error:
-            text = f"{self.server.name} answers with an error: {plain(str(error))[:4000]}"
+            text = f"{self.server.name} answers with an error: {safe_server_text(str(error))[:4000]}"
             return ToolOutput(text, "failed, an error", failed=True)
         await asyncio.to_thread(context.keep, [content for _, content in said.images])
         images = tuple(image for image, _ in said.images)
@@ -247,7 +247,7 @@ class ServerTool(Tool):
         if offer.says_read_only:
             notes.append("The server says that it only reads.")
         notes.append(f"{server.name}: {server.definition.origin} ({server.definition.source})")
-        if odd := find_deceptive(detail := shown_call(offer.tool, values)):
+        if odd := find_deceptive(detail := format_call(offer.tool, values)):
             # Nothing comes before the word that there is no review.
             notes.insert(1 if reach is WriteAccess.DIRECT else 0, f"Careful: the arguments hold {odd}.")
         title, direct = f"Call a tool of {server.name}?", reach is WriteAccess.DIRECT
@@ -257,22 +257,22 @@ class ServerTool(Tool):
         return Confirmation("server", title, detail, ".", tuple(notes), form, direct)
 
 
-def waiting_words(servers: Sequence[McpServer]) -> str:
-    """What is waited for while these servers start, in a few words; empty if there are none."""
-    names = ", ".join(each.awaited for each in servers)
+def startup_wait_text(servers: Sequence[McpServer]) -> str:
+    """Return what is awaited while these servers start, in a few words; empty if there are none."""
+    names = ", ".join(each.startup_wait for each in servers)
     return f"the MCP server{'s' if len(servers) > 1 else ''} {names}" if names else ""
 
 
-def cannot_be_used(server: str, why: str) -> str:
-    """What the model reads of a call of a server that failed."""
+def unavailable_message(server: str, why: str) -> str:
+    """Return the result of a call to a server that failed."""
     return (
-        f"The server {server} can't be used: {plain(why)[:4000]}. Go on without it, or tell the user, who can look "
-        "at its log and start it again (/mcp in the app)."
+        f"The server {server} can't be used: {safe_server_text(why)[:4000]}. Go on without it, or tell the user, who "
+        "can look at its log and start it again (/mcp in the app)."
     )
 
 
-def shown_call(tool: str, values: Mapping[str, object]) -> str:
-    """A call as the user reads it: the tool, and each argument whole; no line of one passes for another one."""
+def format_call(tool: str, values: Mapping[str, object]) -> str:
+    """Return a call for the user: the tool and each whole argument; no line of one can pass for another."""
     lines = [tool]
     for name, value in values.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)

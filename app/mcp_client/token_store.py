@@ -1,4 +1,4 @@
-"""Tokens of servers that the user has signed in to: a file of signoff's own that nobody else can read.
+"""Tokens of servers to which the user has signed in, in a file that nobody else can read.
 
 It lies in the state folder, which no command and no server on a layer sees. Tokens are in no log, session or export.
 """
@@ -21,7 +21,7 @@ _EARLY = 60.0
 
 
 class OAuthToken(BaseModel):
-    """What stands for the user at one address."""
+    """Token for one server address."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -43,13 +43,13 @@ class OAuthToken(BaseModel):
     __str__ = __repr__
 
     @property
-    def has_ended(self) -> bool:
-        """Whether it is of no use any more."""
+    def is_expired(self) -> bool:
+        """Return whether it has expired."""
         return bool(self.expires) and time.time() > self.expires - _EARLY
 
 
 class TokenStore:
-    """All of them, by the address of the server; blocks."""
+    """All tokens by the address of the server; blocks."""
 
     def __init__(self, path: Path) -> None:
         """`path` is the file."""
@@ -63,8 +63,8 @@ class TokenStore:
         except (KeyError, ValidationError):
             return None
 
-    def keep(self, url: str, token: OAuthToken | None) -> None:
-        """Keep a token, or forget it with None. Raises OSError."""
+    def save(self, url: str, token: OAuthToken | None) -> None:
+        """Store a token, or delete it with None. Raises OSError."""
         with self._lock, self._alone():
             every = self._read()
             every.pop(url, None)

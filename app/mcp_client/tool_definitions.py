@@ -1,4 +1,4 @@
-"""What a server offers: its tools as it describes them, made fit for endpoints, and refused where they can't be.
+"""The tools of a server as it describes them, adapted for endpoints or refused.
 
 A description and a schema come from a program that the user has chosen and nobody has read: they are bounded, and
 what doesn't show in them is taken out. References are written out, since few endpoints take them, and none takes
@@ -48,14 +48,14 @@ class ToolDefinition:
 
     @property
     def fingerprint(self) -> str:
-        """Tells it from what the server calls by the same name later, and says or takes otherwise."""
+        """Return a digest that changes when the server changes the tool of this name."""
         what = [self.tool, self.title, self.description, self.parameters, self.says_read_only]
         said = json.dumps(what, sort_keys=True)
         return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def read_offers(server: str, listed: list[Any]) -> tuple[list[ToolDefinition], list[str]]:
-    """The tools of a server that can be offered, and a line for each that can't."""
+def read_tools(server: str, listed: list[Any]) -> tuple[list[ToolDefinition], list[str]]:
+    """Return the usable tools of a server, and a line for each that is refused."""
     offers: list[ToolDefinition] = []
     problems = []
     taken: set[str] = set()
@@ -72,8 +72,8 @@ def read_offers(server: str, listed: list[Any]) -> tuple[list[ToolDefinition], l
     return offers, problems
 
 
-def written_offers(offers: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
-    """The tools as `read_offers` reads them."""
+def dump_tools(offers: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
+    """Return the tools in the form that `read_tools` reads."""
     return [
         {
             "name": each.tool,
@@ -95,7 +95,7 @@ def _offer(server: str, entry: Any, taken: Collection[str]) -> ToolDefinition:
         parameters = _parameters(entry.get("inputSchema"))
     except InvalidToolDefinition as why:
         raise InvalidToolDefinition(f"{shown} is left out: {why}") from why
-    name = wire_name(server, tool)
+    name = tool_wire_name(server, tool)
     if name in taken:
         raise InvalidToolDefinition(f"{shown} is left out: there is another one of that name.")
     notes = entry.get("annotations")
@@ -111,12 +111,12 @@ def _offer(server: str, entry: Any, taken: Collection[str]) -> ToolDefinition:
 
 
 def has_server_prefix(name: str, server: str) -> bool:
-    """Whether the name of a tool to the model begins as those of this server do."""
+    """Return whether a tool name for the model begins as those of this server do."""
     return name.startswith(f"{_FOREIGN.sub('_', server)}__")
 
 
-def wire_name(server: str, tool: str) -> str:
-    """The name of a tool to the model, the same in each session; a digest tells those apart that had to change."""
+def tool_wire_name(server: str, tool: str) -> str:
+    """Return the name of a tool for the model, the same in each session; a digest keeps changed names apart."""
     whole = f"{_FOREIGN.sub('_', server)}__{_FOREIGN.sub('_', tool)}"
     # The first `__` is to part the two, or a tool of one server could have the name of one of another.
     parts = server.strip("_") == server and "__" not in server

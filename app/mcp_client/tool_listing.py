@@ -1,4 +1,4 @@
-"""What one server offers: asked for page by page, and again whenever it says that its tools are others."""
+"""Tool list of one server: fetched page by page, and again whenever the server says that it has changed."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import Connection, ConnectionLost, ServerError, ServerTimeout
-from app.mcp_client.tool_definitions import MOST_TOOLS, ToolDefinition, read_offers
+from app.mcp_client.tool_definitions import MOST_TOOLS, ToolDefinition, read_tools
 from app.text.safe_text import strip_unsafe
 from app.tools.command.command_text import PlainText
 
@@ -19,7 +19,7 @@ _LONGEST_NOTE = 4_000
 
 
 class ServerLog:
-    """Of one server."""
+    """Recent output of one server."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=MOST_LINES)
@@ -28,19 +28,19 @@ class ServerLog:
 
     @property
     def lines(self) -> list[str]:
-        """The oldest first."""
+        """Return the lines, the oldest first."""
         return [*self._lines, self._begun] if self._begun else list(self._lines)
 
-    def feed(self, data: bytes) -> None:
-        """Take what it has printed."""
+    def add_output(self, data: bytes) -> None:
+        """Add output of the server."""
         *whole, rest = (self._begun + self._plain.feed(data)).split("\n")
         self._begun = strip_unsafe(rest[:LONGEST], keep="\t")
         # Of a flood only the end is looked at.
         for line in whole[-MOST_LINES:]:
             self._lines.append(strip_unsafe(line[:LONGEST], keep="\t").rstrip())
 
-    def note(self, text: str) -> None:
-        """Take a line of signoff's own, with the time."""
+    def add_note(self, text: str) -> None:
+        """Add a line of signoff's own, with the time."""
         if self._begun:
             self._lines.append(self._begun)
             self._begun = ""
@@ -53,11 +53,11 @@ _SOON, _SELDOM = 0.2, 60.0
 
 
 class ToolWithdrawn(Exception):
-    """What the model was told of is not offered any more, or is another thing by now; the message says which."""
+    """A tool that the model was told of is gone or has changed; the message says which."""
 
 
 class ToolListing:
-    """Of one server; to be used on one event loop."""
+    """Tool list of one server; to be used on one event loop."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class ToolListing:
         self._outdated = False
         self._again: asyncio.Task[None] | None = None
 
-    def check(self, offer: ToolDefinition) -> None:
+    def check_offered(self, offer: ToolDefinition) -> None:
         """Raises Withdrawn unless a tool is still offered just as the model and the user were told of it."""
         if offer in self.offers:
             return
@@ -100,8 +100,8 @@ class ToolListing:
             )
         raise ToolWithdrawn(f"has no tool {offer.tool} any more")
 
-    async def ask(self, connection: Connection) -> None:
-        """Ask for all of it. Raises as `Connection.request` does."""
+    async def fetch(self, connection: Connection) -> None:
+        """Fetch the whole list. Raises as `Connection.request` does."""
         # What it tells from here on may come too late for this answer.
         self._outdated = False
         listed: list[object] = []
@@ -114,10 +114,10 @@ class ToolListing:
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or len(listed) > MOST_TOOLS:
                 break
-        found, problems = await asyncio.to_thread(read_offers, self._server, listed)
+        found, problems = await asyncio.to_thread(read_tools, self._server, listed)
         for line in problems:
             if line not in self.left_out:
-                self._log.note(line)
+                self._log.add_note(line)
         self.is_current = True
         offers, left_out = tuple(found), tuple(problems)
         if (offers, left_out) != (self.offers, self.left_out):
@@ -125,7 +125,7 @@ class ToolListing:
             self._changed()
 
     def forget_remembered(self) -> None:
-        """Offer nothing that the server has not confirmed."""
+        """Drop tools that the server has not confirmed."""
         if not self.is_current:
             self.offers = ()
 
@@ -134,13 +134,13 @@ class ToolListing:
         self._connection = connection
         self._ask_again()
 
-    def outdate(self) -> None:
-        """The server says so."""
+    def mark_outdated(self) -> None:
+        """Take note that the server's list has changed."""
         self._outdated = True
         self._ask_again()
 
-    def leave(self) -> None:
-        """Ask no more; what was offered last stays."""
+    def stop_following(self) -> None:
+        """Stop updating; the last list stays."""
         self._connection = None
         if self._again is not None:
             self._again.cancel()
@@ -154,7 +154,7 @@ class ToolListing:
         while self._outdated:
             await asyncio.sleep(pause)
             try:
-                await self.ask(connection)
+                await self.fetch(connection)
             except (ConnectionLost, ServerError, ServerTimeout):
                 self._outdated = True
             pause = min(2 * pause, _SELDOM)

@@ -72,29 +72,29 @@ class McpManager(ToolSource):
         if self.servers is None and known.definitions:
             self.servers = await asyncio.to_thread(self._load)
         if self.servers is not None:
-            await self.servers.know(known.definitions)
+            await self.servers.update(known.definitions)
 
-    async def more(self, window: int | None) -> ExtraTools:
+    async def offered_tools(self, window: int | None) -> ExtraTools:
         """The tools of the servers, once it is known which there are."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.found.wait(), _PATIENCE)
-        return await self.servers.more(window) if self.servers is not None else ExtraTools()
+        return await self.servers.offered_tools(window) if self.servers is not None else ExtraTools()
 
     @property
-    def awaited(self) -> str:
-        """What `more` waits for now, in a few words."""
-        return self.servers.awaited if self.servers is not None else ""
+    def startup_wait(self) -> str:
+        """What `offered_tools` waits for now, in a few words."""
+        return self.servers.startup_wait if self.servers is not None else ""
 
     @property
-    def unavailable(self) -> Sequence[Unavailable]:
+    def unavailable_servers(self) -> Sequence[Unavailable]:
         """The servers that are switched on and can't be used now."""
         if not self.found.is_set():
             return (_NOT_FOUND_YET,)
-        return self.servers.unavailable if self.servers is not None else ()
+        return self.servers.unavailable_servers if self.servers is not None else ()
 
-    async def find(self, name: str, waits: Callable[[str], None]) -> Tool | None:
-        """As `McpServers.find`."""
-        return await self.servers.find(name, waits) if self.servers is not None else None
+    async def find_tool(self, name: str, waits: Callable[[str], None]) -> Tool | None:
+        """As `McpServers.find_tool`."""
+        return await self.servers.find_tool(name, waits) if self.servers is not None else None
 
     async def close(self) -> None:
         """End all servers."""
@@ -106,12 +106,12 @@ class McpManager(ToolSource):
                 await self.servers.close()
 
     def _read(self, settings: Settings) -> "KnownServers":
-        from app.mcp_client.configured_servers import known_servers
+        from app.mcp_client.configured_servers import find_servers
 
         environment = self._runtime.environment if settings.mcp_of_others else {}
         runtime = self._runtime
         theirs = runtime.configuration.servers_of_workspace
-        return known_servers(settings.mcp, runtime.workspace, runtime.sessions, environment, of_workspace=theirs)
+        return find_servers(settings.mcp, runtime.workspace, runtime.sessions, environment, of_workspace=theirs)
 
     def _load(self) -> "McpServers":
         from app.mcp_client.mcp_servers import McpServers, ServerEnvironment

@@ -1,4 +1,4 @@
-"""`ask_user`: the model asks, and the turn is over until the user answers.
+"""The tools `read_skill`, `write_todos` and `ask_user`.
 
 Kept apart: the only tool that never runs.
 """

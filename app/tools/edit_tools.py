@@ -1,12 +1,12 @@
-"""`edit_file`: replace stretches of a file's text."""
+"""The tools that edit files: `edit_file`, `write_file`, `apply_patch`, `delete_file` and `rename_file`."""
 
 import asyncio
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolOutput
-from app.tools.base.edit_staging import refusals_told, stage
-from app.tools.base.targets import ask_if_secret, locate
+from app.tools.base.edit_staging import refusals_as_tool_errors, stage
+from app.tools.base.targets import ask_if_secret, resolve_path
 
 
 class ApplyPatchArguments(ToolArguments):
@@ -31,7 +31,7 @@ class ApplyPatch(Tool):
     async def run(self, arguments: ApplyPatchArguments, context: ToolContext) -> ToolOutput:
         """Stage the patch."""
         draft = context.draft
-        with refusals_told():
+        with refusals_as_tool_errors():
             patch = await asyncio.to_thread(draft.read_patch, arguments.patch)
             paths = [context.workspace.locate(path) for path in patch.paths]
         # A refusal quotes the files, so the question comes first; its names are those that the engine goes by.
@@ -60,7 +60,7 @@ class WriteFile(Tool):
 
     async def run(self, arguments: WriteFileArguments, context: ToolContext) -> ToolOutput:
         """Stage the file."""
-        path = locate(context.workspace, arguments.path)
+        path = resolve_path(context.workspace, arguments.path)
         # What the result says of the difference tells what the file holds.
         await ask_if_secret(context, path)
         return await stage(context, arguments.summary, lambda: context.draft.write(path, arguments.content))
@@ -85,7 +85,7 @@ class DeleteFile(Tool):
 
     async def run(self, arguments: DeleteFileArguments, context: ToolContext) -> ToolOutput:
         """Stage the deletion."""
-        path = locate(context.workspace, arguments.path)
+        path = resolve_path(context.workspace, arguments.path)
         # The result counts the lines of the file.
         await ask_if_secret(context, path)
         return await stage(context, arguments.summary, lambda: context.draft.delete(path))
@@ -112,8 +112,8 @@ class RenameFile(Tool):
 
     async def run(self, arguments: RenameFileArguments, context: ToolContext) -> ToolOutput:
         """Stage the move."""
-        path = locate(context.workspace, arguments.path)
-        new_path = locate(context.workspace, arguments.new_path)
+        path = resolve_path(context.workspace, arguments.path)
+        new_path = resolve_path(context.workspace, arguments.new_path)
         # Under a harmless name the pending file could be read unasked.
         await ask_if_secret(context, path)
         return await stage(context, arguments.summary, lambda: context.draft.rename(path, new_path))
@@ -167,7 +167,7 @@ class EditFile(Tool):
         """Stage the replacements."""
         from app.proposals.locate.matching import Replacement
 
-        path = locate(context.workspace, arguments.path)
+        path = resolve_path(context.workspace, arguments.path)
         # A refusal quotes the file, so the question comes before the edit.
         await ask_if_secret(context, path)
         replacements = [Replacement(**dict(edit)) for edit in arguments.edits]

@@ -8,7 +8,7 @@ from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.text.document import MAX_LINES, Document
 from app.proposals.values.pending_paths import format_ids
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
-from app.tools.base.targets import ask_if_secret, explained, locate, similar_files
+from app.tools.base.targets import ask_if_secret, os_errors_as_tool_errors, resolve_path, similar_files
 
 PAGE_LINES = 800
 """Lines in one result."""
@@ -52,9 +52,9 @@ class ReadFile(Tool):
 
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolOutput:
         """Read one page."""
-        path = locate(context.workspace, arguments.path)
+        path = resolve_path(context.workspace, arguments.path)
         await ask_if_secret(context, path)
-        with explained(path):
+        with os_errors_as_tool_errors(path):
             file = await asyncio.to_thread(context.draft.read, path)
         if file.content is None:
             raise ToolError(await asyncio.to_thread(_missing, path, context))
@@ -71,7 +71,7 @@ class ReadFile(Tool):
 
 
 def _missing(path: str, context: ToolContext) -> str:
-    with explained(path):
+    with os_errors_as_tool_errors(path):
         if context.workspace.kind(path) == "folder":
             return f"{path} is a folder. Use list_files to see what is in it."
     added, removed = context.draft.paths()

@@ -46,21 +46,21 @@ class ToolSource(ABC):
     """Where more tools come from."""
 
     @property
-    def awaited(self) -> str:
-        """What `more` waits for now, in a few words; empty if nothing is known."""
+    def startup_wait(self) -> str:
+        """What `offered_tools` waits for now, in a few words; empty if nothing is known."""
         return ""
 
     @property
-    def unavailable(self) -> Sequence[Unavailable]:
+    def unavailable_servers(self) -> Sequence[Unavailable]:
         """What can't be used now, although the user has set it up."""
         return ()
 
     @abstractmethod
-    async def more(self, window: int | None) -> ExtraTools:
+    async def offered_tools(self, window: int | None) -> ExtraTools:
         """Those that there are now; `window` is the model's context in tokens, as far as it is known."""
 
-    async def find(self, name: str, waits: Callable[[str], None]) -> Tool | None:
-        """A tool that `more` did not have yet.
+    async def find_tool(self, name: str, waits: Callable[[str], None]) -> Tool | None:
+        """A tool that `offered_tools` did not have yet.
 
         Args:
             name: What the model calls it.
@@ -106,19 +106,19 @@ class ToolSet:
         """Take in, before a turn, what more there is now; `window` is the model's context in tokens."""
         if self._source is None:
             return
-        more = await self._source.more(window)
+        more = await self._source.offered_tools(window)
         self._tools = {tool.name: tool for tool in (*more.unlisted, *more.listed, *self._standing)}
         self._listed = [schema_of(tool) for tool in more.listed]
 
     @property
     def awaited(self) -> str:
         """What `renew` waits for now, in a few words; empty if nothing is known."""
-        return self._source.awaited if self._source is not None else ""
+        return self._source.startup_wait if self._source is not None else ""
 
     @property
     def unavailable(self) -> Sequence[Unavailable]:
         """What can't be used now, although the user has set it up."""
-        return self._source.unavailable if self._source is not None else ()
+        return self._source.unavailable_servers if self._source is not None else ()
 
     def new_notices(self) -> list[str]:
         """Return the lines on what is unavailable that the user has not seen since they are true."""
@@ -140,7 +140,7 @@ class ToolSet:
             ToolError: It can't be used now; the text says why.
         """
         if name not in self._tools and self._source is not None:
-            tool = await self._source.find(name, waits)
+            tool = await self._source.find_tool(name, waits)
             if tool is not None:
                 self._tools[name] = tool
         return self._tools.get(name)

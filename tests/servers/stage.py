@@ -88,7 +88,7 @@ class Stage:
         await self.host.served.found.wait()
         assert self.host.served.servers is not None
         while not condition():
-            await self.host.served.servers.changed()
+            await self.host.served.servers.wait_for_change()
 
     async def ready(self, *names: str) -> None:
         """Wait until these servers are ready."""

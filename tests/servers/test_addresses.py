@@ -276,7 +276,7 @@ async def test_a_tool_is_named_in_a_header_whatever_its_name(wire: WireServer, t
         played.tricks |= {"initialize": refuse, "tools/list": one}
         async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
             await on.ready("far")
-            await on.say(*((offer.name, {"text": "hello"}) for offer in on.server("far").offers))
+            await on.say(*((offer.name, {"text": "hello"}) for offer in on.server("far").tools))
         called = [each.headers["mcp-name"] for each in played.heard if b"tools/call" in each.body]
         assert called == list(names.values())
 
@@ -359,7 +359,7 @@ async def test_tools_that_could_not_be_listed_anew_are_asked_for_again(
             await on.ready("far")
             played.tricks["tools/list"] = fail_once
             changed.set()
-            await until(lambda: not on.server("far").offers)
+            await until(lambda: not on.server("far").tools)
 
 
 async def test_a_stream_that_ends_is_heard_again(
@@ -384,7 +384,7 @@ async def test_a_stream_that_ends_is_heard_again(
 
         played.tricks["GET"] = stream
         async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
-            await on.until(lambda: streams == 6 and not on.server("far").offers)
+            await on.until(lambda: streams == 6 and not on.server("far").tools)
 
 
 async def _no_tools(heard: Heard, writer: asyncio.StreamWriter) -> None:
@@ -422,6 +422,6 @@ async def test_what_a_server_tells_unasked_changes_its_tools_for_the_next_turn(
 
             played.tricks["tools/list"] = fewer
             changed.set()
-            await on.until(lambda: not on.server("far").offers)
+            await on.until(lambda: not on.server("far").tools)
             await on.say()
             assert "far__echo" not in on.offered

@@ -152,7 +152,7 @@ async def test_what_is_told_unasked_is_heard_also_after_a_connection_that_broke(
         writer.transport.abort()
 
     async with far(tmp_path, "GET", break_once, lambda method, _: heard.append(method)) as (played, talk):
-        talk.greeted("2025-11-25")
+        talk.on_initialized("2025-11-25")
         await until(lambda: heard == ["notifications/tools/list_changed"])
 
 
@@ -178,7 +178,7 @@ async def served(folder: Path, *, layer: bool = False, **table: Any) -> AsyncIte
     definition = ServerDefinition("play", ServerTable.model_validate({**table, "layer": layer}), "a test")
     tokens = TokenStore(folder / "tokens.json")
     server = McpServer(definition, lambda: sandbox, workspace.root, ENVIRONMENT, tokens, lambda: None)
-    server.begin()
+    server.start_soon()
     try:
         yield server
     finally:
@@ -191,14 +191,14 @@ async def test_what_the_user_has_stopped_is_no_longer_in_the_way_of_the_next_cal
     monkeypatch.setattr(servers, "_ROUSED", 0.05)
     async with served(tmp_path, **player(timeout=5)) as server:
         await server.start()
-        assert await server.reach() is WriteAccess.DIRECT
-        tools = {offer.tool: offer for offer in server.offers}
+        assert await server.write_access() is WriteAccess.DIRECT
+        tools = {offer.tool: offer for offer in server.tools}
         calling = asyncio.create_task(server.call(tools["sleep"], {}))
         await until(lambda: "sleeps" in server.log.lines)
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
-        assert await server.lay({}) == []
+        assert await server.prepare_call({}) == []
         assert (await server.call(tools["echo"], {"text": "hello"}))["content"][0]["text"] == "hello"
         assert "it still does what the user has stopped" in str(server.log.lines)
 
@@ -206,7 +206,7 @@ async def test_what_the_user_has_stopped_is_no_longer_in_the_way_of_the_next_cal
 async def test_one_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     async with served(tmp_path, **player(timeout=0.05)) as server:
         await server.start()
-        sleep = next(offer for offer in server.offers if offer.tool == "sleep")
+        sleep = next(offer for offer in server.tools if offer.tool == "sleep")
         with pytest.raises(ConnectionLost, match=r"no answer within 0.05 s, its time limit; it was ended"):
             await server.call(sleep, {})
         assert server.state is ServerState.FAILED
@@ -215,8 +215,8 @@ async def test_one_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 async def test_one_that_is_gone_when_it_is_called_is_shown_as_that(tmp_path: Path) -> None:
     async with address() as played, served(tmp_path, url=played.url) as server:
         await server.start()
-        assert await server.reach() is WriteAccess.REMOTE
-        (echo, *_) = server.offers
+        assert await server.write_access() is WriteAccess.REMOTE
+        (echo, *_) = server.tools
 
         async def hang_up(heard: Heard, writer: asyncio.StreamWriter) -> None:
             writer.transport.abort()
@@ -241,9 +241,9 @@ async def test_a_token_that_is_not_taken_any_more_is_renewed_without_the_user(ke
         if kept:
             endpoint = played.url.replace("/mcp", "/token")
             token = OAuthToken(access_token="old", refresh_token="r", token_endpoint=endpoint, client_id="c")
-            TokenStore(tmp_path / "tokens.json").keep(played.url, token)
+            TokenStore(tmp_path / "tokens.json").save(played.url, token)
         async with served(tmp_path, url=played.url) as server:
-            await server.settled()
+            await server.wait_until_settled()
             assert server.state is (ServerState.READY if kept else ServerState.SIGN_IN)
         greetings = [heard for heard in played.heard if b'"initialize"' in heard.body]
         assert len(greetings) == 1 + kept
@@ -254,7 +254,7 @@ async def test_one_that_has_died_just_now_is_started_again_before_it_is_called(t
     async with served(tmp_path, layer=True, **player()) as server:
         await server.start()
         program = server._program
-        assert program is not None and await server.reach() is WriteAccess.LAYER
+        assert program is not None and await server.write_access() is WriteAccess.LAYER
         os.kill(program.process.pid, signal.SIGKILL)
-        assert await server.lay({}) == []
+        assert await server.prepare_call({}) == []
         assert server.state is ServerState.READY and server._program is not program

@@ -119,7 +119,7 @@ async def test_one_that_was_ended_is_not_asked(wire: WireServer, tmp_path: Path)
         server = on.server("play")
         await server.stop()
         with pytest.raises(ConnectionLost, match="it is not running"):
-            await server.call(server.offers[0], {"text": "x"})
+            await server.call(server.tools[0], {"text": "x"})
 
 
 @pytest.mark.layer
@@ -215,7 +215,7 @@ async def test_one_that_ends_as_soon_as_it_is_ready_is_started_once_more_and_no_
     wire: WireServer, tmp_path: Path
 ) -> None:
     async with stage(wire, tmp_path, {"play": player("ends when it is ready")}) as on:
-        await on.until(lambda: bool(on.server("play").offers))
+        await on.until(lambda: bool(on.server("play").tools))
         said = await on.say(("play__echo", {"text": "x"}))
         assert "can't be used" in said
         assert len([each for each in on.played if each["method"] == "initialize"]) <= 4
@@ -234,7 +234,7 @@ async def test_whoever_switches_off_a_server_that_starts_does_not_stop_the_turn(
         assert on.host.session is not None
         await on.host.session.send("Again.")
         await on.until(lambda: server.state is ServerState.STARTING)
-        await servers.switch(server, on=False)
+        await servers.set_switch(server, on=False)
         await on.host.session.wait_until_idle()
         assert "it is switched off" in on.results[-1].text
         assert any("Done after all." in str(event) for event in on.host.session.log.events[-3:])
@@ -245,10 +245,10 @@ async def test_of_two_wishes_the_later_one_counts(wire: WireServer, tmp_path: Pa
         await on.ready("play")
         server, servers = on.server("play"), on.host.served.servers
         assert servers is not None
-        await asyncio.gather(servers.switch(server, on=False), servers.switch(server, on=True))
-        assert servers.is_on(server)
+        await asyncio.gather(servers.set_switch(server, on=False), servers.set_switch(server, on=True))
+        assert servers.is_switched_on(server)
         await on.ready("play")
-        await asyncio.gather(servers.restart(server), servers.switch(server, on=False))
+        await asyncio.gather(servers.restart(server), servers.set_switch(server, on=False))
         assert server.state is ServerState.OFF
         await servers.restart(server)
         assert server.state is ServerState.OFF
@@ -290,7 +290,7 @@ async def test_tools_that_change_while_they_are_asked_for_are_asked_for_again(
     wire: WireServer, tmp_path: Path
 ) -> None:
     async with stage(wire, tmp_path, {"play": player("changes while it is asked")}) as on:
-        await on.until(lambda: [each.tool for each in on.server("play").offers] == ["echo"])
+        await on.until(lambda: [each.tool for each in on.server("play").tools] == ["echo"])
 
 
 STRANGER = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=True)"
@@ -303,12 +303,12 @@ async def test_nothing_of_it_runs_while_what_it_has_written_is_read(wire: WireSe
         await run(on, STRANGER.format(mark := new_mark()))
         await until(lambda: states(mark) == "S")
         server = on.server("play")
-        async with server.written() as layer:
+        async with server.read_changes() as layer:
             assert layer is not None
             assert states(mark) == "T"
         await until(lambda: states(mark) == "S")
         with pytest.raises(asyncio.CancelledError):
-            async with server.written():
+            async with server.read_changes():
                 raise asyncio.CancelledError
         await until(lambda: states(mark) == "S")
         assert await run(on, "found['said'] = 'well'") == "well"
@@ -441,7 +441,7 @@ async def test_a_list_that_changed_once_is_asked_for_once_more(
     async with stage(wire, tmp_path, {"play": player()}) as on:
         await on.ready("play")
         await run(on, "TOOLS.pop(); send({'method': 'notifications/tools/list_changed'})")
-        await on.until(lambda: len(on.server("play").offers) == 5)
+        await on.until(lambda: len(on.server("play").tools) == 5)
         for _ in range(3):
             await run(on, "pass")
         assert [message.get("method") for message in on.played].count("tools/list") == 2
@@ -478,7 +478,7 @@ async def test_where_there_is_no_layer_it_cannot_write_and_the_question_says_so(
     async with stage(wire, tmp_path, {"play": player()}, modes=(SandboxMode.IN_PLACE,)) as on:
         path = on.root / "new.txt"
         said = await on.say(("play__write", {"path": str(path), "text": "x"}))
-        if await on.server("play").reach() is WriteAccess.READ_ONLY:
+        if await on.server("play").write_access() is WriteAccess.READ_ONLY:
             assert "PermissionError" in said
             assert not path.exists()
             assert on.asked[0].notes[0] == "This server can read your files, and can't write to them."

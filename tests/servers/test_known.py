@@ -10,7 +10,7 @@ import pytest
 
 from app.cli.main import main
 from app.config.config_tables import ServerTable
-from app.mcp_client.configured_servers import KnownServers, known_servers
+from app.mcp_client.configured_servers import KnownServers, find_servers
 from app.mcp_client.server_definition import InvalidServer, ServerDefinition
 from app.workspace import trust
 from app.workspace.paths import Workspace
@@ -52,7 +52,7 @@ class Home:
     def known(self, own: dict[str, ServerTable] | None = None, of_workspace: Collection[str] = ()) -> KnownServers:
         """What there is."""
         home = {"HOME": str(self.folder)}
-        return known_servers(own or {}, Workspace(self.root), self.store, home, of_workspace=of_workspace)
+        return find_servers(own or {}, Workspace(self.root), self.store, home, of_workspace=of_workspace)
 
     def names(self, **own: ServerTable) -> list[str]:
         """The names of what there is."""
@@ -94,7 +94,7 @@ def test_codex_takes_tokens_from_the_environment(user: Home) -> None:
     user.write(".codex/config.toml", CODEX)
     one, far, off = user.known().definitions
     assert (one.table.timeout, one.table.start_timeout) == (9, 8.5)
-    headers = far.expanded({"FAR_TOKEN": "t", "OTHER": "o"}).headers
+    headers = far.expand_variables({"FAR_TOKEN": "t", "OTHER": "o"}).headers
     assert headers == {"Authorization": "Bearer t", "X-Other": "o"}
     assert not off.table.enabled
 
@@ -146,8 +146,8 @@ def test_no_workspace_has_signoff_s_own_key_sent_anywhere(key: str, user: Home) 
     theirs, mine = user.known().definitions
     for environment in ({key: "sk-secret"}, {}):
         with pytest.raises(InvalidServer, match="that key is for the endpoint alone"):
-            theirs.expanded(environment)
-    assert mine.expanded({key: "sk-secret"}).headers == {"X": "sk-secret"}
+            theirs.expand_variables(environment)
+    assert mine.expand_variables({key: "sk-secret"}).headers == {"X": "sk-secret"}
 
 
 def test_what_the_user_says_of_a_server_is_not_said_of_one_that_a_workspace_calls_the_same(user: Home) -> None:
@@ -216,10 +216,10 @@ def test_what_cannot_be_used_is_a_line_and_the_rest_counts(content: str, words: 
 def test_variables_are_those_of_the_environment_or_a_default() -> None:
     table = ServerTable(command="${HOME}/x", args=("${A:-b c}", "$A", "${A:-}"), url="", cwd="${HOME}")
     definition = ServerDefinition("one", table, "a file")
-    expanded = definition.expanded({"HOME": "/home/me"})
+    expanded = definition.expand_variables({"HOME": "/home/me"})
     assert (expanded.command, expanded.args, expanded.cwd) == ("/home/me/x", ("b c", "$A", ""), "/home/me")
     with pytest.raises(InvalidServer, match=r"\$\{HOME\} is not set"):
-        definition.expanded({})
+        definition.expand_variables({})
 
 
 def test_they_are_listed_without_being_started(

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.images.image import LARGEST, MOST_IN_MESSAGE, bytes_text
-from app.mcp_client.server_tool import told
-from app.mcp_client.tool_definitions import LONGEST_NAME, read_offers, wire_name, written_offers
+from app.mcp_client.server_tool import format_result
+from app.mcp_client.tool_definitions import LONGEST_NAME, dump_tools, read_tools, tool_wire_name
 from app.proposals.text.file_warnings import size_words
 from app.tools.base.contract import LONGEST_TEXT
 from tests.examples import at_most
@@ -43,7 +43,7 @@ TOOLS = st.lists(
 @settings(max_examples=at_most(15))
 @given(st.text(min_size=1, max_size=40), TOOLS)
 def test_whatever_is_offered_endpoints_can_take(server: str, listed: list[Any]) -> None:
-    offers, problems = read_offers(server, listed)
+    offers, problems = read_tools(server, listed)
     assert len(offers) + len(problems) == len(listed)
     names = [offer.name for offer in offers]
     assert len(set(names)) == len(names)
@@ -54,27 +54,27 @@ def test_whatever_is_offered_endpoints_can_take(server: str, listed: list[Any]) 
         assert "$ref" not in offer.parameters
         written = json.dumps(offer.parameters, allow_nan=False, ensure_ascii=False)
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", written)
-    assert read_offers(server, listed) == (offers, problems)
-    kept = json.loads(json.dumps(written_offers(offers)))
-    assert read_offers(server, kept) == (offers, []), "what is kept for the next start is the same tool"
+    assert read_tools(server, listed) == (offers, problems)
+    kept = json.loads(json.dumps(dump_tools(offers)))
+    assert read_tools(server, kept) == (offers, []), "what is kept for the next start is the same tool"
 
 
 def test_names_that_had_to_change_are_told_apart() -> None:
-    names = {wire_name("s", tool) for tool in ("a.b", "a b", "a_b", "ä", "x" * 80, "x" * 81)}
+    names = {tool_wire_name("s", tool) for tool in ("a.b", "a b", "a_b", "ä", "x" * 80, "x" * 81)}
     assert len(names) == 6
-    assert wire_name("s", "a_b") == "s__a_b"
+    assert tool_wire_name("s", "a_b") == "s__a_b"
     assert all(len(name) <= LONGEST_NAME for name in names)
 
 
 @given(*[st.text("ab_", min_size=1, max_size=6)] * 4)
 def test_no_tool_of_one_server_has_the_name_of_one_of_another(one: str, tool: str, other: str, its: str) -> None:
-    assert (wire_name(one, tool) == wire_name(other, its)) == ((one, tool) == (other, its))
-    assert wire_name("a", "b__c") != wire_name("a__b", "c")
+    assert (tool_wire_name(one, tool) == tool_wire_name(other, its)) == ((one, tool) == (other, its))
+    assert tool_wire_name("a", "b__c") != tool_wire_name("a__b", "c")
 
 
 def offered(schema: Any) -> tuple[Any, list[str]]:
     """The schema as it is offered, or why it is not."""
-    offers, problems = read_offers("s", [{"name": "t", "inputSchema": schema}])
+    offers, problems = read_tools("s", [{"name": "t", "inputSchema": schema}])
     return (offers[0].parameters if offers else None), problems
 
 
@@ -122,20 +122,20 @@ def test_schemas_that_cannot_be_offered_are_left_out_with_the_reason() -> None:
 
 def test_of_two_tools_of_one_name_the_first_is_offered() -> None:
     listed = [{"name": "read", "description": "Reads."}, {"name": "read", "description": "Writes."}, {"name": "list"}]
-    offers, problems = read_offers("s", listed)
+    offers, problems = read_tools("s", listed)
     assert [(each.name, each.description) for each in offers] == [("s__read", "Reads."), ("s__list", "")]
     assert problems == ["read is left out: there is another one of that name."]
 
 
 def test_a_flood_of_tools_is_cut() -> None:
-    offers, problems = read_offers("s", [{"name": f"t{number}"} for number in range(1500)])
+    offers, problems = read_tools("s", [{"name": f"t{number}"} for number in range(1500)])
     assert len(offers) == 1000
     assert "500 more tools" in problems[-1]
 
 
 @given(JSON | st.fixed_dictionaries({"content": st.lists(JSON, max_size=5)}, optional={"isError": JSON}))
 def test_whatever_is_answered_is_bounded_text(answer: Any) -> None:
-    said = told(answer if isinstance(answer, dict) else {"content": answer})
+    said = format_result(answer if isinstance(answer, dict) else {"content": answer})
     assert len(said.text) <= LONGEST_TEXT
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", said.text)
 
@@ -155,7 +155,7 @@ def test_each_kind_of_answer_is_said() -> None:
         {"type": "image", "data": "A" * (LARGEST * 4 // 3 + 8)},
         {"type": "hologram"},
     ]
-    said = told({"content": content, "isError": True}, "play__give")
+    said = format_result({"content": content, "isError": True}, "play__give")
     assert said.text.split("\n") == [
         "one",
         "two",
@@ -176,18 +176,18 @@ def test_each_kind_of_answer_is_said() -> None:
     assert said.summary == "failed, 14 lines, 1 image"
     assert [content for _, content in said.images] == [png(300, 200)]
     many = {"type": "image", "data": base64.b64encode(png(3, 2)).decode()}
-    assert len(told({"content": [many] * 30}).images) == MOST_IN_MESSAGE
+    assert len(format_result({"content": [many] * 30}).images) == MOST_IN_MESSAGE
     deep: Any = []
     for _ in range(99):
         deep = {"a": deep}
-    assert told({"structuredContent": deep}).text.endswith("}")
-    assert "too deep" in told({"structuredContent": [deep]}).text
+    assert format_result({"structuredContent": deep}).text.endswith("}")
+    assert "too deep" in format_result({"structuredContent": [deep]}).text
     for _ in range(4_900):
         deep = [deep]
-    assert "too deep" in told({"structuredContent": deep}).text
-    assert told({"content": [{"type": "text", "text": deep}]}).text == "[no content]"
-    assert told({"content": [], "structuredContent": {"a": 1}}).text == '{\n "a": 1\n}'
-    assert len(told({"content": [{"type": "text", "text": "x" * 10_000_000}]}).text) < 40_000
+    assert "too deep" in format_result({"structuredContent": deep}).text
+    assert format_result({"content": [{"type": "text", "text": deep}]}).text == "[no content]"
+    assert format_result({"content": [], "structuredContent": {"a": 1}}).text == '{\n "a": 1\n}'
+    assert len(format_result({"content": [{"type": "text", "text": "x" * 10_000_000}]}).text) < 40_000
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_each_kind_of_answer_is_said() -> None:
 )
 def test_a_tool_that_says_or_takes_something_else_is_another_one(other: dict[str, Any]) -> None:
     listed = {"name": "read", "description": "Reads.", "inputSchema": {"type": "object"}}
-    (once,), _ = read_offers("files", [listed])
-    (again,), _ = read_offers("files", [dict(listed)])
-    (changed,), _ = read_offers("files", [listed | other])
+    (once,), _ = read_tools("files", [listed])
+    (again,), _ = read_tools("files", [dict(listed)])
+    (changed,), _ = read_tools("files", [listed | other])
     assert once.fingerprint == again.fingerprint != changed.fingerprint

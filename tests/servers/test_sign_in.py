@@ -134,7 +134,7 @@ async def test_a_token_is_renewed_when_it_has_ended_or_is_not_taken(wire: WireSe
         tokens = TokenStore(on.host.runtime.places.tokens)
         kept = tokens.get(authority.played.url)
         assert kept is not None
-        tokens.keep(authority.played.url, kept.model_copy(update={"expires": time.time() - 1}))
+        tokens.save(authority.played.url, kept.model_copy(update={"expires": time.time() - 1}))
         assert await on.say(("far__echo", {"text": "one"})) == "one"
         assert [form["grant_type"] for form in authority.forms] == ["authorization_code", "refresh_token"]
         authority.played.token = "another"
@@ -268,10 +268,10 @@ async def test_whoever_is_offline_for_a_moment_stays_signed_in(wire: WireServer,
         kept = tokens.get(authority.played.url)
         assert kept is not None
         ended = kept.model_copy(update={"expires": 1, "token_endpoint": "http://127.0.0.1:9/token"})
-        tokens.keep(authority.played.url, ended)
+        tokens.save(authority.played.url, ended)
         assert "the sign-in could not be renewed" in await on.say(("far__echo", {"text": "two"}))
         assert tokens.get(authority.played.url) == ended
-        tokens.keep(authority.played.url, kept)
+        tokens.save(authority.played.url, kept)
         assert await on.say(("far__echo", {"text": "three"})) == "three"
 
 
@@ -281,7 +281,7 @@ async def test_without_a_token_to_renew_by_nobody_is_asked(wire: WireServer, tmp
         tokens = TokenStore(on.host.runtime.places.tokens)
         kept = tokens.get(authority.played.url)
         assert kept is not None
-        tokens.keep(authority.played.url, kept.model_copy(update={"expires": 1, "refresh_token": ""}))
+        tokens.save(authority.played.url, kept.model_copy(update={"expires": 1, "refresh_token": ""}))
         assert "you have to sign in: /mcp" in await on.say(("far__echo", {"text": "two"}))
         assert [form["grant_type"] for form in authority.forms] == ["authorization_code"]
 
@@ -396,7 +396,7 @@ async def test_what_another_window_has_renewed_meanwhile_is_not_renewed_again(
         assert kept is not None
 
         async def late(heard: Heard, writer: asyncio.StreamWriter) -> None:
-            tokens.keep(authority.played.url, kept.model_copy(update={"access_token": "of the other window"}))
+            tokens.save(authority.played.url, kept.model_copy(update={"access_token": "of the other window"}))
             authority.played.token = "of the other window"
             del authority.played.tricks["tools/call"]
             writer.write(document(b"", status=401))
@@ -416,7 +416,7 @@ async def test_what_another_window_has_renewed_is_taken_over(wire: WireServer, t
         other = kept.model_copy(update={"access_token": "of the other window", "refresh_token": "2"})
 
         async def used(heard: Heard, writer: asyncio.StreamWriter) -> None:
-            tokens.keep(authority.played.url, other)
+            tokens.save(authority.played.url, other)
             writer.write(document(b'{"error": "invalid_grant"}', status=400))
 
         authority.played.tricks["/token"] = used
@@ -429,7 +429,7 @@ def test_two_windows_keep_their_tokens_side_by_side(tmp_path: Path) -> None:
     windows = [TokenStore(tmp_path / "tokens.json") for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         for number, each in enumerate(windows * 4):
-            pool.submit(each.keep, f"https://a.example/{number}", token)
+            pool.submit(each.save, f"https://a.example/{number}", token)
     assert all(windows[0].get(f"https://a.example/{number}") for number in range(32))
 
 

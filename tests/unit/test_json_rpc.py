@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from app.mcp_client.json_rpc import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError, RpcRequest, call_of, parse
+from app.mcp_client.json_rpc import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    RpcError,
+    RpcRequest,
+    parse_messages,
+    read_request,
+)
 
 
 @pytest.mark.parametrize(
@@ -19,7 +27,7 @@ from app.mcp_client.json_rpc import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 )
 def test_a_line_that_is_no_message_is_refused(line: bytes | None, code: int, words: str) -> None:
     with pytest.raises(RpcError, match=words) as refused:
-        parse(line)
+        parse_messages(line)
     assert refused.value.code == code
 
 
@@ -36,7 +44,7 @@ def test_a_line_that_is_no_message_is_refused(line: bytes | None, code: int, wor
 )
 def test_what_is_no_request_is_refused(message: Any, code: int) -> None:
     with pytest.raises(RpcError) as refused:
-        call_of(message)
+        read_request(message)
     assert refused.value.code == code
 
 
@@ -54,4 +62,4 @@ def test_what_is_no_request_is_refused(message: Any, code: int) -> None:
     ],
 )
 def test_requests_are_told_from_answers(message: Any, call: RpcRequest | None) -> None:
-    assert call_of(message) == call
+    assert read_request(message) == call

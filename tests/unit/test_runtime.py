@@ -200,11 +200,11 @@ async def test_a_request_waits_for_the_names_of_servers_only_so_long(
 ) -> None:
     monkeypatch.setattr("app.runtime.mcp_manager._PATIENCE", 0.01)
     served = McpManager(runtime, lambda line: None)
-    assert await served.more(None) == ExtraTools()
-    (late,) = served.unavailable
+    assert await served.offered_tools(None) == ExtraTools()
+    (late,) = served.unavailable_servers
     assert "It is not known yet which MCP servers there are" in late.instruction
     served.found.set()
-    assert served.unavailable == ()
+    assert served.unavailable_servers == ()
 
 
 async def test_once_there_is_a_session_it_carries_out_what_the_user_decides(runtime: OpenWorkspace) -> None:

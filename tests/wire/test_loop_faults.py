@@ -54,7 +54,7 @@ class Look(Tool):
 class Box(ToolSource):
     """A source of tools that has to be waited for."""
 
-    async def more(self, window: int | None) -> ExtraTools:
+    async def offered_tools(self, window: int | None) -> ExtraTools:
         await asyncio.sleep(0)
         return ExtraTools(listed=(Look(),))
 

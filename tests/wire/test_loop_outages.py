@@ -102,7 +102,7 @@ class Silent(ToolSource):
     def __init__(self) -> None:
         self.asked = asyncio.Event()
 
-    async def more(self, window: int | None) -> ExtraTools:
+    async def offered_tools(self, window: int | None) -> ExtraTools:
         self.asked.set()
         await asyncio.Event().wait()
         raise AssertionError

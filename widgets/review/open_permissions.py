@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-from app.tools.base.command_forms import CommandForm, NotSimple, forms_of
+from app.tools.base.command_forms import CommandForm, NotSimple, allowable_forms
 from app.tools.base.contract import Confirmation
 from app.tools.base.tool_form import ToolForm
 
@@ -26,7 +26,7 @@ def widths(confirmation: Confirmation) -> PermissionScopes:
     if confirmation.kind != "command":
         return PermissionScopes()
     try:
-        return PermissionScopes(forms_of(confirmation.detail))
+        return PermissionScopes(allowable_forms(confirmation.detail))
     except NotSimple as why:
         return PermissionScopes(reason=f"it has {why}")
 

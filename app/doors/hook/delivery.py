@@ -57,7 +57,7 @@ def deliver_on_first_call(root: Path, turn: AgentTurn, refusal: HookAnswer) -> H
 
 
 def deliver_after_wait(root: Path, answer: HookAnswer, until: float) -> HookAnswer:
-    """Wait for the decision on the staged proposal; return `answer` if there is none by `until`."""
+    """Wait for the decision on the staged proposal; return `wait` if there is none by `until`."""
     with _open(root) as runtime:
         if refused := [line for line in stage_captured(runtime) if line.startswith(f"{answer.proposal},")]:
             return answer._replace(words=refused[0])

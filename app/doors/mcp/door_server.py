@@ -28,8 +28,8 @@ from app.mcp_client.json_rpc import (
     Message,
     RpcError,
     RpcRequest,
-    call_of,
-    parse,
+    parse_messages,
+    read_request,
 )
 
 _CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
@@ -248,13 +248,13 @@ class DoorServer:
         if line is not None and not line.strip():
             return
         try:
-            message = parse(line)
+            message = parse_messages(line)
             if isinstance(message, list):
                 self._take_batch(message)
             else:
                 self._take(message, self._answer)
         except RpcError as refusal:
-            self._send(refusal.answer())
+            self._send(refusal.response())
 
     def end(self) -> None:
         """The host is going: nobody waits any longer, and what is under way is answered."""
@@ -304,15 +304,15 @@ class DoorServer:
             try:
                 answered = self._take(message, collect)
             except RpcError as refusal:
-                collect(refusal.answer())
+                collect(refusal.response())
                 continue
             if not answered:
                 collect(None)
         collect(None)
 
     def _take(self, message: object, answer: Callable[[object], None]) -> bool:
-        """Take one message; whether `answer` is called for it, now or later."""
-        call = call_of(message)
+        """Take one message; whether `wait` is called for it, now or later."""
+        call = read_request(message)
         if call is None or call.id is None:
             self._notice(call)
             return False

@@ -36,9 +36,9 @@ from app.storage.captured_edit_store import AgentTurn
 from app.storage.storage_errors import StorageError
 from app.text.plural import plural
 from app.tools.base.contract import ToolError, escape_surrogates
-from app.tools.base.edit_staging import refusals_told, staged_text
+from app.tools.base.edit_staging import refusals_as_tool_errors, staged_result
 from app.tools.base.schemas import parse_arguments
-from app.tools.base.targets import locate, secrets_among
+from app.tools.base.targets import resolve_path, secrets_among
 from app.workspace.git_repository import folder_in_repository
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.secrets import secret_reason
@@ -120,7 +120,7 @@ def draft_files(runtime: OpenWorkspace, draft: Draft, files: Sequence[FileArgume
     named_before: set[str] = set()
     notes: list[str] = []
     for file in files:
-        path = locate(runtime.workspace, file.path)
+        path = resolve_path(runtime.workspace, file.path)
         if path in named_before:
             raise ToolError(
                 f"Nothing was staged: {path} is named twice. Put all that is to become of it in one entry."
@@ -137,7 +137,7 @@ def draft_patch(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
     Raises:
         ToolError: it doesn't fit; the draft is to be thrown away.
     """
-    with refusals_told():
+    with refusals_as_tool_errors():
         # An agent makes a patch of the repository that it sees, of which the workspace may be a folder.
         patch = draft.read_patch(text, folder_in_repository(runtime.workspace.root))
         if len(patch.paths) > MOST_FILES:
@@ -163,7 +163,7 @@ def _change(
                 "would take back. Send `edits`, which build on them, or end your turn until the user has decided."
             )
     if file.new_path is not None:
-        target = locate(runtime.workspace, file.new_path)
+        target = resolve_path(runtime.workspace, file.new_path)
         yield draft.rename(path, target)
         path = target
     if file.edits is not None:
@@ -176,7 +176,7 @@ def _change(
 def _explained(runtime: OpenWorkspace, draft: Draft, *paths: str) -> Iterator[None]:
     """Turn a refusal into a ToolError that quotes no secret, and says what of the text is not on disk."""
     try:
-        with refusals_told():
+        with refusals_as_tool_errors():
             yield
     except ToolError as error:
         if not isinstance(error.__cause__, EditRefused):
@@ -188,7 +188,7 @@ def _explained(runtime: OpenWorkspace, draft: Draft, *paths: str) -> Iterator[No
                 f"Nothing was staged: the change does not fit {path}. It looks like a secret ({reason}), so nothing "
                 "of it is quoted here. Read it again by your own means, or give its whole text as `content`."
             ) from error
-        with refusals_told():
+        with refusals_as_tool_errors():
             notes = [note for path in paths if (note := _pending(runtime, fresh, path))]
         which = f" {paths[0]}:" if len(paths) == 1 else ""
         raise ToolError("\n".join([f"Nothing was staged.{which} {error}", *notes])) from error
@@ -341,7 +341,7 @@ class ProposalTools:
             )
         seconds = self._wait_seconds if arguments.wait_seconds is None else arguments.wait_seconds
         report = EditReport(tuple(change.stat for change in proposal.files), notes, "")
-        staged = f"{staged_text(proposal.id, report)}\n{_not_yet(runtime, proposal.id)}"
+        staged = f"{staged_result(proposal.id, report)}\n{_not_yet(runtime, proposal.id)}"
         return self._decision(runtime, proposal.id, seconds, running, staged) if seconds else _Answer(staged)
 
     def _unread_words(self, runtime: OpenWorkspace, turns: Sequence[AgentTurn], running: RunningCall) -> str:

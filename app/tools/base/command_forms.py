@@ -1,4 +1,4 @@
-"""Forms of commands that a user may allow for good: a simple command's first words, and whatever follows them.
+"""Forms of commands that a user may allow permanently: the first words of a simple command.
 
 A form is only ever matched against the words that a shell would pass, so nothing after `;`, `&&` or `|`, in a
 substitution or behind a redirection can slip through: a command that has any of these is of no form at all.
@@ -26,7 +26,7 @@ _WHY = {
 
 
 class NotSimple(Exception):
-    """The text is more than one simple command; the message names what makes it so."""
+    """The text is more than one simple command; the message names the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class ShellWord:
     """Whether the shell passes it as it is; False if it may become the names of files."""
 
 
-def simple_command(text: str) -> tuple[ShellWord, ...]:
-    """The words of a simple command.
+def parse_simple_command(text: str) -> tuple[ShellWord, ...]:
+    """Return the words of a simple command.
 
     Args:
         text: a command line.
@@ -189,15 +189,15 @@ _RUN_MORE = {
 
 @dataclass(frozen=True, slots=True)
 class CommandForm:
-    """What a user allows: these words, and with `is_open` any that follow."""
+    """Allowed commands: these words, and with `is_open` any that follow."""
 
     words: tuple[str, ...]
     open: bool
 
     def matches(self, command: str) -> bool:
-        """Whether a command line is of this form."""
+        """Return whether a command line is of this form."""
         try:
-            words = simple_command(command)
+            words = parse_simple_command(command)
         except NotSimple:
             return False
         count = len(self.words)
@@ -212,25 +212,25 @@ class CommandForm:
         return shlex.join(self.words) + (" …" if self.open else "")
 
     def dump(self) -> str:
-        """As text that `load` reads."""
+        """Return it as text for `load`."""
         return json.dumps([list(self.words), self.open], ensure_ascii=True)
 
     @classmethod
     def load(cls, text: str) -> "CommandForm":
-        """The form that was dumped; raises ValueError."""
+        """Return the form from its text; raises ValueError."""
         match json.loads(text):
             case [[*words], bool(is_open)] if words and all(isinstance(word, str) for word in words):
                 return cls(tuple(words), is_open)
         raise ValueError(f"not a form of a command: {text[:80]}")
 
 
-def forms_of(command: str) -> tuple[CommandForm, ...]:
-    """The forms of a command that may be allowed for good, the widest first, the command alone last.
+def allowable_forms(command: str) -> tuple[CommandForm, ...]:
+    """Return the forms of a command that may be allowed permanently, the widest first, the command alone last.
 
     Raises:
         NotSimple: it is of no form; the message names why.
     """
-    words = simple_command(command)
+    words = parse_simple_command(command)
     texts = tuple(word.text for word in words)
     literal = next((at for at, word in enumerate(words) if not word.literal), len(words))
     least = None if _runs_more(words) else _least(words)

@@ -1,4 +1,4 @@
-"""What a tool is: its schema, what it may use, what it gives back, and how it says no."""
+"""The contract of tools: schema, context, output and refusals."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -65,7 +65,7 @@ class GivenArguments(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What a call came to."""
+    """Result of a call."""
 
     text: str
     """What the model reads; always escape_surrogates as UTF-8."""
@@ -89,7 +89,7 @@ class ToolOutput:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """Something that needs the user's yes before it happens."""
+    """A request for the user's permission."""
 
     kind: Literal["command", "secret", "changes", "server", "ignored"]
     title: str
@@ -107,7 +107,7 @@ class Confirmation:
 
 
 class PermissionScope(StrEnum):
-    """For how long something is allowed."""
+    """How long a permission lasts."""
 
     ONCE = "once"
     SESSION = "session"
@@ -130,8 +130,8 @@ class ConfirmationAnswer:
     unattended: str = ""
     """Nobody could be asked, which is why it is not allowed: what would allow it, as a clause."""
 
-    def rejection(self, denied: str, not_done: str) -> CallRejected:
-        """What a call that is not allowed raises.
+    def as_rejection(self, denied: str, not_done: str) -> CallRejected:
+        """Return the exception for a call that is not allowed.
 
         Args:
             denied: For the model: what the user did not allow, as a sentence.
@@ -147,7 +147,7 @@ class ConfirmationAnswer:
 
 
 class DraftPort(Protocol):
-    """The edits of one step as the tools see them; synchronous, so it is called on a thread."""
+    """The edits of one step as tools see them; synchronous, so to be called on a thread."""
 
     @property
     def proposal_id(self) -> str:
@@ -201,7 +201,7 @@ class DraftPort(Protocol):
         ...
 
     def undo_take(self) -> None:
-        """Be as before the latest `take_changes`."""
+        """Undo the latest `take_changes`."""
         ...
 
     def read_patch(self, text: str) -> "ReadPatch":
@@ -236,7 +236,7 @@ class ToolContext:
 
 
 class Tool(ABC):
-    """One thing that the model can call."""
+    """A function that the model can call."""
 
     name: str
     description: str
@@ -248,7 +248,7 @@ class Tool(ABC):
 
     @abstractmethod
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutput:
-        """Do it.
+        """Execute a call.
 
         Raises:
             ToolError: It can't be done.
@@ -256,7 +256,7 @@ class Tool(ABC):
         """
 
     def label(self, arguments: BaseModel) -> str:
-        """The call in a few words, for the status bar and the transcript: the tool's name and its main argument."""
+        """Return the call in a few words, for status bar and transcript: the tool's name and main argument."""
         values: dict[str, Any] = dict(arguments)
         first = next((value for value in values.values() if isinstance(value, str) and value), "")
         line = " ".join(first.split())
@@ -271,7 +271,7 @@ def _bounded(text: str) -> str:
 
 
 def escape_surrogates(text: str) -> str:
-    """The text with lone surrogates written out as `\\udc80`, so that it survives JSON, disk and wire."""
+    """Return the text with lone surrogates written as `\udc80`, so that it survives JSON, disk and wire."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What the edit tools share: write to the draft on a thread, and tell the model that it is staged and no more."""
+"""Shared by the edit tools: edit the draft on a thread, and tell the model that the edit is only staged."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ async def stage(context: ToolContext, summary: str | None, edit: Callable[[], Ed
         ToolError: The edit was refused; nothing was staged by this call.
     """
     work = asyncio.ensure_future(asyncio.to_thread(edit))
-    with refusals_told():
+    with refusals_as_tool_errors():
         try:
             report = await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -41,13 +41,13 @@ async def stage(context: ToolContext, summary: str | None, edit: Callable[[], Ed
             raise
     if summary and (line := " ".join(summary.split())):
         context.draft.summaries.append(line)
-    text = staged_text(context.draft.proposal_id, report, context.staging_steps_left)
+    text = staged_result(context.draft.proposal_id, report, context.staging_steps_left)
     return ToolOutput(text, report.summary or _stat(report))
 
 
 @contextmanager
-def refusals_told() -> Iterator[None]:
-    """Turn what the engine says against an edit into a ToolError."""
+def refusals_as_tool_errors() -> Iterator[None]:
+    """Context manager that turns refused edits into ToolErrors."""
     try:
         yield
     except EditRefused as error:
@@ -58,8 +58,8 @@ def refusals_told() -> Iterator[None]:
         raise ToolError(f"Nothing was staged: {error.strerror or error}.") from error
 
 
-def staged_text(proposal_id: str, report: EditReport, steps_left: int = 0) -> str:
-    """The result as JSON, which models read as a fact and not as praise.
+def staged_result(proposal_id: str, report: EditReport, steps_left: int = 0) -> str:
+    """Return the result as JSON, which models read as a fact and not as praise.
 
     Args:
         proposal_id: What the edit is part of.

@@ -1,4 +1,4 @@
-"""From a pydantic model to the JSON schema that goes on the wire, and from what the model sent back to arguments.
+"""JSON schemas of tool arguments, and parsing of the arguments that a model sends.
 
 The schema is the plain core that every server and chat template takes: objects, arrays, scalars, descriptions; no
 titles, references, unions with null or defaults. It is the same, byte for byte, in every process.

@@ -1,4 +1,4 @@
-"""From a path in a call to a file that the tool may use, with the user's yes where it looks like a secret."""
+"""Resolve paths in calls to files that a tool may use; ask the user where one looks like a secret."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -16,21 +16,21 @@ _LOOKED_THROUGH = 50_000
 """Files of the workspace that are looked through for a similar name."""
 
 
-def locate(workspace: Workspace, path: str) -> str:
-    """The workspace path that the model means; raises ToolError for one that it must not touch."""
-    with explained(path):
+def resolve_path(workspace: Workspace, path: str) -> str:
+    """Return the workspace path that the model means; raises ToolError for one that it must not touch."""
+    with os_errors_as_tool_errors(path):
         return workspace.locate(path)
 
 
-def locate_real(workspace: Workspace, path: str | None) -> str:
-    """As `locate`, with links resolved, for where a walk begins; the root if there is no path."""
-    with explained(path or "."):
+def resolve_real_path(workspace: Workspace, path: str | None) -> str:
+    """As `resolve_path`, with links resolved, for where a walk begins; the root if there is no path."""
+    with os_errors_as_tool_errors(path or "."):
         return workspace.resolve(workspace.locate(path or "."))
 
 
 @contextmanager
-def explained(path: str) -> Iterator[None]:
-    """Turn what the file system says about `path` into a ToolError."""
+def os_errors_as_tool_errors(path: str) -> Iterator[None]:
+    """Context manager that turns file system errors on `path` into ToolErrors."""
     try:
         yield
     except WorkspaceError as error:
@@ -43,9 +43,9 @@ def explained(path: str) -> Iterator[None]:
         raise ToolError(f"{path} can't be read: {error.strerror or error}.") from error
 
 
-def looks_secret(workspace: Workspace, path: str, content: bytes | None = None) -> str:
+def secret_reason_of(workspace: Workspace, path: str, content: bytes | None = None) -> str:
     """Why the file looks like a secret, by whichever of its names, links resolved; empty if it doesn't."""
-    with explained(path):
+    with os_errors_as_tool_errors(path):
         real = workspace.resolve(path)
         reason = secret_reason(path, content) or (secret_reason(real, content) if real != path else "")
         if reason or not (twin := workspace.secret_twin(real)):
@@ -84,7 +84,7 @@ async def ask_if_secret(context: ToolContext, *paths: str) -> None:
             Confirmation("secret", f"Let the model see {path}? It looks like a secret: {reason}.", path, folder)
         )
         if not answer.allowed:
-            raise answer.rejection(
+            raise answer.as_rejection(
                 f"The user did not let you see {path}: it looks like a secret.",
                 f"{path} looks like a secret and was not read",
             )
@@ -105,7 +105,7 @@ def _on_disk(workspace: Workspace, path: str) -> str:
     except (OSError, WorkspaceError):
         # Whoever uses the path will say what is wrong with it; its name can tell all the same.
         pass
-    return looks_secret(workspace, path, content)
+    return secret_reason_of(workspace, path, content)
 
 
 def _pending(draft: DraftPort, path: str) -> str:

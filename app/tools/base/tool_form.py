@@ -1,4 +1,4 @@
-"""What a user allows for longer than once: commands by their form, and a tool of a server with any arguments.
+"""Permanent permissions for tools of servers, with any arguments.
 
 Kept apart: what asks, what keeps the answers and what lists them all know it.
 """

@@ -1,4 +1,4 @@
-"""What becomes of what a command has changed: staged with the step, written through, or thrown away."""
+"""What happens to a command's changes: staged with the step, written through, or discarded."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from app.sandbox.captured_changes import WRITTEN, CapturedChanges, PathChange, d
 from app.sandbox.sandbox_mode import ChangedMeanwhile, WorkspaceWrites
 from app.text.plural import plural
 from app.tools.base.contract import Confirmation, ToolContext, ToolOutput
-from app.tools.base.edit_staging import refusals_told, staged_text
+from app.tools.base.edit_staging import refusals_as_tool_errors, staged_result
 
 MOST_FILES = 500
 MOST_BYTES = 20 * 1024 * 1024
@@ -29,10 +29,10 @@ _SHOWN = 200
 """Names that the question lists."""
 
 
-async def settle(
+async def handle_changes(
     run: WorkspaceWrites, context: ToolContext, output: ToolOutput, command: str
 ) -> tuple[ToolOutput, list[PathChange]]:
-    """Write through what git ignores, and read the rest of what a command has changed.
+    """Write through what git ignores, and read the command's other changes.
 
     Args:
         run: In which it ran.
@@ -47,7 +47,7 @@ async def settle(
     if context.planning:
         through = (each.path for each in (await run.write_back(found.ignored_paths, dry=True)).written)
         names = (*(each.path for each in found.touched), *through)
-        return _told(output, [named("plan mode: what it changed was thrown away", names)], ""), []
+        return _told(output, [format_paths("plan mode: what it changed was thrown away", names)], ""), []
     through_notes, through_summary = await _write_through(run, context, found.ignored_paths, command)
     output = _told(output, [], through_summary)
     notes = through_notes
@@ -57,10 +57,10 @@ async def settle(
         if not answer.allowed:
             who = "nobody could be asked to stage them, so" if answer.unattended else "the user had"
             notes.append(f"[{who} {size} thrown away; nothing was staged]")
-            notes.append(named("not kept", found.unsupported))
+            notes.append(format_paths("not kept", found.unsupported))
             return _told(output, notes, f"{size} thrown away"), []
     changes, left_out = await asyncio.to_thread(_read, run, found)
-    notes.append(named("not kept", (*found.unsupported, *left_out)))
+    notes.append(format_paths("not kept", (*found.unsupported, *left_out)))
     return _told(output, notes, ""), changes
 
 
@@ -77,7 +77,7 @@ async def _write_through(
     context.draft.ignored.extend(report.written)
     notes = [_line(WRITTEN, [each.summary for each in report.written])]
     notes += [
-        named(f"ignored by git, but not all of it could be written, {why}", paths)
+        format_paths(f"ignored by git, but not all of it could be written, {why}", paths)
         for why, paths in _by_reason(report.failed).items()
     ]
     notes.append(_line(LEFT, [f"{path}: {why}" for path, why in report.skipped.items()]))
@@ -102,10 +102,10 @@ def _by_reason(paths: Mapping[str, str]) -> dict[str, list[str]]:
     return found
 
 
-async def staged(
+async def stage_changes(
     context: ToolContext, output: ToolOutput, changes: list[PathChange], command: str, *, put_back: bool
 ) -> ToolOutput:
-    """Stage what a command has changed, and tell of it.
+    """Stage a command's changes, and describe them.
 
     Args:
         context: The call's.
@@ -123,7 +123,7 @@ async def staged(
     # What was moved is one file.
     files = plural(len(report.files), "file")
     proposal = context.draft.proposal_id
-    told = staged_text(proposal, report, context.staging_steps_left)
+    told = staged_result(proposal, report, context.staging_steps_left)
     notes = [f"[{files} changed; the workspace is as it was]", told]
     summary = f"{files} {'put back' if put_back else 'changed'} → {proposal}"
     return replace(_told(output, notes, summary), staged=True)
@@ -160,7 +160,7 @@ def _ignored_question(words: Sequence[str], command: str) -> Confirmation:
 
 async def _taken(context: ToolContext, changes: list[PathChange]) -> EditReport:
     work = asyncio.ensure_future(asyncio.to_thread(context.draft.take_changes, changes))
-    with refusals_told():
+    with refusals_as_tool_errors():
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -195,8 +195,8 @@ def _told(output: ToolOutput, notes: list[str], summary: str) -> ToolOutput:
     return replace(output, text=text, summary=", ".join(filter(None, (output.summary, summary))))
 
 
-def named(what: str, names: Sequence[str]) -> str:
-    """A line for the model on some paths; empty if there are none."""
+def format_paths(what: str, names: Sequence[str]) -> str:
+    """Return a line for the model on some paths; empty if there are none."""
     if not names:
         return ""
     more = f" and {len(names) - _TOLD:,} more" if len(names) > _TOLD else ""

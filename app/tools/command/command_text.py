@@ -1,4 +1,4 @@
-"""What a command prints: decoded, without terminal sequences, live for the user and shortened for the model."""
+"""Output of a command: decoded, without terminal sequences, live for the user and shortened for the model."""
 
 import asyncio
 import codecs
@@ -30,14 +30,14 @@ _HELD_BACK = 500
 
 
 class PlainText:
-    """Turns bytes into text bit by bit: UTF-8, terminal sequences left out even where a piece ends inside one."""
+    """Incremental decoder of UTF-8 that removes terminal sequences, also where a piece ends inside one."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = ""
 
     def feed(self, data: bytes, *, final: bool = False) -> str:
-        """The text that is certain by now."""
+        """Return the text that is certain by now."""
         text = self._held + self._decoder.decode(data, final)
         self._held = ""
         # Most output has none, and looking for them in it takes ten times as long as to see that.
@@ -51,7 +51,7 @@ class PlainText:
 
 
 class HeadAndTail:
-    """Keeps the two ends of a long text, and counts what is between them."""
+    """Keeps both ends of a long text, and counts what is between them."""
 
     def __init__(self, head: int = HEAD, tail: int = TAIL) -> None:
         self._head_size = head
@@ -94,7 +94,7 @@ class HeadAndTail:
 
 
 class LiveOutput:
-    """Passes text on in pieces that a screen can keep up with, however fast it comes."""
+    """Passes output on at a rate that a screen can follow."""
 
     def __init__(self, send: Callable[[str], None]) -> None:
         self._send = send

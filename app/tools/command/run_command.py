@@ -14,10 +14,10 @@ from app.sandbox.captured_changes import PathChange
 from app.sandbox.process import ProcessResult, StartFailed
 from app.sandbox.sandbox_mode import SandboxMode, SandboxRun
 from app.tools.base.contract import Confirmation, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
-from app.tools.base.targets import explained, locate
-from app.tools.command.command_outcome import settle, staged
+from app.tools.base.targets import os_errors_as_tool_errors, resolve_path
+from app.tools.command.command_outcome import handle_changes, stage_changes
 from app.tools.command.command_text import HeadAndTail, LiveOutput, PlainText
-from app.tools.command.sandbox_wording import IN_PLACE_TOLD, doctor_words, failure_notes, permission_notes
+from app.tools.command.sandbox_wording import IN_PLACE_TOLD, describe_sandbox, failure_notes, permission_notes
 
 if TYPE_CHECKING:
     from app.sandbox.sandbox import Sandbox
@@ -63,20 +63,22 @@ class RunCommand(Tool):
         """Ask, run, wait for the end, and stage."""
         if "\0" in arguments.command:
             raise ToolError("The command has a NUL character in it.")
-        folder = locate(context.workspace, arguments.folder or ".")
+        folder = resolve_path(context.workspace, arguments.folder or ".")
         _check_folder(context, folder)
         sandbox = await asyncio.to_thread(self._sandbox)
         probe = await sandbox.probe()
         if probe.refusal:
             raise ToolError(f"Commands do not run here: {probe.refusal}.")
         if context.planning and probe.mode is SandboxMode.IN_PLACE:
-            raise ToolError(f"Plan mode: not on your own files. Commands here {doctor_words(probe)}.")
+            raise ToolError(f"Plan mode: not on your own files. Commands here {describe_sandbox(probe)}.")
         notes = permission_notes(
             probe, sandbox.permissions, planning=context.planning, hold_ignored=context.hold_ignored
         )
         answer = await context.confirm(Confirmation("command", "Run a command?", arguments.command, folder, notes))
         if not answer.allowed:
-            raise answer.rejection("The user did not allow this command. It did not run.", "The command did not run")
+            raise answer.as_rejection(
+                "The user did not allow this command. It did not run.", "The command did not run"
+            )
         _check_folder(context, folder)
         in_place = probe.mode is SandboxMode.IN_PLACE
         try:
@@ -88,7 +90,7 @@ class RunCommand(Tool):
         except OSError as error:
             raise ToolError(f"The command could not be run: {error.strerror or error}.") from error
         if changes:
-            output = await staged(context, output, changes, arguments.command, put_back=in_place)
+            output = await stage_changes(context, output, changes, arguments.command, put_back=in_place)
         if answer.unasked:
             return replace(output, summary=f"{output.summary}, allowed: {answer.unasked}")
         return output
@@ -108,7 +110,7 @@ class RunCommand(Tool):
         told, summary = printed.told(ended, limit)
         told = "\n".join([told, *failure_notes(told, ended, in_place=in_place)])
         output = ToolOutput(told, summary, failed=ended.timed_out or ended.code != 0)
-        return await settle(run, context, output, arguments.command)
+        return await handle_changes(run, context, output, arguments.command)
 
 
 class _Printed:
@@ -151,7 +153,7 @@ class _Printed:
 
 
 def _check_folder(context: ToolContext, folder: str) -> None:
-    with explained(folder):
+    with os_errors_as_tool_errors(folder):
         kind = context.workspace.kind(folder)
     if kind != "folder":
         raise ToolError(f"{folder} is not a folder on disk." if kind != "missing" else f"{folder} does not exist.")

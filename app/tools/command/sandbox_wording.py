@@ -1,4 +1,4 @@
-"""What is said of the way in which commands run here, by the permission question and the doctor."""
+"""How the permission question and the doctor describe the way in which commands run here."""
 
 import errno
 import os
@@ -120,8 +120,8 @@ def failure_notes(printed: str, ended: "ProcessResult", *, in_place: bool) -> li
     return [note for holds, note in found if holds]
 
 
-def doctor_words(probe: ProbeResult) -> str:
-    """How commands run here, in a line."""
+def describe_sandbox(probe: ProbeResult) -> str:
+    """Return in a line how commands run here."""
     if probe.refusal:
         return f"do not run: {probe.refusal}"
     match probe.mode:

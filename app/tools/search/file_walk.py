@@ -1,4 +1,4 @@
-"""How the tools look at many files: those of the overlay, one after the other, and for a limited time."""
+"""Walk many files for a tool: those of the overlay, one after the other, for a limited time."""
 
 import asyncio
 import re
@@ -7,7 +7,7 @@ from heapq import merge
 from typing import Protocol, TypeVar
 
 from app.tools.base.contract import ToolContext, ToolError
-from app.tools.base.targets import explained
+from app.tools.base.targets import os_errors_as_tool_errors
 from app.workspace.path_rules import LONGEST_PATH
 from app.workspace.wildmatch import expression, parse
 
@@ -16,8 +16,8 @@ _MOST = 64
 """Patterns that one with braces may stand for."""
 
 
-def matcher(pattern: str) -> Callable[[str], bool]:
-    """A test of paths, by the rules of gitignore patterns.
+def path_matcher(pattern: str) -> Callable[[str], bool]:
+    """Return a test of paths by a gitignore pattern.
 
     A pattern without a slash is looked for in any folder; `**` crosses folders; a folder's name stands for all in it.
 
@@ -67,7 +67,7 @@ def overlay_files(context: ToolContext, under: str, ended: Callable[[], bool]) -
     """
     added, removed = context.draft.paths()
     added = {path for path in added if under in (".", path) or path.startswith(f"{under}/")}
-    with explained(under):
+    with os_errors_as_tool_errors(under):
         nothing_there = bool(added) and context.workspace.kind(under) == "missing"
         on_disk = iter(()) if nothing_there else context.workspace.files(under, ended)
     if not added and under in removed:
@@ -88,8 +88,8 @@ class StoppableWork(Protocol[Result_co]):
         ...
 
 
-async def finished(work: StoppableWork[Result_co], seconds: float) -> Result_co:
-    """The result, soon after `seconds` at the latest; cancellation stops the work too."""
+async def run_for(work: StoppableWork[Result_co], seconds: float) -> Result_co:
+    """Return the result, soon after `seconds` at the latest; cancellation stops the work too."""
     running = asyncio.ensure_future(asyncio.to_thread(work.run))
     try:
         await asyncio.wait({running}, timeout=seconds)

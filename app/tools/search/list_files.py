@@ -6,8 +6,8 @@ from pydantic import Field
 
 from app.text.plural import plural
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolOutput
-from app.tools.base.targets import locate_real
-from app.tools.search.file_walk import finished, matcher, overlay_files
+from app.tools.base.targets import resolve_real_path
+from app.tools.search.file_walk import overlay_files, path_matcher, run_for
 
 MOST = 500
 """Lines in one result."""
@@ -41,8 +41,8 @@ class ListFiles(Tool):
 
     async def run(self, arguments: ListFilesArguments, context: ToolContext) -> ToolOutput:
         """List once."""
-        folder = locate_real(context.workspace, arguments.path)
-        return await finished(_Listing(folder, arguments.pattern or "", context), TIME_LIMIT)
+        folder = resolve_real_path(context.workspace, arguments.path)
+        return await run_for(_Listing(folder, arguments.pattern or "", context), TIME_LIMIT)
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class _Listing:
     def run(self) -> ToolOutput:
         """List until the end, or until it is stopped."""
         prefix = "" if self.folder == "." else f"{self.folder}/"
-        matches = matcher(self.pattern) if self.pattern else None
+        matches = path_matcher(self.pattern) if self.pattern else None
         for path, added in overlay_files(self.context, self.folder, lambda: self._stopped):
             if self._stopped:
                 break

@@ -1,4 +1,4 @@
-"""Which lines of a text match: literally, in this process, or by a regular expression, in one that can be killed."""
+"""Find matching lines: literally in this process, or by a regular expression in one that can be killed."""
 
 import json
 import re

@@ -12,14 +12,14 @@ from app.text.plural import plural
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import (
     ask_if_secret,
-    explained,
     found_file_looks_secret,
-    locate_real,
-    looks_secret,
     looks_secret_pending,
+    os_errors_as_tool_errors,
+    resolve_real_path,
+    secret_reason_of,
 )
-from app.tools.search.file_walk import finished, overlay_files
-from app.tools.search.file_walk import matcher as glob_matcher
+from app.tools.search.file_walk import overlay_files, run_for
+from app.tools.search.file_walk import path_matcher as glob_matcher
 from app.tools.search.matching_lines import Hit, LiteralMatcher, Matcher, MatcherStopped, RegexMatcher
 from app.tools.search.ripgrep_filter import RipgrepFilter, find_ripgrep, required_texts
 from app.workspace.paths import FoundFile, WasLink, WorkspaceError
@@ -196,7 +196,7 @@ class FileSearch:
     def _looks_secret(self, file: _SearchedFile) -> bool:
         if file.on_disk is not None:
             return found_file_looks_secret(file.path, file.on_disk)
-        return bool(looks_secret(self.context.workspace, file.path, file.document.data))
+        return bool(secret_reason_of(self.context.workspace, file.path, file.document.data))
 
     def _is_link(self, path: str) -> bool:
         """Whether it is another name of a file that is searched, or kept from the search, under its own."""
@@ -251,8 +251,8 @@ class SearchText(Tool):
         """Search once."""
         if "\n" in arguments.pattern or "\0" in arguments.pattern:
             raise ToolError("The search goes line by line: the pattern must be one line of text.")
-        under = locate_real(context.workspace, arguments.path)
-        with explained(under):
+        under = resolve_real_path(context.workspace, arguments.path)
+        with os_errors_as_tool_errors(under):
             is_folder = context.workspace.kind(under) == "folder"
         allowed = ""
         if not is_folder:
@@ -264,7 +264,7 @@ class SearchText(Tool):
         else:
             matcher = LiteralMatcher(arguments.pattern, arguments.ignore_case)
         search = FileSearch(context, under, arguments.glob or "", matcher, _sieve(arguments, context), allowed)
-        return _report(arguments.pattern, await finished(search, TIME_LIMIT))
+        return _report(arguments.pattern, await run_for(search, TIME_LIMIT))
 
 
 def _sieve(arguments: SearchTextArguments, context: ToolContext) -> RipgrepFilter | None:

@@ -20,7 +20,7 @@ from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import own_checks
 from app.sandbox.sandbox_mode import SandboxMode
 from app.text.safe_text import escape_unsafe
-from app.tools.command.sandbox_wording import doctor_words
+from app.tools.command.sandbox_wording import describe_sandbox
 from app.ui.screens.dialog import Dialog
 from widgets.common.key_hints import KeyHint
 
@@ -101,7 +101,7 @@ class DoctorScreen(Dialog[bool]):
             for check in await asyncio.to_thread(lambda: list(own_checks(self._runtime))):
                 self._found[check.name] = check
             self._found[_COMMANDS] = EndpointCheck(
-                _COMMANDS, probe.mode is not SandboxMode.IN_PLACE, doctor_words(probe)
+                _COMMANDS, probe.mode is not SandboxMode.IN_PLACE, describe_sandbox(probe)
             )
             async for finding in examine(self._endpoint, profile):
                 match finding:

@@ -162,7 +162,7 @@ class ServersScreen(PreviewDialog[None]):
         self.query_one("#preview").display = bool(self._all)
         self._show()
         while (servers := self._served.servers) is not None:
-            await servers.changed()
+            await servers.wait_for_change()
             self._show()
 
     @property
@@ -179,7 +179,7 @@ class ServersScreen(PreviewDialog[None]):
     def _show(self) -> None:
         self.query_one(SearchList).set_choices([_choice(each) for each in self._all])
         ready = [each for each in self._all if each.state is ServerState.READY]
-        tools = sum(len(each.offers) for each in ready)
+        tools = sum(len(each.tools) for each in ready)
         self.say(f"{len(ready)} of {len(self._all)} ready, {plural(tools, 'tool')}" if self._all else "")
         self._look()
 
@@ -194,7 +194,7 @@ class ServersScreen(PreviewDialog[None]):
             self.show_preview("")
             return
         shown = _log(server) if self._log else _tools(server)
-        head = _head(server, REACH_WORDS[await server.reach()])
+        head = _head(server, REACH_WORDS[await server.write_access()])
         self.show_preview(Content("\n\n").join([head, shown]), end=self._log)
 
     @on(SearchList.Picked)
@@ -203,7 +203,7 @@ class ServersScreen(PreviewDialog[None]):
         server, servers = self._of(event.choice), self._served.servers
         if server is not None and servers is not None:
             try:
-                await servers.switch(server, on=not servers.is_on(server))
+                await servers.set_switch(server, on=not servers.is_switched_on(server))
             except StorageError as error:
                 self.say(str(error))
 
@@ -234,7 +234,7 @@ class ServersScreen(PreviewDialog[None]):
         try:
             await server.sign_in(show, lambda roles: self._confirmed(server, roles))
         except ConnectionLost as error:
-            server.log.note(f"not signed in: {error}")
+            server.log.add_note(f"not signed in: {error}")
             self._log = True
             self._look()
             self.say("You are not signed in.")
@@ -267,7 +267,7 @@ def _has_browser() -> bool:
 def _choice(server: McpServer) -> Choice:
     mark, style = _MARKS[server.state]
     what = server.problem or (
-        plural(len(server.offers), "tool") if server.state is ServerState.READY else server.state
+        plural(len(server.tools), "tool") if server.state is ServerState.READY else server.state
     )
     label = Content.assemble(
         (f"{mark} ", style),
@@ -275,7 +275,7 @@ def _choice(server: McpServer) -> Choice:
         "\n  ",
         (escape_unsafe(what, keep=""), "$text-error" if server.problem else QUIET),
     )
-    tools = " ".join(offer.tool for offer in server.offers)
+    tools = " ".join(offer.tool for offer in server.tools)
     return Choice(server.name, label, f"{server.name} {server.definition.origin} {tools}")
 
 
@@ -293,7 +293,7 @@ def _head(server: McpServer, reach: str) -> Content:
 
 def _tools(server: McpServer) -> Content:
     rows = []
-    for offer in server.offers:
+    for offer in server.tools:
         said = escape_unsafe(" ".join((offer.description or offer.title).split()), keep="")
         short = said if len(said) <= _DESCRIPTION else f"{said[:_DESCRIPTION].rstrip()}…"
         rows.append(Content.assemble((escape_unsafe(offer.tool, keep=""), "$text-secondary"), "  ", (short, QUIET)))

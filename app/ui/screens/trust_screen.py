@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from app.config.settings import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError
 from app.config.toml import parse_toml
-from app.mcp_client.configured_servers import ServerFile, server_files
+from app.mcp_client.configured_servers import ServerFile, find_server_files
 from app.prompts.custom_commands import FoundCommands, in_workspace
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.storage_errors import StorageError
@@ -61,7 +61,7 @@ def examine(runtime: OpenWorkspace) -> TrustSubject:
         commands = in_workspace(runtime.workspace)
         store = runtime.sessions
         commands_trusted = trust.is_trusted(commands.content, store, trust.COMMANDS)
-        trusted, servers = trust.is_trusted(content, store), tuple(server_files(runtime.workspace, store))
+        trusted, servers = trust.is_trusted(content, store), tuple(find_server_files(runtime.workspace, store))
         return TrustSubject(runtime, content, trusted, "", values, commands, commands_trusted, servers)
     except (OSError, WorkspaceError, StorageError, ConfigError, ValueError) as error:
         return TrustSubject(runtime, problem=str(error))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tools.base.command_forms import CommandForm, NotSimple, forms_of
+from app.tools.base.command_forms import CommandForm, NotSimple, allowable_forms
 
 WORDS = st.lists(st.text("ab-/.= '\"$;|*\\", min_size=1, max_size=5), min_size=1, max_size=4)
 
@@ -50,8 +50,8 @@ WORDS = st.lists(st.text("ab-/.= '\"$;|*\\", min_size=1, max_size=5), min_size=1
     ],
 )
 def test_the_widest_form_that_is_safe_comes_first_and_the_command_alone_last(command: str, forms: list[str]) -> None:
-    assert [str(form) for form in forms_of(command)] == forms
-    assert all(form.matches(command) for form in forms_of(command))
+    assert [str(form) for form in allowable_forms(command)] == forms
+    assert all(form.matches(command) for form in allowable_forms(command))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_widest_form_that_is_safe_comes_first_and_the_command_alone_last(com
 )
 def test_what_is_more_than_one_simple_command_has_no_form_and_is_of_none(command: str) -> None:
     with pytest.raises(NotSimple):
-        forms_of(command)
+        allowable_forms(command)
     assert not CommandForm(("pytest",), open=True).matches(command)
 
 
@@ -113,5 +113,5 @@ def test_what_is_no_form_is_said(text: str) -> None:
 
 
 def test_a_word_that_the_shell_replaces_is_not_the_same_word_in_quotes() -> None:
-    (*_, exact) = forms_of("cat '*'")
+    (*_, exact) = allowable_forms("cat '*'")
     assert exact.matches("cat '*'") and not exact.matches("cat *")

@@ -8,7 +8,7 @@ from app.tools.command import sandbox_wording
 from app.tools.command.sandbox_wording import (
     SOCKETS_TOLD,
     TERMINALS_TOLD,
-    doctor_words,
+    describe_sandbox,
     failure_notes,
     permission_notes,
 )
@@ -25,7 +25,7 @@ def test_the_first_words_tell_the_ways_apart_and_every_one_says_why_it_is_no_bet
     notes = permission_notes(probe, CommandPermissions(("~/.foo",)), planning=False)
     assert notes[0].startswith(DIFFERENCE[way]) and "proposal" in notes[0]
     assert "~/.foo" in " ".join(notes)
-    for said in (" ".join(notes), doctor_words(probe)):
+    for said in (" ".join(notes), describe_sandbox(probe)):
         assert ("the reason" in said) is (way is not SandboxMode.OVERLAY)
 
 
@@ -128,4 +128,4 @@ def test_the_model_is_told_of_sockets_and_terminals_where_a_command_failed_for_w
 
 def test_the_doctor_says_where_no_command_may_run() -> None:
     probe = ProbeResult(SandboxMode.IN_PLACE, "the reason", refusal="as root")
-    assert doctor_words(probe) == "do not run: as root"
+    assert describe_sandbox(probe) == "do not run: as root"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tools.base.command_forms import NotSimple, ShellWord, simple_command
+from app.tools.base.command_forms import NotSimple, ShellWord, parse_simple_command
 
 SHELLS = [shell for shell in ("bash", "dash", "sh") if shutil.which(shell)]
 TOKENS = st.sampled_from(
@@ -80,7 +80,7 @@ def passed_on(shell: str, text: str, folder: str) -> list[str]:
 @given(text=TEXTS)
 def test_what_is_read_is_what_a_shell_passes_on(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     try:
-        words = simple_command(text)
+        words = parse_simple_command(text)
     except NotSimple:
         return
     if not all(word.literal for word in words):
@@ -91,7 +91,7 @@ def test_what_is_read_is_what_a_shell_passes_on(text: str, tmp_path_factory: pyt
 
 
 def test_quotes_are_taken_off_and_patterns_are_marked() -> None:
-    assert simple_command(""" ls  -l 'a b'"c"\\ d *.py "*" ~/x """) == (
+    assert parse_simple_command(""" ls  -l 'a b'"c"\\ d *.py "*" ~/x """) == (
         ShellWord("ls"),
         ShellWord("-l"),
         ShellWord("a bc d"),
@@ -112,4 +112,4 @@ def test_quotes_are_taken_off_and_patterns_are_marked() -> None:
 )
 def test_what_could_do_more_is_not_read(text: str) -> None:
     with pytest.raises(NotSimple):
-        simple_command(text)
+        parse_simple_command(text)
