@@ -100,7 +100,7 @@ class ChatArea(Column):
         """Follow the settings, and leave alone what the user turned by key."""
         root = self._workspace.root
         greeting = welcome(root.name or str(root), settings.keys, demo=self._session.demo, wide=too_wide(root))
-        self.pane.transcript.greet(greeting)
+        self.pane.transcript.show_greeting(greeting)
         if settings.show_interventions != self._interventions:
             self._interventions = settings.show_interventions
             self.pane.transcript.action_toggle_interventions()

@@ -82,7 +82,7 @@ class ChatController:
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if none is given."""
         open_session, chat = self._session.open_session, self._workbench.chat
-        self._left_behind = chat.composer.kept_draft if open_session.session is not None else ""
+        self._left_behind = chat.composer.dump_draft if open_session.session is not None else ""
         self._written_in, self._written_on = "", False
         session = await open_session.open(record)
         # What the one before said last does not belong into this one.
@@ -90,14 +90,14 @@ class ChatController:
         chat.open_log(session.log.events)
         history = await asyncio.to_thread(open_session.runtime.sessions.sent_messages)
         draft = await open_session.drafts.recall(session.id, fresh=record is None)
-        if not self._written_on and chat.composer.kept_draft == self._left_behind:
+        if not self._written_on and chat.composer.dump_draft == self._left_behind:
             chat.composer.restore(draft)
         elif draft:
             # The user has written meanwhile, which is never taken away, nor mixed with what stood there before.
-            history.append(ComposerDraft.of(draft).text)
+            history.append(ComposerDraft.load(draft).text)
         chat.composer.set_history(history)
         self._written_in = session.id
-        open_session.drafts.keep(session.id, chat.composer.kept_draft)
+        open_session.drafts.keep(session.id, chat.composer.dump_draft)
         chat.composer.set_queue(session.queue)
         self.back_to_composer(session.take_back())
         if session.is_follower:
@@ -173,7 +173,7 @@ class ChatController:
         """Put the user's words before what is being written, to be sent again or not."""
         if texts:
             self._put_first(texts)
-            open_session, draft = self._session.open_session, self._composer.kept_draft
+            open_session, draft = self._session.open_session, self._composer.dump_draft
             self._means.work(partial(open_session.keep_taken, draft), group="queue")
 
     def interrupt(self) -> None:

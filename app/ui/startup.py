@@ -356,7 +356,7 @@ class Startup:
             self._means,
             open_session=self._talk.open_session,
             go_to=self._talk.go_to,
-            turn_todos=lambda: self._workbench.chat.todo_bar.turn(),
+            turn_todos=lambda: self._workbench.chat.todo_bar.toggle_folded(),
             leave=self._leave,
             themes=lambda: self._app.available_themes,
             own=OwnCommands(parts.runtime, self._workbench.composer, self._current, self._means, self._talk.send),

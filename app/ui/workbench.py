@@ -144,7 +144,7 @@ class Workbench(Screen[None]):
         await self._prepare(side, "#front-chat", settings, column.size.width)
         if end:
             side.pane.open_log(end)
-        column.take(side.pane)
+        column.attach_pane(side.pane)
         await self._laid_out(side.pane, side.pane.transcript)
         self._chat_side = side
         self._bring_in(side, "#front-chat")
@@ -166,7 +166,7 @@ class Workbench(Screen[None]):
         from widgets.review.permission_bar import PermissionBar
 
         bar = PermissionBar(side.review, self.composer, self._has_review_beside)
-        self.query_one(ChatColumn).ask(bar)
+        self.query_one(ChatColumn).show_question(bar)
         bar.follow()
         if self._goal is not None:
             self.show_pane(self._goal)
@@ -278,7 +278,7 @@ class Workbench(Screen[None]):
         self._mark("-chat-only", on=not self._keeps_review)
         if wanted and self._review_side is None:
             self.post_message(self.ReviewWanted())
-        self.composer.note_waiting(bool(self.tabs.waiting) or self.tabs.asked)
+        self.composer.set_review_pending(bool(self.tabs.waiting) or self.tabs.asked)
 
     def _mark(self, name: str, *, on: bool) -> None:
         """Say with a class which sides are shown.
@@ -380,7 +380,7 @@ class Workbench(Screen[None]):
     @on(Composer.NothingEntered)
     def go_to_what_waits(self) -> None:
         """Enter where nothing is written leads to what waits; whoever was writing decides nothing there by that."""
-        if not (self.tabs.waiting or self.tabs.asked) or self._review_side is None or self.chat.asks:
+        if not (self.tabs.waiting or self.tabs.asked) or self._review_side is None or self.chat.has_question:
             return
         self.lead_to_review("diff")
 

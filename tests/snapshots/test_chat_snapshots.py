@@ -252,7 +252,7 @@ def test_a_failure_and_long_options(scene: Callable[..., None], theme: str) -> N
         pane = pilot.app.pane  # type: ignore[attr-defined]
         pane.apply(Recorded(TurnEnded(id=40, stopped="failed", message="The key was refused.")))
         pane.apply(QueueChanged(("Then run the tests, please", "and tidy up")))
-        pane.composer.restore(ComposerDraft("see " + "x\n" * 340 + " and try again", ((4, 684),)).kept())
+        pane.composer.restore(ComposerDraft("see " + "x\n" * 340 + " and try again", ((4, 684),)).dump())
         await pilot.pause()
 
     scene([*TURN, *LONG_QUESTION], (80, 45), theme, before)

@@ -67,10 +67,10 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
     monkeypatch.setattr("app.ui.screens.doctor_screen.examine", examined)
     # What this machine allows is not for pictures.
     monkeypatch.setattr(
-        "app.ui.screens.doctor_screen.doctor_words", lambda means: "run on a layer over the workspace"
+        "app.ui.screens.doctor_screen.describe_sandbox", lambda means: "run on a layer over the workspace"
     )
     monkeypatch.setattr("app.ui.screens.doctor_screen.SandboxMode", SimpleNamespace(IN_PLACE=None))
-    monkeypatch.setattr("app.llm.doctor.discovery.local_servers", found_servers)
+    monkeypatch.setattr("app.llm.doctor.discovery.find_local_servers", found_servers)
     root = tmp_path / "workspace"
     root.mkdir()
 

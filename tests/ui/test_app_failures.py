@@ -78,7 +78,7 @@ async def test_the_models_of_this_machine_are_offered(
     port = reader.sockets[0].getsockname()[1]
     monkeypatch.setattr(discovery, "USUAL_PORTS", (port,))
     # A busy machine may not answer within the half second that the screen waits.
-    monkeypatch.setattr(discovery, "local_servers", partial(discovery.find_local_servers, patience=PATIENCE))
+    monkeypatch.setattr(discovery, "find_local_servers", partial(discovery.find_local_servers, patience=PATIENCE))
     async with reader:
         async with running(tmp_path) as run:
             await run.screen("SetupScreen")

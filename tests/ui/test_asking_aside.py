@@ -63,7 +63,8 @@ async def test_the_answer_streams_below_the_diff_and_says_what_it_took(tmp_path:
         assert of_role(server.last, "user")[-1] == "what calls yYnN?"
         assert run.file == FILE and [one.state for one in run.proposals] == [ProposalState.PENDING]
         assert (
-            "model must wait" in run.text and "what calls" not in run.app.workbench.chat.transcript.entries[-1].copied
+            "model must wait" in run.text
+            and "what calls" not in run.app.workbench.chat.transcript.entries[-1].copy_text
         )
         await run.pilot.press("escape")
         await run.see("You asked: what calls yYnN? (q shows the answer)")
@@ -75,7 +76,7 @@ async def test_the_answer_streams_below_the_diff_and_says_what_it_took(tmp_path:
         await run.see("● Nothing calls it.")
         server.say("I see.")
         await run.app.session().send("Go on")
-        await run.until(lambda: run.app.workbench.chat.transcript.entries[-2].copied == "I see.")
+        await run.until(lambda: run.app.workbench.chat.transcript.entries[-2].copy_text == "I see.")
         assert not any("calls yYnN" in text for _, text in server.last.said)
 
 

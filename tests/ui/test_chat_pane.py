@@ -323,13 +323,13 @@ async def test_what_the_user_looks_at_stays_where_it_is_while_the_rest_of_a_sess
         assert app.shown() == looked_at
         assert lit is not None
         assert transcript.cursor_entry is not None
-        assert transcript.cursor_entry.copied == lit.copied
+        assert transcript.cursor_entry.copy_text == lit.copy_text
         assert transcript.text_selection is not None
         more = transcript.get_selection(transcript.text_selection)
         assert copied is not None
         assert more is not None
         assert more[0].split() == [*copied[0].split(), "one", "more"]
-        assert not transcript.following
+        assert not transcript.is_following
         await pilot.press("end")
         await pilot.pause()
         assert "▌ one more" in app.shown()
@@ -413,7 +413,7 @@ async def test_a_place_that_is_not_shown_yet_is_gone_to_once_it_is() -> None:
         assert app.pane.is_flushing and app.pane.transcript.cursor_entry is None, "the rest has not come yet"
         await filled(app, pilot)
         assert app.pane.transcript.cursor_entry is not None
-        assert app.pane.transcript.cursor_entry.copied == "message 0"
+        assert app.pane.transcript.cursor_entry.copy_text == "message 0"
         assert any("message 0" in row for row in app.shown())
 
 
@@ -476,7 +476,7 @@ async def test_whatever_goes_on_is_told_with_the_way_out(phase: Phase, detail: s
     app.pane.status_line = StatusLine(clock, lambda: datetime(2026, 1, 2, 12, 0))
     async with app.run_test(size=SIZE) as pilot:
         app.pane.apply(PhaseChanged(phase, detail, until))
-        app.pane.status_line.count(400)
+        app.pane.status_line.add_characters(400)
         clock.now += 4.0
         await pilot.pause()
         shown = app.pane.status_line.render().plain
@@ -654,15 +654,15 @@ async def test_paging_from_the_composer_moves_the_transcript() -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("a", "pageup")
         await pilot.pause()
-        assert not app.pane.transcript.following
+        assert not app.pane.transcript.is_following
         assert app.pane.composer.editor.has_focus
         await pilot.press("pagedown")
         await pilot.pause()
-        assert app.pane.transcript.following
+        assert app.pane.transcript.is_following
         app.pane.composer.draft = "line\n" * 50
         await pilot.press("pageup")
         await pilot.pause()
-        assert app.pane.transcript.following
+        assert app.pane.transcript.is_following
 
 
 async def test_a_narrow_and_a_tiny_terminal_do_not_break_it() -> None:

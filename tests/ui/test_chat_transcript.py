@@ -42,7 +42,7 @@ async def stream(app: ChatApp, pilot: Pilot[None], text: str) -> None:
     """Stream text in and wait until it is shown."""
     app.pane.apply(TextStreamed(text))
     app.pane.flush()
-    while not app.pane.transcript.work_on():
+    while not app.pane.transcript.continue_layout():
         pass
     await pilot.pause()
 
@@ -51,7 +51,7 @@ async def test_the_end_is_followed_until_the_user_scrolls_up() -> None:
     app = ChatApp(conversation(20))
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        assert app.pane.transcript.following
+        assert app.pane.transcript.is_following
         await stream(app, pilot, "first line\n\n" * 20)
         assert "first line" in app.shown()[-2]
 
@@ -59,7 +59,7 @@ async def test_the_end_is_followed_until_the_user_scrolls_up() -> None:
         transcript.scroll_relative(y=-15, animate=False)
         await pilot.pause()
         before = app.shown()
-        assert not transcript.following
+        assert not transcript.is_following
         await stream(app, pilot, "second line\n\n" * 20)
         app.pane.apply(Recorded(Notice(id=999, text="news")))
         await pilot.pause()
@@ -71,7 +71,7 @@ async def test_the_end_is_followed_until_the_user_scrolls_up() -> None:
         transcript.focus()
         await pilot.press("end")
         await pilot.pause()
-        assert transcript.following
+        assert transcript.is_following
         assert "news" in app.shown()[-2]
         assert "new" not in app.pane.status_line.render().plain
 
@@ -83,7 +83,7 @@ async def test_the_mouse_wheel_stops_following_too() -> None:
         transcript = app.pane.transcript
         transcript.post_message(MouseScrollUp(transcript, 5, 5, 0, 0, 0, False, False, False))
         await pilot.pause()
-        assert not transcript.following
+        assert not transcript.is_following
 
 
 async def test_a_long_session_opens_at_its_end_and_lays_out_only_what_is_seen() -> None:
@@ -132,11 +132,11 @@ async def test_a_new_width_keeps_what_was_at_the_top() -> None:
         await pilot.resize_terminal(50, 24)
         await pilot.pause()
         assert any(row == top for row in app.shown())
-        assert not transcript.following
+        assert not transcript.is_following
         transcript.follow()
         await pilot.resize_terminal(100, 40)
         await pilot.pause()
-        assert transcript.following
+        assert transcript.is_following
         assert any("file29.py" in row for row in app.shown())
 
 

@@ -14,7 +14,7 @@ from tests.waiting import until
 from widgets.chat import path_index
 from widgets.chat.completion_popup import Popup, Suggestion
 from widgets.chat.composer import Composer
-from widgets.chat.path_index import LIMIT, GivenUp, PathIndex, is_subsequence, rank
+from widgets.chat.path_index import LIMIT, PathIndex, SearchCancelled, is_subsequence, rank
 
 FILES = ["README.md", "app/ui/app.py", "app/agent/gate.py", "tests/test_gate.py", "docs/a file.md", "app/x[/]y.py"]
 
@@ -243,7 +243,7 @@ def test_a_new_listing_takes_the_place_of_the_old_block_by_block(
 def test_a_search_that_nobody_waits_for_ends() -> None:
     index = indexed([f"folder_{number % 1000}/deep/module_{number}.py" for number in range(20_000)])
     asked = iter(range(1000))
-    with pytest.raises(GivenUp):
+    with pytest.raises(SearchCancelled):
         index.search("mo9", lambda: next(asked) >= 2)
     assert next(asked) == 3
     assert len(index.search("mo9")) == LIMIT

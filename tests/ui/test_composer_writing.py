@@ -98,7 +98,7 @@ async def test_a_folder_that_is_far_away_holds_up_no_paste(monkeypatch: pytest.M
     monkeypatch.setattr(dropped, "_LOOKING", 0.001)
     looking = DroppedImages()
     looking.find = find
-    assert await looking.named("/far/away.png") == "/far/away.png"
+    assert await looking.mention_text("/far/away.png") == "/far/away.png"
 
 
 async def test_a_big_paste_folds_in_view_and_is_sent_whole() -> None:
@@ -229,7 +229,7 @@ async def test_a_draft_comes_back_folded_as_it_was_left() -> None:
         await paste(app, pilot, BIG.upper())
         await pilot.press("home", "delete", "end", *" and [pasted 340 lines #3]", "ctrl+j", "x")
         await pilot.pause()
-        shown, whole, kept = composer(app).editor.text, composer(app).draft, composer(app).kept_draft
+        shown, whole, kept = composer(app).editor.text, composer(app).draft, composer(app).dump_draft
         assert shown == "ee [pasted 340 lines][pasted 340 lines #2] and [pasted 340 lines #3]\nx"
     again = ChatApp()
     async with again.run_test() as pilot:
@@ -373,20 +373,20 @@ def test_a_kept_draft_is_the_same_draft(pieces: list[tuple[str, str]], rest: str
         folds.append((len(text) + len(plain), len(text) + len(plain) + len(paste)))
         text += plain + paste
     draft = ComposerDraft(text + rest, tuple(folds))
-    assert ComposerDraft.of(draft.kept()) == draft
+    assert ComposerDraft.load(draft.dump()) == draft
     pastes = FoldedPastes()
     assert pastes.draft(pastes.begin(draft)) == draft
 
 
 @pytest.mark.parametrize("text", ["", "words", "folds", "folds 1-2"])
 def test_a_draft_without_folds_is_kept_as_it_stands(text: str) -> None:
-    assert ComposerDraft(text).kept() == text
+    assert ComposerDraft(text).dump() == text
 
 
 @given(st.text(alphabet="folds 12-\n[]", max_size=40))
 def test_any_string_can_be_restored(text: str) -> None:
     pastes = FoldedPastes()
-    draft = ComposerDraft.of(text)
+    draft = ComposerDraft.load(text)
     assert text.endswith(draft.text)
     assert pastes.draft(pastes.begin(draft)).text == draft.text
 

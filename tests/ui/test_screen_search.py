@@ -44,7 +44,7 @@ async def test_what_was_found_is_opened_where_it_was_said(tmp_path: Path, server
         await run.screen("Workbench")
         transcript = run.app.workbench.chat.transcript
         await run.until(lambda: isinstance(transcript.cursor_entry, UserEntry), "the place")
-        assert transcript.cursor_entry is not None and transcript.cursor_entry.copied.startswith("the moon")
+        assert transcript.cursor_entry is not None and transcript.cursor_entry.copy_text.startswith("the moon")
         assert run.app.session().id == session and run.app.focused is transcript
         await run.see("is made of cheese")
         assert "the sea" not in run.text

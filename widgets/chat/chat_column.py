@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class ComposerQuestion(Widget):
     """The base class of a question above the composer; its keys answer while the composer is empty."""
 
-    def written(self) -> None:
+    def react_to_text(self) -> None:
         """React to a change of the text in the composer."""
         raise NotImplementedError
 
@@ -26,7 +26,7 @@ class ComposerQuestion(Widget):
 
 
 class ChatColumn(Column):
-    """Holds the composer, and hands what it says to the chat once there is one."""
+    """The composer with the chat above it."""
 
     DEFAULT_CSS = """
     ChatColumn {
@@ -50,8 +50,8 @@ class ChatColumn(Column):
         yield self._pane or Column(id="front-chat")
         yield self.composer
 
-    def take(self, pane: "ChatPane") -> None:
-        """Hand what the composer says to this chat from now on."""
+    def attach_pane(self, pane: "ChatPane") -> None:
+        """Send what the composer posts to this chat from now on."""
         self._pane = pane
         self._share_height()
 
@@ -72,7 +72,7 @@ class ChatColumn(Column):
             self.screen.set_focus(self.composer.editor)
 
     @on(Composer.Submitted)
-    def pass_on_what_is_sent(self, event: Composer.Submitted) -> None:
+    def forward_submitted(self, event: Composer.Submitted) -> None:
         """It may be the answer to a question; if not, it goes on to the app."""
         if self._pane is not None:
             self._pane.take_sent(event)
@@ -81,12 +81,12 @@ class ChatColumn(Column):
     def let_typing_go_first(self) -> None:
         """The message goes on to the app."""
         if self._bar is not None:
-            self._bar.written()
+            self._bar.react_to_text()
         if self._pane is not None:
             self._pane.let_typing_go_first()
 
-    def ask(self, bar: ComposerQuestion) -> None:
-        """Put what is asked above the composer."""
+    def show_question(self, bar: ComposerQuestion) -> None:
+        """Show a question above the composer."""
         self._bar = bar
         self.mount(bar, before=self.composer)
 

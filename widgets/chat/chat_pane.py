@@ -1,4 +1,4 @@
-"""The chat pane: transcript, status line and open question, fed with the updates of a session."""
+"""The chat pane: transcript, status line and open question, updated by a session."""
 
 import asyncio
 import math
@@ -58,7 +58,7 @@ _LONGEST_REST, _LONGEST_FLOOD_REST = 0.1, 0.4
 
 
 class RefreshPace:
-    """Tells when the next picture is due."""
+    """Decides when the streamed text is drawn next."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` in seconds."""
@@ -73,44 +73,44 @@ class RefreshPace:
         self._picture_took = 0.0
         self._typed = -math.inf
 
-    def came(self, characters: int) -> None:
-        """So many more have come."""
+    def add_characters(self, characters: int) -> None:
+        """Count streamed characters."""
         self._waiting += characters
 
-    def written(self, so_far: int) -> None:
-        """A call that is being written has so many characters by now; fewer than before, if it is the next."""
+    def set_call_length(self, so_far: int) -> None:
+        """Set how many characters the call that is being written has; fewer than before for the next call."""
         self._waiting += so_far - self._written if so_far >= self._written else so_far
         self._written = so_far
 
-    def took(self) -> None:
-        """What has come is being shown."""
-        self._flooded = self.in_flood
+    def start_refresh(self) -> None:
+        """Note that the collected text is being shown."""
+        self._flooded = self.is_flooded
         self._waiting = 0
         self._taken = self._clock()
 
-    def pictured(self) -> None:
-        """It is on the screen."""
+    def end_refresh(self) -> None:
+        """Note that it is on the screen."""
         self._picture_took = self._clock() - self._taken
 
-    def typed(self) -> None:
-        """A key was pressed."""
+    def note_key(self) -> None:
+        """Note that a key was pressed."""
         self._typed = self._clock()
 
     @property
-    def in_flood(self) -> bool:
-        """Whether more comes than anyone sees go by."""
+    def is_flooded(self) -> bool:
+        """Return whether more comes than anyone can read."""
         return self._waiting > (_EBB if self._flooded else _FLOOD) * max(_LEAST, self._clock() - self._taken)
 
-    def keys_go_first(self, *, in_hand: bool) -> bool:
+    def should_yield_to_keys(self, *, in_hand: bool) -> bool:
         """Whether to ask again after `TYPING_PAUSE`; `in_hand`: a key is being dealt with."""
         now = self._clock()
         typing = in_hand or now - self._typed < TYPING_PAUSE
         return typing and now - self._taken < _LONGEST_PAUSE
 
     @property
-    def rest(self) -> float:
-        """Seconds after which to ask again; 0 if the next picture is due. A word after a pause is shown at once."""
-        share, longest = (_FLOOD_REST, _LONGEST_FLOOD_REST) if self.in_flood else (_REST, _LONGEST_REST)
+    def seconds_left(self) -> float:
+        """Return the seconds after which to ask again; 0 if a refresh is due."""
+        share, longest = (_FLOOD_REST, _LONGEST_FLOOD_REST) if self.is_flooded else (_REST, _LONGEST_REST)
         between = max(_INTERVAL, min(self._picture_took * (1 + share), longest))
         # What comes in bursts is no flood: that shows a moment later.
         return min(max(0.0, self._taken + between - self._clock()), _INTERVAL)
@@ -125,7 +125,7 @@ _SLICE_EVENTS = 50
 
 
 class ChatPane(Column):
-    """Shows a session and takes what the user says to it; knows nothing of how the session works."""
+    """Shows a session and takes the user's messages to it; independent of how the session works."""
 
     DEFAULT_CSS = """
     ChatPane {
@@ -166,7 +166,7 @@ class ChatPane(Column):
         self.status_line = StatusLine()
         self.question_bar = QuestionBar()
         self.composer = composer
-        self.composer.steer_elsewhere = self.question_bar.steer
+        self.composer.steer_elsewhere = self.question_bar.use_key
         self._entry_builder = EntryBuilder()
         self._shown_from: Event | None = None
         """The first event of what is shown of a log."""
@@ -188,8 +188,8 @@ class ChatPane(Column):
         yield self.question_bar
 
     @property
-    def asks(self) -> bool:
-        """Whether the model waits for the answer to a question."""
+    def has_question(self) -> bool:
+        """Return whether the model waits for the answer to a question."""
         return self._entry_builder.open_question is not None
 
     @property
@@ -218,7 +218,7 @@ class ChatPane(Column):
             self._shown_from = end[0] if end else None
             self._entry_builder, layout = EntryBuilder(), self.transcript.new_layout()
             for change in self._entry_builder.events(end):
-                layout.take(change)
+                layout.apply(change)
             self.transcript.show_layout(layout)
             self._after_events()
             if len(end) == len(log):
@@ -248,14 +248,14 @@ class ChatPane(Column):
         builder, layout = EntryBuilder(), self.transcript.new_layout()
         for at in range(0, len(log), _SLICE_EVENTS):
             for change in builder.events(log[at : at + _SLICE_EVENTS]):
-                layout.take(change)
+                layout.apply(change)
             await asyncio.sleep(0)
         if self._filling is not meanwhile:
             return
         self.flush()
         for update in merge_updates(meanwhile):
             for change in builder.update(update):
-                layout.take(change)
+                layout.apply(change)
         self._filling = None
         self._shown_from, self._entry_builder = log[0], builder
         self.transcript.show_more(layout)
@@ -268,10 +268,10 @@ class ChatPane(Column):
             self._filling.append(update)
         match update:
             case TextStreamed(text) | ReasoningStreamed(text) | CommandOutput(text=text):
-                self._pace.came(len(text))
+                self._pace.add_characters(len(text))
                 self._collect(update)
             case CallStreamed(characters=so_far):
-                self._pace.written(so_far)
+                self._pace.set_call_length(so_far)
                 self._collect(update)
             case PhaseChanged(phase, detail, until):
                 if phase is Phase.REQUESTING:
@@ -325,21 +325,21 @@ class ChatPane(Column):
         # Thousands of these may come in a second: nothing is done here but to keep them.
         self._streamed.append(update)
         if self._flush_due is None:
-            self._flush_soon(self._pace.rest)
+            self._flush_soon(self._pace.seconds_left)
 
     def _take_streamed(self) -> list[Update]:
         taken, self._streamed = merge_updates(self._streamed), []
-        self._pace.took()
+        self._pace.start_refresh()
         return taken
 
     def _flush_and_go_on(self) -> None:
         self._flush_due = None
         loading = self._reader is not None and not self._reader.is_finished
-        if loading or self._pace.keys_go_first(in_hand=in_hand(self.app)):
+        if loading or self._pace.should_yield_to_keys(in_hand=in_hand(self.app)):
             self._flush_soon(TYPING_PAUSE)
-        elif not (rest := self._pace.rest):
+        elif not (rest := self._pace.seconds_left):
             self.flush()
-        elif not self.transcript.work_on():
+        elif not self.transcript.continue_layout():
             self._flush_soon(_SLICE_INTERVAL)
         elif self._streamed:
             self._flush_soon(rest)
@@ -347,11 +347,11 @@ class ChatPane(Column):
     def flush(self) -> None:
         """Show what has streamed in, and go on with layout that did not fit into its budget."""
         if updates := self._take_streamed():
-            self.status_line.count(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
+            self.status_line.add_characters(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
             changes = [change for update in updates for change in self._entry_builder.update(update)]
             if self._show(changes, streams=True):
-                self.call_after_refresh(self._pace.pictured)
-        elif not self.transcript.work_on():
+                self.call_after_refresh(self._pace.end_refresh)
+        elif not self.transcript.continue_layout():
             self._flush_soon(_SLICE_INTERVAL)
 
     def _show(self, changes: list[Change], *, streams: bool = False) -> bool:
@@ -392,7 +392,7 @@ class ChatPane(Column):
 
     def let_typing_go_first(self) -> None:
         """Remember when a key was pressed. What is typed may soon be answered."""
-        self._pace.typed()
+        self._pace.note_key()
         if not self.composer.is_empty:
             self._load_reader()
 

@@ -18,7 +18,7 @@ _ROWS = 8
 
 
 class Suggestion(NamedTuple):
-    """One row of the list."""
+    """A row of the completion list."""
 
     value: str
     """What accepting it gives; untrusted."""
@@ -27,7 +27,7 @@ class Suggestion(NamedTuple):
 
 
 class Popup(Widget):
-    """Choices with one of them highlighted; it never has the focus, the composer steers it."""
+    """A list of suggestions, one of them highlighted; controlled by the composer, never focused."""
 
     DEFAULT_CSS = """
     Popup {

@@ -1,4 +1,4 @@
-"""The composer: where the user writes, with completion, history, folded pastes and the queue.
+"""The composer: input with completion, history, folded pastes and queued messages.
 
 Kept whole: what a key does depends on the text, the list above it, the history and the queue at once.
 """
@@ -96,7 +96,7 @@ class Composer(Column):
 
         def kept(self) -> str:
             """The draft as a string that `Composer.restore` takes."""
-            return ComposerDraft(self.text, self.folds).kept()
+            return ComposerDraft(self.text, self.folds).dump()
 
         def can_replace(self, message: Message) -> bool:
             """Only the newest draft counts."""
@@ -163,7 +163,7 @@ class Composer(Column):
         self._waits = False
         """Whether something waits in the review."""
         self.dropped = DroppedImages()
-        self.editor = Editor(self._steer, self.dropped.named)
+        self.editor = Editor(self._steer, self.dropped.mention_text)
         self.popup = Popup()
         self._queue = Queue()
 
@@ -191,14 +191,14 @@ class Composer(Column):
         self._set_text(text)
 
     @property
-    def kept_draft(self) -> str:
-        """What stands in the composer, with its folds, for `restore`."""
-        return self.editor.draft.kept()
+    def dump_draft(self) -> str:
+        """Return the text with its folds, for `restore`."""
+        return self.editor.draft.dump()
 
     def restore(self, kept: str) -> None:
         """Go on with a draft that was kept."""
         self._close_popup()
-        self.editor.show(ComposerDraft.of(kept))
+        self.editor.show(ComposerDraft.load(kept))
 
     @property
     def is_empty(self) -> bool:
@@ -211,8 +211,8 @@ class Composer(Column):
         waits = self._waits and text == PLACEHOLDER
         self.editor.placeholder = Content(_WAITING_PLACEHOLDER if waits else text)
 
-    def note_waiting(self, waits: bool) -> None:
-        """Whether something waits in the review, where Enter leads while nothing is written."""
+    def set_review_pending(self, waits: bool) -> None:
+        """Set whether something awaits review: Enter leads there while nothing is written."""
         if waits != self._waits:
             self._waits = waits
             self.set_placeholder(self._placeholder)

@@ -1,4 +1,4 @@
-"""The options of an open question, above the composer that answers it."""
+"""Bars above the composer: the to-do list, and the options of an open question."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _MARKS = {
 
 
 class TodoBar(Widget):
-    """What is done of the list and what comes next; a click or the key shows all of it, or as much as has room."""
+    """The to-do list in one line: what is done and what comes next; a click or the key unfolds it."""
 
     DEFAULT_CSS = """
     TodoBar {
@@ -50,8 +50,8 @@ class TodoBar(Widget):
             self.display = current_todo(todos) is not None
             self.refresh(layout=True)
 
-    def turn(self) -> bool:
-        """Unfold or fold it; returns whether there is anything to be seen."""
+    def toggle_folded(self) -> bool:
+        """Fold or unfold it; return whether there is anything to show."""
         if self.display:
             self.unfolded = not self.unfolded
             self.refresh(layout=True)
@@ -94,7 +94,7 @@ class TodoBar(Widget):
         """Unfold or fold it."""
         if event.button == MAIN_BUTTON:
             event.stop()
-            self.turn()
+            self.toggle_folded()
 
 
 def _row(todo: Todo, width: int) -> Content:
@@ -111,7 +111,7 @@ _LEAD = 5
 
 
 class QuestionBar(Widget):
-    """Numbered options, one highlighted; the empty composer's keys choose among them."""
+    """Numbered options of a question; the keys of the empty composer choose among them."""
 
     DEFAULT_CSS = """
     QuestionBar {
@@ -150,8 +150,8 @@ class QuestionBar(Widget):
         self.display = question is not None and bool(question.options)
         self.refresh(layout=True)
 
-    def steer(self, key: str) -> bool:
-        """Use a key of the empty composer; returns whether it did."""
+    def use_key(self, key: str) -> bool:
+        """Handle a key of the empty composer; return whether it was used."""
         if self._question is None or not self._question.options:
             return False
         count = len(self._question.options)

@@ -1,4 +1,4 @@
-"""The text field of the composer: pastes that behave as one character, and keys that others may take first."""
+"""The text field of the composer: folded pastes act as one character, and other widgets may take keys first."""
 
 import math
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Events and updates to transcript entries. A live session and one read from its log come out alike.
+"""Build transcript entries from events and updates; a live session and one read from its log give the same.
 
 Kept whole: an event may change what any earlier one has shown.
 """
@@ -68,7 +68,7 @@ _EDITS = frozenset({"edit_file", "write_file", "delete_file", "rename_file", "ap
 
 
 class EntryBuilder:
-    """The state between two events. Keys of entries are the same for every way that the same session is folded."""
+    """State between two events. An entry has the same key however the session is read."""
 
     def __init__(self) -> None:
         self._events = 0

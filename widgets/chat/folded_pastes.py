@@ -1,4 +1,4 @@
-"""Big pastes: the text is kept whole, the composer shows a marker in its place."""
+"""Large pastes: the whole text is kept, and the composer shows a marker in its place."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ _LOOKING = 2.0
 
 
 class DroppedImages:
-    """Knows which images were dropped, so that no text can pass for one."""
+    """Remembers dropped images, so that no pasted text can pass for one."""
 
     def __init__(self) -> None:
         """None was."""
@@ -21,8 +21,8 @@ class DroppedImages:
         """Gives the images that a pasted text consists of."""
         self._paths: set[str] = set()
 
-    async def named(self, pasted: str) -> str:
-        """What is inserted for a pasted text: mentions of the images that it consists of, else the text itself."""
+    async def mention_text(self, pasted: str) -> str:
+        """Return the text to insert for a paste: mentions if it consists of image paths, else the paste itself."""
         if self.find is None or not any(pasted_paths(pasted)):
             return pasted
         found: Sequence[Mention] = ()
@@ -58,20 +58,20 @@ def is_big(text: str) -> bool:
 
 
 class ComposerDraft(NamedTuple):
-    """What stands in the composer: the whole text, and which parts of it are folded in the view."""
+    """Content of the composer: the whole text, and which parts are folded."""
 
     text: str
     folds: Folds = ()
 
-    def kept(self) -> str:
-        """As one string for a store: the text, behind a line with the folds if there are any."""
+    def dump(self) -> str:
+        """Return it as one string for a store: the text, after a line with the folds if there are any."""
         if not self.folds and not _KEPT.match(self.text):
             return self.text
         return "folds" + "".join(f" {start}-{end}" for start, end in self.folds) + "\n" + self.text
 
     @classmethod
-    def of(cls, kept: str) -> Self:
-        """What `kept` has made; any other string is a text without folds."""
+    def load(cls, kept: str) -> Self:
+        """Return the draft from `dump`; any other string is a text without folds."""
         head = _KEPT.match(kept)
         if head is None:
             return cls(kept)

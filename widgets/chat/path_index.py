@@ -1,4 +1,4 @@
-"""The paths of a workspace, held compactly and searched fuzzily; made for half a million of them.
+"""Compact index of a workspace's paths with fuzzy search, for half a million paths.
 
 Paths that share a folder stand together, the names in one text and the folders in another, with a line for each. So
 a search is a few scans of long texts by `re` and `str.find`, of which most end early: only the best fifty are wanted,
@@ -30,7 +30,7 @@ _WORD_STARTS = "_-. "
 _BEFORE_WORD = r"[_\-. ]"
 
 
-class GivenUp(Exception):
+class SearchCancelled(Exception):
     """Nobody waits for the result any more."""
 
 
@@ -258,7 +258,7 @@ class _Search:
             for number, block in enumerate(self._blocks):
                 give_way()
                 if self._given_up():
-                    raise GivenUp
+                    raise SearchCancelled
                 if self._best.longest is None or block.shortest < self._best.longest:
                     tiers[tier](tier, number, block)
             if self._best.is_full:

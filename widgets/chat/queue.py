@@ -1,4 +1,4 @@
-"""The messages that wait for the turn to end, above the composer."""
+"""The queued messages above the composer."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""One line that says what the session is doing, and which key gets out of it."""
+"""A line that says what the session is doing, and which key stops it."""
 
 import time
 from collections.abc import Callable
@@ -30,7 +30,7 @@ _MOVING = (Phase.WAITING, Phase.REQUESTING, Phase.STREAMING, Phase.RUNNING, Phas
 
 
 class StatusLine(Widget):
-    """Phase, figures and the way out; empty when there is nothing to say."""
+    """Phase, figures and the key to stop; empty when idle."""
 
     DEFAULT_CSS = """
     StatusLine {
@@ -88,8 +88,8 @@ class StatusLine(Widget):
         if not ticks:
             self.refresh()
 
-    def count(self, characters: int) -> None:
-        """So many more characters have streamed in."""
+    def add_characters(self, characters: int) -> None:
+        """Count streamed characters."""
         self._characters += characters
 
     def show_end(self, text: str, continues: str = "") -> None:

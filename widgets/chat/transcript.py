@@ -1,4 +1,4 @@
-"""The transcript: thousands of entries of which only what is on screen is laid out and drawn.
+"""The transcript: of thousands of entries only those on screen are laid out and drawn.
 
 Kept whole: what is laid out, how far it is scrolled and which entry the keys work on change together.
 """
@@ -32,7 +32,7 @@ _STEP = 3
 
 
 class EntryCursor:
-    """A place among the slots; nowhere as long as nobody has looked."""
+    """Cursor over the entries; nowhere until the user moves it."""
 
     def __init__(self, slots: EntrySlots) -> None:
         """Nowhere."""
@@ -55,8 +55,8 @@ class EntryCursor:
         if self.index is None and len(self._slots):
             self.index = self._slots.at(row)
 
-    def dropped(self, index: int) -> None:
-        """The slot at this index is gone: stay with the one that the cursor is at."""
+    def on_removed(self, index: int) -> None:
+        """Keep the cursor at its entry when the one at this index is removed."""
         if self.index is not None and self.index > index:
             self.index -= 1
 
@@ -65,7 +65,7 @@ class EntryCursor:
         if self.index is None:
             return None
         index = self.index + direction
-        while 0 <= index < len(self._slots) and self._slots.hidden(self._slots.items[index].entry):
+        while 0 <= index < len(self._slots) and self._slots.is_hidden(self._slots.items[index].entry):
             index += direction
         return index if 0 <= index < len(self._slots) else None
 
@@ -140,7 +140,7 @@ def moved(selection: Selection, rows: int) -> Selection:
 
 
 class Transcript(StripView, can_focus=True):
-    """Entries one below the other, to walk, open and copy; follows the end unless the user has scrolled up."""
+    """Scrolling list of entries that can be opened and copied; follows its end unless the user has scrolled up."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("chat")]
     # Who unfolds a line by a click goes on writing in the composer.
@@ -185,7 +185,7 @@ class Transcript(StripView, can_focus=True):
         self._loads_lexers = False
 
     @property
-    def following(self) -> bool:
+    def is_following(self) -> bool:
         """Whether new text scrolls into view."""
         return self._following
 
@@ -204,28 +204,28 @@ class Transcript(StripView, can_focus=True):
         """The entry that Enter would open."""
         return self._cursor.entry
 
-    def greet(self, lines: Sequence[Content]) -> None:
-        """Show these in the middle while there is no entry."""
+    def show_greeting(self, lines: Sequence[Content]) -> None:
+        """Show these lines in the middle while there is no entry."""
         self._greeting = lines
         if not len(self._slots):
             self.refresh()
 
     def new_layout(self) -> TranscriptLayout:
         """An empty layout, to be filled and then shown."""
-        return self._layout.another()
+        return self._layout.empty_copy()
 
     def show_layout(self, layout: TranscriptLayout) -> None:
         """Show a whole session in the place of another, from the end; nothing above the screen is laid out."""
-        layout.conform_to(self._layout)
+        layout.match(self._layout)
         self._have(layout)
         self._unseen, self._following = 0, True
         self._settle()
 
     def show_more(self, layout: TranscriptLayout) -> None:
         """Show a whole session of which the end is shown: what is on the screen stays where it is, as it is."""
-        layout.conform_to(self._layout)
+        layout.match(self._layout)
         cursor, selection = self._cursor.index, self.text_selection
-        entries, rows = layout.take_over(self._layout, self.scroll_offset.y)
+        entries, rows = layout.adopt(self._layout, self.scroll_offset.y)
         self._have(layout)
         self._cursor.index = cursor + entries if cursor is not None else None
         self._set_height()
@@ -239,37 +239,37 @@ class Transcript(StripView, can_focus=True):
         self._painter_now = None
 
     def apply(self, changes: Iterable[Change], *, streams: bool = False) -> bool:
-        """Show changes; returns False while some layout is left for `work_on`.
+        """Show changes; returns False while some layout is left for `continue_layout`.
 
         Then there is a picture once that is done, or when the next changes come: one for each time that some come.
         Where text `streams`, few rows change, and only they are drawn.
         """
-        behind = self._layout.behind
-        count, held = len(self._slots), None if self._following else self._layout.held(self.scroll_offset.y)
+        behind = self._layout.is_behind
+        count, held = len(self._slots), None if self._following else self._layout.anchor_at(self.scroll_offset.y)
         changed = {index for change in changes if (index := self._take(change)) is not None}
         if not self._width:
             return True
         self._layout.update(changed, self._near)
-        if held is not None and (shift := self._layout.shift(held)):
+        if held is not None and (shift := self._layout.anchor_shift(held)):
             self._set_height()
             self._move_to(self.scroll_offset.y + shift)
         if (added := len(self._slots) - count) > 0 and not self._following:
             self._unseen += added
             self.post_message(self.FollowChanged(False, self._unseen))
-        if behind or not self._layout.behind:
+        if behind or not self._layout.is_behind:
             self._settle(streams=streams)
-        return not self._layout.behind
+        return not self._layout.is_behind
 
-    def work_on(self) -> bool:
-        """Go on with layout that did not fit into its budget; returns True when nothing is left."""
-        if self._layout.behind and self._layout.catch_up(self._near):
+    def continue_layout(self) -> bool:
+        """Continue layout that exceeded its time budget; return True when nothing is left."""
+        if self._layout.is_behind and self._layout.catch_up(self._near):
             self._settle(streams=True)
-        return not self._layout.behind
+        return not self._layout.is_behind
 
     def _take(self, change: Change) -> int | None:
         if isinstance(change, DropEntry) and (index := self._slots.index_of(change.key)) is not None:
-            self._cursor.dropped(index)
-        return self._layout.take(change)
+            self._cursor.on_removed(index)
+        return self._layout.apply(change)
 
     @property
     def _near(self) -> range:
@@ -485,7 +485,7 @@ class Transcript(StripView, can_focus=True):
 
     def action_copy_entry(self) -> None:
         """Copy the text of the entry under the cursor as it was written."""
-        if (entry := self.cursor_entry) is not None and (text := entry.copied):
+        if (entry := self.cursor_entry) is not None and (text := entry.copy_text):
             self.app.copy_to_clipboard(text)
             self.notify("Copied.", timeout=2)
 
@@ -498,11 +498,11 @@ class Transcript(StripView, can_focus=True):
         entry = self._slots.items[index].entry
         if isinstance(entry, ProposalEntry):
             self.post_message(self.ProposalOpened(entry.proposal))
-        elif entry.opens:
+        elif entry.can_open:
             if self._following:
                 # What was opened stays where it is, though it pushes the end out of view.
                 self._set_following(False)
-            self._layout.turn(index)
+            self._layout.toggle_open(index)
             self._settle()
             if self.scroll_offset.y >= self.max_scroll_y:
                 self._set_following(True)

@@ -1,4 +1,4 @@
-"""Which entries of the transcript are laid out: those on screen exactly, the others when somebody gets there."""
+"""Layout of the transcript: entries on screen are laid out exactly, heights of the others are estimated."""
 
 import time
 from bisect import bisect_right
@@ -13,7 +13,7 @@ from widgets.chat.markdown.styled_lines import BLANK, StyledLine
 
 
 class SlotLayout(NamedTuple):
-    """What a slot had at another width."""
+    """Layout of a slot at another width."""
 
     width: int
     entry: TranscriptEntry
@@ -26,7 +26,7 @@ class SlotLayout(NamedTuple):
 
 
 class EntrySlot:
-    """One entry, and its rows once somebody looked."""
+    """An entry and its rows, once they were needed."""
 
     __slots__ = ("_before", "_growing", "entry", "exact", "gap", "height", "lines", "marks", "opened")
 
@@ -58,7 +58,7 @@ class EntrySlot:
     def lay_out(self, width: int, deadline: float | None = None) -> bool:
         """Make `lines` and `height` exact; returns False if the deadline came first and some is left to do."""
         done = True
-        self._growing = self.entry.growing(self._growing, width, self.opened)
+        self._growing = self.entry.growing_rows(self._growing, width, self.opened)
         if self._growing is not None:
             done = self._growing.advance(deadline)
             self.lines = self._growing.lines
@@ -74,15 +74,15 @@ class EntrySlot:
         lines = self.lines or ()
         return lines[offset] if 0 <= offset < len(lines) else BLANK
 
-    def forget(self) -> None:
-        """Let go of the rows, keep the height."""
+    def drop_rows(self) -> None:
+        """Drop the rows, keep the height."""
         self.lines = None
         self._growing = None
         self._before = None
 
 
 class EntrySlots:
-    """All slots in order, and the row at which each begins."""
+    """All slots in order, with the row at which each begins."""
 
     def __init__(self) -> None:
         self.items: list[EntrySlot] = []
@@ -172,7 +172,7 @@ class EntrySlots:
         """The width has changed: heights are exact only of slots that have been laid out for it."""
         for slot in self.items:
             slot.resize(old, new)
-            if self.hidden(slot.entry):
+            if self.is_hidden(slot.entry):
                 slot.height = 0
         self.touch(0)
 
@@ -181,33 +181,33 @@ class EntrySlots:
         self.hide_interventions = not self.hide_interventions
         for slot in self.items:
             if isinstance(slot.entry, InterventionEntry):
-                slot.forget()
+                slot.drop_rows()
                 slot.exact = False
                 slot.height = 0 if self.hide_interventions else 1
         for index in range(len(self.items)):
             self._set_gap(index)
         self.touch(0)
 
-    def turn(self, index: int) -> None:
+    def toggle_open(self, index: int) -> None:
         """Open or fold a slot; an open one stands apart from what follows it."""
         slot = self.items[index]
         slot.opened = not slot.opened
         later = index + 1
-        while later < len(self.items) and self.hidden(self.items[later].entry):
+        while later < len(self.items) and self.is_hidden(self.items[later].entry):
             later += 1
         if later < len(self.items):
             self._set_gap(later)
 
-    def hidden(self, entry: TranscriptEntry) -> bool:
-        """Whether the user doesn't want to see this entry."""
+    def is_hidden(self, entry: TranscriptEntry) -> bool:
+        """Return whether the user has hidden this kind of entry."""
         return self.hide_interventions and isinstance(entry, InterventionEntry)
 
     def _set_gap(self, index: int) -> None:
         slot = self.items[index]
         previous = index - 1
-        while previous >= 0 and self.hidden(self.items[previous].entry):
+        while previous >= 0 and self.is_hidden(self.items[previous].entry):
             previous -= 1
-        if self.hidden(slot.entry):
+        if self.is_hidden(slot.entry):
             gap = 0
         elif previous < 0:
             gap = 1
@@ -238,7 +238,7 @@ _LEAST_WIDTH, _FIRST_WIDTH = 10, 77
 
 
 class TranscriptLayout:
-    """The slots of all entries, laid out for a width as far as they are looked at."""
+    """The slots of all entries, laid out for a width as far as they were needed."""
 
     def __init__(self) -> None:
         """Nothing is shown."""
@@ -255,24 +255,24 @@ class TranscriptLayout:
         return len(self._laid_out)
 
     @property
-    def behind(self) -> bool:
-        """Whether some layout is left to `catch_up` with."""
+    def is_behind(self) -> bool:
+        """Return whether some layout is left for `catch_up`."""
         return bool(self._unfinished)
 
-    def another(self) -> Self:
-        """An empty one as large as this."""
+    def empty_copy(self) -> Self:
+        """Return an empty layout of the same size."""
         other = type(self)()
-        other.conform_to(self)
+        other.match(self)
         return other
 
-    def conform_to(self, other: Self) -> None:
-        """Have the width of the other, and hide what it hides."""
+    def match(self, other: Self) -> None:
+        """Take the width and the hidden kinds of another layout."""
         if self._width != other._width:
             self.resize(other._width)
         if self.slots.hide_interventions != other.slots.hide_interventions:
             self.slots.toggle_interventions()
 
-    def take_over(self, other: Self, row: int) -> tuple[int, int]:
+    def adopt(self, other: Self, row: int) -> tuple[int, int]:
         """Have the entries of the other, which is not used any more, laid out and opened as they are there.
 
         Returns how many entries and rows further down that lies here which is at `row` there.
@@ -306,8 +306,8 @@ class TranscriptLayout:
         self.slots.resize(old, self._width)
         self._laid_out = {id(slot): slot for slot in self.slots.items if slot.lines is not None}
 
-    def take(self, change: Change) -> int | None:
-        """Take a change; returns the index of the entry that is new or different, None if one is gone."""
+    def apply(self, change: Change) -> int | None:
+        """Apply a change; return the index of the new or changed entry, None if one was removed."""
         match change:
             case PutEntry(entry):
                 index = self.slots.index_of(entry.key)
@@ -315,7 +315,7 @@ class TranscriptLayout:
                     self.slots.replace_entry(index, entry)
                     return index
                 slot = EntrySlot(entry, self._width)
-                if self.slots.hidden(entry):
+                if self.slots.is_hidden(entry):
                     slot.height, slot.exact = 0, True
                 return self.slots.append(slot)
             case DropEntry(key):
@@ -328,7 +328,7 @@ class TranscriptLayout:
     def lay_out(self, index: int, deadline: float | None = None) -> None:
         """Make the rows of a slot exact, or as many as there is time for."""
         slot = self.slots.items[index]
-        if self.slots.hidden(slot.entry):
+        if self.slots.is_hidden(slot.entry):
             slot.height, slot.exact, slot.lines = 0, True, []
         elif not slot.lay_out(self._width, deadline):
             self._unfinished.add(slot.entry.key)
@@ -337,7 +337,7 @@ class TranscriptLayout:
         self._laid_out[id(slot)] = slot
         if len(self._laid_out) > _LAID_OUT:
             oldest = next(iter(self._laid_out))
-            self._laid_out.pop(oldest).forget()
+            self._laid_out.pop(oldest).drop_rows()
 
     def update(self, indices: Iterable[int], near: range) -> None:
         """Lay out what has changed in the rows `near` the view, as much as there is time for at once.
@@ -361,7 +361,7 @@ class TranscriptLayout:
         indices = [index for key in self._unfinished if (index := self.slots.index_of(key)) is not None]
         self._unfinished.clear()
         self.update(indices, near)
-        return not self.behind
+        return not self.is_behind
 
     def show_end(self, height: int) -> None:
         """Make the last `height` rows exact."""
@@ -393,15 +393,15 @@ class TranscriptLayout:
             row = max(0, row + shift)
         return row
 
-    def held(self, row: int) -> tuple[str, int] | None:
-        """The key of the entry at a row, and where that begins."""
+    def anchor_at(self, row: int) -> tuple[str, int] | None:
+        """Return the key of the entry at a row, and where it begins."""
         if not len(self.slots):
             return None
         index = self.slots.at(row)
         return self.slots.items[index].entry.key, self.slots.top(index)
 
-    def shift(self, held: tuple[str, int]) -> int:
-        """By how many rows an entry that was `hold` has moved down; 0 if it is gone."""
+    def anchor_shift(self, held: tuple[str, int]) -> int:
+        """Return how many rows the entry of an anchor has moved down; 0 if it is gone."""
         index = self.slots.index_of(held[0])
         return self.slots.top(index) - held[1] if index is not None else 0
 
@@ -424,7 +424,7 @@ class TranscriptLayout:
         index, offset = self.at(row)
         return self.slots.items[index].line(offset)
 
-    def turn(self, index: int) -> None:
+    def toggle_open(self, index: int) -> None:
         """Open or fold an entry."""
-        self.slots.turn(index)
+        self.slots.toggle_open(index)
         self.lay_out(index)

@@ -1,4 +1,4 @@
-"""Rows to strips of styled cells."""
+"""Paint rows of the transcript as strips of styled cells."""
 
 import re
 from collections.abc import Sequence

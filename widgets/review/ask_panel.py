@@ -137,7 +137,7 @@ class AskPanel(Column):
         self._editor.placeholder = Content("what calls this? why? is that tested?")
         layout = self._answers.new_layout()
         for entry in entries:
-            layout.take(PutEntry(entry))
+            layout.apply(PutEntry(entry))
         self._answers.show_layout(layout)
         self._take_state(entries, waits=waits)
         self.add_class("shown")
@@ -152,7 +152,7 @@ class AskPanel(Column):
             # Something of it is void.
             layout = self._answers.new_layout()
             for entry in entries:
-                layout.take(PutEntry(entry))
+                layout.apply(PutEntry(entry))
             self._answers.show_layout(layout)
         elif not self._answers.apply(changed):
             self._lay_out_later()
@@ -203,7 +203,7 @@ class AskPanel(Column):
 
     def _lay_out_later(self) -> None:
         def go_on() -> None:
-            if self.is_mounted and not self._answers.work_on():
+            if self.is_mounted and not self._answers.continue_layout():
                 self._lay_out_later()
 
         self.set_timer(_SLICE, go_on)

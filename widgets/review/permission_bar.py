@@ -125,7 +125,7 @@ class PermissionBar(ComposerQuestion):
         self.sight.lose()
         self.refresh()
 
-    def written(self) -> None:
+    def react_to_text(self) -> None:
         """There is other text in the composer."""
         if self._composer.is_empty:
             self._why_not = ""

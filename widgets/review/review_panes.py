@@ -113,7 +113,7 @@ class ReviewPanes(Column):
     def on_mount(self) -> None:
         """Show what there is."""
         for field in self.query(WritingField):
-            field.take_pastes(self.writing.dropped.named)
+            field.take_pastes(self.writing.dropped.mention_text)
         for field in (*self.query(WritingField), self.asking):
             field.set_keys(self._keys)
         self.view.sheet.space_key = self.key_of("toggle_white_space")

@@ -1,4 +1,4 @@
-"""What all entries of the transcript have: a key, rows, marks, a height to expect, and a text to copy."""
+"""Base of the transcript's entries: a key, rows, marks, an expected height, and text to copy."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
@@ -53,7 +53,7 @@ class EntryGutter(NamedTuple):
 
 
 class GrowingRows(Protocol):
-    """The rows of a text to which more may come: what is settled of them is not laid out again."""
+    """Rows of a growing text: finished rows are not laid out again."""
 
     @property
     def lines(self) -> list[StyledLine]:
@@ -67,7 +67,7 @@ class GrowingRows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TranscriptEntry:
-    """One thing that was said or done. Entries are values: another one with the same key takes the place of this."""
+    """Something that was said or done. Entries are values: another with the same key replaces it."""
 
     fill: ClassVar[str] = ""
     """The role whose background lies under the whole entry."""
@@ -77,10 +77,10 @@ class TranscriptEntry:
     key: str
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """The rows for `width` cells beside the marks; at least one, so long as there is no `growing`."""
+        """The rows for `width` cells beside the marks; at least one, so long as there is no `growing_rows`."""
         raise NotImplementedError
 
-    def growing(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
+    def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
         """In place of `rows`, where a text may grow that is too long to be laid out anew each time.
 
         `former` is what this method has returned for the entry that had this place before, if anything.
@@ -96,13 +96,13 @@ class TranscriptEntry:
         return 1
 
     @property
-    def opens(self) -> bool:
-        """Whether Enter or a click shows more of it."""
+    def can_open(self) -> bool:
+        """Return whether Enter or a click shows more of it."""
         return False
 
     @property
-    def copied(self) -> str:
-        """Its own text, for the clipboard."""
+    def copy_text(self) -> str:
+        """Return its text for the clipboard."""
         return ""
 
 
@@ -117,21 +117,21 @@ class FoldedEntry(TranscriptEntry):
         return EntryGutter(("▾ " if opened else "▸ ", self.triangle))
 
     @property
-    def opens(self) -> bool:
+    def can_open(self) -> bool:
         """Always."""
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class PutEntry:
-    """Show this entry: in the place of the one with the same key, else at the end."""
+    """Show an entry: in place of the one with the same key, else at the end."""
 
     entry: TranscriptEntry
 
 
 @dataclass(frozen=True, slots=True)
 class DropEntry:
-    """Take the entry with this key away."""
+    """Remove the entry with this key."""
 
     key: str
 

@@ -102,12 +102,12 @@ class UserEntry(TranscriptEntry):
         return min(LONGEST_MESSAGE + 1, words) + len(self.images)
 
     @property
-    def opens(self) -> bool:
+    def can_open(self) -> bool:
         """If they may be folded."""
         return _is_long(self.text)
 
     @property
-    def copied(self) -> str:
+    def copy_text(self) -> str:
         """The words."""
         return self.text
 
@@ -135,12 +135,12 @@ class CommandEntry(UserEntry):
         return UserEntry.expected_height(self, width) + 1
 
     @property
-    def opens(self) -> bool:
+    def can_open(self) -> bool:
         """To the message."""
         return True
 
     @property
-    def copied(self) -> str:
+    def copy_text(self) -> str:
         """The message as the model has it."""
         return self.expansion
 
@@ -159,13 +159,13 @@ class AnswerEntry(TranscriptEntry):
         more = [_more(struck[2:])] if len(struck) > 2 and not opened else []
         return [head, *(struck if opened else struck[:2]), *more]
 
-    def growing(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
+    def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
         """The Markdown as far as it is written."""
         if self.state == "discarded":
             return None
         document = former
         fits = isinstance(document, MarkdownDocument) and document.width == width
-        if not (fits and isinstance(document, MarkdownDocument) and document.takes(self.text)):
+        if not (fits and isinstance(document, MarkdownDocument) and document.can_continue(self.text)):
             document = MarkdownDocument(width, visible)
         document.append(self.text[len(document.source) :])
         if self.state != "streaming":
@@ -193,12 +193,12 @@ class AnswerEntry(TranscriptEntry):
         return max(1, self.text.count("\n") + 1 + len(self.text) // (2 * max(20, width)))
 
     @property
-    def opens(self) -> bool:
+    def can_open(self) -> bool:
         """If it was discarded and is folded."""
         return self.state == "discarded" and _is_long(self.text)
 
     @property
-    def copied(self) -> str:
+    def copy_text(self) -> str:
         """The Markdown."""
         return self.text
 
@@ -218,7 +218,7 @@ class ReasoningEntry(FoldedEntry):
         preview = shorten(shown.replace("**", ""), width - len(label))
         return [StyledLine(((label, MUTED), (preview, TextStyle("muted", italic=True))), action="toggle")]
 
-    def growing(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
+    def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
         """All of it, when it is opened."""
         if not opened:
             return None
@@ -229,7 +229,7 @@ class ReasoningEntry(FoldedEntry):
         return document
 
     @property
-    def copied(self) -> str:
+    def copy_text(self) -> str:
         """The thoughts."""
         return self.text
 
@@ -266,7 +266,7 @@ class QuestionEntry(TranscriptEntry):
         return 1 + len(self.options)
 
     @property
-    def copied(self) -> str:
+    def copy_text(self) -> str:
         """The question."""
         return self.text
 

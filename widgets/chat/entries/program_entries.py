@@ -45,7 +45,7 @@ class InterventionEntry(FoldedEntry):
         return [StyledLine((head, (shorten(text, width - width_of(head[0])), TextStyle("program"))), action="toggle")]
 
     @property
-    def copied(self) -> str:
+    def copy_text(self) -> str:
         """What is said."""
         return self.text
 
@@ -68,7 +68,7 @@ class NoticeEntry(TranscriptEntry):
         return EntryGutter(("· ", MUTED) if self.level == "info" else ("! ", TextStyle(self.level)))
 
     @property
-    def copied(self) -> str:
+    def copy_text(self) -> str:
         """The line."""
         return self.text
 
@@ -108,7 +108,7 @@ class TurnEndEntry(TranscriptEntry):
         return EntryGutter(("✗ ", TextStyle("error"))) if self.stopped == "failed" else EntryGutter()
 
     @property
-    def copied(self) -> str:
+    def copy_text(self) -> str:
         """What was said of it."""
         return self.message
 
@@ -130,6 +130,6 @@ class CompactionEntry(FoldedEntry):
         return [head, *markdown_lines(self.summary, width, visible)] if opened else [head]
 
     @property
-    def copied(self) -> str:
+    def copy_text(self) -> str:
         """The summary."""
         return self.summary

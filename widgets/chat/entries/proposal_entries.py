@@ -128,7 +128,7 @@ class ProposalEntry(TranscriptEntry):
         return 2 + (0 if self.is_command else min(len(self.files), LONGEST_FILES + 1))
 
     @property
-    def copied(self) -> str:
+    def copy_text(self) -> str:
         """Its name, and what it is."""
         return f"{self.proposal} {self.summary}"
 
@@ -200,7 +200,7 @@ class DecisionEntry(TranscriptEntry):
         return 1 + (self.feedback.count("\n") + 1 if self.feedback else 0) + len(self.images)
 
     @property
-    def copied(self) -> str:
+    def copy_text(self) -> str:
         """The feedback, or what it is about."""
         return self.feedback or self.proposal
 

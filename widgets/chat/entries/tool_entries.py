@@ -202,12 +202,12 @@ class ToolEntry(TranscriptEntry):
         return EntryGutter(_MARKS[self.status])
 
     @property
-    def opens(self) -> bool:
+    def can_open(self) -> bool:
         """Always."""
         return True
 
     @property
-    def copied(self) -> str:
+    def copy_text(self) -> str:
         """What the model read."""
         return self.output
 

@@ -1,4 +1,4 @@
-"""A Markdown text that may still be growing, as lines for a width; finished blocks are laid out once."""
+"""A Markdown text that may still grow, as lines for a width; finished blocks are laid out once."""
 
 import re
 import time
@@ -31,8 +31,8 @@ def is_worth_showing(line: str, fence: str) -> bool:
     return _ONLY_MARKS.match(line) is None
 
 
-def expected(chunk: MarkdownChunk) -> MarkdownChunk:
-    """The last chunk of a text as it is when what is open in it is closed."""
+def close_chunk(chunk: MarkdownChunk) -> MarkdownChunk:
+    """Return the last chunk of a text with everything closed that is open in it."""
     match chunk.kind:
         case "fence":
             return chunk
@@ -93,7 +93,7 @@ def _table(chunk: MarkdownChunk, heading: str) -> MarkdownChunk:
 
 
 class MarkdownDocument:
-    """Source in, lines out.
+    """Converts Markdown source to lines while the source grows.
 
     `append` takes more source and costs next to nothing; `advance` does the layout, up to a deadline if one is
     given. What is laid out stays: only the last, unfinished block is done again when it grows.
@@ -126,8 +126,8 @@ class MarkdownDocument:
         return [*self._lines, *self._note] if self._note else self._lines
 
     @property
-    def settled(self) -> int:
-        """How many of the rows never change again at this width."""
+    def settled_rows(self) -> int:
+        """Return how many rows never change again at this width."""
         return self._settled
 
     @property
@@ -147,8 +147,8 @@ class MarkdownDocument:
             self._parts = ["".join(self._parts)]
         return self._parts[0] if self._parts else ""
 
-    def takes(self, text: str) -> bool:
-        """Whether this text is the source so far with, unless it is finished, more behind it."""
+    def can_continue(self, text: str) -> bool:
+        """Return whether this text is the source so far, with more behind it unless it is finished."""
         return text == self.source if self._finished else text.startswith(self.source)
 
     def append(self, text: str) -> None:
@@ -227,7 +227,7 @@ class MarkdownDocument:
         probe = self._splitter.copy()
         partial = self._cleaned(self._partial.rstrip("\r"))
         chunks = probe.feed(partial) if is_worth_showing(partial, probe.fence) else []
-        chunks += map(expected, probe.finish())
+        chunks += map(close_chunk, probe.finish())
         state = self._state.unfinished(self._unfinished_code)
         for chunk in chunks:
             if chunk.kind == "rest" and self._lines and len(self._lines) == self._settled:

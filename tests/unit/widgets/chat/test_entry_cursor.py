@@ -13,7 +13,7 @@ def laid_out(*texts: str, height: int = 100) -> TranscriptLayout:
     """A layout of notices."""
     layout = TranscriptLayout()
     for number, text in enumerate(texts):
-        layout.take(PutEntry(NoticeEntry(f"n{number}", text)))
+        layout.apply(PutEntry(NoticeEntry(f"n{number}", text)))
     layout.show_from(0, height)
     return layout
 
@@ -23,7 +23,7 @@ def test_nowhere_there_is_nothing_to_go_to_or_to_show() -> None:
         cursor = EntryCursor(slots)
         assert (cursor.slot, cursor.entry, cursor.next(1)) == (None, None, None)
         assert (cursor.row_through(1, 0, 10), cursor.row_to_show(0, 10)) == (None, None)
-        cursor.dropped(0)
+        cursor.on_removed(0)
         assert cursor.index is None
     cursor = EntryCursor(EntrySlots())
     cursor.start(3)
@@ -43,14 +43,14 @@ def test_an_entry_below_the_screen_comes_up_to_its_last_row() -> None:
 def test_a_layout_of_nothing_holds_nothing() -> None:
     empty, full = TranscriptLayout(), laid_out("one", "two")
     assert empty.show_from(7, 10) == 7
-    assert empty.held(0) is None
-    assert empty.take_over(laid_out("one"), 0) == full.take_over(TranscriptLayout(), 0) == (0, 0)
+    assert empty.anchor_at(0) is None
+    assert empty.adopt(laid_out("one"), 0) == full.adopt(TranscriptLayout(), 0) == (0, 0)
     assert [slot.entry.key for slot in full.slots.items] == ["n0", "n1"]
 
 
 def test_what_is_gone_meanwhile_is_not_laid_out() -> None:
     layout = laid_out("one", "two")
-    layout.take(DropEntry("n1"))
+    layout.apply(DropEntry("n1"))
     layout.update({0, 1}, range(100))
     assert layout.laid_out_count == 1
 
@@ -58,10 +58,10 @@ def test_what_is_gone_meanwhile_is_not_laid_out() -> None:
 def test_a_transcript_that_has_no_place_yet_takes_what_it_is_to_show_and_lays_nothing_out() -> None:
     """Without an app it has no scroll bar either."""
     transcript = Transcript()
-    transcript.greet([Content("Hello.")])
+    transcript.show_greeting([Content("Hello.")])
     layout = transcript.new_layout()
-    layout.take(PutEntry(AnswerEntry("a1", "one")))
+    layout.apply(PutEntry(AnswerEntry("a1", "one")))
     transcript.show_layout(layout)
     assert transcript.apply([PutEntry(AnswerEntry("a2", "two"))])
-    assert [entry.copied for entry in transcript.entries] == ["one", "two"]
+    assert [entry.copy_text for entry in transcript.entries] == ["one", "two"]
     assert transcript.laid_out_count == 0

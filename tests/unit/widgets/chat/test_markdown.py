@@ -151,7 +151,7 @@ def test_what_is_settled_stays_the_same_while_a_block_grows(start: str, row: str
     for _ in range(4 * LONGEST_FENCE + LONGEST_TABLE):
         document.append(row)
         document.advance()
-        now = document.lines[: document.settled]
+        now = document.lines[: document.settled_rows]
         assert all(old is new for old, new in zip(settled, now, strict=False))
         assert len(now) >= len(settled)
         assert not settled or len(document.lines) - len(now) <= most
@@ -212,7 +212,7 @@ def test_a_long_quotation_is_settled_at_its_empty_lines() -> None:
     for source in (quoted, ">\n", "> more\n"):
         document.append(source)
         document.advance()
-    assert document.settled >= 1
+    assert document.settled_rows >= 1
     document.finish()
     document.advance()
     assert [line.text.strip() for line in document.lines] == [line.strip() for line in texts(quoted + ">\n> more\n")]
@@ -251,7 +251,7 @@ def test_the_layout_of_an_answer_goes_on_where_it_was_left() -> None:
     entry = AnswerEntry("answer", text)
     document: GrowingRows | None = None
     for _ in range(1_000):
-        document = entry.growing(document, 60, opened=False)
+        document = entry.growing_rows(document, 60, opened=False)
         if document is None or document.advance(deadline=0.0):
             break
     assert document is not None
@@ -310,7 +310,7 @@ def test_work_per_character_does_not_grow_with_the_text(unit: str) -> None:
         work = 0
         for start in range(0, len(text), 800):
             document.append(text[start : start + 800])
-            settled = document.settled
+            settled = document.settled_rows
             document.advance()
             work += sum(len(line.text) for line in document.lines[settled:])
         return work

@@ -32,21 +32,21 @@ def gaps(
     waiting = False
     while clock.now < end:
         while came <= clock.now:
-            pace.came(int((characters if came >= begun else before[0]) * burst))
+            pace.add_characters(int((characters if came >= begun else before[0]) * burst))
             waiting = True
             came += burst
         if clock.now < asked:
             clock.now = min(asked, came)
-        elif rest := pace.rest:
+        elif rest := pace.seconds_left:
             asked = clock.now + rest
         elif not waiting:
             asked = came
         else:
             shown.append(clock.now)
-            pace.took()
+            pace.start_refresh()
             waiting = False
             clock.now += picture
-            pace.pictured()
+            pace.end_refresh()
     return [later - earlier for earlier, later in pairwise(shown) if earlier >= begun]
 
 
@@ -77,12 +77,12 @@ def test_a_flood_that_others_slow_down_is_one_still_and_the_fastest_model_after_
 def test_calls_that_are_written_fast_are_a_flood_as_text_is() -> None:
     clock = Clock()
     pace = RefreshPace(clock)
-    pace.took()
+    pace.start_refresh()
     clock.now += 0.1
     for so_far in (1_000, 3_000, 2_000):
-        assert not pace.in_flood
-        pace.written(so_far)
-    assert pace.in_flood
+        assert not pace.is_flooded
+        pace.set_call_length(so_far)
+    assert pace.is_flooded
 
 
 def test_however_long_a_picture_takes_there_is_another_in_time() -> None:
@@ -92,26 +92,26 @@ def test_however_long_a_picture_takes_there_is_another_in_time() -> None:
 def test_a_word_after_a_pause_is_due_at_once_and_waits_for_keys_but_not_for_ever() -> None:
     clock = Clock()
     pace = RefreshPace(clock)
-    assert pace.rest == 0
-    pace.took()
-    assert pace.rest > 0
+    assert pace.seconds_left == 0
+    pace.start_refresh()
+    assert pace.seconds_left > 0
     clock.now += 0.05
-    assert pace.rest == 0
-    assert not pace.keys_go_first(in_hand=False)
-    assert pace.keys_go_first(in_hand=True)
-    pace.typed()
-    assert pace.keys_go_first(in_hand=False)
+    assert pace.seconds_left == 0
+    assert not pace.should_yield_to_keys(in_hand=False)
+    assert pace.should_yield_to_keys(in_hand=True)
+    pace.note_key()
+    assert pace.should_yield_to_keys(in_hand=False)
     clock.now += 0.06
-    pace.typed()
-    assert not pace.keys_go_first(in_hand=True)
+    pace.note_key()
+    assert not pace.should_yield_to_keys(in_hand=True)
 
 
 def test_one_chunk_right_after_a_picture_is_no_flood() -> None:
     clock = Clock()
     pace = RefreshPace(clock)
-    pace.took()
+    pace.start_refresh()
     clock.now += 0.001
-    pace.came(1_900)
-    assert not pace.in_flood
-    pace.came(200)
-    assert pace.in_flood
+    pace.add_characters(1_900)
+    assert not pace.is_flooded
+    pace.add_characters(200)
+    assert pace.is_flooded

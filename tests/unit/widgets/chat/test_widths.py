@@ -47,17 +47,17 @@ def test_it_shows_the_same_as_one_that_always_had_this_width(
 ) -> None:
     layout = TranscriptLayout()
     for key in "abc":
-        layout.take(PutEntry(entry(key, "some words that take more than one row where there is little room " * 2)))
+        layout.apply(PutEntry(entry(key, "some words that take more than one row where there is little room " * 2)))
     for (what, key, text), width in steps:
         index = layout.slots.index_of(key)
         if what == "put":
-            layout.take(PutEntry(entry(key, text)))
+            layout.apply(PutEntry(entry(key, text)))
         elif what == "hide":
             layout.slots.toggle_interventions()
         elif index is not None and what == "turn":
-            layout.turn(index)
+            layout.toggle_open(index)
         elif index is not None:
-            layout.take(DropEntry(key))
+            layout.apply(DropEntry(key))
         layout.resize(width)
         assert rows(layout) == rows(always(width, layout))
 
@@ -69,8 +69,8 @@ def always(width: int, other: TranscriptLayout) -> TranscriptLayout:
     if other.slots.hide_interventions:
         layout.slots.toggle_interventions()
     for slot in other.slots.items:
-        layout.take(PutEntry(slot.entry))
+        layout.apply(PutEntry(slot.entry))
     for index, slot in enumerate(other.slots.items):
         if slot.opened:
-            layout.turn(index)
+            layout.toggle_open(index)
     return layout
