@@ -63,7 +63,7 @@ def test_a_request_needs_little_of_the_sdk() -> None:
 
 def test_whatever_the_sdk_gives_out_is_there_when_somebody_asks_for_it() -> None:
     code = (
-        "from app.llm.sdk import preload\nexpect_request(encrypted=False).result(60)\n"
+        "from app.llm.sdk import preload\npreload(encrypted=False).result(60)\n"
         "from openai.types.responses import Response\nfrom openai.types import Batch, chat\nimport openai\n"
         "assert openai.types.Batch is Batch and chat.ChatCompletion\n"
         "assert Response.__module__ == 'openai.types.responses.response'\n"
@@ -103,7 +103,7 @@ def test_certificates_are_loaded_once_a_request_is_expected() -> None:
 
 def test_what_is_loaded_is_no_more_looked_through_for_garbage() -> None:
     code = (
-        "import gc\nfrom app.llm.sdk import preload\nexpect_request(encrypted=False).result(60)\n"
+        "import gc\nfrom app.llm.sdk import preload\npreload(encrypted=False).result(60)\n"
         "assert gc.get_freeze_count() > 10 * len(gc.get_objects()), (gc.get_freeze_count(), len(gc.get_objects()))"
     )
     assert "openai" in modules_after(code)
