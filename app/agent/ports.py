@@ -50,11 +50,11 @@ class TurnClaim(Protocol):
     """The right to run the turns of a session: of all processes that have it open, one has it."""
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Whether it is ours."""
         ...
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         """Take it unless another process has it; whether it is ours now. May be called on any thread."""
         ...
 

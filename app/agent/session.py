@@ -120,7 +120,7 @@ class Session(DecisionService):
         self._turns = Turns(self.log, ports.claim, self._make_turn, briefing.compose, self._publish, self._owned)
         self._publisher = self.log.follow(UpdatePublisher(self.gate, lambda: self.queue, self._publish))
         self._phase = Phase.IDLE
-        if ports.claim.held:
+        if ports.claim.is_held:
             self._owned()
         self.last_request: SentRequest | None = None
         """What the last request said, for the wire view."""
@@ -166,7 +166,7 @@ class Session(DecisionService):
     @property
     def follows(self) -> bool:
         """Whether another process has this session open and runs its turns: here one can look on, and decide."""
-        return not self.ports.claim.held
+        return not self.ports.claim.is_held
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call `subscriber` with each update, on the event loop, until the returned function is called."""

@@ -158,9 +158,9 @@ class Turns:
 
     async def may_own(self) -> bool:
         """Whether turns may run here. The claim of a process that has gone is taken over."""
-        if self._claim.held or self._closing:
+        if self._claim.is_held or self._closing:
             return True
-        if not await asyncio.to_thread(self._claim.take):
+        if not await asyncio.to_thread(self._claim.acquire):
             return False
         await self._log.catch_up()
         self._owned()
@@ -237,7 +237,7 @@ class Turns:
 
     def take_back(self) -> tuple[str, ...]:
         """Empty the queue; returns the messages that waited. They are kept on disk until `forget_taken`."""
-        if not self._claim.held:
+        if not self._claim.is_held:
             return ()
         texts = self._queue.withdraw()
         if texts:
