@@ -54,7 +54,7 @@ class TurnClaim(Protocol):
         """Return whether this process has it."""
         ...
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         """Take it unless another process has it; return whether it is held. May be called on any thread."""
         ...
 

@@ -160,7 +160,7 @@ class Turns:
         """Return whether turns may run here; the claim of a dead process is taken over."""
         if self._claim.is_held or self._closing:
             return True
-        if not await asyncio.to_thread(self._claim.take):
+        if not await asyncio.to_thread(self._claim.acquire):
             return False
         await self._log.catch_up()
         self._owned()

@@ -13,7 +13,7 @@ from app.conversation.token_totals import TokenTotals
 from app.proposals.values.models import Proposal
 from app.runtime.model_connection import NotConnected, connect, open_session, with_picked_model
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
-from app.runtime.workspace_recovery import put_right
+from app.runtime.workspace_recovery import recover_and_report
 from app.storage.session_store import SessionRecord
 
 
@@ -28,7 +28,7 @@ def ask(arguments: argparse.Namespace) -> int:
 async def _ask(arguments: argparse.Namespace) -> int:
     runtime = open_runtime(Path(arguments.workspace), flags_of(arguments))
     try:
-        put_right(runtime, print_error)
+        recover_and_report(runtime, print_error)
         proposal = runtime.service.get(arguments.id)
         place = _place(proposal, arguments.hunk)
         settings = with_picked_model(runtime)

@@ -23,7 +23,7 @@ from app.runtime.model_connection import (
     with_picked_model,
 )
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.prompt_sources import own_checks
+from app.runtime.prompt_sources import check_prompt_sources
 from app.sandbox.sandbox_mode import SandboxMode
 from app.tools.command.sandbox_wording import describe_sandbox
 
@@ -41,7 +41,7 @@ def doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         print_text(json.dumps(schema_of(event_hooks.HookDocument, event_hooks), indent=2) + "\n")
         return ExitCode.DONE
     found = _endpoint(runtime, quiet=arguments.json)
-    rest = [asyncio.run(_commands(runtime)), *own_checks(runtime), *_surroundings(runtime)]
+    rest = [asyncio.run(_commands(runtime)), *check_prompt_sources(runtime), *_surroundings(runtime)]
     if isinstance(found, CommandError):
         checks = [EndpointCheck("endpoint", None, "not checked"), *rest]
         if arguments.json:
@@ -96,7 +96,7 @@ def _surroundings(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
     )
     configuration = runtime.configuration
     facts = [
-        f"{runtime.places.config_file}{'' if runtime.places.config_file.exists() else ' (there is none)'}",
+        f"{runtime.dirs.config_file}{'' if runtime.dirs.config_file.exists() else ' (there is none)'}",
         f"not in force before /trust: {', '.join(configuration.untrusted)}" if configuration.untrusted else "",
         f"not for a workspace to set: {', '.join(configuration.ignored)}" if configuration.ignored else "",
     ]

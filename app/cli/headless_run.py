@@ -55,12 +55,12 @@ from app.images.image import Image
 from app.images.image_files import Candidate, NotAttached
 from app.images.mentions import mentions
 from app.keys.registry import slash_call
-from app.runtime.attachments import attached
+from app.runtime.attachments import load_attachments
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import NotConnected, connect, open_session, with_picked_model
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
-from app.runtime.shutdown import end_soon
-from app.runtime.workspace_recovery import put_right
+from app.runtime.shutdown import force_exit_soon
+from app.runtime.workspace_recovery import recover_and_report
 from app.sandbox.sandbox_mode import SandboxMode
 from app.storage.session_store import SessionRecord
 from app.text.safe_text import escape_unsafe
@@ -88,7 +88,7 @@ async def named_images(
         return False
 
     try:
-        return await attached(runtime, mentions(text), wire, is_meant)
+        return await load_attachments(runtime, mentions(text), wire, is_meant)
     except NotAttached as error:
         print_error(f"{error} {without}")
         return ()
@@ -108,9 +108,9 @@ def run(arguments: argparse.Namespace) -> int:
 async def _run(prompt: str, arguments: argparse.Namespace) -> int:
     async with _endpoint_flags(arguments) as flags:
         runtime = open_runtime(Path(arguments.workspace), flags)
-        runtime.hooked.tell = print_error
+        runtime.hook_dispatcher.tell = print_error
         try:
-            put_right(runtime, print_error)
+            recover_and_report(runtime, print_error)
             with debug_file(arguments.debug) as runtime.debug:
                 return await _turn(runtime, prompt, arguments)
         finally:
@@ -157,7 +157,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
     session.subscribe(printer)
     stop = _Stop(session)
     try:
-        await served.look(runtime.settings)
+        await served.refresh(runtime.settings)
         await session.send(message.text, message.command, images)
         stop.repeat()
         await session.wait_until_idle()
@@ -184,14 +184,14 @@ def _message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
         return UserMessage(text=prompt)
     from app.keys.registry import ACTIONS
     from app.prompts.custom_commands import CommandUnusable
-    from app.runtime.prompt_sources import message_of, own_commands
+    from app.runtime.prompt_sources import load_custom_commands, make_command_message
 
     name, argument = called
     if name in (built_in := {action.command for action in ACTIONS if action.command}):
         raise CommandError(f"/{name} is for the app; here a message or a command of your own does.", ExitCode.USAGE)
-    known = own_commands(runtime, built_in)
+    known = load_custom_commands(runtime, built_in)
     try:
-        message = message_of(known, name, argument)
+        message = make_command_message(known, name, argument)
     except CommandUnusable as unusable:
         missing = not unusable.untrusted and name not in known.commands
         hint = " A space before it sends it as a message." if missing else ""
@@ -209,7 +209,7 @@ async def _images(runtime: OpenWorkspace, prompt: str, given: Sequence[str], wir
     async def given_is_meant(candidate: Candidate) -> bool:
         return True
 
-    images = await attached(runtime, (), wire, given_is_meant, given)
+    images = await load_attachments(runtime, (), wire, given_is_meant, given)
     without, hint = "The prompt is sent without images that it names.", ": give it with --image to send it"
     images += await named_images(runtime, prompt, wire, without, hint)
     return tuple({image.sha256: image for image in images}.values())
@@ -329,7 +329,7 @@ class _Stop:
             raise KeyboardInterrupt
         self.received = number
         if number == signal.SIGTERM:
-            end_soon(128 + number)
+            force_exit_soon(128 + number)
         self._session.interrupt()
 
 

@@ -234,12 +234,12 @@ def _in_workspace(
 
         check_folder(arguments.workspace)
         runtime = open_runtime(Path(arguments.workspace), flags_of(arguments))
-        runtime.hooked.tell = print_error
+        runtime.hook_dispatcher.tell = print_error
         try:
             if recovering:
-                from app.runtime.workspace_recovery import put_right
+                from app.runtime.workspace_recovery import recover_and_report
 
-                put_right(runtime, print_error)
+                recover_and_report(runtime, print_error)
             return command(runtime, arguments)
         finally:
             runtime.close()
@@ -258,13 +258,13 @@ def _open_app(arguments: AppArguments) -> int:
 
     if arguments.workspace is None and not arguments.demo and (what := too_wide(Path())) and not _means(what):
         return 0
-    from app.runtime.typed_ahead import kept_as_typed
+    from app.runtime.typed_ahead import capture_typed_keys
     from app.ui.terminal import garbage_collection
 
     # Before the imports: of what they make next to nothing is garbage.
     garbage_collection.pause()
     try:
-        with kept_as_typed():
+        with capture_typed_keys():
             from app.cli.open_app import open_app
 
             return open_app(arguments)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.cli.app_arguments import AppArguments, flags_of
 from app.concurrency import WatchedSelector, make_imports_give_way
-from app.storage.app_dirs import places
+from app.storage.app_dirs import find_app_dirs
 from app.ui.startup import OpenedWorkspace
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def open_app(arguments: AppArguments) -> int:
 
 
 async def _run(arguments: AppArguments) -> int:
-    from app.runtime.shutdown import leaving_on_signals
+    from app.runtime.shutdown import exit_on_signals
     from app.ui.app import SignoffApp
     from app.ui.themes.first_theme import first_theme
 
@@ -47,10 +47,10 @@ async def _run(arguments: AppArguments) -> int:
         async def open_behind() -> OpenedWorkspace:
             return await _open(arguments, stack)
 
-        where = places()
+        where = find_app_dirs()
         theme = first_theme(arguments.theme, os.environ, Path(arguments.workspace or "."), where)
         app = SignoffApp(open_behind, where.log, theme)
-        with leaving_on_signals(app.leave_soon, lambda: app.attention.has_terminal) as end_if_stuck:
+        with exit_on_signals(app.leave_soon, lambda: app.attention.has_terminal) as end_if_stuck:
             app.end_if_stuck = end_if_stuck
             await app.run_async()
         if app.failure is not None:

@@ -16,7 +16,7 @@ def list_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     if arguments.json:
         _print_documents(found)
     elif not found:
-        above = runtime.waiting_above()
+        above = runtime.parents_with_pending_proposals()
         from_whom = "" if arguments.origin is None else f" from {arguments.origin}"
         print_line(f"Nothing waits for you here{from_whom}{f', but in {above[0]} (--workspace)' if above else ''}.")
     for proposal in [] if arguments.json else found:
@@ -48,12 +48,12 @@ def line_of(proposal: "Proposal") -> str:
 
 
 def _found(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "list[Proposal]":
-    if runtime.at_rest and not arguments.all:
+    if runtime.has_nothing_pending and not arguments.all:
         return []
     from app.cli.seen_proposals import refresh
-    from app.runtime.workspace_recovery import put_right
+    from app.runtime.workspace_recovery import recover_and_report
 
-    put_right(runtime, print_error)
+    recover_and_report(runtime, print_error)
     refresh(runtime)
     found = runtime.service.all() if arguments.all else runtime.service.pending()
     wanted = arguments.origin

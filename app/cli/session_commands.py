@@ -116,7 +116,7 @@ def list_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exit
         return ExitCode.DONE
     if not records:
         print_line("There are no sessions here yet.")
-    kept = kept_versions(runtime.workspace.root, runtime.places.kept)
+    kept = kept_versions(runtime.workspace.root, runtime.dirs.kept_versions)
     for made, size, place in kept.folders():
         print_line(f"{_when(made)}  {size:,} bytes of ignored files that a command could not write: {place}")
     for record in records:
@@ -188,14 +188,14 @@ def _write_images(runtime: OpenWorkspace, events: Sequence[Event], folder: Path)
 
 
 def _export_review(runtime: OpenWorkspace, name: str, form: str) -> ExitCode:
-    from app.runtime.review_report import as_markdown, report
+    from app.runtime.review_report import as_markdown, make_report
 
     if form == "json":
         raise CommandError(
             f"`signoff show {name} --json` and `signoff log --json` have what a program needs.", ExitCode.USAGE
         )
     try:
-        found = report(runtime, name)
+        found = make_report(runtime, name)
     except KeyError as error:
         raise CommandError(
             f"The contents of {name} were pruned; there is nothing left to show.", ExitCode.REFUSED
@@ -233,7 +233,7 @@ def log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         return verify(runtime, arguments)
     record = RecordStore(runtime.database, runtime.name)
     decisions = record.decisions()
-    if unread := record.unread():
+    if unread := record.count_unreadable():
         what = "An entry" if unread == 1 else f"{unread:,} entries"
         print_error(f"{what} of the record cannot be read; see `signoff log --verify`.")
     if arguments.json:
@@ -282,9 +282,9 @@ def _prune(runtime: OpenWorkspace, days: int) -> str:
         raise CommandError("--prune takes a number of days, 0 or more.", ExitCode.USAGE)
     before = time.time() - days * _DAY
     done = prune(runtime.database, runtime.sessions.workspace, before)
-    kept = kept_versions(runtime.workspace.root, runtime.places.kept).prune(before)
+    kept = kept_versions(runtime.workspace.root, runtime.dirs.kept_versions).prune(before)
     runtime.signal.send()
-    caches = prune_layers(runtime.places.runs / CACHE_FOLDER, everything=True)
+    caches = prune_layers(runtime.dirs.runs / CACHE_FOLDER, everything=True)
     return (
         f"Removed {plural(done.sessions, 'session')}, {plural(done.proposals, 'decided proposal')}, "
         f"{plural(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes), the kept ignored files "

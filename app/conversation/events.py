@@ -490,7 +490,7 @@ class TurnEnded(EventBase):
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.USER] = Audience.USER
     stopped: Literal["answer", "staged", "question", "refused", "aborted", "failed"]
-    """`staged`: a proposal waits; `refused`: calls came back under a closed gate and did not run."""
+    """`proposal_staged`: a proposal waits; `refused`: calls came back under a closed gate and did not run."""
     message: str = ""
 
 

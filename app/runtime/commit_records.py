@@ -103,7 +103,10 @@ def note_commit(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: boo
         if not found:
             raise GitFailed(f"The record knows nothing of what {commit[:7]} changes; nothing was noted.")
         entries = {step.entry.number: step.entry for steps in found.values() for step in steps}
-        document = {"version": 1, "decisions": [_told(entries[number], denials) for number in sorted(entries)]}
+        document = {
+            "version": 1,
+            "decisions": [_decision_document(entries[number], denials) for number in sorted(entries)],
+        }
         borrowed.write_note(NOTES, commit, json.dumps(document, indent=2, ensure_ascii=False))
         lines = 0
         if git_ai:
@@ -131,7 +134,7 @@ def _by_number(item: tuple[str, RecordEntry]) -> int:
     return int(item[0][1:])
 
 
-def _told(entry: RecordEntry, denials: bool) -> dict[str, Any]:
+def _decision_document(entry: RecordEntry, denials: bool) -> dict[str, Any]:
     """A decision for others: no words of anybody's, and of what was denied only with `denials`."""
     origin, hunks, caller = entry.origin, entry.hunks, entry.circumstances.caller
     checks = {check.name: check.words or check.state for check in entry.circumstances.checks}

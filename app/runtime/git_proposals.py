@@ -70,7 +70,7 @@ def stage_commits(
         found = range_changes(borrowed, find_target(borrowed, list(words)), runtime.workspace.read_limit)
     if not found.changes:
         raise NothingStaged(f"{found.picked.name} changes nothing here.")
-    origin = Origin(kind=OriginKind.REF, ref=_told(found))
+    origin = Origin(kind=OriginKind.REF, ref=_git_origin(found))
     proposal = runtime.service.stage_changes(found.changes, origin, found.subject, everything=everything)
     return proposal, found.left_out
 
@@ -100,7 +100,7 @@ def push_proposal(runtime: OpenWorkspace, proposal_id: str, remote: str, name: s
     return PushedProposal(proposal.id, remote, reference, commit)
 
 
-def _told(found: CommitChanges) -> str:
+def _git_origin(found: CommitChanges) -> str:
     """Where it comes from: as it was named, which commit it is, by whom."""
     tip = found.picked.tip[:7]
     name = found.picked.name if found.picked.name.startswith(tip) else f"{found.picked.name} ({tip})"

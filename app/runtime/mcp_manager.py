@@ -41,33 +41,33 @@ class McpManager(ToolSource):
         self._patience = patience
         self._runtime = runtime
         self._tell = tell
-        self._told: set[str] = set()
+        self._reported_lines: set[str] = set()
         self.found = asyncio.Event()
         """Set once it is known which there are."""
         self.servers: McpServers | None = None
         """None where no file names one."""
-        self.known: KnownServers | None = None
+        self.configured: KnownServers | None = None
         """What the files say."""
         self._looking = asyncio.Lock()
         self._closed = False
 
-    async def look(self, settings: Settings) -> None:
+    async def refresh(self, settings: Settings) -> None:
         """Read all files that name servers, and have just those running."""
         try:
             async with self._looking:
-                await self._look(settings)
+                await self._refresh(settings)
         finally:
             self.found.set()
 
-    async def _look(self, settings: Settings) -> None:
+    async def _refresh(self, settings: Settings) -> None:
         known = await asyncio.to_thread(self._read, settings)
         if self._closed:
             return
-        self.known = known
+        self.configured = known
         waits = [f"{name} names MCP servers, which wait for your trust: /trust shows it." for name in known.untrusted]
         for line in (*known.problems, *waits):
-            if line not in self._told:
-                self._told.add(line)
+            if line not in self._reported_lines:
+                self._reported_lines.add(line)
                 self._tell(line)
         if self.servers is None and known.definitions:
             self.servers = await asyncio.to_thread(self._load)
@@ -123,6 +123,6 @@ class McpManager(ToolSource):
             runtime.workspace.root,
             runtime.environment,
             runtime.sessions,
-            TokenStore(runtime.places.tokens),
+            TokenStore(runtime.dirs.tokens),
         )
         return McpServers(around, self._patience)

@@ -33,7 +33,7 @@ from app.llm.values.prices import price_for
 from app.llm.values.types import Endpoint, RequestOptions
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.prompt_sources import skills_of
+from app.runtime.prompt_sources import load_skills
 from app.storage.session_lock import SessionLock, is_open
 from app.storage.session_store import SessionRecord, SessionStore
 from app.storage.storage_errors import StorageError
@@ -53,7 +53,7 @@ class NotConnected(Exception):
     """No endpoint or no model is configured; the message is one line that says what to set."""
 
 
-def address_of(settings: Settings) -> str:
+def base_url_of(settings: Settings) -> str:
     """The base URL of the endpoint: if none is set, that of whoever the key is from."""
     if settings.base_url:
         return settings.base_url
@@ -84,7 +84,7 @@ def endpoint_of(
         )
     settings = settings.of_its_model
     wishes = RequestOptions(settings.reasoning_effort, settings.request)
-    base_url, price = address_of(settings), price_for(settings.model, settings.price)
+    base_url, price = base_url_of(settings), price_for(settings.model, settings.price)
     setting = "anthropic_api_key" if settings.anthropic_api_key and _is_anthropics(base_url) else "api_key"
     key: SecretStr | None = getattr(settings, setting)
     key_from = origin_of(setting) if key else ""
@@ -181,11 +181,11 @@ def open_session(
     """
     settings = settings or runtime.settings
     record = record or runtime.sessions.create(model=settings.model)
-    claim = SessionLock(runtime.places.session_lock(record.id))
+    claim = SessionLock(runtime.dirs.session_lock(record.id))
     # Claimed before it is read, so that nobody begins a turn in between.
-    claim.take()
+    claim.acquire()
     events = runtime.sessions.events(record.id)
-    runtime.skills = skills_of(runtime)
+    runtime.skills = load_skills(runtime)
     ports = SessionPorts(
         sink=StoreSink(runtime.sessions, record.id),
         others=StoredSessions(runtime),
@@ -194,7 +194,7 @@ def open_session(
         tools=standard_tools(lambda: runtime.sandbox, source, runtime.skills),
         workspace=runtime.workspace,
         model=model,
-        commit=committer(runtime, settings),
+        commit=make_committer(runtime, settings),
         checked=DraftChecks(
             lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.draft_check_trees
         ),
@@ -209,7 +209,7 @@ def open_session(
     return session
 
 
-def committer(runtime: OpenWorkspace, settings: Settings) -> Callable[[Proposal], str] | None:
+def make_committer(runtime: OpenWorkspace, settings: Settings) -> Callable[[Proposal], str] | None:
     """What makes a git commit of an approved proposal; None where the settings do not ask for one."""
     if not settings.commit:
         return None
@@ -270,7 +270,7 @@ class StoredSessions:
 
     def __init__(self, runtime: OpenWorkspace) -> None:
         self._store = runtime.sessions
-        self._places = runtime.places
+        self._places = runtime.dirs
 
     async def record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
         """Keep events in that session's log."""
@@ -315,7 +315,7 @@ _SETTING = "picked_model "
 
 def endpoint_name(settings: Settings) -> str:
     """The endpoint as it is shown and remembered: without credentials."""
-    return parse_address(address_of(settings)).url
+    return parse_address(base_url_of(settings)).url
 
 
 def picked_model(store: SessionStore, endpoint: str) -> str:

@@ -1,4 +1,4 @@
-"""Hosts the session of an open app: opens and switches it, and hears what the world does meanwhile.
+"""Hosts the session of an open app: opens and switches it, and follows changes of other processes and of the disk.
 
 UI-free: the app gives it a subscriber and calls its methods; tests drive it without a screen.
 """
@@ -27,14 +27,21 @@ from app.proposals.values.decision_results import DecisionResult
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.mcp_manager import McpManager
-from app.runtime.model_connection import committer, connect, list_models, open_session, turn_settings
+from app.runtime.model_connection import connect, list_models, make_committer, open_session, turn_settings
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.workspace_recovery import BROKE_OFF, PATIENCE, broke_off, record_decision, record_left_over, recover
+from app.runtime.workspace_recovery import (
+    INTERRUPTED_NOTICE,
+    PATIENCE,
+    record_decision,
+    record_unrecorded_decisions,
+    recover,
+    was_interrupted,
+)
 from app.storage.session_store import SessionRecord, SessionStore
 from app.storage.storage_errors import StorageError
 
 _GATHER_SECONDS = 0.3
-"""How long keys are gathered before they are written, also while the user types without a pause."""
+"""Seconds for which keys are collected before a draft is written, even if the user types without a pause."""
 _PREFIX = "draft:"
 
 
@@ -44,69 +51,68 @@ class StoredDraft(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     draft: str
-    """As the composer keeps it."""
+    """The text of the composer."""
     process: int = 0
-    """Whose composer it stands in."""
+    """Id of the process that has it in its composer."""
     time: float = 0.0
-    """When it was written, in Unix time."""
+    """Unix time at which it was written."""
 
 
 class DraftStore:
-    """Keeps the drafts of the sessions of one workspace; use it on one event loop."""
+    """Keeps the drafts of the sessions of one workspace; use it on one event loop.
+
+    Args:
+        sessions: The store.
+        failed: Receives a line for the user when a draft could not be stored.
+    """
 
     def __init__(self, sessions: SessionStore, failed: Callable[[str], None]) -> None:
-        """Nothing is read yet.
-
-        Args:
-            sessions: the store.
-            failed: called with a line for the user when a draft could not be kept.
-        """
         self._sessions = sessions
         self._failed = failed
-        self._now: dict[str, str] = {}
+        self._drafts: dict[str, str] = {}
         self._due: set[str] = set()
         self._writer: asyncio.Task[None] | None = None
-        self._hurry = asyncio.Event()
+        self._write_now = asyncio.Event()
 
     async def recall(self, session_id: str, *, fresh: bool = False) -> str:
-        """What was being written in a session.
+        """Return the stored draft of a session.
 
         Args:
             session_id: the session.
-            fresh: it is a new one; it takes over what a process that is gone left in one in which nothing was said.
+            fresh: the session is new: it takes over the draft that a dead process left in a session without messages.
         """
-        await self.settled()
-        kept = await asyncio.to_thread(self._adopted if fresh else self._stored, session_id)
-        self._now[session_id] = kept
+        await self.flush()
+        kept = await asyncio.to_thread(self._adopt_orphaned if fresh else self._stored, session_id)
+        self._drafts[session_id] = kept
         return kept
 
-    def keep(self, session_id: str, draft: str) -> None:
-        """The composer has changed."""
-        if draft == self._now.get(session_id, ""):
+    def save(self, session_id: str, draft: str) -> None:
+        """Store a changed draft soon."""
+        if draft == self._drafts.get(session_id, ""):
             return
-        self._now[session_id] = draft
+        self._drafts[session_id] = draft
         self._due.add(session_id)
         if self._writer is None:
             self._writer = asyncio.create_task(self._write(), name="drafts")
 
-    async def settled(self) -> None:
-        """Have everything written now."""
+    async def flush(self) -> None:
+        """Write all changed drafts now."""
         if self._writer is not None:
-            self._hurry.set()
+            self._write_now.set()
             await asyncio.wait({self._writer})
 
     async def _write(self) -> None:
         try:
             while self._due:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._hurry.wait(), _GATHER_SECONDS)
+                    await asyncio.wait_for(self._write_now.wait(), _GATHER_SECONDS)
                 due, self._due = self._due, set()
-                await asyncio.to_thread(self._store, {session_id: self._now[session_id] for session_id in due})
+                await asyncio.to_thread(self._store, {session_id: self._drafts[session_id] for session_id in due})
         except StorageError as error:
             self._failed(f"What you write is not kept for a restart: {error}")
         finally:
             self._writer = None
-            self._hurry.clear()
+            self._write_now.clear()
 
     # On a thread
 
@@ -119,7 +125,7 @@ class DraftStore:
         value = self._sessions.setting(_PREFIX + session_id)
         return _parsed(value).draft if value else ""
 
-    def _adopted(self, session_id: str) -> str:
+    def _adopt_orphaned(self, session_id: str) -> str:
         found = {key: _parsed(value) for key, value in self._sessions.settings(_PREFIX).items()}
         for key, kept in sorted(found.items(), key=lambda each: -each[1].time):
             if not _is_alive(kept.process) and not self._sessions.last_events(key.removeprefix(_PREFIX), 1):
@@ -151,27 +157,26 @@ _LONGEST_PAUSE = 60.0
 
 
 class UnrecordedDecisions:
-    """Decisions of any process that stand without a record. Nothing tells when a store works again: it is tried."""
+    """Records decisions of any process that have no record yet; while the store fails, it tries again and again.
+
+    Args:
+        runtime: The open workspace.
+        here: Returns the session whose model is told of proposals that belong to no session.
+        patience: Seconds that a living process has between a decision and its record.
+    """
 
     def __init__(self, runtime: OpenWorkspace, here: Callable[[], str], patience: float = PATIENCE) -> None:
-        """Nothing is looked for yet.
-
-        Args:
-            runtime: the open workspace.
-            here: the session whose model is told of proposals that come from none.
-            patience: seconds that a living process has between a decision and its record.
-        """
         self._runtime = runtime
         self._here = here
         self._patience = patience
         self._decided = asyncio.Event()
 
-    def look(self) -> None:
-        """Something may have been decided."""
+    def wake(self) -> None:
+        """Check for unrecorded decisions."""
         self._decided.set()
 
-    async def record(self, recorded: Callable[[list[str]], Awaitable[None]]) -> None:
-        """Record what is left over, whenever anything is, and say so, a line for each."""
+    async def run(self, recorded: Callable[[list[str]], Awaitable[None]]) -> None:
+        """Record decisions whenever `wake` was called; pass a line for each to `recorded`. Never returns."""
         while True:
             await self._decided.wait()
             self._decided.clear()
@@ -190,13 +195,20 @@ class UnrecordedDecisions:
 
     def _try(self) -> list[str]:
         try:
-            return record_left_over(self._runtime, patience=self._patience, here=self._here())
+            return record_unrecorded_decisions(self._runtime, patience=self._patience, here=self._here())
         except StorageError:
             return []
 
 
 class SessionlessDecisions(DecisionService):
-    """Decisions that are recorded for whoever proposed: an agent reads them, a session when it is resumed."""
+    """Decides while no session is open; the proposing agent or session reads the decision later.
+
+    Args:
+        runtime: The open workspace.
+        commit: Returns the function that commits an approved proposal; None if the settings don't ask for it.
+        changed: Receives the ids of changed proposals.
+        tell: Receives a line for the user.
+    """
 
     def __init__(
         self,
@@ -205,14 +217,6 @@ class SessionlessDecisions(DecisionService):
         changed: Callable[[tuple[str, ...]], None],
         tell: Callable[[str], None],
     ) -> None:
-        """Nothing is decided yet.
-
-        Args:
-            runtime: The open workspace.
-            commit: Gives what makes a git commit of an approved proposal, if the settings ask for that.
-            changed: Takes the ids of proposals that are different now.
-            tell: Takes a line for the user.
-        """
         self._runtime = runtime
         self._commits = commit
         self._changed = changed
@@ -220,12 +224,12 @@ class SessionlessDecisions(DecisionService):
 
     @property
     def proposal_service(self) -> ProposalService:
-        """That of the workspace."""
+        """The proposal service of the workspace."""
         return self._runtime.service
 
     @property
     def committer(self) -> Callable[[Proposal], str] | None:
-        """By the settings in force."""
+        """The function that commits an approved proposal; None if the settings don't ask for it."""
         return self._commits()
 
     async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
@@ -245,20 +249,19 @@ Subscriber = Callable[[Update], None]
 _PATIENCE = 5.0
 """Seconds from the start of an MCP server that a user waits for its tools."""
 _HOOKS_AT_THE_END = 1.0
-"""Seconds that hooks have left when the user leaves."""
+"""Seconds that hooks may still run after the user quits."""
 
 
 class OpenSession:
-    """One workspace, one session at a time, one model at a time."""
+    """The open session of one workspace: one session and one model at a time.
+
+    Args:
+        runtime: The open workspace.
+        settings: The merged settings; `connect` replaces them.
+        subscriber: Receives every update of the open session.
+    """
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings, subscriber: Subscriber) -> None:
-        """Nothing is opened yet.
-
-        Args:
-            runtime: the open workspace.
-            settings: the merged settings; replaced by `connect`.
-            subscriber: gets every update of whichever session is open.
-        """
         self.runtime = runtime
         self.settings = settings
         self._subscriber = subscriber
@@ -267,59 +270,59 @@ class OpenSession:
         self.session: Session | None = None
         self._demo = AsyncExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._known: dict[str, tuple[int, str]] = {}
+        self._seen_versions: dict[str, tuple[int, str]] = {}
         self._opening = asyncio.Lock()
         self._rewatch = asyncio.Event()
         self._watcher = ProposalWatcher(runtime.workspace.root)
-        runtime.hooked.patience = _HOOKS_AT_THE_END
+        runtime.hook_dispatcher.patience = _HOOKS_AT_THE_END
         self.drafts = DraftStore(runtime.sessions, lambda line: subscriber(SessionFailed(line)))
-        """What stands in the composer, session by session."""
-        self.served = McpManager(runtime, lambda line: subscriber(SessionFailed(line)), _PATIENCE)
-        """The MCP servers, whose tools every session has."""
-        self._told: set[str] = set()
-        """Lines that opening a session brought up."""
-        self.left_over = UnrecordedDecisions(runtime, lambda: self.session.id if self.session else "")
-        """Decisions without a record."""
-        self._brought_up: list[str] = []
-        """Decided proposals that the user opened although they are not recent."""
+        """The composer's text of each session."""
+        self.mcp = McpManager(runtime, lambda line: subscriber(SessionFailed(line)), _PATIENCE)
+        """The MCP servers, whose tools all sessions share."""
+        self._reported_lines: set[str] = set()
+        """Lines that were reported when a session was opened."""
+        self.unrecorded_decisions = UnrecordedDecisions(runtime, lambda: self.session.id if self.session else "")
+        """Records decisions that have no record yet."""
+        self._shown_proposals: list[str] = []
+        """Older decided proposals that the user has opened."""
 
     @property
     def decisions(self) -> DecisionService:
-        """What carries out the user's decisions: the session, or, while there is none, what does without."""
+        """The service that executes the user's decisions: the session, or one that works without a session."""
         if self.session is not None:
             return self.session
         return SessionlessDecisions(
             self.runtime,
-            commit=lambda: committer(self.runtime, self.settings),
-            changed=lambda ids: self._pass_on(ProposalsChanged(ids)),
+            commit=lambda: make_committer(self.runtime, self.settings),
+            changed=lambda ids: self._publish(ProposalsChanged(ids)),
             tell=lambda line: self._subscriber(SessionFailed(line)),
         )
 
     async def start(self) -> list[str]:
-        """Recover what a crash left, re-base what waits, and begin to watch. Returns lines for the user."""
+        """Recover after a crash, re-base pending proposals, and start watching; return lines for the user."""
         loop = asyncio.get_running_loop()
 
         def tell(line: str) -> None:
             loop.call_soon_threadsafe(self._subscriber, SessionFailed(line))
 
         service = await asyncio.to_thread(lambda: self.runtime.service)
-        service.tell = self.runtime.hooked.tell = tell
+        service.tell = self.runtime.hook_dispatcher.tell = tell
         lines = await asyncio.to_thread(recover, self.runtime)
         if lines and (session := self.session) is not None:
             await session.catch_up()
         await asyncio.to_thread(self.runtime.service.refresh)
-        self._known = _versions(await self.proposals())
+        self._seen_versions = _versions(await self.proposals())
         self._rewatch.set()
-        self.left_over.look()
-        self._spawn(self.left_over.record(self._left_over_recorded))
-        self._spawn(self.served.look(self.settings))
-        self._spawn(self._hear_others())
+        self.unrecorded_decisions.wake()
+        self._spawn(self.unrecorded_decisions.run(self._unrecorded_decisions_recorded))
+        self._spawn(self.mcp.refresh(self.settings))
+        self._spawn(self._follow_other_processes())
         self._spawn(self._keep_watching())
         self._spawn(self._watch_disk())
         return lines
 
-    async def expect_turn(self) -> None:
-        """Load on a thread what the first request of a turn needs; returns once it is there, or cannot be loaded."""
+    async def preload_turn(self) -> None:
+        """Load the modules of the first request on a thread; return once they are loaded or failed to load."""
         if self.model is None or self.session is None:
             return
         tools = self.session.ports.tools
@@ -328,7 +331,7 @@ class OpenSession:
         await asyncio.to_thread(self.model.expect_request().exception)
 
     async def connect(self, settings: Settings) -> None:
-        """Talk to another endpoint or model from now on; raises `NotConnected`."""
+        """Use another endpoint or model from now on; raises `NotConnected`."""
         model = connect(self.runtime, settings)
         previous, self.model, self.settings = self.model, model, settings
         if self.session is not None:
@@ -339,16 +342,16 @@ class OpenSession:
 
     @property
     def effort(self) -> str:
-        """How much the model is asked to reason; `off` also where it is known to refuse what the user wants."""
+        """The reasoning effort in requests; also `off` where the model is known to refuse the user's setting."""
         if self.model is None:
             return "off"
         return self.model.endpoint.wishes.without(self.model.profile.refused).effort
 
     async def open(self, record: SessionRecord | None = None) -> Session:
-        """Open a session, a new one if none is given; the one before is closed and stays in the store."""
+        """Open a session, or a new one if none is given; the previous one is closed and stays in the store."""
         assert self.model is not None, "connect first"
         async with self._opening:
-            await self._leave()
+            await self._close_session()
             session = await asyncio.to_thread(
                 open_session,
                 self.runtime,
@@ -356,13 +359,13 @@ class OpenSession:
                 record,
                 self.settings,
                 attended=True,
-                source=self.served,
+                source=self.mcp,
                 tell=self._tell_once(asyncio.get_running_loop()),
             )
-            self._unsubscribe = session.subscribe(self._pass_on)
+            self._unsubscribe = session.subscribe(self._publish)
             self.session = session
-            if not session.is_follower and broke_off(session.log.events):
-                await session.notify_user(Notice(text=BROKE_OFF, level="warning"))
+            if not session.is_follower and was_interrupted(session.log.events):
+                await session.notify_user(Notice(text=INTERRUPTED_NOTICE, level="warning"))
         return session
 
     async def start_demo(self) -> tuple[str, str]:
@@ -379,9 +382,9 @@ class OpenSession:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        await self._leave()
-        await self.drafts.settled()
-        await self.served.close()
+        await self._close_session()
+        await self.drafts.flush()
+        await self.mcp.close()
         if self.model is not None:
             await self.model.aclose()
         await self._demo.aclose()
@@ -391,67 +394,67 @@ class OpenSession:
         return await list_models(self.runtime, settings)
 
     def apply(self, settings: Settings) -> None:
-        """Put changed settings in force: gate policy, limits of a turn, commits; the endpoint is `connect`'s."""
+        """Apply changed settings: gate policy, turn limits, commits; `connect` applies those of the endpoint."""
         if (settings.mcp, settings.mcp_of_others) != (self.settings.mcp, self.settings.mcp_of_others):
-            self._spawn(self.served.look(settings))
+            self._spawn(self.mcp.refresh(settings))
         self.settings = settings
         if self.session is None:
             return
-        self.session.ports = replace(self.session.ports, commit=committer(self.runtime, settings))
+        self.session.ports = replace(self.session.ports, commit=make_committer(self.runtime, settings))
         policy = GatePolicy(settings.gate, settings.chain_steps)
         self.session.settings = replace(self.session.settings, max_steps=settings.max_steps, plan=settings.plan)
         if policy != self.session.gate.policy:
             self.session.set_policy(policy)
 
     async def proposals(self) -> list[Proposal]:
-        """What waits, what was decided lately, and what the user brought up, oldest first."""
+        """Return pending, recently decided and explicitly opened proposals, oldest first."""
 
         def read() -> list[Proposal]:
             store = self.runtime.proposals
             found = {one.id: one for one in store.recent()}
-            for wanted in self._brought_up:
+            for wanted in self._shown_proposals:
                 if wanted not in found and (one := store.proposal(wanted)) is not None:
                     found[one.id] = one
             return sorted(found.values(), key=lambda one: int(one.id[1:]))
 
         return await asyncio.to_thread(read)
 
-    async def bring_up(self, proposal_id: str) -> None:
-        """Keep a proposal in the review, however old; raises UnknownProposal."""
+    async def show_proposal(self, proposal_id: str) -> None:
+        """Show a proposal in the review, however old; raises UnknownProposal."""
         if await asyncio.to_thread(self.runtime.proposals.proposal, proposal_id) is None:
             raise UnknownProposal(f"{proposal_id} is not in the store any more.")
-        if proposal_id not in self._brought_up:
-            self._brought_up = [*self._brought_up[-4:], proposal_id]
+        if proposal_id not in self._shown_proposals:
+            self._shown_proposals = [*self._shown_proposals[-4:], proposal_id]
 
-    async def keep_taken(self, draft: str) -> None:
-        """What was queued is in the draft now: keep that, and only then let go of the queue."""
+    async def take_queue_into_draft(self, draft: str) -> None:
+        """Store the draft that took over queued messages, and only then remove them from the queue."""
         if self.session is not None:
-            self.drafts.keep(self.session.id, draft)
-            await self.drafts.settled()
+            self.drafts.save(self.session.id, draft)
+            await self.drafts.flush()
             await self.session.confirm_taken()
 
     def _tell_once(self, loop: asyncio.AbstractEventLoop) -> Callable[[str], None]:
-        """What takes lines for the user on any thread, and says each only once."""
+        """Return a function that reports a line to the user, each line only once, from any thread."""
 
         def tell(line: str) -> None:
-            if line not in self._told:
-                self._told.add(line)
+            if line not in self._reported_lines:
+                self._reported_lines.add(line)
                 loop.call_soon_threadsafe(self._subscriber, SessionFailed(line))
 
         return tell
 
-    async def _leave(self) -> None:
+    async def _close_session(self) -> None:
         if self.session is not None:
             await self.session.close()
             self._unsubscribe()
             self.session = None
             self.runtime.signal.send()
 
-    def _pass_on(self, update: Update) -> None:
+    def _publish(self, update: Update) -> None:
         match update:
             case ProposalsChanged():
                 self._rewatch.set()
-                self.left_over.look()
+                self.unrecorded_decisions.wake()
             case Recorded(event=TurnStarted()) if self.model is not None:
                 # Reading certificates takes longer than all else between a message and its request.
                 self.model.expect_request()
@@ -467,10 +470,10 @@ class OpenSession:
         if not task.cancelled() and (error := task.exception()):
             self._subscriber(SessionFailed(f"signoff no longer notices changes from outside: {error}"))
 
-    async def _hear_others(self) -> None:
-        """Take in what other processes wrote to this workspace."""
+    async def _follow_other_processes(self) -> None:
+        """Publish what other processes write to this workspace."""
         seen = await asyncio.to_thread(self.runtime.database.foreign_writes)
-        async for _ in self.runtime.signal.heard():
+        async for _ in self.runtime.signal.listen():
             if self.session is not None and self.session.is_follower:
                 # It rings, too, when a session is closed.
                 await self.session.take_over()
@@ -483,19 +486,21 @@ class OpenSession:
                 self._subscriber(SessionFailed(line))
             if self.session is not None:
                 await self.session.catch_up()
-            await self.notice_proposals()
+            await self.publish_proposal_changes()
 
-    async def notice_proposals(self) -> None:
-        """Tell of what is different in the proposals, whoever made it so."""
+    async def publish_proposal_changes(self) -> None:
+        """Publish changes of the proposals, whoever made them."""
         now = _versions(await self.proposals())
         changed = tuple(
-            sorted(key for key in now.keys() | self._known.keys() if now.get(key) != self._known.get(key))
+            sorted(
+                key for key in now.keys() | self._seen_versions.keys() if now.get(key) != self._seen_versions.get(key)
+            )
         )
-        self._known = now
+        self._seen_versions = now
         if changed:
-            self._pass_on(ProposalsChanged(changed))
+            self._publish(ProposalsChanged(changed))
 
-    async def _left_over_recorded(self, lines: list[str]) -> None:
+    async def _unrecorded_decisions_recorded(self, lines: list[str]) -> None:
         if (session := self.session) is None:
             for line in lines:
                 self._subscriber(SessionFailed(line))
@@ -505,28 +510,28 @@ class OpenSession:
             await session.notify_user(Notice(text=line))
 
     async def _keep_watching(self) -> None:
-        """Watch the files of what waits, and only those."""
+        """Watch the files of the pending proposals, and only those."""
         while True:
             await self._rewatch.wait()
             self._rewatch.clear()
             self._watcher.watch(await asyncio.to_thread(self.runtime.service.watched_paths))
 
     async def _watch_disk(self) -> None:
-        """Re-base what waits whenever one of its files changes on disk."""
+        """Re-base pending proposals whenever one of their files changes on disk."""
         async with aclosing(self._watcher.changes()) as changes:
             async for paths in changes:
                 if self.session is not None:
                     await self.session.disk_changed(paths)
                 else:
                     await asyncio.to_thread(self.runtime.service.refresh, paths)
-                await self.notice_proposals()
+                await self.publish_proposal_changes()
 
 
 def _stage_captured(runtime: OpenWorkspace) -> list[str]:
     # What it needs is loaded once another process has written.
-    from app.runtime.workspace_recovery import stage_captured
+    from app.runtime.workspace_recovery import stage_captured_edits
 
-    return stage_captured(runtime)
+    return stage_captured_edits(runtime)
 
 
 def _versions(proposals: list[Proposal]) -> dict[str, tuple[int, str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.storage import database as at_rest
-from app.storage.app_dirs import AppDirs, places
+from app.storage.app_dirs import AppDirs, find_app_dirs
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 from app.storage.storage_errors import StorageError
@@ -57,9 +57,9 @@ class HookDispatcher:
         self.patience: float | None = None
         """Seconds that `close` waits for hooks that run; None for as long as they may take."""
 
-    def happened(self, session: str, events: "Sequence[Event]") -> None:
+    def events_written(self, session: str, events: "Sequence[Event]") -> None:
         """Events were written to the log of a session, or a decision to that of none."""
-        with self._in_no_ones_way():
+        with self._report_errors():
             if hooks := self._hooks():
                 from app.automation.event_hooks import of_event
 
@@ -67,9 +67,9 @@ class HookDispatcher:
                     if document := of_event(event, session, str(self._root), time.time()):
                         self._running().put(hooks, document)
 
-    def staged(self, proposal: "Proposal") -> None:
+    def proposal_staged(self, proposal: "Proposal") -> None:
         """A proposal is new."""
-        with self._in_no_ones_way():
+        with self._report_errors():
             if hooks := self._hooks():
                 from app.automation.event_hooks import of_proposal
 
@@ -82,7 +82,7 @@ class HookDispatcher:
             self._runner.close()
 
     @contextmanager
-    def _in_no_ones_way(self) -> Iterator[None]:
+    def _report_errors(self) -> Iterator[None]:
         """What was written is written: whatever keeps hooks from being told is a line, and no failure of that."""
         try:
             yield
@@ -110,7 +110,7 @@ class OpenWorkspace:
     What takes long to import is made when it is first asked for, so that a command pays for what it uses.
     """
 
-    places: AppDirs
+    dirs: AppDirs
     workspace: Workspace
     database: Database
     name: str
@@ -119,7 +119,7 @@ class OpenWorkspace:
     flags: Mapping[str, Any] = field(default_factory=dict)
     """What the command line set."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    hooked: HookDispatcher = field(init=False, repr=False)
+    hook_dispatcher: HookDispatcher = field(init=False, repr=False)
     """Tells hooks of what is written to the stores."""
     skills: "Skills | None" = None
     """Those that the session that was opened last has been told of."""
@@ -134,7 +134,7 @@ class OpenWorkspace:
     _making: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        self.hooked = HookDispatcher(self.workspace.root, self.environment, self._hooks)
+        self.hook_dispatcher = HookDispatcher(self.workspace.root, self.environment, self._hooks)
 
     @property
     def configuration(self) -> "Configuration":
@@ -152,7 +152,7 @@ class OpenWorkspace:
         with self._making:
             if self._sessions is None:
                 self._sessions = SessionStore(self.database, self.name, self.signal)
-                self._sessions.happened = self.hooked.happened
+                self._sessions.happened = self.hook_dispatcher.events_written
             return self._sessions
 
     @property
@@ -170,7 +170,7 @@ class OpenWorkspace:
         with self._making:
             if self._proposals is None:
                 self._proposals = SqliteProposalStore(self.database, self.name, self.signal, self._who)
-                self._proposals.staged = self.hooked.staged
+                self._proposals.staged = self.hook_dispatcher.proposal_staged
             return self._proposals
 
     @property
@@ -180,8 +180,8 @@ class OpenWorkspace:
 
         with self._making:
             if self._service is None:
-                lock = self.places.locks / f"{self.signal.path.name}.lock"
-                self._service = ProposalService(self.workspace, self.proposals, lock, in_use=self._in_use)
+                lock = self.dirs.locks / f"{self.signal.path.name}.lock"
+                self._service = ProposalService(self.workspace, self.proposals, lock, in_use=self._is_command_running)
             return self._service
 
     def _who(self) -> str:
@@ -197,15 +197,15 @@ class OpenWorkspace:
         return self.settings.hook
 
     def _is_configured(self) -> bool:
-        return any(map(os.path.lexists, (self.places.config_file, self.workspace.root / trust.FILE_NAME)))
+        return any(map(os.path.lexists, (self.dirs.config_file, self.workspace.root / trust.FILE_NAME)))
 
-    def _in_use(self) -> bool:
+    def _is_command_running(self) -> bool:
         """Whether a command runs directly on the files; what one has left that was cut off is put back first."""
-        if not self.places.runs.exists():
+        if not self.dirs.runs.exists():
             return False
         from app.sandbox.workspace_backup import WorkspaceInUse, workspace_backup
 
-        if not workspace_backup(self.workspace.root, self.places.runs).mark.exists():
+        if not workspace_backup(self.workspace.root, self.dirs.runs).mark.exists():
             return False
         try:
             if line := self.sandbox.restore_workspace(patient=False):
@@ -231,10 +231,10 @@ class OpenWorkspace:
             if self._sandbox is None:
                 self._sandbox = Sandbox(
                     self.workspace,
-                    self.places.runs,
-                    own=(self.places.state, self.places.config),
+                    self.dirs.runs,
+                    own=(self.dirs.state, self.dirs.config),
                     permissions=self._command_permissions(),
-                    kept=self.places.kept,
+                    kept=self.dirs.kept_versions,
                     bounds=process_limits(self.settings.command_memory, self.settings.command_processes),
                 )
             return self._sandbox
@@ -276,13 +276,13 @@ class OpenWorkspace:
         return self.configuration.settings
 
     @property
-    def at_rest(self) -> bool:
+    def has_nothing_pending(self) -> bool:
         """Whether nothing awaits a decision and nothing was left unfinished."""
-        return at_rest.is_at_rest(self.database, self.name)
+        return at_rest.has_nothing_pending(self.database, self.name)
 
-    def waiting_above(self) -> list[str]:
+    def parents_with_pending_proposals(self) -> list[str]:
         """Folders above this workspace that were opened as workspaces themselves and have waiting proposals."""
-        return at_rest.waiting_above(self.database, self.name)
+        return at_rest.parents_with_pending_proposals(self.database, self.name)
 
     def reload(self) -> "Configuration":
         """Read all configuration anew, with the trust that the user gives now; raises ConfigError."""
@@ -297,7 +297,7 @@ class OpenWorkspace:
 
         return origin(
             key,
-            user_file=self.places.config_file,
+            user_file=self.dirs.config_file,
             from_workspace=self.configuration.from_workspace,
             flags=self.flags,
             environment=self.environment,
@@ -306,7 +306,7 @@ class OpenWorkspace:
     def close(self) -> None:
         """End what looks through the workspace and what hooks run, and close the database."""
         self.workspace.close()
-        self.hooked.close()
+        self.hook_dispatcher.close()
         if self._sandbox is not None:
             self._sandbox.close()
         self.database.close()
@@ -322,7 +322,7 @@ class OpenWorkspace:
         except OSError as error:
             raise ConfigError(f"{trust.FILE_NAME} cannot be read: {error.strerror or 'it is a folder'}.") from error
         return load(
-            user_file=self.places.config_file,
+            user_file=self.dirs.config_file,
             project=project,
             flags=self.flags,
             environment=self.environment,
@@ -341,7 +341,7 @@ def open_runtime(
     """
     if not root.is_dir():
         raise StorageError(f"{root} is not a folder; give the workspace to open.")
-    where = places()
+    where = find_app_dirs()
     workspace = Workspace(root, off_limits=(where.state, where.config))
     name = str(workspace.root).encode("utf-8", "backslashreplace").decode("utf-8")
     database = Database(where.database)

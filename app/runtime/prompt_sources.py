@@ -14,9 +14,9 @@ from app.text.plural import plural
 from app.workspace import trust
 
 
-def skills_of(runtime: OpenWorkspace) -> Skills:
+def load_skills(runtime: OpenWorkspace) -> Skills:
     """All skills as their files are now; blocks."""
-    folders = [("skills", runtime.places.skills)]
+    folders = [("skills", runtime.dirs.skills)]
     if home := runtime.environment.get("HOME"):
         folders += [(f"~/{name}", Path(home, name)) for name in (".agents/skills", ".claude/skills")]
     return find_skills(runtime.workspace, folders)
@@ -26,7 +26,7 @@ _TOLD = "told of commands"
 """The name of those of which the user was told that they await trust."""
 
 
-def own_commands(runtime: OpenWorkspace, built_in: Collection[str]) -> CommandCatalogue:
+def load_custom_commands(runtime: OpenWorkspace, built_in: Collection[str]) -> CommandCatalogue:
     """All commands as their files are now; blocks.
 
     Args:
@@ -38,10 +38,10 @@ def own_commands(runtime: OpenWorkspace, built_in: Collection[str]) -> CommandCa
     """
     found = in_workspace(runtime.workspace)
     trusted = trust.is_trusted(found.content, runtime.sessions, trust.COMMANDS)
-    return catalogue(_of_user(runtime), found, built_in, trusted=trusted)
+    return catalogue(_user_commands(runtime), found, built_in, trusted=trusted)
 
 
-def news_of_held(runtime: OpenWorkspace, known: CommandCatalogue) -> str:
+def untrusted_commands_notice(runtime: OpenWorkspace, known: CommandCatalogue) -> str:
     """A line about commands that await the user's trust; empty if there are none, or the user was told of these.
 
     Raises:
@@ -68,7 +68,7 @@ class CommandMessage:
     """What the user should know of it; empty if nothing."""
 
 
-def message_of(known: CommandCatalogue, name: str, argument: str) -> CommandMessage:
+def make_command_message(known: CommandCatalogue, name: str, argument: str) -> CommandMessage:
     """What the model gets for a command; raises CommandUnusable."""
     command = known.get(name)
     text = command.message(argument)
@@ -79,16 +79,16 @@ def message_of(known: CommandCatalogue, name: str, argument: str) -> CommandMess
     return CommandMessage(text, called, asks)
 
 
-def _of_user(runtime: OpenWorkspace) -> FoundCommands:
-    folders = [("commands", runtime.places.commands)]
+def _user_commands(runtime: OpenWorkspace) -> FoundCommands:
+    folders = [("commands", runtime.dirs.commands)]
     if home := runtime.environment.get("HOME"):
         folders.append(("~/.claude/commands", Path(home) / ".claude" / "commands"))
     return of_user(folders)
 
 
-def own_checks(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
+def check_prompt_sources(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
     """A finding for each kind of thing that there is any of; blocks. Raises StorageError."""
-    known = own_commands(runtime, {action.command for action in ACTIONS if action.command})
+    known = load_custom_commands(runtime, {action.command for action in ACTIONS if action.command})
     problems = known.clashes()
     if known.commands or known.held or problems:
         facts = [
@@ -97,7 +97,7 @@ def own_checks(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
             *problems,
         ]
         yield EndpointCheck("own_commands", not problems, "; ".join(filter(None, facts)))
-    skills = skills_of(runtime)
+    skills = load_skills(runtime)
     if skills.by_name or skills.problems:
         facts = [f"{len(skills.by_name)} for the model to read" if skills.by_name else "", *skills.problems]
         yield EndpointCheck("skills", not skills.problems, "; ".join(filter(None, facts)))

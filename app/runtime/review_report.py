@@ -15,7 +15,7 @@ from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordedDecision, RecordStore
 from app.text.plural import plural
 
-ASKED = "Asked aside"
+SIDE_QUESTIONS_HEADING = "Asked aside"
 """What stands above the questions that are no part of the conversation."""
 
 
@@ -28,26 +28,26 @@ class ReviewReport:
     patch: str
     decisions: Sequence[RecordedDecision]
     """Oldest first."""
-    refused: "Sequence[DeniedPartText]" = ()
+    denied_parts: "Sequence[DeniedPartText]" = ()
     """What was denied while other parts of the same file were not."""
-    asked: Sequence[SideExchange] = ()
+    side_questions: Sequence[SideExchange] = ()
     """What the user asked the model aside, with the answers: no part of what was decided."""
 
     @property
-    def numbers(self) -> str:
+    def size(self) -> str:
         """What it changes, in numbers."""
         proposal = self.proposal
         return f"+{proposal.added} -{proposal.removed} in {plural(len(proposal.in_question), 'file')}"
 
     @property
-    def head(self) -> Sequence[tuple[str, str]]:
+    def header(self) -> Sequence[tuple[str, str]]:
         """What stands above everything: names and values."""
         state = proposal_state_words(self.proposal)
         return (
             ("State", f"{state[:1].upper()}{state[1:]}"),
-            ("Changes", self.numbers),
+            ("Changes", self.size),
             ("From", self.proposal.origin.words),
-            ("Staged", when(self.proposal.created)),
+            ("Staged", format_time(self.proposal.created)),
             *([("Note", self.proposal.ignored_words)] if self.proposal.ignored else []),
         )
 
@@ -71,7 +71,7 @@ class DeniedPartText:
         return diff_lines(self.old, self.new)
 
 
-def report(runtime: OpenWorkspace, name: str) -> ReviewReport:
+def make_report(runtime: OpenWorkspace, name: str) -> ReviewReport:
     """Gather it; raises UnknownProposal, and KeyError where its contents were pruned."""
     proposal = runtime.service.get(name)
     return ReviewReport(
@@ -79,12 +79,12 @@ def report(runtime: OpenWorkspace, name: str) -> ReviewReport:
         runtime.service.diffs(proposal.id),
         runtime.service.as_unified_diff(proposal.id),
         RecordStore(runtime.database, runtime.name).decisions(proposal.id),
-        [refused for change in proposal.files if not change.binary for refused in _refused(runtime, change)],
+        [refused for change in proposal.files if not change.binary for refused in _denied_parts(runtime, change)],
         side_exchanges(runtime.sessions.side_questions(proposal.id)),
     )
 
 
-def _refused(runtime: OpenWorkspace, change: FileChange) -> Iterator[DeniedPartText]:
+def _denied_parts(runtime: OpenWorkspace, change: FileChange) -> Iterator[DeniedPartText]:
     def lines(version: FileVersion | None) -> tuple[str, ...]:
         data = runtime.proposals.blob(version.sha256) if version is not None else b""
         return tuple(data.decode("utf-8", "surrogateescape").splitlines())
@@ -95,12 +95,12 @@ def _refused(runtime: OpenWorkspace, change: FileChange) -> Iterator[DeniedPartT
         yield DeniedPartText(change.path, lines(without), lines(part.before))
 
 
-def when(moment: float) -> str:
+def format_time(moment: float) -> str:
     """A moment as people read it, in local time."""
     return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")
 
 
-def facts_of(decision: RecordedDecision) -> list[str]:
+def decision_facts(decision: RecordedDecision) -> list[str]:
     """What a decision came to, who made it, and what they had before them."""
     entry, files, images = decision.entry, ", ".join(decision.files), decision.words.images
     facts = [files] if files else []
@@ -124,17 +124,17 @@ def facts_of(decision: RecordedDecision) -> list[str]:
 def as_markdown(found: ReviewReport) -> str:
     """The report as Markdown."""
     parts = [f"# {found.proposal.id}: {found.proposal.summary}"]
-    parts.append("\n".join(f"- {name}: {value}" for name, value in found.head))
+    parts.append("\n".join(f"- {name}: {value}" for name, value in found.header))
     for decision in found.decisions:
         words = decision.words
-        parts.append(f"## {decision.decision.replace('_', ' ').capitalize()}, {when(decision.time)}")
-        parts.append("\n".join(f"- {fact}" for fact in facts_of(decision)))
+        parts.append(f"## {decision.decision.replace('_', ' ').capitalize()}, {format_time(decision.time)}")
+        parts.append("\n".join(f"- {fact}" for fact in decision_facts(decision)))
         if words.feedback.strip():
             parts.append(quote_text(words.feedback.strip()))
         for comment in words.comments:
             said = quote_text(comment.text.strip())
             parts.append(f"`{comment.path}:{comment.line}`\n\n{fence_code(comment.quote, 'diff')}\n\n{said}")
-    for refused in found.refused:
+    for refused in found.denied_parts:
         shown = [
             line
             for change in refused.changes
@@ -146,26 +146,26 @@ def as_markdown(found: ReviewReport) -> str:
         if shown:
             parts.append(f"## Denied in {refused.path}\n\n{fence_code(chr(10).join(shown), 'diff')}")
     parts.append(f"## The change\n\n{fence_code(found.patch, 'diff')}")
-    if found.asked:
-        parts.append(f"## {ASKED}")
-        parts += [_asked(one) for one in found.asked]
+    if found.side_questions:
+        parts.append(f"## {SIDE_QUESTIONS_HEADING}")
+        parts += [_side_question(one) for one in found.side_questions]
     return "\n\n".join(parts) + "\n"
 
 
-def _asked(one: SideExchange) -> str:
+def _side_question(one: SideExchange) -> str:
     """A question and its answer, both quoted: nothing in them is a heading of the report."""
     picked = fence_code(one.question.picked, "diff") if one.question.picked else ""
-    head, said = f"### {asked_head(one)}", quote_text(one.question.text)
-    return "\n\n".join(filter(None, (head, picked, said, f"{answer_head(one)}:", quote_text(one.answered))))
+    head, said = f"### {question_heading(one)}", quote_text(one.question.text)
+    return "\n\n".join(filter(None, (head, picked, said, f"{answer_heading(one)}:", quote_text(one.answered))))
 
 
-def asked_head(one: SideExchange) -> str:
+def question_heading(one: SideExchange) -> str:
     """What was asked about, and when: `Hunk 2 of P7 in a.py, 2026-11-02 10:15`."""
     subject = one.question.subject
-    return f"{subject[:1].upper()}{subject[1:]}, {when(one.question.time)}"
+    return f"{subject[:1].upper()}{subject[1:]}, {format_time(one.question.time)}"
 
 
-def answer_head(one: SideExchange) -> str:
+def answer_heading(one: SideExchange) -> str:
     """Who answered, and whether that is all."""
     if one.answer is None or not one.answered:
         return "No answer came"

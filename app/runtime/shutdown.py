@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from app.runtime.typed_ahead import attributes_before
+from app.runtime.typed_ahead import original_attributes
 
 PATIENCE = 1.8
 """Seconds that leaving in order may take."""
@@ -22,7 +22,7 @@ _PLAIN_TERMINAL = "".join(f"\x1b[?{mode}l" for mode in _REPORTS) + "\x1b[<u\x1b[
 """No reports, no kitty keys, no other screen, and the cursor back."""
 
 
-def end_soon(code: int, before: Callable[[], None] = lambda: None) -> None:
+def force_exit_soon(code: int, before: Callable[[], None] = lambda: None) -> None:
     """End the process in `PATIENCE` if it is still there then.
 
     Args:
@@ -41,7 +41,7 @@ def end_soon(code: int, before: Callable[[], None] = lambda: None) -> None:
 
 
 @contextmanager
-def leaving_on_signals(
+def exit_on_signals(
     leave: Callable[[int], None], has_terminal: Callable[[], bool]
 ) -> Iterator[Callable[[Callable[[], None]], None]]:
     """While this is open, SIGTERM and SIGHUP ask the app to leave, and end it if it does not.
@@ -55,7 +55,7 @@ def leaving_on_signals(
         given, to wait for what should not be cut off.
     """
     loop = asyncio.get_running_loop()
-    give_back = _terminal_as_it_is()
+    give_back = _terminal_restorer()
 
     def back() -> None:
         if has_terminal():
@@ -66,10 +66,10 @@ def leaving_on_signals(
             settle()
             back()
 
-        end_soon(0, before)
+        force_exit_soon(0, before)
 
     def receive(number: int, _: object) -> None:
-        end_soon(128 + number, back)
+        force_exit_soon(128 + number, back)
         loop.call_soon_threadsafe(leave, 128 + number)
 
     # Not `loop.add_signal_handler`: that needs the loop to turn, which is just what may have gone wrong.
@@ -81,13 +81,13 @@ def leaving_on_signals(
             signal.signal(number, handler)
 
 
-def _terminal_as_it_is() -> Callable[[], None]:
+def _terminal_restorer() -> Callable[[], None]:
     """What brings the terminal back to how it is now."""
     import termios
 
     try:
         descriptor = sys.__stderr__.fileno() if sys.__stderr__ else 2
-        attributes = attributes_before(descriptor)
+        attributes = original_attributes(descriptor)
     except (OSError, termios.error):
         return lambda: None
 

@@ -28,7 +28,7 @@ _MOST_LINES = 1_000
 
 
 @contextmanager
-def kept_as_typed() -> Iterator[None]:
+def capture_typed_keys() -> Iterator[None]:
     """While this is open, keys wait as they were typed; however it ends, the terminal is as it was before.
 
     Ctrl+C is a signal all the same, as long as the app does not read it. A SIGTERM raises SystemExit.
@@ -39,11 +39,11 @@ def kept_as_typed() -> Iterator[None]:
         _before = _ask_for_keys()
         yield
     finally:
-        give_back()
+        restore_terminal()
         signal.signal(signal.SIGTERM, ends)
 
 
-def give_back() -> None:
+def restore_terminal() -> None:
     """Make the terminal as it was before, if it is not; what waits in it stays."""
     global _before
     attributes, _before = _before, None
@@ -52,14 +52,14 @@ def give_back() -> None:
             termios.tcsetattr(_terminal(), termios.TCSANOW, attributes)
 
 
-def take_lines() -> str:
+def take_typed_lines() -> str:
     """The lines that were ended before the terminal was asked for single keys, each with its end; only once."""
     global _lines
     lines, _lines = _lines, b""
     return lines.decode("utf-8", "ignore")
 
 
-def attributes_before(terminal: int) -> list[Any]:
+def original_attributes(terminal: int) -> list[Any]:
     """The terminal of this number as its user has it; raises termios.error where it is none."""
     return _before if _before is not None else termios.tcgetattr(terminal)
 

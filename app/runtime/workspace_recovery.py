@@ -18,7 +18,7 @@ from app.storage.captured_edit_store import AgentTurn, CapturedFile
 from app.storage.storage_errors import StorageError
 from app.workspace.path_rules import WorkspaceError
 
-BROKE_OFF = "signoff was ended in the middle of this turn; what had streamed in is lost. /continue goes on."
+INTERRUPTED_NOTICE = "signoff was ended in the middle of this turn; what had streamed in is lost. /continue goes on."
 PATIENCE = 10.0
 """Seconds that a living process has between a decision and its record."""
 
@@ -35,25 +35,25 @@ def recover(runtime: OpenWorkspace, *, patience: float = PATIENCE) -> list[str]:
         One line for the user for each thing that was put right.
     """
     lines = runtime.service.recover()
-    lines += stage_captured(runtime)
+    lines += stage_captured_edits(runtime)
     with suppress(OSError):
-        if runtime.places.runs.exists() and (line := runtime.sandbox.restore_workspace()):
+        if runtime.dirs.runs.exists() and (line := runtime.sandbox.restore_workspace()):
             lines.append(line)
     try:
-        lines += record_left_over(runtime, patience=patience)
+        lines += record_unrecorded_decisions(runtime, patience=patience)
     except StorageError as error:
         lines.append(f"A decision stands that is not recorded yet, since it can't be. {error}")
     return lines
 
 
-def put_right(runtime: OpenWorkspace, tell: Callable[[str], None]) -> None:
+def recover_and_report(runtime: OpenWorkspace, tell: Callable[[str], None]) -> None:
     """Recover, and have every line told; also what turns out later."""
     runtime.service.tell = tell
     for line in recover(runtime):
         tell(line)
 
 
-def broke_off(log: Sequence[Event]) -> bool:
+def was_interrupted(log: Sequence[Event]) -> bool:
     """Whether the log ends in the middle of a turn, and the user was not told yet; for a session that nobody runs."""
     for event in reversed(log):
         match event:
@@ -61,12 +61,12 @@ def broke_off(log: Sequence[Event]) -> bool:
                 return True
             case TurnEnded():
                 return False
-            case Notice(text=text) if text == BROKE_OFF:
+            case Notice(text=text) if text == INTERRUPTED_NOTICE:
                 return False
     return False
 
 
-def record_left_over(runtime: OpenWorkspace, *, patience: float = PATIENCE, here: str = "") -> list[str]:
+def record_unrecorded_decisions(runtime: OpenWorkspace, *, patience: float = PATIENCE, here: str = "") -> list[str]:
     """Record the decisions that were carried out and not recorded, oldest first, with all that the user said.
 
     Args:
@@ -143,7 +143,7 @@ def _hunk_facts(proposal: Proposal, last: LastDecision) -> Iterator[HunkFact]:
                 yield HunkFact(path=change.path, hunk=hunk.id, header=hunk_header(hunk), landed=False, reason=reason)
 
 
-def stage_captured(runtime: OpenWorkspace) -> list[str]:
+def stage_captured_edits(runtime: OpenWorkspace) -> list[str]:
     """Stage what is not staged yet.
 
     Returns:
@@ -151,9 +151,9 @@ def stage_captured(runtime: OpenWorkspace) -> list[str]:
     """
     lines = []
     try:
-        for name in runtime.captured.to_stage():
+        for name in runtime.captured.proposals_to_stage():
             try:
-                _stage(runtime, name)
+                _stage_captured_proposal(runtime, name)
             except (ProposalError, WorkspaceError, OSError) as error:
                 lines.append(f"{name}, which another agent proposed, can't be staged: {error}")
     except StorageError as error:
@@ -161,9 +161,9 @@ def stage_captured(runtime: OpenWorkspace) -> list[str]:
     return lines
 
 
-def _stage(runtime: OpenWorkspace, name: str) -> None:
+def _stage_captured_proposal(runtime: OpenWorkspace, name: str) -> None:
     captured = runtime.captured
-    turn, files = captured.of_proposal(name), captured.files(name)
+    turn, files = captured.turn_of_proposal(name), captured.files(name)
     assert turn is not None, "a turn is kept for as long as what was captured in it"
     known = runtime.proposals.proposal(name)
     # What the user has begun to decide on stays as it is; the rest of the turn's edits stands beside it.
@@ -172,22 +172,22 @@ def _stage(runtime: OpenWorkspace, name: str) -> None:
     draft.origin = Origin(
         kind=OriginKind.AGENT, agent=turn.agent, model=turn.model, session=turn.session, prompt=turn.prompt
     )
-    draft.take_changes([_change(file) for file in files])
+    draft.take_changes([_path_change(file) for file in files])
     became = name
     with suppress(NothingStaged):
-        became = runtime.service.stage(draft, "", [each.id for each in _unanswered(runtime, turn)]).id
-    captured.staged(name, became, files)
+        became = runtime.service.stage(draft, "", [each.id for each in _unanswered_denials(runtime, turn)]).id
+    captured.mark_staged(name, became, files)
 
 
-def _unanswered(runtime: OpenWorkspace, turn: AgentTurn) -> Iterator[Proposal]:
+def _unanswered_denials(runtime: OpenWorkspace, turn: AgentTurn) -> Iterator[Proposal]:
     """Proposals of the same agent's session that the user has denied with words, the latest first."""
-    for turn_before in reversed(runtime.captured.of_session(turn.agent, turn.session)):
+    for turn_before in reversed(runtime.captured.turns_of_session(turn.agent, turn.session)):
         earlier = runtime.proposals.proposal(turn_before.proposal)
         if earlier and earlier.state is ProposalState.DENIED and earlier.feedback and not earlier.superseded_by:
             yield earlier
 
 
-def _change(file: CapturedFile) -> PathChange:
+def _path_change(file: CapturedFile) -> PathChange:
     before = None if file.before is None else Leaf(file.before, file.before_mode)
     after = None if file.after is None else Leaf(file.after, file.before_mode or default_mode())
     return PathChange(file.path, before, after)

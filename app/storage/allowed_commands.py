@@ -1,7 +1,4 @@
-"""The forms of commands that the user has allowed for good in one workspace, kept outside of it.
-
-Kept apart: a table of its own, which nothing else in the database refers to.
-"""
+"""The command patterns that the user has allowed permanently in one workspace, stored outside of it."""
 
 import time
 from typing import cast
@@ -10,14 +7,14 @@ from app.storage.database import Database
 
 
 class AllowedCommandStore:
-    """Read anew for each question, so that what is revoked counts at once in every window."""
+    """Reads the database for each question, so that a revocation takes effect at once in every window."""
 
     def __init__(self, database: Database, workspace: str) -> None:
         self._database = database
         self._workspace = workspace
 
     def forms(self) -> list[str]:
-        """What is allowed, as it was added, the oldest first; raises StorageError."""
+        """Return the allowed patterns, oldest first; raises StorageError."""
         rows = self._database.rows(
             "SELECT form FROM allowed_commands WHERE workspace = ? ORDER BY added, form", (self._workspace,)
         )
@@ -31,7 +28,7 @@ class AllowedCommandStore:
             )
 
     def remove(self, form: str) -> None:
-        """Allow it no more; raises StorageError."""
+        """Revoke a pattern; raises StorageError."""
         with self._database.transaction() as connection:
             connection.execute(
                 "DELETE FROM allowed_commands WHERE workspace = ? AND form = ?", (self._workspace, form)

@@ -25,7 +25,7 @@ class AppDirs(NamedTuple):
 
     @property
     def misplaced_config_file(self) -> Path | None:
-        """A configuration that would not be read, although whoever put it there meant it to be."""
+        """Path at which users expect the configuration, but where it is not read."""
         if self.home is None or self.config_file.exists():
             return None
         found = self.home / self.config_file.name
@@ -58,36 +58,36 @@ class AppDirs(NamedTuple):
 
     @property
     def runs(self) -> Path:
-        """Folder of what exists as long as a command runs."""
+        """Folder of the temporary folders of running commands."""
         return self.state / "runs"
 
     @property
-    def kept(self) -> Path:
-        """Folder of what commands have made of ignored files and could not be written."""
+    def kept_versions(self) -> Path:
+        """Folder of versions of ignored files that could not be written back after a command."""
         return self.state / "kept"
 
     def session_lock(self, session_id: str) -> Path:
-        """The file that the process holds that has a session open."""
+        """Return the lock file of a session."""
         return self.locks / f"session-{session_id}.lock"
 
     @property
     def tokens(self) -> Path:
-        """The file of tokens, of servers that the user has signed in to."""
+        """File of the OAuth tokens of MCP servers."""
         return self.state / "tokens.json"
 
     @property
     def log(self) -> Path:
-        """The file that tells what went wrong inside."""
+        """The log file of internal errors."""
         return self.state / "signoff.log"
 
     @property
     def signals(self) -> Path:
-        """Folder of the files that tell other processes of a change, one per workspace."""
+        """Folder of the files that signal changes to other processes, one per workspace."""
         return self.state / "signals"
 
 
-def places() -> AppDirs:
-    """The platform's folders, or those below `SIGNOFF_HOME`."""
+def find_app_dirs() -> AppDirs:
+    """Return the platform's folders, or those below `SIGNOFF_HOME`."""
     if home := os.environ.get(HOME_VARIABLE):
         root = Path(home).expanduser().absolute()
         return AppDirs(config=root / "config", state=root / "state", home=root)

@@ -13,32 +13,32 @@ from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 
 _KEPT_SECONDS = 30 * 86_400.0
-"""How long a turn is remembered: an agent's session may be taken up again to hear of a decision."""
+"""Seconds for which a turn is kept: an agent's session may be resumed to read a decision."""
 _AMENDED_SECONDS = 86_400.0
-"""How long a turn may go on to add to its proposal."""
+"""Seconds in which a turn may add edits to its proposal."""
 
 
 class AgentTurn(NamedTuple):
-    """A prompt of an agent, or what else its turn is called, in which something was staged."""
+    """A turn of an agent in which an edit was staged, usually one prompt."""
 
     agent: str
     session: str
     prompt: str
     response: str = ""
-    """The model's response that staged; empty if it is not known."""
+    """The id of the model response that staged; empty if unknown."""
     model: str = ""
     proposal: str = ""
     closed: bool = True
-    """Whether the agent may call nothing more in it."""
-    told: int = 0
-    """The number of the last decision on the proposal that the agent has been told of."""
+    """Whether further calls of the turn are refused."""
+    reported: int = 0
+    """The number of the last decision on the proposal that was reported to the agent."""
 
 
 class CapturedFile(NamedTuple):
-    """One file as the agent's edit found it and would leave it."""
+    """One file before and after an agent's edit."""
 
     path: str
-    """Of the real file, relative to the workspace."""
+    """Path of the real file, relative to the workspace."""
     before: bytes | None
     before_mode: int
     """Permission bits; 0 if there was no file."""
@@ -46,7 +46,7 @@ class CapturedFile(NamedTuple):
 
 
 class CapturedEdits:
-    """What hooks have put into the store for one workspace; on disk when a method returns."""
+    """The edits that hooks have captured in one workspace; on disk when a method returns."""
 
     def __init__(self, database: Database, workspace: str, signal: ChangeSignal) -> None:
         self._database = database
@@ -54,35 +54,35 @@ class CapturedEdits:
         self._signal = signal
 
     def turn(self, agent: str, session: str, prompt: str) -> AgentTurn | None:
-        """The latest of that prompt; None if nothing was staged in it."""
+        """Return the latest turn of a prompt; None if nothing was staged in it."""
         found = self._turns("session = ? AND prompt = ? AND agent = ?", (session, prompt, agent))
         return found[-1] if found else None
 
-    def untold(self, agent: str, session: str) -> list[AgentTurn]:
-        """Those of a session whose proposal has decisions that the agent was not told of, oldest first."""
+    def turns_to_report(self, agent: str, session: str) -> list[AgentTurn]:
+        """Return the turns of a session whose proposals have unreported decisions, oldest first."""
         return self._turns(f"session = ? AND agent = ? AND told < ({_LAST})", (session, agent))
 
-    def of_proposal(self, proposal: str) -> AgentTurn | None:
-        """The turn in which a proposal was staged."""
+    def turn_of_proposal(self, proposal: str) -> AgentTurn | None:
+        """Return the turn in which a proposal was staged; None if there is none."""
         found = self._turns("proposal = ?", (proposal,))
         return found[0] if found else None
 
-    def of_session(self, agent: str, session: str) -> list[AgentTurn]:
-        """The turns of an agent's session, oldest first."""
+    def turns_of_session(self, agent: str, session: str) -> list[AgentTurn]:
+        """Return the turns of an agent's session, oldest first."""
         return self._turns("agent = ? AND session = ?", (agent, session))
 
-    def of_agent(self, agent: str) -> list[AgentTurn]:
-        """The turns of all sessions of an agent, oldest first."""
+    def turns_of_agent(self, agent: str) -> list[AgentTurn]:
+        """Return the turns of all sessions of an agent, oldest first."""
         return self._turns("agent = ?", (agent,))
 
-    def add(self, turn: AgentTurn) -> None:
-        """Keep a turn whose proposal is staged already."""
+    def add_turn(self, turn: AgentTurn) -> None:
+        """Store a turn whose proposal is staged already."""
         with self._database.transaction() as connection:
             connection.execute(_ADD, (self._workspace, *turn[:6], time.time()))
             self._prune(connection)
 
     def capture(self, turn: AgentTurn, files: Sequence[CapturedFile], before: Sequence[CapturedFile] = ()) -> str:
-        """Keep edits for the proposal of a turn, and close the turn.
+        """Store edits for the proposal of a turn, and close the turn.
 
         Args:
             turn: Without a proposal it gets a new one; so it does if the user has begun to decide on the one it has.
@@ -113,13 +113,13 @@ class CapturedEdits:
         return turn.proposal
 
     def _prune(self, connection: sqlite3.Connection) -> None:
-        """Forget what is old: first what was captured, once it is staged, then the turn."""
+        """Remove old data: captured edits once they are staged, then their turn."""
         now = time.time()
         connection.execute(_DROP_CAPTURED, (now - _AMENDED_SECONDS,))
         connection.execute(_DROP_TURNS, (now - _KEPT_SECONDS,))
 
     def files(self, proposal: str) -> list[CapturedFile]:
-        """What was captured for a proposal."""
+        """Return the files that were captured for a proposal."""
         rows = self._database.rows(
             "SELECT path, before, before_mode, after FROM captured"
             " WHERE workspace = ? AND proposal = ? ORDER BY path",
@@ -127,8 +127,8 @@ class CapturedEdits:
         )
         return [CapturedFile(*cast(tuple[str, bytes | None, int, bytes | None], row)) for row in rows]
 
-    def to_stage(self) -> list[str]:
-        """The proposals of which something is not staged yet, oldest first."""
+    def proposals_to_stage(self) -> list[str]:
+        """Return the ids of proposals with edits that are not staged yet, oldest first."""
         rows = self._database.rows(
             "SELECT DISTINCT proposal FROM captured WHERE workspace = ? AND staged = 0"
             " ORDER BY CAST(substr(proposal, 2) AS INTEGER)",
@@ -136,8 +136,8 @@ class CapturedEdits:
         )
         return [cast(str, name) for (name,) in rows]
 
-    def staged(self, proposal: str, became: str, files: Sequence[CapturedFile]) -> None:
-        """Note that a proposal was made of these; under another id, if it could not have the one that was told."""
+    def mark_staged(self, proposal: str, became: str, files: Sequence[CapturedFile]) -> None:
+        """Mark captured files as staged; `became` differs from `proposal` if the reserved id could not be used."""
         with self._database.transaction() as connection:
             connection.executemany(
                 "UPDATE captured SET staged = 1 WHERE workspace = ? AND proposal = ? AND path = ? AND after IS ?",
@@ -150,8 +150,8 @@ class CapturedEdits:
                     (became, self._workspace, proposal),
                 )
 
-    def open_unnamed(self, agent: str, session: str) -> None:
-        """The user has written something new to an agent that does not name its prompts."""
+    def reopen_unnamed_turn(self, agent: str, session: str) -> None:
+        """Reopen the turns of an agent without prompt ids: the user has written a new prompt."""
         if any(turn.closed for turn in self._turns("agent = ? AND session = ? AND prompt = ''", (agent, session))):
             with self._database.transaction() as connection:
                 connection.execute(
@@ -160,8 +160,8 @@ class CapturedEdits:
                     (self._workspace, agent, session),
                 )
 
-    def tell(self, proposal: str, decision: int) -> None:
-        """The agent is told of all decisions up to this one; the user has had the word, so its turn goes on."""
+    def mark_reported(self, proposal: str, decision: int) -> None:
+        """Mark all decisions up to this one as reported, and reopen the turn."""
         with self._database.transaction() as connection:
             connection.execute(
                 "UPDATE agent_turns SET told = ?, closed = 0 WHERE workspace = ? AND proposal = ?",

@@ -30,21 +30,21 @@ class ChangeSignal:
         self.path.touch(mode=0o600)
 
     def send(self) -> None:
-        """Wake the others; a failure to do so loses nothing, since they read the database anyway when used."""
+        """Signal a write to other processes; a failure is ignored, since they also read the database when used."""
         try:
             self.path.write_bytes(b"")
         except OSError:
             return
 
-    async def heard(self) -> AsyncGenerator[None, None]:
-        """Yields once it listens, so that what was written before is looked for, and soon after any process wrote."""
+    async def listen(self) -> AsyncGenerator[None, None]:
+        """Yield once listening has begun, so that the caller reads earlier writes, and after each later write."""
         async with aclosing(changes_of([self.path], quiet_ms=_QUIET_MS)) as changes:
             async for _ in changes:
                 yield None
 
 
 class ChangeWatch:
-    """The same on a thread that may wait: hears every write from the moment that this is entered."""
+    """Waits for writes on a blocking thread; no write after `__enter__` is missed."""
 
     def __init__(self, signal: ChangeSignal) -> None:
         self._path = signal.path

@@ -301,7 +301,7 @@ class Database:
         Raises:
             StorageError: the disk is full, the database is locked for too long or has become unreadable.
         """
-        with self._lock, self._explained():
+        with self._lock, self._translate_errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -316,7 +316,7 @@ class Database:
         self, statement: str, values: tuple[object, ...] | Mapping[str, object] = ()
     ) -> list[tuple[object, ...]]:
         """All rows of a query."""
-        with self._lock, self._explained():
+        with self._lock, self._translate_errors():
             return self._connection.execute(statement, values).fetchall()
 
     def foreign_writes(self) -> int:
@@ -330,7 +330,7 @@ class Database:
             self._connection.close()
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except _FAILURES as error:
@@ -378,7 +378,7 @@ def _explain(path: Path, error: Exception) -> str:
             return f"{path} could not be used: {error}."
 
 
-def is_at_rest(database: Database, workspace: str) -> bool:
+def has_nothing_pending(database: Database, workspace: str) -> bool:
     """Whether no proposal awaits a decision, no record of an apply is unfinished, no decision unrecorded, no edit
     of another agent still to be made a proposal."""
     rows = database.rows(
@@ -391,7 +391,7 @@ def is_at_rest(database: Database, workspace: str) -> bool:
     return not rows[0][0]
 
 
-def waiting_above(database: Database, workspace: str) -> list[str]:
+def parents_with_pending_proposals(database: Database, workspace: str) -> list[str]:
     """Folders above a workspace that were opened as workspaces themselves and have waiting proposals."""
     rows = database.rows("SELECT DISTINCT workspace FROM proposals WHERE waiting = 1")
     above = {str(folder) for folder in PurePath(workspace).parents}

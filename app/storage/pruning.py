@@ -42,7 +42,7 @@ def prune(database: Database, workspace: str, before: float) -> PruneReport:
     """
     with database.transaction() as connection:
         sessions = [one for (one,) in connection.execute(_OLD_SESSIONS, (workspace, before))]
-        session_search.forget(connection, sessions)
+        session_search.remove_from_index(connection, sessions)
         connection.executemany("DELETE FROM sessions WHERE id = ?", [(one,) for one in sessions])
         old = [number for (number,) in connection.execute(_OLD_PROPOSALS, (workspace, before, before))]
         connection.executemany(

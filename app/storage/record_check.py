@@ -211,7 +211,7 @@ class RecordCheck:
         elif not ProposalState(entry.state).is_pending:
             if proposal_hash(proposal) != entry.left:
                 yield f"Proposal {proposal.id} is not as entry {entry.number} left it."
-        elif not _still_stands(proposal, entry):
+        elif not _is_still_valid(proposal, entry):
             yield f"Proposal {proposal.id} is {_words(proposal)}, in other parts than entry {entry.number} has it."
 
     def _is_earlier(self, proposal: Proposal) -> bool:
@@ -219,7 +219,7 @@ class RecordCheck:
         return any(event.earlier and event.proposal == proposal.id for event in self._all_events)
 
 
-def _still_stands(proposal: Proposal, entry: RecordEntry) -> bool:
+def _is_still_valid(proposal: Proposal, entry: RecordEntry) -> bool:
     """Whether what was decided is as it was, in a proposal of which something waited; a successor ends that."""
     now, then = hunk_standing(proposal), entry.hunks
     same = (now.approved, now.approved_files) == (then.approved, then.approved_files)

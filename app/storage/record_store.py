@@ -44,7 +44,7 @@ class ChainVerification:
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionWords:
+class DecisionInput:
     """What the user said and showed with a decision."""
 
     feedback: str = ""
@@ -59,7 +59,7 @@ class RecordedDecision:
     entry: RecordEntry | None
     event: EventEntry | None
     """None until it is told, and where that entry cannot be read."""
-    words: DecisionWords
+    words: DecisionInput
     words_lost: bool
     """Words were said, and those that are kept are others or none."""
 
@@ -117,22 +117,22 @@ class RecordStore:
         self._workspace = workspace
 
     def entries(self, proposal: str = "") -> list[RecordEntry]:
-        """The entries of decisions, oldest first, of one proposal or of all; see `chain` for what cannot be read."""
-        return [entry for entry in self.chain(proposal) if isinstance(entry, RecordEntry)]
+        """Return the entries of decisions, oldest first, of one proposal or of all; unreadable ones are skipped."""
+        return [entry for entry in self.all_entries(proposal) if isinstance(entry, RecordEntry)]
 
-    def chain(self, proposal: str = "") -> list[RecordEntry | EventEntry]:
+    def all_entries(self, proposal: str = "") -> list[RecordEntry | EventEntry]:
         """All entries, oldest first, of one proposal or of all; what cannot be read is left to `verify`."""
         rows = self._database.rows("SELECT body FROM record WHERE workspace = ? ORDER BY number", (self._workspace,))
         found = [entry for (body,) in rows if (entry := _entry(body)) is not None]
         return [entry for entry in found if not proposal or entry.proposal == proposal]
 
-    def unread(self) -> int:
+    def count_unreadable(self) -> int:
         """How many entries there should be that cannot be read."""
-        return self._end().number - len(self.chain())
+        return self._end().number - len(self.all_entries())
 
     def decisions(self, proposal: str = "") -> list[RecordedDecision]:
         """The decisions, and edits of what is proposed, on one proposal or on all, oldest first."""
-        chain = self.chain(proposal)
+        chain = self.all_entries(proposal)
         events = {(one.proposal, one.count): one for one in chain if isinstance(one, EventEntry) and one.count}
         words = self._words()
         found: list[RecordedDecision] = []
@@ -218,7 +218,7 @@ class RecordStore:
             for proposal, body in self._database.rows(statement, (self._workspace,)):
                 try:
                     kept = json.loads(cast(str, body))
-                    words = DecisionWords(
+                    words = DecisionInput(
                         str(kept["feedback"]),
                         tuple(LineComment.model_validate(comment) for comment in kept.get("comments", ())),
                         tuple(Image.model_validate(image) for image in kept.get("images", ())),
@@ -231,7 +231,7 @@ class RecordStore:
         return found
 
 
-_KeptWords = dict[tuple[str, int, str], DecisionWords]
+_KeptWords = dict[tuple[str, int, str], DecisionInput]
 _WORDS = (
     "SELECT proposal, body FROM unrecorded WHERE workspace = ?",
     "SELECT proposal, body FROM decisions WHERE workspace = ?",
@@ -242,7 +242,7 @@ def _recorded(entry: RecordEntry | None, event: EventEntry | None, kept: _KeptWo
     known = entry or event
     assert known is not None
     words = kept.get((known.proposal, known.count, known.words))
-    return RecordedDecision(entry, event, words or DecisionWords(), bool(known.words) and words is None)
+    return RecordedDecision(entry, event, words or DecisionInput(), bool(known.words) and words is None)
 
 
 _ENDS = (

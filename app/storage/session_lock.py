@@ -1,4 +1,4 @@
-"""Which process has a session open: one at a time runs its turns, whoever else looks on."""
+"""Locks a session for one process, which runs its turns; other processes can only read it."""
 
 import contextlib
 import fcntl
@@ -25,10 +25,10 @@ class SessionLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether it is ours."""
+        """Whether this object holds the lock."""
         return self._descriptor is not None
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         """Take the lock if nobody else has it; whether it is ours now.
 
         Raises:
@@ -58,7 +58,7 @@ class SessionLock:
         return True
 
     def release(self) -> None:
-        """Let others have it; safe to call twice."""
+        """Release the lock; safe to call twice."""
         if self._descriptor is None:
             return
         with contextlib.suppress(OSError):

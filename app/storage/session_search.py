@@ -16,62 +16,62 @@ from typing import Any, Literal, cast
 from app.storage.database import Database
 from app.storage.storage_errors import StorageError
 
-MOST = 200
-"""Places that one search gives."""
+MAX_HITS = 200
+"""Limit of hits of one search."""
 _BATCH = 2_000
-"""Events that are taken into the index in one transaction: others wait for it."""
+"""Events that are indexed in one transaction, during which other writers wait."""
 _UPTO = "search.upto"
 
 FoundKind = Literal["you", "model", "question", "proposal", "decision", "file", "asked", "answered"]
-"""Who said it, or what it is; `asked` and `answered` are said aside from the conversation."""
+"""The kind of a hit; `asked` and `answered` belong to side questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A place where all the words are."""
+    """An event that contains all the words."""
 
     session: str
     title: str
-    """Of the session."""
+    """Title of the session."""
     event: int
     time: float
     """Unix time in seconds."""
     kind: FoundKind
     text: str
-    """All that is searched there: what was said, or the files, a line each."""
+    """The indexed text: a message, or file paths, one a line."""
 
 
 class SessionSearch:
-    """The index over one database, asked for one workspace. Synchronous; call it off the event loop."""
+    """The search index of one database, limited to one workspace. Synchronous; call it off the event loop."""
 
     def __init__(self, database: Database, workspace: str) -> None:
         self._database = database
         self._workspace = workspace
 
-    def find(self, words: str, most: int = MOST) -> list[SearchHit]:
-        """The places that have all of the words, or their beginnings, whatever their case; the newest first.
+    def find(self, words: str, most: int = MAX_HITS) -> list[SearchHit]:
+        """Return the events that contain all words or words with these prefixes, ignoring case; newest first.
 
         Raises:
             StorageError: the database cannot be read or written, or this Python's SQLite has no full-text search.
         """
         if not (query := _query(words)):
             return []
-        self.bring_up()
+        self.update_index()
         rows = self._database.rows(_FIND, (query, self._workspace, 2 * most))
         found: dict[object, SearchHit] = {}
         for event, session, title, at, kind, body in cast(list[tuple[int, str, str, float, str, str]], rows):
-            for where, text in _said(kind, json.loads(body)):
+            for where, text in _searchable_text(kind, json.loads(body)):
                 # A file is read over and over, and a fork has all that its original has.
                 same = (session, where, text) if where == "file" else (at, where, text)
                 found.setdefault(same, SearchHit(session, title, event, at, where, text))
         return list(found.values())[:most]
 
-    def bring_up(self) -> None:
-        """Take what has been recorded since the last time into the index; raises StorageError."""
-        while self._take_some():
+    def update_index(self) -> None:
+        """Index the events that were written since the last call; raises StorageError."""
+        while self._index_batch():
             pass
 
-    def _take_some(self) -> bool:
+    def _index_batch(self) -> bool:
         with self._database.transaction() as connection:
             _prepare(connection)
             ((upto,),) = connection.execute(
@@ -88,8 +88,8 @@ class SessionSearch:
         return len(events) == _BATCH
 
 
-def forget(connection: sqlite3.Connection, sessions: Sequence[str]) -> None:
-    """Take what these sessions say out of the index, before they are deleted in the same transaction."""
+def remove_from_index(connection: sqlite3.Connection, sessions: Sequence[str]) -> None:
+    """Remove sessions from the index, before they are deleted in the same transaction."""
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'search'").fetchall():
         return
     upto = f"(SELECT CAST(value AS INTEGER) FROM settings WHERE scope = '' AND key = '{_UPTO}')"
@@ -111,8 +111,8 @@ def _prepare(connection: sqlite3.Connection) -> None:
         raise StorageError("This Python's SQLite was built without full-text search (FTS5).") from error
 
 
-def _said(kind: str, body: Mapping[str, Any]) -> Iterator[tuple[FoundKind, str]]:
-    """What of an event can be found. Where that changes, a migration has the index made anew."""
+def _searchable_text(kind: str, body: Mapping[str, Any]) -> Iterator[tuple[FoundKind, str]]:
+    """Return kind and text of an event for the index. If this changes, a migration must rebuild the index."""
     match kind:
         case "user_message" | "answer":
             yield "you", body["text"]
@@ -138,23 +138,23 @@ def _said(kind: str, body: Mapping[str, Any]) -> Iterator[tuple[FoundKind, str]]
 
 
 def _indexed(kind: str, body: str) -> str:
-    return _apart("\n".join(text for _, text in _said(kind, json.loads(body))))
+    return _split_ideographs("\n".join(text for _, text in _searchable_text(kind, json.loads(body))))
 
 
 def _query(words: str) -> str:
-    """Every word, as the beginning of one; quoted, so that none is read as an operator."""
+    """Return the FTS query for all words as prefixes, quoted so that none is an operator."""
     quoted = (word.replace('"', '""') for word in words.split())
-    return " ".join(f'"{_apart(word)}"*' for word in quoted)
+    return " ".join(f'"{_split_ideographs(word)}"*' for word in quoted)
 
 
-def _apart(text: str) -> str:
-    """The text with its ideographs and syllables as words of their own: between them are no spaces."""
-    return text if text.isascii() else _unspaced().sub(r" \g<0> ", text)
+def _split_ideographs(text: str) -> str:
+    """Return the text with each ideograph and syllable as a separate word, for scripts without spaces."""
+    return text if text.isascii() else _ideograph_pattern().sub(r" \g<0> ", text)
 
 
 @cache
-def _unspaced() -> re.Pattern[str]:
-    """Letters of scripts without spaces: compiled when one comes, since that takes long."""
+def _ideograph_pattern() -> re.Pattern[str]:
+    """Return the pattern of letters of scripts without spaces; compiled when needed, since that is slow."""
     return re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 
 
@@ -169,7 +169,7 @@ _TYPES = (
 _BODY = """
     CASE type WHEN 'tool_result' THEN json_object('reads', json(json_extract(body, '$.reads'))) ELSE body END
 """
-"""Without the texts of files and the output of commands, which are read nowhere here."""
+"""The body without file texts and command output, which are not indexed."""
 _NEW = f"SELECT id, type, {_BODY} FROM events WHERE id > ? AND {_TYPES} ORDER BY id LIMIT ?"
 _OF_SESSION = f"SELECT id, type, {_BODY} FROM events WHERE session = ? AND {_TYPES}"
 _FIND = f"""

@@ -175,7 +175,7 @@ class SessionStore:
         from app.storage import session_search
 
         with self._database.transaction() as connection:
-            session_search.forget(connection, session_ids)
+            session_search.remove_from_index(connection, session_ids)
             connection.executemany("DELETE FROM sessions WHERE id = ?", [(one,) for one in session_ids])
 
     def append(self, session_id: str, events: Sequence[Event], after: int | None = None) -> list[Event]:

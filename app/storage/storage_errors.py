@@ -1,7 +1,4 @@
-"""What can go wrong with the store.
-
-Kept apart: whoever tells of an error needs no SQLite for it.
-"""
+"""Errors of the store; importing them loads no SQLite."""
 
 
 class StorageError(Exception):
@@ -9,4 +6,4 @@ class StorageError(Exception):
 
 
 class NoSuchSession(StorageError):
-    """The id that was given is no session's, or that of several."""
+    """A session id matches no session, or several."""

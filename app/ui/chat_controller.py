@@ -97,7 +97,7 @@ class ChatController:
             history.append(ComposerDraft.load(draft).text)
         chat.composer.set_history(history)
         self._written_in = session.id
-        open_session.drafts.keep(session.id, chat.composer.dump_draft)
+        open_session.drafts.save(session.id, chat.composer.dump_draft)
         chat.composer.set_queue(session.queue)
         self.back_to_composer(session.take_back())
         if session.is_follower:
@@ -174,7 +174,7 @@ class ChatController:
         if texts:
             self._put_first(texts)
             open_session, draft = self._session.open_session, self._composer.dump_draft
-            self._means.work(partial(open_session.keep_taken, draft), group="queue")
+            self._means.work(partial(open_session.take_queue_into_draft, draft), group="queue")
 
     def interrupt(self) -> None:
         """Stop the model; what was queued goes back to the composer."""
@@ -190,7 +190,7 @@ class ChatController:
         """What is being written survives a restart."""
         self._written_on |= draft != self._left_behind
         if self._written_in:
-            self._session.open_session.drafts.keep(self._written_in, draft)
+            self._session.open_session.drafts.save(self._written_in, draft)
 
     def _put_first(self, texts: Sequence[str]) -> None:
         self._composer.draft = "\n\n".join(part for part in (*texts, self._composer.draft) if part)
@@ -204,7 +204,7 @@ class ChatController:
     async def open_proposal(self, proposal_id: str) -> None:
         """Show a proposal in the review, however old it is."""
         await self._session.opened()
-        await self._session.open_session.bring_up(proposal_id)
+        await self._session.open_session.show_proposal(proposal_id)
         await self._show_proposals()
         self._workbench.tell_review(lambda review: review.show_item(proposal_id))
         self._workbench.show_pane("diff")

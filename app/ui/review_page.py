@@ -12,7 +12,15 @@ from textual.theme import Theme
 from app.conversation.events import SideExchange
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, Hunk, HunkState
-from app.runtime.review_report import ASKED, DeniedPartText, ReviewReport, answer_head, asked_head, facts_of, when
+from app.runtime.review_report import (
+    SIDE_QUESTIONS_HEADING,
+    DeniedPartText,
+    ReviewReport,
+    answer_heading,
+    decision_facts,
+    format_time,
+    question_heading,
+)
 from app.text.safe_text import escape_unsafe
 from app.ui.themes.first_theme import own_theme
 from widgets.diff.diff_colours import diff_variable_defaults
@@ -32,11 +40,11 @@ _COLOURS = (
 def as_html(found: ReviewReport) -> str:
     """The page."""
     title, styles = f"{found.proposal.id}: {found.proposal.summary}", _styles()
-    facts = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in found.head)
+    facts = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in found.header)
     decisions = "".join(_decision(found, number) for number in range(len(found.decisions)))
     files = "".join(_file(diff, found.comments) for diff in found.diffs)
-    refused = "".join(_refused(part) for part in found.refused)
-    asked = "".join(_asked(one) for one in found.asked)
+    refused = "".join(_refused(part) for part in found.denied_parts)
+    asked = "".join(_asked(one) for one in found.side_questions)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -47,7 +55,7 @@ def as_html(found: ReviewReport) -> str:
         f"{f'<section><h2>Decisions</h2>{decisions}</section>' if decisions else ''}\n"
         f"<section><h2>The change</h2>{files}</section>\n"
         f"{f'<section><h2>Denied</h2>{refused}</section>' if refused else ''}\n"
-        f"{f'<section><h2>{ASKED}</h2>{asked}</section>' if asked else ''}\n"
+        f"{f'<section><h2>{SIDE_QUESTIONS_HEADING}</h2>{asked}</section>' if asked else ''}\n"
         "<footer>Reviewed with signoff</footer>\n</main>\n</body>\n</html>\n"
     )
 
@@ -55,10 +63,10 @@ def as_html(found: ReviewReport) -> str:
 def _decision(found: ReviewReport, number: int) -> str:
     decision = found.decisions[number]
     feedback = decision.words.feedback.strip()
-    lines = "".join(f"<li>{_text(fact)}</li>" for fact in facts_of(decision))
+    lines = "".join(f"<li>{_text(fact)}</li>" for fact in decision_facts(decision))
     said = f"<blockquote>{_text(feedback)}</blockquote>" if feedback else ""
     name = decision.decision.replace("_", " ").capitalize()
-    head = f"<h3>{_text(name)} <time>{when(decision.time)}</time></h3>"
+    head = f"<h3>{_text(name)} <time>{format_time(decision.time)}</time></h3>"
     return f'<article class="{_text(decision.decision)}">{head}<ul>{lines}</ul>{said}</article>'
 
 
@@ -110,8 +118,8 @@ def _asked(one: SideExchange) -> str:
     picked = f"<pre>{_text(one.question.picked)}</pre>" if one.question.picked else ""
     answer = f'<p class="answer">{_text(one.answered)}</p>' if one.answered else ""
     return (
-        f"<article><h3>{_text(asked_head(one))}</h3>{picked}<blockquote>{_text(one.question.text)}</blockquote>"
-        f"<h3><span>{_text(answer_head(one))}</span></h3>{answer}</article>"
+        f"<article><h3>{_text(question_heading(one))}</h3>{picked}<blockquote>{_text(one.question.text)}</blockquote>"
+        f"<h3><span>{_text(answer_heading(one))}</span></h3>{answer}</article>"
     )
 
 

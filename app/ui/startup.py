@@ -287,7 +287,7 @@ class Startup:
 
         The review comes last: nothing waits in it before the first response is over.
         """
-        await self._current.open_session.expect_turn()
+        await self._current.open_session.preload_turn()
         await self.review.preload()
 
     def _take_settings(self, settings: "Settings") -> list[str]:

@@ -145,7 +145,7 @@ def test_without_trust_no_check_stands_before_a_write(root: Path, runtime: OpenW
 
 @pytest.mark.layer
 def test_a_workspace_without_trust_turns_no_check_of_the_users_own_off(root: Path, runtime: OpenWorkspace) -> None:
-    own = runtime.places.config_file
+    own = runtime.dirs.config_file
     own.parent.mkdir(parents=True, exist_ok=True)
     own.write_text("""[[check]]\nname = "no two"\nrun = "! grep two a.txt"\nwhen = "approve"\n""")
     (root / ".signoff.toml").write_text(TABLES + "# another\n")

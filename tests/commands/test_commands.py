@@ -377,7 +377,7 @@ def test_a_question_is_in_the_document(signoff: Run) -> None:
 def test_a_session_that_is_open_in_a_window_is_left_to_it(signoff: Run, tmp_path: Path) -> None:
     session = document(signoff("run", "Ask me something", "--demo", "--json"))["session"]
     lock = SessionLock(tmp_path / "home" / "state" / "locks" / f"session-{session}.lock")
-    assert lock.take()
+    assert lock.acquire()
     try:
         assert "open in another window" in refused(signoff("run", "Go on", "--demo", "--session", session), 3)
     finally:

@@ -88,7 +88,7 @@ def alter(root: Path, *statements: str) -> None:
 def told(root: Path) -> None:
     """P1 and P2 with their events, P3 denied with words."""
     runtime = open_runtime(root, {}, {})
-    workspace_recovery.record_left_over(runtime, patience=-1)
+    workspace_recovery.record_unrecorded_decisions(runtime, patience=-1)
     draft = runtime.service.draft("session")
     draft.write("c.txt", "c\n")
     denied = runtime.service.deny(runtime.service.stage(draft, "c").id, None, "not this")

@@ -22,7 +22,7 @@ from app.llm.values.profile import Profile
 from app.proposals.values.models import Proposal
 from app.runtime.model_connection import connect, open_session
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
-from app.storage.app_dirs import places
+from app.storage.app_dirs import find_app_dirs
 from tests.live import prompts
 from tests.live.vendors import MOST_TOKENS, Target
 from tests.oracles.reading import VIOLATIONS
@@ -77,7 +77,7 @@ class Recorder:
 
 def configure(target: Target) -> None:
     """Write the target's configuration, without its key, to where `SIGNOFF_HOME` says."""
-    file = places().config_file
+    file = find_app_dirs().config_file
     file.parent.mkdir(parents=True, exist_ok=True)
     settings = {"base_url": target.base_url, "model": target.model, "wire": target.wire}
     lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]

@@ -80,15 +80,15 @@ class Stage:
 
     def server(self, name: str) -> McpServer:
         """One of the servers."""
-        assert self.host.served.servers is not None
-        return next(each for each in self.host.served.servers.all if each.name == name)
+        assert self.host.mcp.servers is not None
+        return next(each for each in self.host.mcp.servers.all if each.name == name)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for a condition over the servers."""
-        await self.host.served.found.wait()
-        assert self.host.served.servers is not None
+        await self.host.mcp.found.wait()
+        assert self.host.mcp.servers is not None
         while not condition():
-            await self.host.served.servers.wait_for_change()
+            await self.host.mcp.servers.wait_for_change()
 
     async def ready(self, *names: str) -> None:
         """Wait until these servers are ready."""
@@ -133,7 +133,7 @@ async def stage(
     given = {"base_url": wire.base_url, "model": "m", "api_key": "key", "mcp": servers, **flags}
     runtime = open_runtime(root, given, {**ENVIRONMENT, **(environment or {})})
     if modes:
-        runtime._sandbox = Sandbox(runtime.workspace, runtime.places.runs, own=(runtime.places.state,), modes=modes)
+        runtime._sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own=(runtime.dirs.state,), modes=modes)
     on = Stage(root, wire, log)
     on.host = OpenSession(runtime, runtime.settings, on.take)
     await on.host.start()

@@ -166,7 +166,7 @@ async def test_what_it_has_written_on_a_layer_that_is_lost_is_told(wire: WireSer
 
 def lose_layer(on: Stage) -> None:
     """Take away what the server has written, as whoever clears a temporary folder does."""
-    (upper,) = on.host.runtime.places.runs.rglob("upper")
+    (upper,) = on.host.runtime.dirs.runs.rglob("upper")
     upper.rename(upper.with_name("lost"))
 
 
@@ -226,7 +226,7 @@ async def test_whoever_switches_off_a_server_that_starts_does_not_stop_the_turn(
 ) -> None:
     async with stage(wire, tmp_path, {"play": player("starts once")}) as on:
         await on.ready("play")
-        server, servers = on.server("play"), on.host.served.servers
+        server, servers = on.server("play"), on.host.mcp.servers
         assert servers is not None
         await run(on, "os._exit(3)")
         wire.turn(calls=[("play__echo", {"text": "x"})])
@@ -243,7 +243,7 @@ async def test_whoever_switches_off_a_server_that_starts_does_not_stop_the_turn(
 async def test_of_two_wishes_the_later_one_counts(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}) as on:
         await on.ready("play")
-        server, servers = on.server("play"), on.host.served.servers
+        server, servers = on.server("play"), on.host.mcp.servers
         assert servers is not None
         await asyncio.gather(servers.set_switch(server, on=False), servers.set_switch(server, on=True))
         assert servers.is_switched_on(server)

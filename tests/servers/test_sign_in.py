@@ -113,14 +113,14 @@ async def test_the_user_signs_in_and_stays_signed_in(wire: WireServer, tmp_path:
         assert authority.asked["resource"] == authority.played.url
         assert authority.asked["scope"] == "use"
         assert await on.say(("far__echo", {"text": "hello"})) == "hello"
-        file = on.host.runtime.places.tokens
+        file = on.host.runtime.dirs.tokens
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert "access-1" in file.read_text()
         # It is nowhere else: not in the database, not in what the model is told, not in a log.
         session = on.host.session
         assert session is not None
         assert "access-1" not in str(session.log.events) + str(on.server("far").log.lines) + str(wire.last.body)
-        assert b"access-1" not in on.host.runtime.places.database.read_bytes()
+        assert b"access-1" not in on.host.runtime.dirs.database.read_bytes()
         # The second time the server does not take it any more, so that it is renewed.
         for token in ("access-1", "another"):
             authority.played.token = token
@@ -131,7 +131,7 @@ async def test_the_user_signs_in_and_stays_signed_in(wire: WireServer, tmp_path:
 async def test_a_token_is_renewed_when_it_has_ended_or_is_not_taken(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
-        tokens = TokenStore(on.host.runtime.places.tokens)
+        tokens = TokenStore(on.host.runtime.dirs.tokens)
         kept = tokens.get(authority.played.url)
         assert kept is not None
         tokens.save(authority.played.url, kept.model_copy(update={"expires": time.time() - 1}))
@@ -162,7 +162,7 @@ async def test_one_that_cannot_be_renewed_wants_a_sign_in(wire: WireServer, tmp_
         authority.played.token = "another"
         assert "you have to sign in: /mcp" in await on.say(("far__echo", {"text": "two"}))
         assert on.server("far").state is ServerState.SIGN_IN
-        assert TokenStore(on.host.runtime.places.tokens).get(authority.played.url) is None
+        assert TokenStore(on.host.runtime.dirs.tokens).get(authority.played.url) is None
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ async def test_what_comes_back_is_looked_at(
 
         with pytest.raises(ConnectionLost, match=why):
             await on.server("far").sign_in(browse)
-        assert not on.host.runtime.places.tokens.exists()
+        assert not on.host.runtime.dirs.tokens.exists()
 
 
 @pytest.mark.parametrize("cut", [1, 5, None], ids=["beside its path", "another host", "no address"])
@@ -264,7 +264,7 @@ async def test_the_address_that_the_browser_ends_up_at_can_be_pasted(wire: WireS
 async def test_whoever_is_offline_for_a_moment_stays_signed_in(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
-        tokens = TokenStore(on.host.runtime.places.tokens)
+        tokens = TokenStore(on.host.runtime.dirs.tokens)
         kept = tokens.get(authority.played.url)
         assert kept is not None
         ended = kept.model_copy(update={"expires": 1, "token_endpoint": "http://127.0.0.1:9/token"})
@@ -278,7 +278,7 @@ async def test_whoever_is_offline_for_a_moment_stays_signed_in(wire: WireServer,
 async def test_without_a_token_to_renew_by_nobody_is_asked(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
-        tokens = TokenStore(on.host.runtime.places.tokens)
+        tokens = TokenStore(on.host.runtime.dirs.tokens)
         kept = tokens.get(authority.played.url)
         assert kept is not None
         tokens.save(authority.played.url, kept.model_copy(update={"expires": 1, "refresh_token": ""}))
@@ -314,7 +314,7 @@ async def test_an_authority_that_gives_nothing_usable_is_a_line(what: str, wire:
         authority.played.tricks[path] = answer
         with pytest.raises(ConnectionLost, match=why):
             await on.server("far").sign_in(authority.browse)
-        assert not on.host.runtime.places.tokens.exists()
+        assert not on.host.runtime.dirs.tokens.exists()
 
 
 async def test_a_client_id_of_the_users_is_not_registered(wire: WireServer, tmp_path: Path) -> None:
@@ -379,7 +379,7 @@ async def test_a_token_that_cannot_be_kept_is_a_line_and_leaves_nothing_behind(
     wire: WireServer, tmp_path: Path
 ) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
-        file = on.host.runtime.places.tokens
+        file = on.host.runtime.dirs.tokens
         file.mkdir()
         with pytest.raises(ConnectionLost, match="the token cannot be kept: Is a directory"):
             await on.server("far").sign_in(authority.browse)
@@ -391,7 +391,7 @@ async def test_what_another_window_has_renewed_meanwhile_is_not_renewed_again(
 ) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
-        tokens = TokenStore(on.host.runtime.places.tokens)
+        tokens = TokenStore(on.host.runtime.dirs.tokens)
         kept = tokens.get(authority.played.url)
         assert kept is not None
 
@@ -409,7 +409,7 @@ async def test_what_another_window_has_renewed_meanwhile_is_not_renewed_again(
 async def test_what_another_window_has_renewed_is_taken_over(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
-        tokens = TokenStore(on.host.runtime.places.tokens)
+        tokens = TokenStore(on.host.runtime.dirs.tokens)
         kept = tokens.get(authority.played.url)
         assert kept is not None
         authority.played.token = "of the other window"

@@ -187,7 +187,7 @@ async def test_in_the_app_the_user_and_the_model_are_told_of_one_that_is_still_s
     (tmp_path / "shared").mkdir()
     table = waiting(tmp_path, writable=[str(tmp_path / "shared"), str(PLAYER.parent)])
     async with running(tmp_path, wire, mcp={"play": table, "gone": {"command": "no-such-program"}}) as run:
-        served = run.app.current.open_session.served
+        served = run.app.current.open_session.mcp
         await run.until(lambda: served.servers is not None and server_of(run, "gone").problem, "the failure")
         wire.say("Hello.")
         await run.say("Hello.")

@@ -81,7 +81,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
         async def opener() -> OpenedWorkspace:
             return OpenedWorkspace(runtime, runtime.settings)
 
-        return SignoffApp(opener, runtime.places.log)
+        return SignoffApp(opener, runtime.dirs.log)
 
     return made
 

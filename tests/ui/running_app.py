@@ -166,7 +166,7 @@ async def running(
     async def opener() -> OpenedWorkspace:
         return OpenedWorkspace(runtime, runtime.settings, runtime.sessions.latest() if resume else None)
 
-    app = SignoffApp(opener, runtime.places.log)
+    app = SignoffApp(opener, runtime.dirs.log)
     try:
         async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
             run = Running(app, runtime, pilot)

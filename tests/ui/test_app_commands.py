@@ -329,7 +329,7 @@ async def test_a_defect_is_told_in_one_line_and_logged_without_values(tmp_path: 
 
         run.app.work(fail)
         await run.see("went wrong: RuntimeError")
-        log = run.runtime.places.log
+        log = run.runtime.dirs.log
         assert log.stat().st_mode & 0o777 == 0o600
         assert "boom 14" in log.read_text() and "sk-very-secret" not in log.read_text().replace(
             '"sk-very-secret"', ""

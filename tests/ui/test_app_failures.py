@@ -162,7 +162,7 @@ async def test_the_app_can_be_left_while_the_proposals_are_read(tmp_path: Path, 
     async def opener() -> OpenedWorkspace:
         return OpenedWorkspace(runtime, runtime.settings, None)
 
-    app = SignoffApp(opener, runtime.places.log)
+    app = SignoffApp(opener, runtime.dirs.log)
     gone, loop = threading.Event(), asyncio.get_running_loop()
     try:
         async with app.run_test() as pilot:

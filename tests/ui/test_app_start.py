@@ -43,7 +43,7 @@ async def waiting(
         await go_on.wait()
         return OpenedWorkspace(runtime, runtime.settings, runtime.sessions.latest() if resume else None)
 
-    app = kind(opener, runtime.places.log)
+    app = kind(opener, runtime.dirs.log)
     try:
         async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
             yield Running(app, runtime, pilot), go_on
@@ -263,7 +263,7 @@ async def test_what_is_written_and_sent_while_a_draft_is_read_does_not_come_back
         go_on.set()
         await steps["sent_messages"][0].wait()
         await run.write("m")
-        await run.app.current.open_session.drafts.settled()
+        await run.app.current.open_session.drafts.flush()
         steps["sent_messages"][1].set()
         await steps["setting"][0].wait()
         await run.write("7")

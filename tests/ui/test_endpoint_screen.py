@@ -44,7 +44,7 @@ async def test_what_is_written_is_kept_for_the_user_alone_and_used_at_once(
 ) -> None:
     server.always(Turn("Hello."))
     async with running(tmp_path) as run:
-        config = run.runtime.places.config_file
+        config = run.runtime.dirs.config_file
         config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text(COMMENTED)
         config.chmod(0o644)
@@ -113,14 +113,14 @@ async def test_what_cannot_be_used_is_said_and_not_kept(tmp_path: Path, field: s
         await paste(run, text, field)
         await run.pilot.press("enter")
         await run.until(lambda: words in told(run), words)
-        assert not run.runtime.places.config_file.exists()
+        assert not run.runtime.dirs.config_file.exists()
         assert type(run.app.screen).__name__ == "EndpointScreen"
 
 
 async def test_a_configuration_that_cannot_be_changed_stays_as_it_is(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
         await writing(run)
-        config = run.runtime.places.config_file
+        config = run.runtime.dirs.config_file
         config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text("theme = [")
         await paste(run, KEY)

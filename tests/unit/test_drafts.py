@@ -48,11 +48,11 @@ async def test_a_draft_is_kept_while_the_user_types_without_a_pause(
 ) -> None:
     first = drafts()
     for number in count():
-        first.keep("S", f"so far {number}")
+        first.save("S", f"so far {number}")
         await asyncio.sleep(0)
         if number % 100 == 0 and sessions.setting(KEY + "S"):
             break
-    await first.settled()
+    await first.flush()
     assert await drafts().recall("S") == f"so far {number}"
 
 
@@ -62,19 +62,19 @@ async def test_what_stands_there_as_it_was_is_not_written_again(
     left(sessions, "S", "of another day", process=1)
     before = sessions.settings(KEY)
     first = drafts()
-    first.keep("S", await first.recall("S"))
-    first.keep("T", "")
-    await first.settled()
+    first.save("S", await first.recall("S"))
+    first.save("T", "")
+    await first.flush()
     assert sessions.settings(KEY) == before
 
 
 async def test_an_emptied_composer_leaves_nothing(sessions: SessionStore, drafts: Callable[[], DraftStore]) -> None:
     first = drafts()
-    first.keep("S", "hello")
-    await first.settled()
+    first.save("S", "hello")
+    await first.flush()
     assert await drafts().recall("S") == "hello"
-    first.keep("S", "")
-    await first.settled()
+    first.save("S", "")
+    await first.flush()
     assert sessions.settings(KEY) == {}
     sessions.set_setting(f"{KEY}S", "as earlier versions kept it")
     assert await drafts().recall("S") == "as earlier versions kept it"
@@ -109,14 +109,14 @@ async def test_a_store_that_fails_is_told_and_tried_again(sessions: SessionStore
         connection.execute(
             "CREATE TRIGGER full BEFORE INSERT ON settings BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
         )
-    first.keep("S", "a")
-    await first.settled()
+    first.save("S", "a")
+    await first.flush()
     [line] = told
     assert "disk is full" in line
     with sessions._database.transaction() as connection:
         connection.execute("DROP TRIGGER full")
-    first.keep("S", "ab")
-    await first.settled()
+    first.save("S", "ab")
+    await first.flush()
     assert await first.recall("S") == "ab"
 
 

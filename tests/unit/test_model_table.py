@@ -151,7 +151,7 @@ def test_a_file_that_became_unreadable_sets_nothing_for_a_model(
 ) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     runtime = open_runtime(tmp_path, {"model": "m", "base_url": "http://127.0.0.1:9/v1"}, {})
-    file = runtime.places.config_file
+    file = runtime.dirs.config_file
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("[models.m]\ncontext_window = 5000\n")
     settings = runtime.reload().settings

@@ -141,9 +141,9 @@ async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_take
         for line in lines:
             told.put_nowait(line)
 
-    running = asyncio.create_task(left_over.record(recorded))
+    running = asyncio.create_task(left_over.run(recorded))
     try:
-        left_over.look()
+        left_over.wake()
         assert await asyncio.to_thread(tried.wait, 20)
         assert decisions(runtime, session) == []
         with runtime.database.transaction() as connection:
@@ -167,8 +167,8 @@ async def test_a_store_that_cannot_be_asked_is_asked_again(runtime: OpenWorkspac
     async def recorded(lines: list[str]) -> None:
         told.put_nowait(lines[0])
 
-    running = asyncio.create_task(left_over.record(recorded))
-    left_over.look()
+    running = asyncio.create_task(left_over.run(recorded))
+    left_over.wake()
     hears = asyncio.create_task(told.get())
     assert await asyncio.to_thread(tried.wait, 20)
     with runtime.database.transaction() as connection:
@@ -182,7 +182,7 @@ async def test_what_is_recorded_while_there_is_no_session_is_told_all_the_same(r
     _, proposal = from_session(runtime)
     told: asyncio.Queue[Update] = asyncio.Queue()
     opened = OpenSession(runtime, runtime.settings, told.put_nowait)
-    opened.left_over = UnrecordedDecisions(runtime, lambda: "", patience=0.01)
+    opened.unrecorded_decisions = UnrecordedDecisions(runtime, lambda: "", patience=0.01)
     runtime.service.approve(proposal)
     await opened.start()
     while not isinstance(update := await told.get(), SessionFailed):

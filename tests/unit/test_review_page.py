@@ -13,7 +13,7 @@ def test_a_file_without_lines_is_named_and_what_it_is_is_said() -> None:
         file_diff("a.py", "one\n", "two\n"),
     ]
     page = as_html(
-        ReviewReport(proposal("P1", diffs), diffs, "", (), refused=(DeniedPartText("b.py", ("b",), ("b",)),))
+        ReviewReport(proposal("P1", diffs), diffs, "", (), denied_parts=(DeniedPartText("b.py", ("b",), ("b",)),))
     )
     binary, mode, edited = page.split("<article>")[1:]
     assert "logo.png" in binary and "<p>A binary file.</p></article>" in binary and "<table>" not in binary

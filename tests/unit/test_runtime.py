@@ -24,16 +24,16 @@ from app.runtime.model_connection import (
     LearnedProfiles,
     StoredSessions,
     StoreSink,
-    committer,
     keep_picked_model,
+    make_committer,
     picked_model,
 )
 from app.runtime.open_session import OpenSession
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
-from app.runtime.prompt_sources import news_of_held
-from app.runtime.review_report import answer_head, facts_of
-from app.storage.app_dirs import places
-from app.storage.record_store import DecisionWords, RecordedDecision
+from app.runtime.prompt_sources import untrusted_commands_notice
+from app.runtime.review_report import answer_heading, decision_facts
+from app.storage.app_dirs import find_app_dirs
+from app.storage.record_store import DecisionInput, RecordedDecision
 from app.storage.storage_errors import StorageError
 from app.tools.tool_registry import ExtraTools
 
@@ -53,7 +53,7 @@ def runtime(root: Path) -> Iterator[OpenWorkspace]:
 
 
 def test_a_folder_for_state_that_cannot_be_used_is_named(root: Path) -> None:
-    locks = places().locks
+    locks = find_app_dirs().locks
     locks.parent.mkdir(parents=True, exist_ok=True)
     locks.write_text("in the way")
     with pytest.raises(StorageError, match=r"cannot be used: .* Set SIGNOFF_HOME to a folder that you own"):
@@ -121,15 +121,15 @@ def test_a_pick_that_cannot_be_kept_or_read_is_none(runtime: OpenWorkspace) -> N
 
 
 def test_nothing_is_committed_where_nobody_wants_it(runtime: OpenWorkspace) -> None:
-    assert committer(runtime, runtime.settings) is None
-    assert committer(runtime, runtime.settings.model_copy(update={"commit": True})) is not None
+    assert make_committer(runtime, runtime.settings) is None
+    assert make_committer(runtime, runtime.settings.model_copy(update={"commit": True})) is not None
 
 
 def test_of_commands_that_wait_for_trust_nothing_is_said_where_there_are_none(runtime: OpenWorkspace) -> None:
     commands = runtime.workspace.root / ".claude/commands"
     commands.mkdir(parents=True)
     (commands / "trusted.md").write_text("Do it.")
-    assert news_of_held(runtime, CommandCatalogue()) == ""
+    assert untrusted_commands_notice(runtime, CommandCatalogue()) == ""
 
 
 async def test_what_is_closed_starts_no_server_any_more(runtime: OpenWorkspace) -> None:
@@ -137,21 +137,21 @@ async def test_what_is_closed_starts_no_server_any_more(runtime: OpenWorkspace) 
     told: list[str] = []
     served = McpManager(runtime, told.append)
     await served.close()
-    await served.look(runtime.settings)
-    assert told == [] and served.known is None
+    await served.refresh(runtime.settings)
+    assert told == [] and served.configured is None
 
 
 async def test_before_there_is_a_model_or_a_session_nothing_is_opened(runtime: OpenWorkspace) -> None:
     opened = OpenSession(runtime, runtime.settings, lambda update: None)
     assert opened.effort == "off"
     with pytest.raises(UnknownProposal, match="P9 is not in the store any more"):
-        await opened.bring_up("P9")
+        await opened.show_proposal("P9")
 
 
 def test_an_end_that_fails_is_one_all_the_same() -> None:
     program = (
         "import time; from app.runtime import shutdown\nshutdown.PATIENCE = 0.01\n"
-        "shutdown.end_soon(7, lambda: 1 / 0)\ntime.sleep(60)"
+        "shutdown.force_exit_soon(7, lambda: 1 / 0)\ntime.sleep(60)"
     )
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 7
 
@@ -159,8 +159,8 @@ def test_an_end_that_fails_is_one_all_the_same() -> None:
 def test_what_is_no_terminal_is_asked_for_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path(os.devnull).open() as nothing:
         monkeypatch.setattr(sys, "__stdin__", nothing)
-        with typed_ahead.kept_as_typed():
-            assert typed_ahead.take_lines() == ""
+        with typed_ahead.capture_typed_keys():
+            assert typed_ahead.take_typed_lines() == ""
 
 
 async def test_where_standard_error_is_no_terminal_there_is_none_to_give_back(
@@ -169,7 +169,7 @@ async def test_where_standard_error_is_no_terminal_there_is_none_to_give_back(
     before = signal.getsignal(signal.SIGTERM)
     with Path(os.devnull).open("w") as nothing:
         monkeypatch.setattr(sys, "__stderr__", nothing)
-        with shutdown.leaving_on_signals(lambda code: None, lambda: True):
+        with shutdown.exit_on_signals(lambda code: None, lambda: True):
             assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -180,7 +180,7 @@ def test_a_terminal_that_is_gone_is_not_given_back(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "tcgetpgrp", lambda terminal: os.getpgrp())
     with os.fdopen(theirs) as terminal:
         monkeypatch.setattr(sys, "__stdin__", terminal)
-        with typed_ahead.kept_as_typed():
+        with typed_ahead.capture_typed_keys():
             assert not termios.tcgetattr(theirs)[3] & termios.ICANON
             os.close(ours)
 
@@ -191,8 +191,8 @@ def test_lines_after_a_ctrl_d_are_taken_like_those_before_it(monkeypatch: pytest
     with os.fdopen(ours, "wb", buffering=0) as keyboard, os.fdopen(theirs) as terminal:
         monkeypatch.setattr(sys, "__stdin__", terminal)
         keyboard.write(b"one\r\x04two\rthree")
-        with typed_ahead.kept_as_typed():
-            assert typed_ahead.take_lines() == "one\ntwo\n"
+        with typed_ahead.capture_typed_keys():
+            assert typed_ahead.take_typed_lines() == "one\ntwo\n"
 
 
 async def test_a_request_waits_for_the_names_of_servers_only_so_long(
@@ -226,7 +226,7 @@ def stage(name):
     print(*sorted(sys.modules.keys() & later))
 runtime = open_runtime(Path({str(root)!r}))
 stage("a")
-runtime.places.runs.mkdir()
+runtime.dirs.runs.mkdir()
 stage("b")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -235,7 +235,7 @@ stage("b")
 
 def test_hooks_that_nobody_can_read_are_said_not_to_be_told(runtime: OpenWorkspace) -> None:
     told: list[str] = []
-    runtime.hooked.tell = told.append
+    runtime.hook_dispatcher.tell = told.append
     (runtime.workspace.root / ".signoff.toml").write_text("nonsense")
     assert runtime.service.stage_patch("--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+a\n").id == "P1"
     (line,) = told
@@ -244,10 +244,10 @@ def test_hooks_that_nobody_can_read_are_said_not_to_be_told(runtime: OpenWorkspa
 
 def test_a_report_says_what_is_missing() -> None:
     question = SideQuestion(uid="u", proposal="P1", path="a.txt", text="why?")
-    assert answer_head(SideExchange(question)) == "No answer came"
+    assert answer_heading(SideExchange(question)) == "No answer came"
     event = EventEntry(
         number=1, before="", time=0.0, proposal="P1", count=1, decision="approved", files=("a.txt",), event=""
     )
-    assert facts_of(RecordedDecision(None, event, DecisionWords(), words_lost=False)) == ["a.txt"]
+    assert decision_facts(RecordedDecision(None, event, DecisionInput(), words_lost=False)) == ["a.txt"]
     lost = ["a.txt", "words were said that are not kept as they were"]
-    assert facts_of(RecordedDecision(None, event, DecisionWords(), words_lost=True)) == lost
+    assert decision_facts(RecordedDecision(None, event, DecisionInput(), words_lost=True)) == lost

@@ -19,7 +19,7 @@ from app.agent.session import Session
 from app.conversation.events import Event, ProposalStaged, RequestSent, TurnEnded, UserMessage
 from app.conversation.log import EventSink
 from app.images.mentions import mentions
-from app.runtime.attachments import attached
+from app.runtime.attachments import load_attachments
 from app.storage.storage_errors import StorageError
 from app.tools.base.contract import GivenArguments, Tool, ToolContext, ToolOutput
 from app.tools.tool_registry import ExtraTools, ToolSet, ToolSource
@@ -168,7 +168,7 @@ class Play:
             return True
 
         wire = self.session.ports.model.profile.wire
-        found = await attached(self.on.runtime, mentions("@shot.png" if image else ""), wire, meant)
+        found = await load_attachments(self.on.runtime, mentions("@shot.png" if image else ""), wire, meant)
         answering = self.session.question is not None
         await self.session.send(text, images=found)
         self.said += [] if answering else [text]

@@ -70,7 +70,7 @@ async def test_another_process_tells_of_what_it_does_and_no_window_twice(
     await hosted.until(lambda: bool(hosted.session.log.events) and not hosted.session.busy)
     await hosted.other("approve", "P1")
     await hosted.until(lambda: any(event.type == "proposal_decided" for event in hosted.session.log.events))
-    hosted.open_session.runtime.hooked.close()
+    hosted.open_session.runtime.hook_dispatcher.close()
     assert [(one["event"], one["decision"]) for one in told(tmp_path / "out")] == [
         ("staged", ""),
         ("decided", "approved"),
@@ -104,7 +104,7 @@ async def test_one_that_hangs_holds_up_no_turn(tmp_path: Path, home: Path, serve
     server.say("One.")
     server.say("Two.")
     async with bench(server, tmp_path) as table:
-        table.runtime.hooked.patience = 0.0
+        table.runtime.hook_dispatcher.patience = 0.0
         await table.say("Hi")
         await table.say("Again")
         assert len(server.requests) == 2

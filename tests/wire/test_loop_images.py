@@ -14,10 +14,10 @@ from app.images.image import Image
 from app.images.mentions import mentions
 from app.llm.capabilities.profiles import LASTS, valid_fields
 from app.llm.client import ModelClient
-from app.runtime.attachments import attached
+from app.runtime.attachments import load_attachments
 from app.runtime.model_connection import LearnedProfiles
 from app.runtime.open_workspace import open_runtime
-from app.runtime.workspace_recovery import record_left_over
+from app.runtime.workspace_recovery import record_unrecorded_decisions
 from app.storage.pruning import prune
 from tests.oracles.reading import conversation, images
 from tests.unit.conversation.test_wires import without_breakpoints
@@ -52,7 +52,7 @@ async def show(on: Bench, text: str) -> None:
     async def meant(_: object) -> bool:
         return True
 
-    found = await attached(on.runtime, mentions(text), on.session.ports.model.profile.wire, meant)
+    found = await load_attachments(on.runtime, mentions(text), on.session.ports.model.profile.wire, meant)
     await on.session.send(text, images=found)
     await on.session.wait_until_idle()
     on.check()
@@ -245,7 +245,7 @@ async def test_images_that_were_seen_go_first_when_the_context_is_short(server: 
 async def test_an_image_in_a_queued_message_goes_out_with_it(server: WireServer, tmp_path: Path) -> None:
     server.always(Turn("I see."))
     async with opened(server, tmp_path) as on:
-        found = await attached(on.runtime, mentions("@shot.png"), "chat", lambda _: asyncio.sleep(0, True))
+        found = await load_attachments(on.runtime, mentions("@shot.png"), "chat", lambda _: asyncio.sleep(0, True))
         await on.session.send("Hello")
         await on.session.send("And @shot.png?", images=found)
         await on.session.settled()
@@ -257,7 +257,7 @@ async def test_an_image_in_a_queued_message_goes_out_with_it(server: WireServer,
 
 
 async def found_in(on: Bench, text: str) -> tuple[Image, ...]:
-    return await attached(on.runtime, mentions(text), "chat", lambda _: asyncio.sleep(0, True))
+    return await load_attachments(on.runtime, mentions(text), "chat", lambda _: asyncio.sleep(0, True))
 
 
 @each_wire
@@ -345,7 +345,7 @@ async def test_what_a_crash_left_unrecorded_keeps_its_images(server: WireServer,
         found = await found_in(on, "@shot.png")
         on.runtime.service.deny("P1", None, "As in @shot.png", images=found)
     async with opened(server, tmp_path) as on:
-        record_left_over(on.runtime, patience=0)
+        record_unrecorded_decisions(on.runtime, patience=0)
         await on.session.catch_up()
         await on.session.settled()
         (decided,) = [event for event in on.events if isinstance(event, ProposalDecided)]

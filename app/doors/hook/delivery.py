@@ -14,7 +14,7 @@ from app.doors.hook.hook_messages import HookAnswer
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
-from app.runtime.workspace_recovery import stage_captured
+from app.runtime.workspace_recovery import stage_captured_edits
 from app.storage.captured_edit_store import AgentTurn
 
 _GO_ON = (
@@ -26,7 +26,7 @@ _GO_ON = (
 def deliver_with_prompt(root: Path, turns: Sequence[AgentTurn]) -> HookAnswer:
     """Return the decisions since then, for the agent to read beside the user's new prompt."""
     with _open(root) as runtime:
-        parts = [(turn.proposal, *proposal_report(runtime, turn.proposal, turn.told)) for turn in turns]
+        parts = [(turn.proposal, *proposal_report(runtime, turn.proposal, turn.reported)) for turn in turns]
     words = "\n\n".join(text for _, text, _ in parts)
     reported = tuple((name, number) for name, _, number in parts)
     return HookAnswer("tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{_GO_ON}", reported=reported)
@@ -53,13 +53,13 @@ def deliver_with_call(root: Path, turns: Sequence[AgentTurn], answer: HookAnswer
 def deliver_on_first_call(root: Path, turn: AgentTurn, refusal: HookAnswer) -> HookAnswer:
     """Answer a call of a closed turn: with the decision if there is one, else with `refusal`."""
     with _open(root) as runtime:
-        return _decision(runtime, turn.proposal, turn.told, refusal, until=0.0)
+        return _decision(runtime, turn.proposal, turn.reported, refusal, until=0.0)
 
 
 def deliver_after_wait(root: Path, answer: HookAnswer, until: float) -> HookAnswer:
     """Wait for the decision on the staged proposal; return `wait` if there is none by `until`."""
     with _open(root) as runtime:
-        if refused := [line for line in stage_captured(runtime) if line.startswith(f"{answer.proposal},")]:
+        if refused := [line for line in stage_captured_edits(runtime) if line.startswith(f"{answer.proposal},")]:
             return answer._replace(words=refused[0])
         return _decision(runtime, answer.proposal, 0, answer, until)
 

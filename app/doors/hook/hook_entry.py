@@ -29,7 +29,7 @@ from app.doors.hook.errors import NotStaged
 from app.doors.hook.files import TurnFiles
 from app.doors.hook.hook_messages import BEFORE_PROMPT, NONE, HookAnswer, HookCall, parse_call, render_answer
 from app.doors.hook.options import HookOptions, hook_options
-from app.storage.app_dirs import places
+from app.storage.app_dirs import find_app_dirs
 from app.storage.captured_edit_store import AgentTurn, CapturedEdits
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
@@ -120,7 +120,7 @@ def _pass_over_the_rest() -> None:
 
 def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: AgentChannel) -> None:
     root = Path(workspace or root_of(call))
-    where = places()
+    where = find_app_dirs()
     database = Database(where.database)
     try:
         opened = Workspace(root, off_limits=(where.state, where.config))
@@ -137,7 +137,7 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
         # The agent has the answer; a report that can't be noted now is repeated later.
         with suppress(StorageError):
             for proposal, number in answer.reported:
-                door.captured.tell(proposal, number)
+                door.captured.mark_reported(proposal, number)
     finally:
         database.close()
 
@@ -145,7 +145,7 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
 def _with_decision(door: HookDoor, call: HookCall, answer: HookAnswer, until: float) -> HookAnswer:
     """The answer, or instead the user's decision: one not yet reported, or one made during the wait."""
     root = door.workspace.root
-    turns = door.captured.untold(call.agent, call.session)
+    turns = door.captured.turns_to_report(call.agent, call.session)
     if call.event in BEFORE_PROMPT:
         if not turns or not agent_of(call.agent).hears_with_prompt:
             return answer
@@ -273,7 +273,7 @@ _SHOWN = 5
 def decide(door: HookDoor, call: HookCall) -> HookAnswer:
     """Return the answer to a call; an edit is in the store when this returns."""
     if call.event in BEFORE_PROMPT:
-        door.captured.open_unnamed(call.agent, call.session)
+        door.captured.reopen_unnamed_turn(call.agent, call.session)
         return NONE
     turn = door.captured.turn(call.agent, call.session, call.prompt)
     agent = agent_of(call.agent)

@@ -31,7 +31,7 @@ from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.pending_paths import format_ids
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
-from app.runtime.workspace_recovery import put_right
+from app.runtime.workspace_recovery import recover_and_report
 from app.storage.captured_edit_store import AgentTurn
 from app.storage.storage_errors import StorageError
 from app.text.plural import plural
@@ -306,7 +306,7 @@ class ProposalTools:
             if self._runtime is None:
                 runtime = open_runtime(self._root)
                 try:
-                    put_right(runtime, self._say)
+                    recover_and_report(runtime, self._say)
                 except BaseException:
                     runtime.close()
                     raise
@@ -324,7 +324,7 @@ class ProposalTools:
         with self._staging:
             if running.cancelled:
                 return _Answer("Nothing was staged: the call was cancelled.", failed=True)
-            turns = runtime.captured.of_session(caller.agent, caller.session)
+            turns = runtime.captured.turns_of_session(caller.agent, caller.session)
             if turns:
                 if words := self._unread_words(runtime, turns, running):
                     return _Answer(words, failed=True)
@@ -336,7 +336,7 @@ class ProposalTools:
                 return _Answer(_TOO_MANY.format(count=count), failed=True)
             own = [turn.proposal for turn in turns]
             proposal, notes = self._stage(runtime, fill, arguments.summary or "", caller, own)
-            runtime.captured.add(
+            runtime.captured.add_turn(
                 AgentTurn(caller.agent, caller.session, caller.turn, model=caller.model, proposal=proposal.id)
             )
         seconds = self._wait_seconds if arguments.wait_seconds is None else arguments.wait_seconds
@@ -349,7 +349,7 @@ class ProposalTools:
         unread = [
             turn.proposal
             for turn in turns
-            if decision_status(runtime.database, runtime.name, turn.proposal, turn.told).has_feedback
+            if decision_status(runtime.database, runtime.name, turn.proposal, turn.reported).has_feedback
         ]
         if not unread:
             return ""
@@ -422,9 +422,9 @@ class ProposalTools:
     def _tell(self, runtime: OpenWorkspace, name: str, running: RunningCall) -> str:
         """Describe the decisions on a proposal, with all of the user's words."""
         text, number = proposal_report(runtime, name)
-        turn = runtime.captured.of_proposal(name)
-        if turn is not None and number > turn.told and not running.cancelled:
-            runtime.captured.tell(name, number)
+        turn = runtime.captured.turn_of_proposal(name)
+        if turn is not None and number > turn.reported and not running.cancelled:
+            runtime.captured.mark_reported(name, number)
         if decision_status(runtime.database, runtime.name, name).denied_without_feedback:
             text = f"{text}\n\n{_NO_REASON}"
         elif advice := repeated_denials_note(self._denials_in_row(runtime, turn), asks_by_tool=False):
@@ -432,7 +432,7 @@ class ProposalTools:
         return text
 
     def _denials_in_row(self, runtime: OpenWorkspace, turn: AgentTurn | None) -> int:
-        turns = runtime.captured.of_session(turn.agent, turn.session) if turn is not None else []
+        turns = runtime.captured.turns_of_session(turn.agent, turn.session) if turn is not None else []
         states = (runtime.service.get(each.proposal).state for each in reversed(turns))
         return len([*takewhile(lambda state: state is ProposalState.DENIED, states)])
 
@@ -442,13 +442,13 @@ class ProposalTools:
         if not wanted:
             # Some agents take a session up again under another id.
             captured = runtime.captured
-            turns = captured.of_session(caller.agent, caller.session) or captured.of_agent(caller.agent)
+            turns = captured.turns_of_session(caller.agent, caller.session) or captured.turns_of_agent(caller.agent)
             if not turns:
                 raise ToolError("You have proposed nothing yet. Give the id of a proposal as `proposal`, such as P7.")
             wanted = turns[-1].proposal
         name = runtime.service.get(wanted).id
-        turn = runtime.captured.of_proposal(name)
-        reported = turn.told if turn is not None else 0
+        turn = runtime.captured.turn_of_proposal(name)
+        reported = turn.reported if turn is not None else 0
         status = decision_status(runtime.database, runtime.name, name, reported)
         if arguments.wait_seconds and not status.decided:
             status = self._await(runtime, name, reported, arguments.wait_seconds, running)

@@ -55,11 +55,11 @@ class Preferences:
         for path in OWN_THEMES.glob("*.toml"):
             app.register_theme(own_theme(path.stem))
         problems: list[str] = []
-        if self._runtime.places.themes.is_dir():
+        if self._runtime.dirs.themes.is_dir():
             # Only what the user wrote has to be checked.
             from app.ui.themes.theme_files import load_themes
 
-            loaded = load_themes((self._runtime.places.themes,))
+            loaded = load_themes((self._runtime.dirs.themes,))
             for theme in loaded.themes:
                 app.register_theme(theme.as_theme())
             problems += loaded.problems
@@ -109,7 +109,7 @@ class Preferences:
         from app.config.settings import save
 
         save(
-            self._runtime.places.config_file,
+            self._runtime.dirs.config_file,
             {
                 (key,): value.get_secret_value() if isinstance(value, SecretStr) else value
                 for key, value in changes.items()
@@ -134,7 +134,7 @@ class Preferences:
         }
         put(tables, (name, *path), value)
         models = checked_value("models", tables)
-        save(self._runtime.places.config_file, {("models", name, *path): value})
+        save(self._runtime.dirs.config_file, {("models", name, *path): value})
         self.change(models=models)
 
     async def reload(self) -> bool:

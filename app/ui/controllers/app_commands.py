@@ -124,23 +124,23 @@ class OwnCommands:
 
     async def look(self) -> CommandCatalogue:
         """Look at the files anew, and offer what they have."""
-        from app.runtime.prompt_sources import news_of_held, own_commands
+        from app.runtime.prompt_sources import load_custom_commands, untrusted_commands_notice
 
-        self.known = await asyncio.to_thread(own_commands, self._runtime, COMMANDS.keys())
+        self.known = await asyncio.to_thread(load_custom_commands, self._runtime, COMMANDS.keys())
         own = [(one.name, one.told) for one in self.known.commands.values()]
         built_in = [(name, action.help) for name, action in COMMANDS.items()]
         self._composer.set_commands(built_in + own, unlisted=self.known.held)
-        if news := await asyncio.to_thread(news_of_held, self._runtime, self.known):
+        if news := await asyncio.to_thread(untrusted_commands_notice, self._runtime, self.known):
             self._means.tell(news)
         return self.known
 
     async def run(self, name: str, argument: str) -> None:
         """Call one; raises BadArgument where that cannot be."""
         from app.conversation.events import Notice
-        from app.runtime.prompt_sources import message_of
+        from app.runtime.prompt_sources import make_command_message
 
         try:
-            message = message_of(await self.look(), name, argument)
+            message = make_command_message(await self.look(), name, argument)
         except CommandUnusable as unusable:
             raise BadArgument(str(unusable)) from unusable
         if (session := self._session.now) is not None and session.question is not None:
@@ -281,12 +281,12 @@ class CommandRunner:
         await self.own.look()
         if await self._preferences.reload():
             await self._connector.use(self._preferences.settings)
-        await self._session.open_session.served.look(self._preferences.settings)
+        await self._session.open_session.mcp.refresh(self._preferences.settings)
 
     async def _mcp(self, _: str) -> None:
         from app.ui.screens.servers_screen import ServersScreen
 
-        await self._means.ask(ServersScreen(self._session.open_session.served))
+        await self._means.ask(ServersScreen(self._session.open_session.mcp))
 
     async def _theme(self, argument: str) -> None:
         name = slash_commands.word("theme", argument)
@@ -512,7 +512,7 @@ class CommandRunner:
 
     async def _say_staged(self, proposal: "Proposal", left_out: Sequence[str]) -> None:
         await self._session.ready.wait()
-        await self._session.open_session.notice_proposals()
+        await self._session.open_session.publish_proposal_changes()
         without = f" Left out: {left_out[0]}." if left_out else ""
         more = f" And {len(left_out) - 1} more." if len(left_out) > 1 else ""
         signed = "".join(f" {one.words}." for one in proposal.left_out)
@@ -529,11 +529,11 @@ class CommandRunner:
             await self._connector.use(self._preferences.settings)
 
     async def _skills(self, _: str) -> None:
-        from app.runtime.prompt_sources import skills_of
+        from app.runtime.prompt_sources import load_skills
         from app.ui.screens.skills_screen import SkillsScreen
 
         told = self._runtime.skills
-        await self._means.ask(SkillsScreen(await asyncio.to_thread(skills_of, self._runtime), told))
+        await self._means.ask(SkillsScreen(await asyncio.to_thread(load_skills, self._runtime), told))
 
     async def _wire(self, _: str) -> None:
         from app.ui.screens.wire_screen import WireScreen, moves_of_last_turn

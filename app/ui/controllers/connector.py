@@ -53,7 +53,7 @@ class Connector:
         self._open_session = open_session
         self._hint = hint
         self._store = runtime.sessions
-        self._config_file = runtime.places.config_file
+        self._config_file = runtime.dirs.config_file
         self._record: SessionRecord | None = None
         self._choosing = asyncio.Lock()
 

@@ -38,12 +38,12 @@ class ImageAttacher:
             # To load what finds them would hold up the first message by several pictures.
             return ()
         from app.images.image_files import NotAttached
-        from app.runtime.attachments import attached
+        from app.runtime.attachments import load_attachments
 
         session = self._session.now
         wire = session.ports.model.profile.wire if session is not None else ""
         try:
-            return await attached(self._session.open_session.runtime, mentions, wire, self._is_meant)
+            return await load_attachments(self._session.open_session.runtime, mentions, wire, self._is_meant)
         except NotAttached as error:
             raise NotAttached(f"{error} {undone}: without the @ a file is only named.") from error
 
@@ -57,8 +57,8 @@ class ImageAttacher:
 
     async def dropped(self, text: str) -> "Sequence[Mention]":
         """The images that a pasted text consists of."""
-        from app.runtime.attachments import mentions_of_pasted
+        from app.runtime.attachments import pasted_images
 
         if not self._session.ready.is_set():
             return ()
-        return await mentions_of_pasted(self._session.open_session.runtime, text)
+        return await pasted_images(self._session.open_session.runtime, text)

@@ -17,7 +17,7 @@ from app.llm.doctor.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, exa
 from app.llm.values.types import Endpoint
 from app.runtime.model_connection import LearnedProfiles
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.prompt_sources import own_checks
+from app.runtime.prompt_sources import check_prompt_sources
 from app.sandbox.sandbox_mode import SandboxMode
 from app.text.safe_text import escape_unsafe
 from app.tools.command.sandbox_wording import describe_sandbox
@@ -98,7 +98,7 @@ class DoctorScreen(Dialog[bool]):
                 resolve_profile, self._endpoint.base_url, self._endpoint.model, cache=cache, overrides=None
             )
             probe = await self._runtime.sandbox.probe()
-            for check in await asyncio.to_thread(lambda: list(own_checks(self._runtime))):
+            for check in await asyncio.to_thread(lambda: list(check_prompt_sources(self._runtime))):
                 self._found[check.name] = check
             self._found[_COMMANDS] = EndpointCheck(
                 _COMMANDS, probe.mode is not SandboxMode.IN_PLACE, describe_sandbox(probe)

@@ -18,7 +18,7 @@ from app.llm.capabilities.model_list import ListedModel
 from app.llm.capabilities.profiles import LearnedField, seed_profile, valid_fields
 from app.llm.values.address import parse_address
 from app.llm.values.prices import price_for
-from app.runtime.model_connection import LearnedProfiles, address_of
+from app.runtime.model_connection import LearnedProfiles, base_url_of
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import shown_path
@@ -94,7 +94,7 @@ class _Origins:
         self._runtime = runtime
         self._settings = settings
         try:
-            self.file = read_file(runtime.places.config_file)
+            self.file = read_file(runtime.dirs.config_file)
         except ConfigError:
             self.file = {}
 
@@ -112,7 +112,7 @@ class _Origins:
         """Where it is set for all models."""
         origin = self._runtime.origin_of(path[0])
         same = _inside(self.file, path) == value or path[0] in ("price", "request")
-        if origin == self._runtime.places.config_file.name:
+        if origin == self._runtime.dirs.config_file.name:
             return "yours, for all models" if same else "yours, in this session"
         return f"from {origin}" if origin else "yours, in this session"
 
@@ -121,7 +121,7 @@ class _Known:
     """What is known where nobody has said anything."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings, model: ListedModel) -> None:
-        address = parse_address(address_of(settings)).url
+        address = parse_address(base_url_of(settings)).url
         self._seed = seed_profile(address, model.id)
         self._beliefs: dict[str, LearnedField] = {
             belief.field: belief for belief in valid_fields(LearnedProfiles(runtime.sessions), address, model.id)
@@ -228,7 +228,7 @@ class ModelSettingsScreen(ValuesDialog):
         self._draw()
         self.query_one(OptionList).focus()
         self.say("saved at once")
-        self.tell(f"Kept in {shown_path(self._runtime.places.config_file)}")
+        self.tell(f"Kept in {shown_path(self._runtime.dirs.config_file)}")
 
     def on_resize(self) -> None:
         """The columns follow the width."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from textual import on, work
 from textual.content import Content
 
-from app.storage.session_search import MOST, SearchHit, SessionSearch
+from app.storage.session_search import MAX_HITS, SearchHit, SessionSearch
 from app.storage.storage_errors import StorageError
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import PreviewDialog
@@ -88,7 +88,7 @@ class SearchScreen(PreviewDialog[SearchHit]):
             self.say("")
             return
         self._show(words, found)
-        more = "+" if len(found) == MOST else ""
+        more = "+" if len(found) == MAX_HITS else ""
         self.say(f"{len(found)}{more} {'place' if len(found) == 1 else 'places'}" if words.strip() else "")
 
     def _show(self, words: str, found: Sequence[SearchHit], *, problem: str = "") -> None:

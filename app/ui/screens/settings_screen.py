@@ -209,7 +209,7 @@ class SettingsScreen(ValuesDialog):
         self._draw()
         self.query_one(OptionList).focus()
         self.say("saved at once")
-        self.tell(f"Kept in {shown_path(self._runtime.places.config_file)}")
+        self.tell(f"Kept in {shown_path(self._runtime.dirs.config_file)}")
 
     def _draw(self) -> None:
         options = self.query_one(OptionList)

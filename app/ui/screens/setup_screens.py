@@ -216,13 +216,13 @@ class EndpointScreen(Dialog[bool]):
     @on(Input.Changed)
     def show_host(self) -> None:
         """Say where requests would go, and the key with them."""
-        from app.runtime.model_connection import address_of
+        from app.runtime.model_connection import base_url_of
 
         changes = self._changes
         if not changes or self._fault(changes):
             self._say("Requests go nowhere yet.")
         else:
-            self._say(f"Requests go to {host_and_port(address_of(self._settings.model_copy(update=changes)))}.")
+            self._say(f"Requests go to {host_and_port(base_url_of(self._settings.model_copy(update=changes)))}.")
 
     @on(Input.Submitted)
     def keep(self) -> None:

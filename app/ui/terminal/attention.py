@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from textual import events
 from textual.keys import KEY_NAME_REPLACEMENTS
 
-from app.runtime.typed_ahead import give_back, take_lines
+from app.runtime.typed_ahead import restore_terminal, take_typed_lines
 from app.text.safe_text import strip_unsafe
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ class Attention:
 
             def start_application_mode(self) -> None:
                 # To what it finds here Textual goes back, for an editor too.
-                give_back()
-                for key in keys_of(take_lines()):
+                restore_terminal()
+                for key in keys_of(take_typed_lines()):
                     self.process_message(key)
                 super().start_application_mode()
                 attention._driver = self

@@ -15,7 +15,7 @@ from app.doors.hook.hook_messages import HookAnswer, parse_call
 from app.proposals.values.models import ProposalState
 from app.runtime.open_session import OpenSession
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
-from app.runtime.workspace_recovery import stage_captured
+from app.runtime.workspace_recovery import stage_captured_edits
 from app.storage.captured_edit_store import AgentTurn, CapturedEdits, CapturedFile
 
 BEFORE = b"".join(b"line %02d\n" % number for number in range(1, 31))
@@ -42,9 +42,9 @@ def capture(runtime: OpenWorkspace, old: bytes, new: bytes, prompt: str = "1", p
 
 def test_a_later_call_of_the_response_makes_the_same_proposal_larger(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
-    assert stage_captured(runtime) == []
+    assert stage_captured_edits(runtime) == []
     assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == name
-    assert stage_captured(runtime) == []
+    assert stage_captured_edits(runtime) == []
     (proposal,) = runtime.service.pending()
     assert (proposal.id, proposal.revision, len(proposal.hunks)) == (name, 2, 2)
     runtime.service.approve(name)
@@ -54,39 +54,39 @@ def test_a_later_call_of_the_response_makes_the_same_proposal_larger(runtime: Op
 
 def test_to_stage_twice_changes_nothing(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
-    stage_captured(runtime)
+    stage_captured_edits(runtime)
     files = runtime.captured.files(name)
     runtime.captured.capture(AgentTurn("claude", "s", "1", "r", "opus", name), files, files)
-    stage_captured(runtime)
+    stage_captured_edits(runtime)
     assert runtime.service.get(name).revision == 1
-    assert runtime.captured.to_stage() == []
+    assert runtime.captured.proposals_to_stage() == []
 
 
 @pytest.mark.parametrize("seen", [True, False])
 def test_what_is_decided_on_stays_as_it_is_and_the_rest_stands_beside_it(runtime: OpenWorkspace, seen: bool) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
-    stage_captured(runtime)
+    stage_captured_edits(runtime)
     if not seen:
         # The user decides between the hook's look and the staging.
         assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == name
     runtime.service.approve(name)
     if seen:
         assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == "P2"
-    assert stage_captured(runtime) == []
+    assert stage_captured_edits(runtime) == []
     (other,) = runtime.service.pending()
     assert other.id != name
     runtime.service.approve(other.id)
     wanted = BEFORE.replace(b"line 03\n", b"three\n").replace(b"line 20\n", b"twenty\n")
     assert (runtime.workspace.root / "a.txt").read_bytes() == wanted
-    assert runtime.captured.of_proposal(other.id) is not None, "its decision is told to the agent, too"
+    assert runtime.captured.turn_of_proposal(other.id) is not None, "its decision is told to the agent, too"
 
 
 def test_an_answer_to_feedback_is_the_next_version(runtime: OpenWorkspace) -> None:
     first = capture(runtime, b"line 03\n", b"three\n")
-    stage_captured(runtime)
+    stage_captured_edits(runtime)
     runtime.service.deny(first, feedback="In German.")
     second = capture(runtime, b"line 03\n", b"drei\n", prompt="2")
-    stage_captured(runtime)
+    stage_captured_edits(runtime)
     proposal = runtime.service.get(second)
     assert (proposal.supersedes, proposal.version) == (first, 2)
 
@@ -95,7 +95,7 @@ def test_the_disk_may_move_on_before_anyone_looks(runtime: OpenWorkspace) -> Non
     name = capture(runtime, b"line 03\n", b"three\n")
     path = runtime.workspace.root / "a.txt"
     path.write_bytes(b"// head\n" + BEFORE)
-    stage_captured(runtime)
+    stage_captured_edits(runtime)
     runtime.service.approve(name)
     assert path.read_bytes() == b"// head\n" + BEFORE.replace(b"line 03\n", b"three\n")
 
@@ -103,7 +103,7 @@ def test_the_disk_may_move_on_before_anyone_looks(runtime: OpenWorkspace) -> Non
 def test_what_another_has_changed_there_meanwhile_makes_it_stale(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     (runtime.workspace.root / "a.txt").write_bytes(BEFORE.replace(b"line 03\n", b"drei\n"))
-    stage_captured(runtime)
+    stage_captured_edits(runtime)
     assert runtime.service.get(name).state is ProposalState.STALE
 
 
@@ -111,8 +111,8 @@ def test_what_is_on_disk_by_now_is_no_proposal_and_not_tried_again(runtime: Open
     capture(runtime, b"line 03\n", b"three\n")
     (runtime.workspace.root / "a.txt").write_bytes(BEFORE.replace(b"line 03\n", b"three\n"))
     (runtime.workspace.root / "a.txt").chmod(0o755)
-    assert stage_captured(runtime) == []
-    assert runtime.service.all() == [] and runtime.captured.to_stage() == []
+    assert stage_captured_edits(runtime) == []
+    assert runtime.service.all() == [] and runtime.captured.proposals_to_stage() == []
 
 
 def test_what_cannot_be_staged_is_a_line_and_tried_again(
@@ -124,15 +124,15 @@ def test_what_cannot_be_staged_is_a_line_and_tried_again(
     name = capture(runtime, b"line 03\n", b"three\n")
     with monkeypatch.context() as disk:
         disk.setattr(runtime.service, "stage", full)
-        (line,) = stage_captured(runtime)
+        (line,) = stage_captured_edits(runtime)
         assert line.startswith(f"{name}, which another agent proposed, can't be staged: ") and "No space" in line
-    assert stage_captured(runtime) == [] and [each.id for each in runtime.service.all()] == [name]
+    assert stage_captured_edits(runtime) == [] and [each.id for each in runtime.service.all()] == [name]
 
 
 def test_a_store_that_fails_is_a_line(runtime: OpenWorkspace) -> None:
     with runtime.database.transaction() as connection:
         connection.execute("DROP TABLE captured")
-    (line,) = stage_captured(runtime)
+    (line,) = stage_captured_edits(runtime)
     assert line.startswith("What other agents proposed can't be staged: ")
 
 
@@ -141,10 +141,10 @@ def test_what_is_old_goes_once_it_is_staged(runtime: OpenWorkspace) -> None:
     with runtime.database.transaction() as connection:
         connection.execute("UPDATE agent_turns SET time = 5")
     second = capture(runtime, b"line 20\n", b"twenty\n", prompt="2")
-    assert runtime.captured.to_stage() == [first, second], "what nobody has looked at stays"
-    stage_captured(runtime)
+    assert runtime.captured.proposals_to_stage() == [first, second], "what nobody has looked at stays"
+    stage_captured_edits(runtime)
     capture(runtime, b"line 25\n", b"25\n", prompt="3")
-    assert [turn.proposal for turn in runtime.captured.of_session("claude", "s")] == [second, "P3"]
+    assert [turn.proposal for turn in runtime.captured.turns_of_session("claude", "s")] == [second, "P3"]
     assert runtime.captured.files(first) == []
     assert [each.id for each in runtime.service.pending()] == [first, second]
 
@@ -152,7 +152,7 @@ def test_what_is_old_goes_once_it_is_staged(runtime: OpenWorkspace) -> None:
 def test_an_agent_that_waits_hears_that_its_edit_could_not_be_staged(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     # A folder where the lock should be.
-    (runtime.places.locks / f"{runtime.signal.path.name}.lock").mkdir()
+    (runtime.dirs.locks / f"{runtime.signal.path.name}.lock").mkdir()
     answer = deliver_after_wait(runtime.workspace.root, HookAnswer("deny", f"{name} is staged.", proposal=name), 0)
     assert answer.words.startswith(f"{name}, which another agent proposed, can't be staged: ")
 
@@ -197,7 +197,7 @@ async def test_for_what_this_process_writes_nobody_looks_what_others_have_taken(
     told: list[Update] = []
     opened = OpenSession(runtime, runtime.settings, told.append)
     assert await opened.start() == []
-    lock = runtime.places.locks / f"{runtime.signal.path.name}.lock"
+    lock = runtime.dirs.locks / f"{runtime.signal.path.name}.lock"
     lock.unlink()
     lock.mkdir()
     capture(runtime, b"line 03\n", b"three\n")

@@ -297,7 +297,7 @@ async def test_nothing_is_written_for_good_while_the_files_are_a_commands(root: 
     draft = runtime.service.draft("")
     draft.write("b.txt", "approved\n")
     proposal = runtime.service.stage(draft, "Edit b")
-    sandbox = Sandbox(runtime.workspace, runtime.places.runs, own=(), modes=[SandboxMode.IN_PLACE])
+    sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own=(), modes=[SandboxMode.IN_PLACE])
     async with sandbox.open(runtime.service.draft("").pending_files()):
         assert (root / "b.txt").read_text() == "approved\n"
         assert runtime.service.refresh() == []
@@ -315,7 +315,7 @@ def test_a_decision_puts_back_first_what_a_command_has_left_that_was_killed(
     draft = runtime.service.draft("")
     draft.write("b.txt", "approved\n")
     proposal = runtime.service.stage(draft, "Edit b")
-    guard = workspace_backup(root, runtime.places.runs)
+    guard = workspace_backup(root, runtime.dirs.runs)
     with guard.locked():
         guard.back_up(PathPolicy(runtime.workspace, {}), {})
         (root / "a.txt").write_text("by the command\n")

@@ -168,7 +168,7 @@ def test_words_of_a_language_without_spaces_are_found_in_its_sentences(bench: Be
 @pytest.mark.parametrize("how", ["deleted", "pruned"])
 def test_nothing_of_a_session_that_is_gone_stays_in_the_index(bench: Bench, how: str) -> None:
     session = bench.say(*(event for event, _ in EVENTS.values()))
-    bench.search.bring_up()
+    bench.search.update_index()
     assert bench.words_kept() > 20
     # What is not yet in the index is none of its business.
     bench.store.append(session, [UserMessage(text="said later")])

@@ -12,18 +12,18 @@ from app.storage.storage_errors import StorageError
 def test_it_is_held_by_one_at_a_time_and_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "session.lock"
     one, other = SessionLock(path), SessionLock(path)
-    assert one.take() and one.take() and not other.take()
+    assert one.acquire() and one.acquire() and not other.acquire()
     assert (one.is_held, other.is_held, is_open(path)) == (True, False, True)
     one.release()
     one.release()
     assert not path.exists() and not is_open(path)
-    assert other.take()
+    assert other.acquire()
 
 
 def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "session.lock"
     first, second = SessionLock(path), SessionLock(path)
-    assert first.take()
+    assert first.acquire()
     opened = os.open
 
     def just_before_the_release(name: Path, flags: int, mode: int = 0o777) -> int:
@@ -33,8 +33,8 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(tmp_path: Path, mon
         return descriptor
 
     monkeypatch.setattr(os, "open", just_before_the_release)
-    assert second.take()
-    assert not SessionLock(path).take(), "what it holds is the file that everybody sees"
+    assert second.acquire()
+    assert not SessionLock(path).acquire(), "what it holds is the file that everybody sees"
 
 
 def test_a_child_with_a_copy_of_the_descriptor_does_not_keep_it(
@@ -42,7 +42,7 @@ def test_a_child_with_a_copy_of_the_descriptor_does_not_keep_it(
 ) -> None:
     path = tmp_path / "session.lock"
     lock = SessionLock(path)
-    assert lock.take()
+    assert lock.acquire()
     waiting, going = os.pipe()
     if not (child := os.fork()):
         os.close(going)
@@ -57,7 +57,7 @@ def test_a_child_with_a_copy_of_the_descriptor_does_not_keep_it(
         monkeypatch.setattr(Path, "unlink", stays)
         lock.release()
         assert not is_open(path)
-        assert SessionLock(path).take()
+        assert SessionLock(path).acquire()
     finally:
         os.close(going)
         os.waitpid(child, 0)
@@ -66,5 +66,5 @@ def test_a_child_with_a_copy_of_the_descriptor_does_not_keep_it(
 def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "session.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StorageError, match="cannot be locked"):
-        SessionLock(tmp_path / "session.lock").take()
+        SessionLock(tmp_path / "session.lock").acquire()
     assert not (tmp_path / "elsewhere").exists()
