@@ -85,13 +85,13 @@ def test_nothing_else_in_it_holds_signoff_up_and_it_leaves_when_the_system_asks(
 STUCK = """
 import asyncio, os, signal, sys, threading, time
 from app.runtime import shutdown as leaving
-from app.runtime.shutdown import leaving_on_signals
+from app.runtime.shutdown import exit_on_signals
 
 leaving.PATIENCE = 0.2
 
 async def main():
     sys.stdout.write("\\x1b[?1049h\\x1b[?1003h")
-    with leaving_on_signals(lambda code: None, lambda: True) as end_if_stuck:
+    with exit_on_signals(lambda code: None, lambda: True) as end_if_stuck:
         print("stuck", flush=True)
         WAY
 
