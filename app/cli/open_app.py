@@ -50,7 +50,7 @@ async def _run(arguments: AppArguments) -> int:
         where = find_app_dirs()
         theme = first_theme(arguments.theme, os.environ, Path(arguments.workspace or "."), where)
         app = SignoffApp(open_behind, where.log, theme)
-        with exit_on_signals(app.leave_soon, lambda: app.attention.has_terminal) as end_if_stuck:
+        with exit_on_signals(app.exit_soon, lambda: app.attention.has_terminal) as end_if_stuck:
             app.end_if_stuck = end_if_stuck
             await app.run_async()
         if app.failure is not None:
@@ -58,7 +58,9 @@ async def _run(arguments: AppArguments) -> int:
         if report := app.crash_report.getvalue():
             _report_crash(report, where.log)
         elif app.left is not None:
-            _tell_the_way_back(arguments, await asyncio.to_thread(app.left.compared, app.parts.runtime.sessions))
+            _tell_the_way_back(
+                arguments, await asyncio.to_thread(app.left.compare_with_store, app.parts.runtime.sessions)
+            )
         return app.return_code or 0
 
 
@@ -87,9 +89,9 @@ def _tell_the_way_back(arguments: AppArguments, left: "LeftSession") -> None:
 def _report_crash(report: str, log: Path) -> None:
     """Keep the details of a crash to the user's own log, and say where they are."""
     from app.cli.command_output import print_error
-    from app.ui.context.error_messages import keep
+    from app.ui.context.error_messages import append_to_log
 
-    where = f" Details are in {log}." if keep(report, log) else ""
+    where = f" Details are in {log}." if append_to_log(report, log) else ""
     print_error(f"A defect in signoff ended it.{where} Nothing is lost: `signoff --continue` goes on where you were.")
 
 

@@ -201,9 +201,9 @@ def _export_review(runtime: OpenWorkspace, name: str, form: str) -> ExitCode:
             f"The contents of {name} were pruned; there is nothing left to show.", ExitCode.REFUSED
         ) from error
     if form == "html":
-        from app.ui.review_page import as_html
+        from app.ui.review_page import render_html
 
-        print_text(as_html(found))
+        print_text(render_html(found))
     else:
         print_text(as_markdown(found))
     return ExitCode.DONE

@@ -1,4 +1,4 @@
-"""SignoffApp: start-up, bindings, and the way from what the user does to who does it; it does no work itself.
+"""The app: start-up, bindings, and routing of the user's actions to the controllers.
 
 Kept whole: Textual looks for all of its handlers in this class.
 
@@ -26,7 +26,7 @@ from app.keys.registry import Action, bindings
 from app.ui.chat_controller import ChatController
 from app.ui.context.app_context import AppContext, Job
 from app.ui.context.current_session import CurrentSession, LeftSession, UpdateBuffer
-from app.ui.context.error_messages import is_slip, told
+from app.ui.context.error_messages import error_message, is_user_error
 from app.ui.pane_split import PaneSplit
 from app.ui.startup import Controllers, Opener, Startup, begun
 from app.ui.terminal import garbage_collection
@@ -103,14 +103,14 @@ class SignoffApp(FittedApp):
         """Whom the user talks to."""
         self._inbox = UpdateBuffer(lambda: self.post_message(SessionUpdated()))
         """What the session has said and the screen does not show yet."""
-        self._means = AppContext(self.work, self.tell, self.push_screen_wait)
+        self._app_context = AppContext(self.run_background, self.notify_user, self.push_screen_wait)
         self._talk = ChatController(
             self.workbench,
             self.current,
-            self._means,
+            self._app_context,
             lambda: self.settings.keys,
             self.show_proposals,
-            self._inbox.emptied,
+            self._inbox.wait_until_empty,
         )
         self.parts = Controllers()
         """What stands behind the panes."""
@@ -120,7 +120,7 @@ class SignoffApp(FittedApp):
             self.workbench,
             self.current,
             self._talk,
-            self._means,
+            self._app_context,
             self._inbox,
             show_proposals=self.show_proposals,
             draw_status=self.draw_status,
@@ -142,15 +142,15 @@ class SignoffApp(FittedApp):
     @property
     def current_session(self) -> "Session | None":
         """The open session, if there is one."""
-        return self.current.now
+        return self.current.current
 
     def session(self) -> "Session":
         """The open session; raises NotConnected."""
         return self.current.get()
 
-    async def opened(self) -> None:
+    async def wait_until_open(self) -> None:
         """Return once a session is on the screen, or a question to the user stands before it."""
-        await self.current.opened()
+        await self.current.wait_until_open()
 
     # Start and end
 
@@ -159,9 +159,9 @@ class SignoffApp(FittedApp):
         return self.workbench
 
     @on(Workbench.Ready)
-    def begin(self) -> None:
-        """Everything else comes once the first picture has settled: what imports on threads would hold up a key."""
-        self.call_after_refresh(self.call_after_refresh, self.work, self._begin, group="begin")
+    def start_soon(self) -> None:
+        """Start everything else after the first paint: imports on threads would delay keys."""
+        self.call_after_refresh(self.call_after_refresh, self.run_background, self._begin, group="begin")
 
     async def _begin(self) -> None:
         """Open the workspace, show it, open the session; a workspace that cannot be opened ends the app."""
@@ -182,8 +182,8 @@ class SignoffApp(FittedApp):
         )
         await self._leave(0)
 
-    def leave_soon(self, code: int) -> None:
-        """Begin to leave because the system asks for it, with this exit code."""
+    def exit_soon(self, code: int) -> None:
+        """Start to leave because of a signal, with this exit code."""
         self._leaving = asyncio.create_task(self._leave(code))
 
     async def _leave(self, code: int) -> None:
@@ -196,8 +196,8 @@ class SignoffApp(FittedApp):
         self.exit(return_code=code)
 
     @on(Driver.SignalResume)
-    def come_back(self) -> None:
-        """The shell has let the app go on: the terminal shows nothing of it any more, nor is anything in sight."""
+    def redraw_after_suspend(self) -> None:
+        """Redraw everything after the shell has resumed the app."""
         self.workbench.lose_picture()
         self.refresh(layout=True)
 
@@ -217,7 +217,7 @@ class SignoffApp(FittedApp):
 
         match update:
             case ProposalsChanged():
-                self.work(self._inbox.hold(self.show_proposals), group="proposals")
+                self.run_background(self._inbox.pause_during(self.show_proposals), group="proposals")
             case ConfirmationRequested(key=key, confirmation=confirmation):
                 self.workbench.chat.apply(update)
                 self.workbench.change_permissions(lambda review: review.add_confirmation(key, confirmation))
@@ -225,7 +225,7 @@ class SignoffApp(FittedApp):
                 self.workbench.chat.apply(update)
                 self.workbench.change_permissions(lambda review: review.remove_confirmation(key))
             case SessionFailed(message=message):
-                self.tell(message, problem=True)
+                self.notify_user(message, problem=True)
             case _:
                 self.workbench.chat.apply(update)
                 if begins_turn(update):
@@ -241,7 +241,7 @@ class SignoffApp(FittedApp):
     @on(Workbench.ReviewWanted)
     def make_review(self) -> None:
         """It is made when it is wanted first."""
-        self.work(self._startup.review.there, group="review")
+        self.run_background(self._startup.review.there, group="review")
 
     async def show_proposals(self) -> None:
         """Hand the review what waits and what was decided lately."""
@@ -281,16 +281,16 @@ class SignoffApp(FittedApp):
     @on(Composer.Submitted)
     def send(self, event: Composer.Submitted) -> None:
         """A message to the model; it goes back into the composer if it cannot be kept."""
-        self.work(partial(self._talk.send, event.text, mentions=event.mentions))
+        self.run_background(partial(self._talk.send, event.text, mentions=event.mentions))
 
     @on(Composer.CommandEntered)
     def run_command(self, event: Composer.CommandEntered) -> None:
         """A slash command."""
-        self.work(partial(self._run, event.name, event.argument), group="command")
+        self.run_background(partial(self._run, event.name, event.argument), group="command")
 
     def action_command(self, name: str) -> None:
         """A command by key or from the palette."""
-        self.work(partial(self._run, name), group="command")
+        self.run_background(partial(self._run, name), group="command")
 
     async def _run(self, name: str, argument: str = "") -> None:
         if name != "quit":
@@ -298,31 +298,31 @@ class SignoffApp(FittedApp):
         await self.parts.commands.run(name, argument)
 
     @on(Composer.CommandsWanted)
-    def look_for_commands(self) -> None:
-        """Offer the user's own commands as their files are by now."""
+    def refresh_custom_commands(self) -> None:
+        """Offer the user's own commands as their files are now."""
         if self.current.ready.is_set():
-            self.work(self.parts.commands.own.look, group="own commands", exclusive=True)
+            self.run_background(self.parts.commands.own.refresh, group="own commands", exclusive=True)
 
     @on(Composer.EditorRequested)
-    def write_elsewhere(self, event: Composer.EditorRequested) -> None:
-        """Go on writing in the user's own editor."""
+    def open_editor(self, event: Composer.EditorRequested) -> None:
+        """Continue writing in the user's own editor."""
 
         async def write() -> None:
             await self.current.ready.wait()
             text = await self.parts.external_editor.edit(event.text)
             self.workbench.composer.draft = text.rstrip("\n")
 
-        self.work(write, group="editor", exclusive=True)
+        self.run_background(write, group="editor", exclusive=True)
 
     @on(PaneSplit.Parted)
-    def keep_share(self, event: PaneSplit.Parted) -> None:
-        """How the width is shared is remembered, for every workspace."""
+    def save_pane_share(self, event: PaneSplit.Parted) -> None:
+        """Remember how the width is shared, for every workspace."""
 
         async def keep() -> None:
             await self.current.ready.wait()
-            await asyncio.to_thread(self.parts.preferences.keep_review_share, event.review)
+            await asyncio.to_thread(self.parts.preferences.save_review_share, event.review)
 
-        self.work(keep, group="share", exclusive=True)
+        self.run_background(keep, group="share", exclusive=True)
 
     @on(Composer.DraftChanged)
     def keep_draft(self, event: Composer.DraftChanged) -> None:
@@ -335,7 +335,7 @@ class SignoffApp(FittedApp):
         """Load what a turn needs, once."""
         if not self._turn_expected and self.current_session is not None:
             self._turn_expected = True
-            self.work(self._startup.expect_turn, group="turn")
+            self.run_background(self._startup.expect_turn, group="turn")
 
     # Actions
 
@@ -369,21 +369,21 @@ class SignoffApp(FittedApp):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """What the palette offers."""
-        from app.ui.controllers.app_commands import offered
+        from app.ui.controllers.app_commands import palette_commands
 
         own = self.parts.commands.own.known.commands.values() if self.current.ready.is_set() else ()
-        return offered(self._perform, own, self.action_command)
+        return palette_commands(self._perform, own, self.action_command)
 
     def _perform(self, action: Action) -> None:
         if action.command:
             self.action_command(action.command)
         elif action.scope == "app":
-            self.work(partial(self.run_action, action.handler))
+            self.run_background(partial(self.run_action, action.handler))
         else:
-            self.work(partial(self._perform_in_review, action))
+            self.run_background(partial(self._perform_in_review, action))
 
     async def _perform_in_review(self, action: Action) -> None:
-        await self.opened()
+        await self.wait_until_open()
         await self._startup.review.there()
         self.workbench.show_pane("diff")
         review = self.workbench.review
@@ -395,8 +395,8 @@ class SignoffApp(FittedApp):
 
     # Work
 
-    def work(self, job: Job, *, group: str = "work", exclusive: bool = False) -> None:
-        """Do something beside the message loop; whatever goes wrong is told in one line and does not end the app.
+    def run_background(self, job: Job, *, group: str = "work", exclusive: bool = False) -> None:
+        """Run a coroutine beside the message loop; errors are shown in one line and do not end the app.
 
         Args:
             job: what to do.
@@ -408,14 +408,14 @@ class SignoffApp(FittedApp):
             try:
                 await job()
             except Exception as error:
-                line = told(error, self._log_file)
+                line = error_message(error, self._log_file)
                 if group != "command":
                     self.workbench.tell_outcome(line)
-                self.tell(line, problem=not is_slip(error))
+                self.notify_user(line, problem=not is_user_error(error))
 
         begin: Callable[[], Awaitable[None]] = guarded
         self.run_worker(begin, group=group, exclusive=exclusive, exit_on_error=False, description=group)
 
-    def tell(self, text: str, *, problem: bool = False) -> None:
-        """A line for the user that belongs to no pane."""
+    def notify_user(self, text: str, *, problem: bool = False) -> None:
+        """Show the user a line that belongs to no pane."""
         self.notify(text, severity="warning" if problem else "information", markup=False)

@@ -1,4 +1,4 @@
-"""The left side of the workbench: the chat, and the routing of what it says."""
+"""The left side of the workbench: the chat, and the routing of its messages."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _COLUMN = 12
 
 
-def welcome(folder: str, keymap: Mapping[str, str], *, demo: bool = False, wide: str = "") -> Sequence[Content]:
+def welcome_lines(folder: str, keymap: Mapping[str, str], *, demo: bool = False, wide: str = "") -> Sequence[Content]:
     """The lines, each a sentence or a key and what it does.
 
     Args:
@@ -64,7 +64,7 @@ def welcome(folder: str, keymap: Mapping[str, str], *, demo: bool = False, wide:
 
 
 class ChatHandlers(Protocol):
-    """Who acts on what the chat says."""
+    """Receives the messages of the chat."""
 
     async def answer(self, text: str, call: str, mentions: Sequence[Mention]) -> None:
         """The answer to the model's question."""
@@ -76,10 +76,15 @@ class ChatHandlers(Protocol):
 
 
 class ChatArea(Column):
-    """Holds the chat over an open workspace; what the chat says goes to the one who acts on it."""
+    """Holds the chat of an open workspace, and routes its messages."""
 
     def __init__(
-        self, composer: Composer, workspace: Workspace, session: CurrentSession, acts: ChatHandlers, means: AppContext
+        self,
+        composer: Composer,
+        workspace: Workspace,
+        session: CurrentSession,
+        acts: ChatHandlers,
+        app_context: AppContext,
     ) -> None:
         """The chat above the composer that belongs to it, over a workspace."""
         super().__init__()
@@ -87,7 +92,7 @@ class ChatArea(Column):
         self._workspace = workspace
         self._session = session
         self._acts = acts
-        self._means = means
+        self._app_context = app_context
         composer.set_files(workspace.files)
         self._interventions = True
         """Whether the chat shows them, as far as the settings say."""
@@ -99,7 +104,7 @@ class ChatArea(Column):
     def apply_settings(self, settings: "Settings") -> None:
         """Follow the settings, and leave alone what the user turned by key."""
         root = self._workspace.root
-        greeting = welcome(root.name or str(root), settings.keys, demo=self._session.demo, wide=too_wide(root))
+        greeting = welcome_lines(root.name or str(root), settings.keys, demo=self._session.demo, wide=too_wide(root))
         self.pane.transcript.show_greeting(greeting)
         if settings.show_interventions != self._interventions:
             self._interventions = settings.show_interventions
@@ -108,14 +113,14 @@ class ChatArea(Column):
     @on(ChatPane.QuestionAnswered)
     def answer(self, event: ChatPane.QuestionAnswered) -> None:
         """The answer to the model's question."""
-        self._means.work(partial(self._acts.answer, event.text, event.call, event.mentions))
+        self._app_context.run(partial(self._acts.answer, event.text, event.call, event.mentions))
 
     @on(ChatPane.ProposalOpened)
     def open_proposal(self, event: ChatPane.ProposalOpened) -> None:
         """Show a proposal in the review, however old it is."""
-        self._means.work(partial(self._acts.open_proposal, event.proposal_id))
+        self._app_context.run(partial(self._acts.open_proposal, event.proposal_id))
 
     @on(ChatPane.LinkOpened)
     def open_link(self, event: ChatPane.LinkOpened) -> None:
         """Open a web address that the user clicked; nothing else is ever opened."""
-        open_link(self.app, event.href, self._means.tell)
+        open_link(self.app, event.href, self._app_context.notify)

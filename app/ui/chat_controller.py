@@ -1,4 +1,4 @@
-"""Carries out what the user says and wants in the chat: messages, answers, sessions, drafts."""
+"""Carries out the user's actions in the chat: messages, answers, sessions, drafts."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from widgets.review.review import Review
 
 
-def is_decision(text: str, keys: Mapping[str, str]) -> bool:
-    """Whether a message is just a key that decides in the review."""
+def is_decision_key(text: str, keys: Mapping[str, str]) -> bool:
+    """Return whether a message is just a key that decides in the review."""
     return len(text) == 1 and any(
         text == key_name(key) for action in ACTIONS if action.id in DECISIONS for key in keys_of(action, keys)
     )
 
 
-def not_sent(text: str) -> str:
-    """What the user is told of such a message."""
+def not_sent_message(text: str) -> str:
+    """Return what the user is told of such a message."""
     return f"“{text}” was not sent: as a key it decides here. To say it to the model, write a few words."
 
 
@@ -41,13 +41,13 @@ FOLLOWS = (
 
 
 class ChatController:
-    """What is behind the chat and its composer."""
+    """Controller of the chat and its composer."""
 
     def __init__(
         self,
         workbench: "Workbench",
         session: CurrentSession,
-        means: AppContext,
+        app_context: AppContext,
         keys: Callable[[], Mapping[str, str]],
         show_proposals: Callable[[], Awaitable[None]],
         all_shown: Callable[[], Awaitable[None]],
@@ -57,14 +57,14 @@ class ChatController:
         Args:
             workbench: where it is shown.
             session: whom the user talks to.
-            means: of the app.
+            app_context: How work is run and the user is notified or asked.
             keys: the user's own, once a session is hosted.
             show_proposals: brings the review up to date.
             all_shown: returns once all is shown that a session has said.
         """
         self._workbench = workbench
         self._session = session
-        self._means = means
+        self._app_context = app_context
         self._keys = keys
         self._show_proposals = show_proposals
         self._all_shown = all_shown
@@ -75,9 +75,9 @@ class ChatController:
         """What stood in the composer, from the session before, when that began."""
         self._written_on = False
         """Whether the user has written since."""
-        self.attaching = ImageAttacher(session, means)
+        self.attaching = ImageAttacher(session, app_context)
         """Attaches the images that the user names."""
-        workbench.composer.dropped.find = self.attaching.dropped
+        workbench.composer.dropped.find = self.attaching.dropped_images
 
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if none is given."""
@@ -101,7 +101,7 @@ class ChatController:
         chat.composer.set_queue(session.queue)
         self.back_to_composer(session.take_back())
         if session.is_follower:
-            self._means.tell(FOLLOWS)
+            self._app_context.notify(FOLLOWS)
         self._workbench.tell_review(partial(_recall_comments, session.log.events))
         await self._show_proposals()
 
@@ -109,7 +109,7 @@ class ChatController:
         """Show what was said at an event, in whatever session that is."""
         from app.conversation.events import side_thread_of
 
-        if (now := self._session.now) is None or now.id != session_id:
+        if (now := self._session.current) is None or now.id != session_id:
             store = self._session.open_session.runtime.sessions
             await self.open_session(await asyncio.to_thread(store.get, session_id))
         log = self._session.get().log.events
@@ -136,8 +136,8 @@ class ChatController:
                 return
             async with self._sending:
                 # Until the session that was asked for is open, messages wait here, in their order.
-                session = await self._session.wanted()
-                images = await self.attaching.images(mentions)
+                session = await self._session.wait_for()
+                images = await self.attaching.find_images(mentions)
             await session.send(text, command, images)
         except Exception:
             self._put_first([command.typed if command else text])
@@ -146,17 +146,19 @@ class ChatController:
     def _is_meant_for_review(self, text: str) -> bool:
         """Whether it is just a key that decides there, while something waits; leads there then."""
 
-        if not (self._workbench.tabs.waiting or self._workbench.tabs.asked) or not is_decision(text, self._keys()):
+        if not (self._workbench.tabs.waiting or self._workbench.tabs.asked) or not is_decision_key(
+            text, self._keys()
+        ):
             return False
         self._workbench.lead_to_review("approvals")
-        self._means.tell(not_sent(text))
+        self._app_context.notify(not_sent_message(text))
         return True
 
     async def answer(self, text: str, call: str, mentions: "Sequence[Mention]" = ()) -> None:
         """The answer to the model's question; it goes back into the composer if an image cannot be sent with it."""
-        await self._session.opened()
+        await self._session.wait_until_open()
         try:
-            images = await self.attaching.images(mentions)
+            images = await self.attaching.find_images(mentions)
         except Exception:
             self._put_first([text])
             raise
@@ -164,26 +166,26 @@ class ChatController:
 
     # What the user writes
 
-    def take_words(self, text: str) -> None:
-        """Words that nobody in the review can take any more."""
+    def add_to_composer(self, text: str) -> None:
+        """Put words into the composer that nobody in the review can take any more."""
         self.back_to_composer([text])
-        self._means.tell("Your words are in the composer: what they were about is decided.")
+        self._app_context.notify("Your words are in the composer: what they were about is decided.")
 
     def back_to_composer(self, texts: Sequence[str]) -> None:
         """Put the user's words before what is being written, to be sent again or not."""
         if texts:
             self._put_first(texts)
             open_session, draft = self._session.open_session, self._composer.dump_draft
-            self._means.work(partial(open_session.take_queue_into_draft, draft), group="queue")
+            self._app_context.run(partial(open_session.take_queue_into_draft, draft), group="queue")
 
     def interrupt(self) -> None:
         """Stop the model; what was queued goes back to the composer."""
-        if (session := self._session.now) is not None and session.busy:
+        if (session := self._session.current) is not None and session.busy:
             self.back_to_composer(session.interrupt())
 
     def take_queue_back(self) -> None:
         """What was queued goes back to the composer to be changed; the model works on."""
-        if (session := self._session.now) is not None:
+        if (session := self._session.current) is not None:
             self.back_to_composer(session.take_back())
 
     def keep_draft(self, draft: str) -> None:
@@ -203,7 +205,7 @@ class ChatController:
 
     async def open_proposal(self, proposal_id: str) -> None:
         """Show a proposal in the review, however old it is."""
-        await self._session.opened()
+        await self._session.wait_until_open()
         await self._session.open_session.show_proposal(proposal_id)
         await self._show_proposals()
         self._workbench.tell_review(lambda review: review.show_item(proposal_id))

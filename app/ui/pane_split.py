@@ -1,4 +1,4 @@
-"""What is between the tabs and the status bar: the chat, the review if there is one, and the line that parts them."""
+"""The chat, the review and the splitter between them."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -46,7 +46,7 @@ class PaneSplit(Row):
         """The review has its place once it is wanted."""
         yield ChatColumn(self._composer)
 
-    def keep_place(self) -> None:
+    def show_placeholder(self) -> None:
         """Have a place for the review, and the line that parts it from the chat."""
         if len(self.children) > 1:
             return
@@ -55,7 +55,7 @@ class PaneSplit(Row):
         parting = Splitter(upright=True)
         parting.id = "parting"
         self.mount(parting, Column(id="front-review"))
-        self.share()
+        self.set_share()
 
     @property
     def review_width(self) -> int:
@@ -63,7 +63,7 @@ class PaneSplit(Row):
         rest = self.size.width - 1
         return rest - rest * (100 - self._share) // 100
 
-    def share(self, review: int | None = None) -> None:
+    def set_share(self, review: int | None = None) -> None:
         """Give the review so many percent of the width, within what leaves both to be read; None is as before."""
         if review is not None:
             self._share = min(max(review, _LEAST), 100 - _LEAST)
@@ -71,9 +71,9 @@ class PaneSplit(Row):
         for side in self.query("ReviewSide, #front-review").results(Widget):
             side.styles.width = f"{self._share}fr"
 
-    def give_room(self, steps: int) -> None:
+    def resize_review(self, steps: int) -> None:
         """Give the review more of the width, or less."""
-        self.share(self._share + _STEP * steps)
+        self.set_share(self._share + _STEP * steps)
         self.post_message(self.Parted(self._share))
 
     # By name, since the line is imported with the review.
@@ -81,7 +81,7 @@ class PaneSplit(Row):
     def on_splitter_dragged(self, event: "Splitter.Dragged") -> None:
         """The line is dragged."""
         if event.splitter.id == "parting":
-            self.share(round(100 * (self.size.width - event.screen_x) / self.size.width))
+            self.set_share(round(100 * (self.size.width - event.screen_x) / self.size.width))
 
     def on_splitter_dropped(self, event: "Splitter.Dropped") -> None:
         """The line was let go."""

@@ -1,4 +1,4 @@
-"""The report of a review as one HTML page that needs nothing else: the app's colours, dark and light."""
+"""Render a review report as one self-contained HTML page, in the app's colours, dark and light."""
 
 import base64
 import hashlib
@@ -37,7 +37,7 @@ _COLOURS = (
 )
 
 
-def as_html(found: ReviewReport) -> str:
+def render_html(found: ReviewReport) -> str:
     """The page."""
     title, styles = f"{found.proposal.id}: {found.proposal.summary}", _styles()
     facts = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in found.header)

@@ -1,4 +1,4 @@
-"""The right side of the workbench: the review, and the routing of what is wished and decided there."""
+"""The right side of the workbench: the review, and the routing of its messages."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ReviewSide(Column):
-    """Holds the review; its wishes go to the one who fulfils them."""
+    """Holds the review, and routes its messages."""
 
     def __init__(
         self,
@@ -60,21 +60,21 @@ class ReviewSide(Column):
         """The review alone."""
         yield self.review
 
-    def stay(self) -> None:
+    def keep_focus(self) -> None:
         """Lead nobody to the chat any more: the focus is where the user has put it since the last decision."""
-        self._decisions.aftermath.breaks_off()
+        self._decisions.aftermath.cancel()
 
     def on_key(self) -> None:
         """The user goes on here."""
-        self.stay()
+        self.keep_focus()
 
     def on_mouse_down(self) -> None:
         """The user goes on here."""
-        self.stay()
+        self.keep_focus()
 
     def apply_settings(self, settings: "Settings") -> None:
         """Follow the settings, and leave alone what the user turned by key."""
-        self._checks.follow()
+        self._checks.check_new()
         self.review.set_goes_on(settings.continue_after_approval)
         look = (settings.layout, settings.wrap, settings.white_space, settings.keys)
         before, self._look = self._look, look
@@ -92,7 +92,7 @@ class ReviewSide(Column):
     @on(wishes.DiffsWanted)
     def load_diffs(self, event: wishes.DiffsWanted) -> None:
         """A diff is wanted."""
-        self._checks.follow()
+        self._checks.check_new()
         self._work(partial(self._decisions.load_diffs, event), group="diffs", exclusive=True)
 
     @on(wishes.VersionsWanted)
@@ -120,7 +120,7 @@ class ReviewSide(Column):
     @on(wishes.DenyAll)
     def decide(self, event: Decided) -> None:
         """Carry out a decision; whoever does nothing more here is led to the chat after the last one."""
-        self._decisions.aftermath.begins()
+        self._decisions.aftermath.on_decision()
         self._work(partial(self._decisions.carry_out, event))
 
     @on(wishes.Undo)
@@ -149,7 +149,7 @@ class ReviewSide(Column):
     @on(wishes.ChecksWanted)
     def run_checks(self, event: wishes.ChecksWanted) -> None:
         """The checks are to be run, or run again."""
-        self._checks.ask(event.proposal_id)
+        self._checks.run_again(event.proposal_id)
 
     @on(wishes.CheckOutputWanted)
     def show_output(self, event: wishes.CheckOutputWanted) -> None:
@@ -183,8 +183,8 @@ class ReviewSide(Column):
     @on(wishes.NotesChanged)
     def keep_notes(self, event: wishes.NotesChanged) -> None:
         """What is begun survives a restart; the checks follow which hunks are chosen."""
-        self._checks.follow()
-        self._work(partial(self._notes.keep, event.proposal_id, event.notes), group="notes")
+        self._checks.check_new()
+        self._work(partial(self._notes.save_soon, event.proposal_id, event.notes), group="notes")
 
     @on(wishes.Stranded)
     def keep_words(self, event: wishes.Stranded) -> None:

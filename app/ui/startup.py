@@ -45,12 +45,12 @@ class ReviewControllers(NamedTuple):
 
     def follow(self, update: "Update") -> None:
         """Take in what the session says."""
-        self.decisions.aftermath.follow(update)
-        self.asking.follow(update)
+        self.decisions.aftermath.handle_update(update)
+        self.asking.handle_update(update)
 
     def settle(self, proposals: "Sequence[Proposal]") -> None:
         """Take in what waits now."""
-        self.checks.follow(proposals)
+        self.checks.check_new(proposals)
         self.decisions.aftermath.settle()
 
     async def close(self) -> None:
@@ -85,7 +85,7 @@ class ReviewLoader:
         workbench: "Workbench",
         current: "CurrentSession",
         talk: "ChatController",
-        means: "AppContext",
+        app_context: "AppContext",
         show_proposals: "Callable[[], Awaitable[None]]",
     ) -> None:
         """Nothing is loaded.
@@ -95,14 +95,14 @@ class ReviewLoader:
             workbench: where it is shown.
             current: the session in which its decisions are recorded.
             talk: is behind the chat.
-            means: of the app.
+            app_context: How work is run and the user is notified or asked.
             show_proposals: brings the review up to date.
         """
         self._parts = parts
         self._workbench = workbench
         self._current = current
         self._talk = talk
-        self._means = means
+        self._app_context = app_context
         self._show_proposals = show_proposals
         self._may_begin = asyncio.Event()
         self._making = asyncio.Lock()
@@ -133,30 +133,32 @@ class ReviewLoader:
         parts, preferences = self._parts, self._parts.preferences
         keys = preferences.settings.keys
         review = Review(keys=keys)
-        review.writing.dropped.find = self._talk.attaching.dropped
-        notes, checks = ReviewNotes(parts.runtime.sessions), ReviewChecks(review, parts.runtime, self._means)
+        review.writing.dropped.find = self._talk.attaching.dropped_images
+        notes, checks = ReviewNotes(parts.runtime.sessions), ReviewChecks(review, parts.runtime, self._app_context)
         decisions = ReviewActions(
             review,
             self._current,
             parts.runtime,
             preferences,
             parts.external_editor,
-            self._means,
+            self._app_context,
             checks,
             self._talk.attaching,
             leave=partial(self._workbench.show_pane, "chat"),
             show_proposals=self._show_proposals,
         )
-        asking = SideQuestionActions(review, self._current, parts.runtime, self._means.tell)
-        side = ReviewSide(review, keys, decisions, notes, checks, asking, self._means.work, self._talk.take_words)
+        asking = SideQuestionActions(review, self._current, parts.runtime, self._app_context.notify)
+        side = ReviewSide(
+            review, keys, decisions, notes, checks, asking, self._app_context.run, self._talk.add_to_composer
+        )
         try:
             begun = await asyncio.to_thread(notes.load)
             share = await asyncio.to_thread(preferences.review_share)
         except StorageError as error:
             begun, share = {}, None
-            self._means.tell(str(error), problem=True)
+            self._app_context.notify(str(error), problem=True)
         if share is not None:
-            self._workbench.sides.share(share)
+            self._workbench.sides.set_share(share)
         await self._workbench.install_review(side, preferences.settings)
         review.recall(begun)
         parts.behind_review = ReviewControllers(notes, checks, decisions, asking)
@@ -196,7 +198,7 @@ class OpenedWorkspace(NamedTuple):
         """Whether something is begun in the review that was not sent yet; raises StorageError."""
         from app.ui.controllers.review_services import ReviewNotes
 
-        return ReviewNotes(self.runtime.sessions).are_there()
+        return ReviewNotes(self.runtime.sessions).exist()
 
 
 Opener = Callable[[], Awaitable[OpenedWorkspace]]
@@ -222,7 +224,7 @@ class Startup:
         workbench: "Workbench",
         current: "CurrentSession",
         talk: "ChatController",
-        means: "AppContext",
+        app_context: "AppContext",
         inbox: "UpdateBuffer",
         *,
         show_proposals: Callable[[], Awaitable[None]],
@@ -237,7 +239,7 @@ class Startup:
             workbench: where they are shown.
             current: the session, which is attached last.
             talk: is behind the chat.
-            means: of the app.
+            app_context: How work is run and the user is notified or asked.
             inbox: takes what the session says.
             show_proposals: brings the review up to date.
             draw_status: brings the status bar up to date.
@@ -248,12 +250,12 @@ class Startup:
         self._workbench = workbench
         self._current = current
         self._talk = talk
-        self._means = means
+        self._app_context = app_context
         self._inbox = inbox
         self._show_proposals = show_proposals
         self._draw_status = draw_status
         self._leave = leave
-        self.review = ReviewLoader(parts, workbench, current, talk, means, show_proposals)
+        self.review = ReviewLoader(parts, workbench, current, talk, app_context, show_proposals)
         """Makes the review when it is wanted."""
 
     async def show(self, opened: OpenedWorkspace, end: "Sequence[Event]") -> None:
@@ -274,12 +276,12 @@ class Startup:
         problems += self._parts.preferences.load_themes()
         self._host_session()
         for line in problems:
-            self._means.tell(line, problem=True)
-        self._means.work(partial(self._parts.connector.begin, opened.record), group="connect")
-        self._means.work(self._parts.commands.own.look, group="own commands", exclusive=True)
+            self._app_context.notify(line, problem=True)
+        self._app_context.run(partial(self._parts.connector.open_session, opened.record), group="connect")
+        self._app_context.run(self._parts.commands.own.refresh, group="own commands", exclusive=True)
         await self._current.asked.wait()
         for line in await self._current.open_session.start():
-            self._means.tell(line, problem=True)
+            self._app_context.notify(line, problem=True)
         await self._show_proposals()
 
     async def expect_turn(self) -> None:
@@ -317,7 +319,7 @@ class Startup:
         from app.ui.chat_area import ChatArea
 
         side = ChatArea(
-            self._workbench.composer, self._parts.runtime.workspace, self._current, self._talk, self._means
+            self._workbench.composer, self._parts.runtime.workspace, self._current, self._talk, self._app_context
         )
         await self._workbench.install_chat(side, self._parts.preferences.settings, end)
 
@@ -336,14 +338,14 @@ class Startup:
 
     def _host_session(self) -> None:
         from app.runtime.open_session import OpenSession
-        from app.ui.controllers.app_commands import CommandRunner, OwnCommands
+        from app.ui.controllers.app_commands import CommandRunner, CustomCommands
         from app.ui.controllers.connector import Connector
 
         parts = self._parts
         parts.connector = Connector(
             self._current,
             parts.preferences,
-            self._means,
+            self._app_context,
             open_session=self._talk.open_session,
             hint=self._workbench.composer.set_placeholder,
             runtime=parts.runtime,
@@ -353,13 +355,15 @@ class Startup:
             self._current,
             parts.preferences,
             parts.connector,
-            self._means,
+            self._app_context,
             open_session=self._talk.open_session,
             go_to=self._talk.go_to,
             turn_todos=lambda: self._workbench.chat.todo_bar.toggle_folded(),
             leave=self._leave,
             themes=lambda: self._app.available_themes,
-            own=OwnCommands(parts.runtime, self._workbench.composer, self._current, self._means, self._talk.send),
+            own=CustomCommands(
+                parts.runtime, self._workbench.composer, self._current, self._app_context, self._talk.send
+            ),
         )
         session = OpenSession(parts.runtime, parts.preferences.settings, self._inbox.put)
         self._current.attach(session, parts.connector.choose)

@@ -36,7 +36,7 @@ def status_of(
         in_review: keys go to the review.
         in_composer: keys go to the composer.
     """
-    here, session = branch(root), current.now
+    here, session = branch(root), current.current
     if session is None:
         return StatusValues(model=settings.model, waiting=waiting, branch=here)
     policy = session.gate.policy

@@ -151,7 +151,7 @@ class Workbench(Screen[None]):
 
     async def install_review(self, side: "ReviewSide", settings: "Settings") -> None:
         """Put the review in its place, with what waits."""
-        self.sides.keep_place()
+        self.sides.show_placeholder()
         width = self.size.width if self.has_class("-narrow") else self.sides.review_width
         side.styles.width = width
         await self._prepare(side, "#front-review", settings, width)
@@ -162,7 +162,7 @@ class Workbench(Screen[None]):
             tell(side.review)
         await self._laid_out(side.review, side.review.view)
         self._bring_in(side, "#front-review")
-        self.sides.share()
+        self.sides.set_share()
         from widgets.review.permission_bar import PermissionBar
 
         bar = PermissionBar(side.review, self.composer, self._has_review_beside)
@@ -273,7 +273,7 @@ class Workbench(Screen[None]):
         """Show the review as long as something waits in it or the user is there."""
         wanted = bool(self.tabs.waiting) or self.tabs.asked or self.tabs.shown != "chat"
         if wanted:
-            self.sides.keep_place()
+            self.sides.show_placeholder()
         self._keeps_review = self._keeps_review or wanted
         self._mark("-chat-only", on=not self._keeps_review)
         if wanted and self._review_side is None:
@@ -327,7 +327,7 @@ class Workbench(Screen[None]):
         self.tabs.shown = pane
         self._make_room()
         if self._review_side is not None:
-            self._review_side.stay()
+            self._review_side.keep_focus()
         match pane:
             case "chat":
                 self.chat.focus_composer()
@@ -371,7 +371,7 @@ class Workbench(Screen[None]):
 
     def on_room_wanted(self, event: "wishes.RoomWanted") -> None:
         """The review wants more of the width, or less."""
-        self.sides.give_room(event.steps)
+        self.sides.resize_review(event.steps)
 
     def on_chat_pane_turn_over(self) -> None:
         """What the model has said must not stay unseen behind another tab."""

@@ -40,7 +40,7 @@ async def imported_on_the_loop(folder: Path) -> list[str]:
     sys.addaudithook(note)
     app = SignoffApp(opener, folder / "log")
     async with AsyncExitStack() as stack, app.run_test() as pilot:
-        await app.opened()
+        await app.wait_until_open()
         await until(lambda: set(AT_REST) <= set(sys.modules), "what is loaded last")
         assert not (early := set(FOR_A_TURN) & set(sys.modules)), early
         await pilot.press("h")

@@ -83,7 +83,7 @@ async def ask(run: Running, wire: WireServer, text: str) -> None:
     """Have the model call a tool, up to the question."""
     wire.turn(calls=[("play__echo", {"text": text})])
     wire.say("Done.")
-    await run.app.opened()
+    await run.app.wait_until_open()
     run.app.workbench.composer.draft = "Call it."
     await run.pilot.press("enter")
     await run.until(lambda: bool(run.app.session().confirmations.open_requests), "the question")

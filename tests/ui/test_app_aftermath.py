@@ -33,7 +33,7 @@ async def go_on(run: Running, **facts: object) -> str:
     """What is said when the model is to go on after P1 was approved."""
     assert run.app.parts.behind_review is not None
     aftermath = run.app.parts.behind_review.decisions.aftermath
-    return await aftermath.go_on(run.proposals[0].model_copy(update=facts), asked=True)
+    return await aftermath.continue_if_wanted(run.proposals[0].model_copy(update=facts), asked=True)
 
 
 def causes(run: Running) -> list[str]:

@@ -327,7 +327,7 @@ async def test_a_defect_is_told_in_one_line_and_logged_without_values(tmp_path: 
             secret = "sk-very-secret"
             raise RuntimeError(f"boom {len(secret)}")
 
-        run.app.work(fail)
+        run.app.run_background(fail)
         await run.see("went wrong: RuntimeError")
         log = run.runtime.dirs.log
         assert log.stat().st_mode & 0o777 == 0o600

@@ -149,7 +149,7 @@ async def test_whoever_asks_for_a_session_gets_the_same_one(tmp_path: Path, serv
             chosen.set()
 
         before = run.runtime.database.rows("SELECT count(*) FROM sessions")[0][0]
-        run.app.work(ask_twice)
+        run.app.run_background(ask_twice)
         await run.until(chosen.is_set, "the session")
         assert run.runtime.database.rows("SELECT count(*) FROM sessions")[0][0] == int(str(before)) + 1
         await first.close()

@@ -73,7 +73,7 @@ async def test_what_streams_in_waits_for_a_key_that_is_being_dealt_with(
 
 async def test_a_key_does_not_wait_for_the_store_while_proposals_are_read(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
-        await run.app.opened()
+        await run.app.wait_until_open()
         held, release = threading.Event(), threading.Event()
 
         def write_slowly() -> None:
@@ -101,6 +101,6 @@ async def test_what_a_session_said_last_does_not_come_up_in_the_next(tmp_path: P
             run.app._inbox.put(Recorded(AssistantMessage(id=1000 + number, text=f"stray {number}")))
         await run.app._talk.open_session(None)
         await run.until(lambda: not run.app.message_queue_size)
-        await run.app._inbox.emptied()
+        await run.app._inbox.wait_until_empty()
         assert "stray" not in run.text
         assert not run.app.workbench.chat.transcript.entries

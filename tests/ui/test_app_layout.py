@@ -38,7 +38,7 @@ async def test_a_notice_never_covers_the_head_of_the_diff(
             await run.pilot.press("f")
             await run.until(lambda: "greet.py:" in run.text.split("\n")[0], "the diff on the whole screen")
         heads = run.text.split("\n")[:4]
-        run.app.tell("Something happened that takes a good many words to say, " * 3)
+        run.app.notify_user("Something happened that takes a good many words to say, " * 3)
         await run.see("Something happened")
         shown = run.text.split("\n")
         keys = next(line for line in shown if "approve" in line)

@@ -112,13 +112,13 @@ async def test_the_first_picture_is_styled_once_and_has_no_place_for_a_review(
 async def test_settings_that_are_in_force_already_are_not_shown_anew(tmp_path: Path, server: WireServer) -> None:
     async with waiting(tmp_path, server, kind=Counting) as (run, go_on):
         go_on.set()
-        await run.app.opened()
+        await run.app.wait_until_open()
         await run.see("test-model")
         assert isinstance(run.app, Counting)
         before = run.app.drawn
-        run.app.parts.preferences.change(model="test-model")
+        run.app.parts.preferences.apply_changes(model="test-model")
         assert run.app.drawn == before
-        run.app.parts.preferences.change(model="another")
+        run.app.parts.preferences.apply_changes(model="another")
         assert run.app.drawn == before + 1
         await run.see("another")
 
@@ -132,7 +132,7 @@ async def test_what_is_typed_while_the_session_opens_is_kept(tmp_path: Path, ser
         while not run.app.current.ready.is_set():
             await run.pilot.press("x")
             typed += "x"
-        await run.app.opened()
+        await run.app.wait_until_open()
         await run.write(" two")
         await run.see("answer 2")
         assert run.app.workbench.composer.draft == f"{typed} two"
@@ -156,7 +156,7 @@ async def test_the_cursor_stays_where_it_was(tmp_path: Path, server: WireServer)
         await run.write("begin end")
         await run.pilot.press("left", "left", "left")
         go_on.set()
-        await run.app.opened()
+        await run.app.wait_until_open()
         await run.write("the ")
         assert run.app.workbench.composer.draft == "begin the end"
 
@@ -172,7 +172,7 @@ async def test_sizes_may_change_while_the_session_opens(
         while not run.app.current.ready.is_set():
             await run.pilot.resize_terminal(*sizes[0])
             sizes.append(sizes.pop(0))
-        await run.app.opened()
+        await run.app.wait_until_open()
         await run.pilot.resize_terminal(120, 40)
         await run.see("answer 2")
         workbench = run.app.workbench
@@ -222,7 +222,7 @@ async def test_a_job_that_is_overtaken_before_it_begins_leaves_nothing_behind(
 ) -> None:
     async with waiting(tmp_path, server) as (run, go_on):
         go_on.set()
-        await run.app.opened()
+        await run.app.wait_until_open()
         await run.pilot.press("f4")
         await run.until(lambda: run.reviewed, "the review")
         with warnings.catch_warnings(record=True) as said:
@@ -270,7 +270,7 @@ async def test_what_is_written_and_sent_while_a_draft_is_read_does_not_come_back
         await run.pilot.press("enter")
         await run.until(lambda: run.app.workbench.composer.draft == "", "the message taken")
         steps["setting"][1].set()
-        await run.app.opened()
+        await run.app.wait_until_open()
         await run.until(lambda: any("m7" in str(each.messages) for each in server.requests), "the message sent")
         assert run.app.workbench.composer.draft == ""
         for wanted in ("m7", earlier or "message 2"):
@@ -292,7 +292,7 @@ async def test_every_message_that_is_sent_while_the_session_opens_arrives_once_a
                 run.app.post_message(events.Key(key, "," if key == "comma" else key if len(key) == 1 else None))
             sent += 1
             await asyncio.sleep(0.01)
-        await run.app.opened()
+        await run.app.wait_until_open()
 
         def arrived() -> str:
             return "".join(

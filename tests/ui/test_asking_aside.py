@@ -236,10 +236,13 @@ async def test_without_a_model_it_says_what_to_do_and_keeps_the_words(tmp_path: 
         assert run.app.workbench.review.asking.has_keys
         assert run.app.parts.behind_review is not None
         aftermath = run.app.parts.behind_review.decisions.aftermath
-        assert aftermath.words_sent(run.proposals) == (
+        assert aftermath.delivery_sentence(run.proposals) == (
             " There is no model that could read your words; they are in the log."
         )
-        assert await aftermath.go_on(run.proposals[0], asked=True) == " There is no model yet that could go on."
+        assert (
+            await aftermath.continue_if_wanted(run.proposals[0], asked=True)
+            == " There is no model yet that could go on."
+        )
 
 
 async def test_picked_lines_go_out_with_the_question(tmp_path: Path, server: WireServer) -> None:

@@ -396,7 +396,7 @@ async def test_hostile_text_stays_text_in_every_screen(
         assert "\x1b]0;" not in run.app.export_screenshot()
         await run.pilot.press("escape")
         await run.screen("Workbench")
-        run.app.tell(HOSTILE, problem=True)
+        run.app.notify_user(HOSTILE, problem=True)
         await run.see("x[/]y")
         assert run.file == FILE
 

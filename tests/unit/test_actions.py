@@ -33,7 +33,7 @@ def test_every_command_says_what_it_does() -> None:
     [("", None), ("every-edit", ("every-edit", None)), ("chain", ("chain", None)), ("Chain 12", ("chain", 12))],
 )
 def test_gate_policies_are_read(argument: str, policy: tuple[str, int | None] | None) -> None:
-    assert slash_commands.gate(argument) == policy
+    assert slash_commands.parse_gate(argument) == policy
 
 
 @pytest.mark.parametrize(
@@ -41,24 +41,24 @@ def test_gate_policies_are_read(argument: str, policy: tuple[str, int | None] | 
 )
 def test_a_policy_that_makes_no_sense_is_one_line(argument: str) -> None:
     with pytest.raises(BadArgument) as refused:
-        slash_commands.gate(argument)
+        slash_commands.parse_gate(argument)
     assert "\n" not in str(refused.value) and "/gate" in str(refused.value)
 
 
 @pytest.mark.parametrize(("argument", "now", "then"), [("", True, False), ("on", False, True), ("OFF", True, False)])
 def test_switches_are_read(argument: str, now: bool, then: bool) -> None:
-    assert slash_commands.switch("wrap", argument, now) is then
+    assert slash_commands.parse_switch("wrap", argument, now) is then
 
 
 def test_a_name_is_one_word() -> None:
-    assert [slash_commands.word("theme", argument) for argument in ("", " nord ")] == ["", "nord"]
+    assert [slash_commands.parse_word("theme", argument) for argument in ("", " nord ")] == ["", "nord"]
     with pytest.raises(BadArgument, match="Write /theme "):
-        slash_commands.word("theme", "nord dark")
+        slash_commands.parse_word("theme", "nord dark")
 
 
 def test_a_file_may_have_spaces_in_quotes(tmp_path: Path) -> None:
-    assert slash_commands.file('"my notes.md"', tmp_path) == tmp_path / "my notes.md"
-    assert slash_commands.file("", tmp_path) is None
+    assert slash_commands.parse_file('"my notes.md"', tmp_path) == tmp_path / "my notes.md"
+    assert slash_commands.parse_file("", tmp_path) is None
     for wrong in ("two files", '"open'):
         with pytest.raises(BadArgument):
-            slash_commands.file(wrong, tmp_path)
+            slash_commands.parse_file(wrong, tmp_path)

@@ -60,7 +60,7 @@ async def test_what_takes_long_to_show_is_taken_in_slices_in_its_order() -> None
     said = [SessionFailed(str(number)) for number in range(500)]
     for update in said:
         inbox.put(update)
-    await inbox.emptied()
+    await inbox.wait_until_empty()
     assert shown == [*said, SessionFailed("later")]
     assert slices > 3
 
@@ -78,7 +78,7 @@ async def test_what_is_said_later_waits_for_what_is_being_done_and_nothing_else_
         for update in inbox.take():
             shown.append(update)
             if update == SessionFailed("first"):
-                tasks.add(asyncio.ensure_future(inbox.hold(do)()))
+                tasks.add(asyncio.ensure_future(inbox.pause_during(do)()))
         return True
 
     inbox = UpdateBuffer(lambda: bool(asyncio.get_running_loop().call_soon(show)))
@@ -88,5 +88,5 @@ async def test_what_is_said_later_waits_for_what_is_being_done_and_nothing_else_
     inbox.put(SessionFailed("third"))
     assert shown == [SessionFailed("first")]
     done.set()
-    await inbox.emptied()
+    await inbox.wait_until_empty()
     assert shown == [SessionFailed("first"), SessionFailed("second"), SessionFailed("third")]

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from app.proposals.values.proposal_errors import UnknownProposal
-from app.ui.context.error_messages import keep, told
+from app.ui.context.error_messages import append_to_log, error_message
 
 
 def test_what_was_foreseen_is_told_in_its_own_words_and_not_logged(tmp_path: Path) -> None:
     log = tmp_path / "signoff.log"
-    assert told(UnknownProposal("there is no proposal P9"), log) == "there is no proposal P9"
+    assert error_message(UnknownProposal("there is no proposal P9"), log) == "there is no proposal P9"
     assert not log.exists()
 
 
@@ -22,7 +22,7 @@ def test_a_defect_is_logged_for_the_user_alone(tmp_path: Path) -> None:
     try:
         defect()
     except ValueError as error:
-        line = told(error, log)
+        line = error_message(error, log)
     assert "\n" not in line and "ValueError" in line and str(log) in line
     assert "broken 8" in log.read_text()
     assert log.stat().st_mode & 0o777 == 0o600
@@ -30,22 +30,22 @@ def test_a_defect_is_logged_for_the_user_alone(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert not keep("text", tmp_path / "file" / "signoff.log")
+    assert not append_to_log("text", tmp_path / "file" / "signoff.log")
     target = tmp_path / "elsewhere"
     target.write_text("mine")
     (tmp_path / "signoff.log").symlink_to(target)
-    assert not keep("text", tmp_path / "signoff.log")
+    assert not append_to_log("text", tmp_path / "signoff.log")
     assert target.read_text() == "mine"
 
 
 def test_the_log_does_not_grow_without_end(tmp_path: Path) -> None:
     log = tmp_path / "signoff.log"
     log.write_bytes(b"x" * (2**20 + 1))
-    assert keep("the latest", log)
+    assert append_to_log("the latest", log)
     assert log.stat().st_size < 1_000 and "the latest" in log.read_text()
 
 
 def test_what_was_kept_before_stays(tmp_path: Path) -> None:
     log = tmp_path / "signoff.log"
-    assert keep("a message that was never sent", log) and keep("a defect", log)
+    assert append_to_log("a message that was never sent", log) and append_to_log("a defect", log)
     assert "a message that was never sent" in log.read_text() and "a defect" in log.read_text()

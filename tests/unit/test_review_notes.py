@@ -17,7 +17,7 @@ from widgets.review.unfinished_review import UnfinishedReview
 async def test_the_end_of_the_app_writes_what_is_begun_if_that_can_be_written(tmp_path: Path, broken: bool) -> None:
     database = Database(tmp_path / "db")
     notes = ReviewNotes(SessionStore(database, "here", ChangeSignal(tmp_path, "here")))
-    pause = asyncio.create_task(notes.keep("P1", UnfinishedReview(draft="Use LOG.")))
+    pause = asyncio.create_task(notes.save_soon("P1", UnfinishedReview(draft="Use LOG.")))
     await asyncio.sleep(0)
     if broken:
         with database.transaction() as connection:

@@ -1,4 +1,4 @@
-"""What the app does for its parts, so that none of them has to know the app."""
+"""What the app offers to its parts, so that none of them depends on the app."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -12,7 +12,7 @@ _Answer = TypeVar("_Answer")
 
 
 class RunWork(Protocol):
-    """Does something beside the message loop; whatever goes wrong is told in one line and does not end the app."""
+    """Runs a coroutine beside the message loop; errors are shown in one line and do not end the app."""
 
     def __call__(self, job: Job, *, group: str = "work", exclusive: bool = False) -> None:
         """Begin.
@@ -34,7 +34,7 @@ class Notify(Protocol):
 
 
 class PushScreen(Protocol):
-    """Puts a screen before the user and gives what it returns; only for what is done by `RunWork`."""
+    """Shows a screen and returns its result; only inside what `RunWork` runs."""
 
     async def __call__(self, screen: Screen[_Answer]) -> _Answer:
         """Ask."""
@@ -44,9 +44,9 @@ class PushScreen(Protocol):
 class AppContext(NamedTuple):
     """How a part gets work done, and tells and asks the user."""
 
-    work: RunWork
-    tell: Notify
-    ask: PushScreen
+    run: RunWork
+    notify: Notify
+    push_screen: PushScreen
 
 
 def open_link(app: App[object], href: str, tell: Notify) -> None:

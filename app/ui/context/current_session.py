@@ -1,4 +1,4 @@
-"""The session on the screen and its model: what is shown and typed is there before they are."""
+"""The session on the screen, which opens after the screen is shown and typed into."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ _REST = 0.004
 
 
 class UpdateBuffer:
-    """The updates of a session that the screen has not taken yet.
+    """Updates of a session that the screen has not processed yet.
 
     A model or a command may say thousands of things in a second. Were each a message of its own, a key would stand
     behind all of them in the app's queue. So the screen is told once that there is something, and takes what there is
@@ -43,13 +43,13 @@ class UpdateBuffer:
         """Those of which a slice was shown, what belongs together in one."""
 
     def put(self, update: "Update") -> None:
-        """Add an update, from whichever of the session's tasks."""
+        """Add an update, from any task of the session."""
         self._updates.append(update)
         if not self._told:
             self._tell_screen()
 
     def take(self) -> "Iterator[Update]":
-        """The updates in their order, what belongs together in one, and no more than there is time for at once."""
+        """Return the updates in order, merged, and no more than there is time for at once."""
         from app.agent.updates import merge_updates
 
         self._taken.extend(merge_updates(self._updates))
@@ -60,8 +60,8 @@ class UpdateBuffer:
         if not self._held:
             self._go_on()
 
-    def hold(self, meanwhile: Job) -> Job:
-        """Give no more before something is done: what is said later builds on it.
+    def pause_during(self, meanwhile: Job) -> Job:
+        """Return no more updates before `meanwhile` is done: later ones build on it.
 
         The app does not wait for it in its queue, where keys would wait, too. Returns what has to be begun for that.
         """
@@ -90,21 +90,21 @@ class UpdateBuffer:
         else:
             self._idle.set()
 
-    async def emptied(self) -> None:
-        """Return once all that was said is shown, or nobody hears it any more."""
+    async def wait_until_empty(self) -> None:
+        """Wait until every update is shown, or nobody processes them any more."""
         await self._idle.wait()
 
 
 @dataclass(frozen=True, slots=True)
 class LeftSession:
-    """What is to be known of a session that was left."""
+    """A session that the user has left."""
 
     id: str
     waiting: int
     """How many proposals wait."""
     is_latest: bool = True
 
-    def compared(self, sessions: "SessionStore") -> "LeftSession":
+    def compare_with_store(self, sessions: "SessionStore") -> "LeftSession":
         """The same with whether it is the latest, as far as the store tells; blocks."""
         from app.storage.storage_errors import StorageError
 
@@ -115,7 +115,7 @@ class LeftSession:
 
 
 class CurrentSession:
-    """What the user talks to, as far as it is there yet."""
+    """The session that the user talks to, as far as it is open yet."""
 
     def __init__(self) -> None:
         """Nothing is there."""
@@ -140,26 +140,26 @@ class CurrentSession:
         return self._open_session
 
     @property
-    def now(self) -> "Session | None":
+    def current(self) -> "Session | None":
         """The open session, if there is one."""
         return self._open_session.session if self._open_session is not None else None
 
     def get(self) -> "Session":
         """The open session; raises NotConnected."""
-        if (session := self.now) is None:
+        if (session := self.current) is None:
             from app.runtime.model_connection import NotConnected
 
             raise NotConnected("No session is open yet: choose a model first, with /model or in /settings.")
         return session
 
-    async def opened(self) -> None:
+    async def wait_until_open(self) -> None:
         """Return once a session is on the screen, or a question to the user stands before it."""
         await self.ready.wait()
         await self.asked.wait()
 
-    async def wanted(self) -> "Session":
+    async def wait_for(self) -> "Session":
         """The open session, once it is there; lets the user choose a model if it lacks one. Raises NotConnected."""
-        await self.opened()
-        if self.now is None and self._choose is not None:
+        await self.wait_until_open()
+        if self.current is None and self._choose is not None:
             await self._choose()
         return self.get()

@@ -1,4 +1,4 @@
-"""What becomes of an exception: one line for the user, and the details in a log file that only the user can read."""
+"""Turn an exception into one line for the user, with details in a private log file."""
 
 import os
 import time
@@ -9,11 +9,11 @@ _LARGEST_LOG = 2**20
 """Bytes; a larger log is begun anew."""
 
 
-def told(error: Exception, log: Path) -> str:
-    """The line for the user. An error that was not foreseen goes into the log with its traceback, without values."""
+def error_message(error: Exception, log: Path) -> str:
+    """Return the line for the user; an unforeseen error is logged with its traceback, without values."""
     if _foreseen(error):
         return str(error)
-    kept = keep("".join(traceback.format_exception(error)), log)
+    kept = append_to_log("".join(traceback.format_exception(error)), log)
     where = f" Details are in {log}." if kept else ""
     return f"Something in signoff went wrong: {type(error).__name__}.{where} What you were doing was not finished."
 
@@ -44,16 +44,16 @@ def _foreseen(error: Exception) -> bool:
     )
 
 
-def is_slip(error: Exception) -> bool:
-    """Whether the user only has to write something else, or to set an editor."""
+def is_user_error(error: Exception) -> bool:
+    """Return whether the user only has to write something else, or to set an editor."""
     from app.ui.context.slash_commands import BadArgument
     from app.ui.terminal.external_editor import EditorFailed
 
     return isinstance(error, BadArgument | EditorFailed)
 
 
-def keep(text: str, log: Path) -> bool:
-    """Add a text to the log; whether that worked."""
+def append_to_log(text: str, log: Path) -> bool:
+    """Append a text to the log; return whether that worked."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         mode = os.O_APPEND

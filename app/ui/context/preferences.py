@@ -1,4 +1,4 @@
-"""The settings in force, and what follows them: theme, keys, panes, session."""
+"""The settings in force, and what follows from them: theme, keys, panes, session."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ _REVIEW_SHARE = "review_share"
 
 
 class Preferences:
-    """What the user wants of a running app; every change is in force at once."""
+    """The user's settings in a running app; every change takes effect at once."""
 
     def __init__(
         self, app: App[Any], runtime: "OpenWorkspace", settings: "Settings", follow: "Callable[[Settings], None]"
@@ -50,7 +50,7 @@ class Preferences:
         self.settings = settings
 
     def load_themes(self) -> list[str]:
-        """Make all themes known to the app. Returns a line for each that could not be used."""
+        """Register all themes. Return a line for each that cannot be used."""
         app, shown = self._app, self._app.current_theme
         for path in OWN_THEMES.glob("*.toml"):
             app.register_theme(own_theme(path.stem))
@@ -73,7 +73,7 @@ class Preferences:
         return problems
 
     def load_keymap(self) -> list[str]:
-        """Put the user's keys in force. Returns why they could not be used, if so."""
+        """Put the user's keys into force. Return why they cannot be used, if so."""
         from app.keys.keymap import KeymapError, checked, without_default
 
         try:
@@ -91,11 +91,11 @@ class Preferences:
         kept = self._runtime.sessions.setting(_REVIEW_SHARE, shared=True)
         return int(kept) if kept is not None and kept.isdecimal() else None
 
-    def keep_review_share(self, share: int) -> None:
-        """Remember it; raises StorageError."""
+    def save_review_share(self, share: int) -> None:
+        """Store the share; raises StorageError."""
         self._runtime.sessions.set_setting(_REVIEW_SHARE, str(share), shared=True)
 
-    def change(self, **changes: Any) -> None:
+    def apply_changes(self, **changes: Any) -> None:
         """Put settings in force, in this run only; where they are that already, nothing is drawn anew."""
         changed = self.settings.model_copy(update=changes)
         if changed != self.settings:
@@ -135,7 +135,7 @@ class Preferences:
         put(tables, (name, *path), value)
         models = checked_value("models", tables)
         save(self._runtime.dirs.config_file, {("models", name, *path): value})
-        self.change(models=models)
+        self.apply_changes(models=models)
 
     async def reload(self) -> bool:
         """Read all configuration anew, as at the start; whether the endpoint is another now. Raises ConfigError."""

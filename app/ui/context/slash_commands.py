@@ -1,4 +1,4 @@
-"""What may follow a slash command: each reader takes the argument's text and gives a value, or one clear line."""
+"""Parse the arguments of slash commands: each parser returns a value or raises one clear line."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,38 +13,38 @@ _OFF = frozenset({"off", "no", "false"})
 
 
 class BadArgument(Exception):
-    """What follows the command makes no sense; the message is one line that says what would."""
+    """The argument of a command is invalid; the message says in one line what would be valid."""
 
 
-def usage(action: Action) -> str:
+def usage_line(action: Action) -> str:
     """`/gate [every-edit|chain N]`."""
     return f"/{action.command} {action.argument}".rstrip()
 
 
-def nothing(command: str, argument: str) -> None:
+def parse_nothing(command: str, argument: str) -> None:
     """The command takes no argument."""
     if argument:
         raise BadArgument(f"/{command} takes nothing after it.")
 
 
-def word(command: str, argument: str) -> str:
-    """One word, or nothing."""
+def parse_word(command: str, argument: str) -> str:
+    """Return one word, or empty."""
     if len(argument.split()) > 1:
-        raise BadArgument(f"Write {usage(COMMANDS[command])}.")
+        raise BadArgument(f"Write {usage_line(COMMANDS[command])}.")
     return argument.strip()
 
 
-def one_of(command: str, argument: str, choices: Sequence[str]) -> str:
-    """One of these words, or nothing."""
-    chosen = word(command, argument).lower()
+def parse_choice(command: str, argument: str, choices: Sequence[str]) -> str:
+    """Return one of these words, or empty."""
+    chosen = parse_word(command, argument).lower()
     if chosen and chosen not in choices:
         raise BadArgument(f"/{command} takes {', '.join(choices[:-1])} or {choices[-1]}, not {chosen!r}.")
     return chosen
 
 
-def switch(command: str, argument: str, now: bool) -> bool:
-    """On or off; nothing turns it round."""
-    chosen = word(command, argument).lower()
+def parse_switch(command: str, argument: str, now: bool) -> bool:
+    """Return on or off; no argument toggles."""
+    chosen = parse_word(command, argument).lower()
     if not chosen:
         return not now
     if chosen in _ON:
@@ -54,8 +54,8 @@ def switch(command: str, argument: str, now: bool) -> bool:
     raise BadArgument(f"/{command} takes on or off, not {chosen!r}.")
 
 
-def gate(argument: str) -> tuple[str, int | None] | None:
-    """The policy and, for a chain, its steps if they are given; None if nothing was said."""
+def parse_gate(argument: str) -> tuple[str, int | None] | None:
+    """Return the policy and, for a chain, its steps if given; None without an argument."""
     words = argument.lower().split()
     match words:
         case []:
@@ -71,16 +71,16 @@ def gate(argument: str) -> tuple[str, int | None] | None:
     raise BadArgument(f"/gate takes every-edit, or chain and a number of steps, not {argument!r}.")
 
 
-def file(argument: str, folder: Path) -> Path | None:
-    """A file to write, from `folder` unless it is absolute; None if nothing was said."""
-    names = words(argument)
+def parse_file(argument: str, folder: Path) -> Path | None:
+    """Return a file to write, from `folder` unless it is absolute; None without an argument."""
+    names = split_words(argument)
     if len(names) > 1:
         raise BadArgument("Give one file; put quotes around a name with spaces.")
     return folder / Path(names[0]).expanduser() if names else None
 
 
-def words(argument: str) -> list[str]:
-    """The words as a shell would read them, for names that have spaces."""
+def split_words(argument: str) -> list[str]:
+    """Return the words as a shell would read them, for names with spaces."""
     import shlex
 
     try:

@@ -1,4 +1,4 @@
-"""What the commands do: one method each, called alike by slash, by palette and by key.
+"""The commands of the app: one method each, called alike by slash, palette and key.
 
 Kept whole: it is the list of all commands, a few lines each.
 """
@@ -45,7 +45,7 @@ class HasKeys(Protocol):
         ...
 
 
-def offered(
+def palette_commands(
     perform: Callable[[Action], None], own: "Iterable[CustomCommand]", call: Callable[[str], None]
 ) -> Iterable[SystemCommand]:
     """Every action but those that move a cursor, and those that decide, which Enter never does; then the user's own.
@@ -73,7 +73,7 @@ def _name(action: Action) -> str:
 
 
 class PaletteCommands(Provider):
-    """The commands of the app, by name, with their keys."""
+    """Palette provider: the commands by name, with their keys."""
 
     async def discover(self) -> Hits:
         """All of them, by name."""
@@ -99,11 +99,16 @@ class PaletteCommands(Provider):
 Send = Callable[[str, "Invocation | None", tuple[Mention, ...]], Awaitable[None]]
 
 
-class OwnCommands:
-    """What there is of them, as of the last look at their files."""
+class CustomCommands:
+    """The user's own commands, as of the last look at their files."""
 
     def __init__(
-        self, runtime: "OpenWorkspace", composer: "Composer", session: "CurrentSession", means: AppContext, send: Send
+        self,
+        runtime: "OpenWorkspace",
+        composer: "Composer",
+        session: "CurrentSession",
+        app_context: AppContext,
+        send: Send,
     ) -> None:
         """Nothing is looked at yet.
 
@@ -111,19 +116,19 @@ class OwnCommands:
             runtime: the open workspace.
             composer: offers them.
             session: whom they speak to.
-            means: of the app.
+            app_context: How work is run and the user is notified or asked.
             send: sends a message that a command has made.
         """
         self._runtime = runtime
         self._composer = composer
         self._session = session
-        self._means = means
+        self._app_context = app_context
         self._send = send
         self.known = CommandCatalogue()
         """All of them."""
 
-    async def look(self) -> CommandCatalogue:
-        """Look at the files anew, and offer what they have."""
+    async def refresh(self) -> CommandCatalogue:
+        """Read the files anew, and offer what they define."""
         from app.runtime.prompt_sources import load_custom_commands, untrusted_commands_notice
 
         self.known = await asyncio.to_thread(load_custom_commands, self._runtime, COMMANDS.keys())
@@ -131,7 +136,7 @@ class OwnCommands:
         built_in = [(name, action.help) for name, action in COMMANDS.items()]
         self._composer.set_commands(built_in + own, unlisted=self.known.held)
         if news := await asyncio.to_thread(untrusted_commands_notice, self._runtime, self.known):
-            self._means.tell(news)
+            self._app_context.notify(news)
         return self.known
 
     async def run(self, name: str, argument: str) -> None:
@@ -140,10 +145,10 @@ class OwnCommands:
         from app.runtime.prompt_sources import make_command_message
 
         try:
-            message = make_command_message(await self.look(), name, argument)
+            message = make_command_message(await self.refresh(), name, argument)
         except CommandUnusable as unusable:
             raise BadArgument(str(unusable)) from unusable
-        if (session := self._session.now) is not None and session.question is not None:
+        if (session := self._session.current) is not None and session.question is not None:
             raise BadArgument("A question waits for your answer; answer it first.")
         await self._send(message.text, message.command, mentions(message.text))
         if message.notice:
@@ -162,14 +167,14 @@ class CommandRunner:
         session: "CurrentSession",
         preferences: "Preferences",
         connector: "Connector",
-        means: AppContext,
+        app_context: AppContext,
         *,
         open_session: "Callable[[SessionRecord | None], Awaitable[None]]",
         go_to: Callable[[str, int], Awaitable[None]],
         turn_todos: Callable[[], bool],
         leave: Callable[[], Awaitable[None]],
         themes: Callable[[], Iterable[str]],
-        own: "OwnCommands",
+        own: "CustomCommands",
     ) -> None:
         """Make it; nothing is run.
 
@@ -178,7 +183,7 @@ class CommandRunner:
             session: what most of them are about.
             preferences: the settings in force.
             connector: the way to another model.
-            means: of the app.
+            app_context: How work is run and the user is notified or asked.
             open_session: shows a session, a new one for None.
             go_to: shows an event of a session, given by their ids.
             turn_todos: unfolds or folds the to-do list; returns whether there is one.
@@ -190,7 +195,7 @@ class CommandRunner:
         self._session = session
         self._preferences = preferences
         self._connector = connector
-        self._means = means
+        self._app_context = app_context
         self._open_session = open_session
         self._go_to = go_to
         self._turn_todos = turn_todos
@@ -246,7 +251,7 @@ class CommandRunner:
             await self.own.run(name, argument)
             return
         if argument and not COMMANDS[name].argument:
-            slash_commands.nothing(name, argument)
+            slash_commands.parse_nothing(name, argument)
         await handler(argument)
 
     # Around the app
@@ -257,68 +262,70 @@ class CommandRunner:
     async def _help(self, _: str) -> None:
         from app.ui.screens.help_screen import HelpScreen
 
-        await self._means.ask(HelpScreen(self._preferences.settings.keys, self.own.known))
+        await self._app_context.push_screen(HelpScreen(self._preferences.settings.keys, self.own.known))
 
     async def _interventions(self, _: str) -> None:
         shown = not self._preferences.settings.show_interventions
-        self._preferences.change(show_interventions=shown)
-        self._means.tell("signoff's words to the model are shown." if shown else "signoff's words are hidden.")
+        self._preferences.apply_changes(show_interventions=shown)
+        self._app_context.notify(
+            "signoff's words to the model are shown." if shown else "signoff's words are hidden."
+        )
 
     async def _settings(self, _: str) -> None:
         from app.ui.screens.settings_screen import SettingsScreen
 
         pick_theme = partial(self._theme, "")
-        await self._means.ask(
-            SettingsScreen(self._preferences, self._runtime, self._connector, self._means.work, pick_theme)
+        await self._app_context.push_screen(
+            SettingsScreen(self._preferences, self._runtime, self._connector, self._app_context.run, pick_theme)
         )
 
     async def _trust(self, _: str) -> None:
         from app.ui.screens.trust_screen import TrustScreen, examine
 
         found = await asyncio.to_thread(examine, self._runtime)
-        if not await self._means.ask(TrustScreen(found)):
+        if not await self._app_context.push_screen(TrustScreen(found)):
             return
-        await self.own.look()
+        await self.own.refresh()
         if await self._preferences.reload():
-            await self._connector.use(self._preferences.settings)
+            await self._connector.switch_to(self._preferences.settings)
         await self._session.open_session.mcp.refresh(self._preferences.settings)
 
     async def _mcp(self, _: str) -> None:
         from app.ui.screens.servers_screen import ServersScreen
 
-        await self._means.ask(ServersScreen(self._session.open_session.mcp))
+        await self._app_context.push_screen(ServersScreen(self._session.open_session.mcp))
 
     async def _theme(self, argument: str) -> None:
-        name = slash_commands.word("theme", argument)
+        name = slash_commands.parse_word("theme", argument)
         if not name:
             from app.ui.screens.themes_screen import ThemeScreen
 
-            picked = await self._means.ask(ThemeScreen())
+            picked = await self._app_context.push_screen(ThemeScreen())
             name = picked or ""
         elif name not in self._themes():
             raise BadArgument(f"There is no theme {name!r}; /theme lists them.")
         if name:
-            self._preferences.change(theme=name)
+            self._preferences.apply_changes(theme=name)
             self._preferences.save(theme=name)
 
     async def _layout(self, argument: str) -> None:
-        layout = slash_commands.one_of("layout", argument, ("auto", "unified", "split"))
+        layout = slash_commands.parse_choice("layout", argument, ("auto", "unified", "split"))
         if not layout:
             turns = {"auto": "unified", "unified": "split", "split": "auto"}
             layout = turns[self._preferences.settings.layout]
-        self._preferences.change(layout=layout)
-        self._means.tell(f"Diff layout: {layout}.")
+        self._preferences.apply_changes(layout=layout)
+        self._app_context.notify(f"Diff layout: {layout}.")
 
     async def _wrap(self, argument: str) -> None:
-        wrap = slash_commands.switch("wrap", argument, self._preferences.settings.wrap)
-        self._preferences.change(wrap=wrap)
-        self._means.tell("Long lines in the diff wrap." if wrap else "Long lines in the diff scroll.")
+        wrap = slash_commands.parse_switch("wrap", argument, self._preferences.settings.wrap)
+        self._preferences.apply_changes(wrap=wrap)
+        self._app_context.notify("Long lines in the diff wrap." if wrap else "Long lines in the diff scroll.")
 
     async def _vim(self, argument: str) -> None:
-        vim = slash_commands.switch("vim", argument, self._preferences.settings.vim)
-        self._preferences.change(vim=vim)
+        vim = slash_commands.parse_switch("vim", argument, self._preferences.settings.vim)
+        self._preferences.apply_changes(vim=vim)
         self._preferences.save(vim=vim)
-        self._means.tell("Vim's keys: Escape goes to normal mode." if vim else "Vim's keys are off.")
+        self._app_context.notify("Vim's keys: Escape goes to normal mode." if vim else "Vim's keys are off.")
 
     # Sessions
 
@@ -329,31 +336,33 @@ class CommandRunner:
     async def _sessions(self, _: str) -> None:
         from app.ui.screens.sessions_screen import SessionScreen
 
-        session = self._session.now
-        picked = await self._means.ask(SessionScreen(self._runtime.sessions, session.id if session else ""))
+        session = self._session.current
+        picked = await self._app_context.push_screen(
+            SessionScreen(self._runtime.sessions, session.id if session else "")
+        )
         if picked is not None and await self._may_leave(picked.id):
             await self._open_session(picked)
 
     async def _search(self, argument: str) -> None:
         from app.ui.screens.search_screen import SearchScreen
 
-        found = await self._means.ask(SearchScreen(self._runtime.search, argument))
+        found = await self._app_context.push_screen(SearchScreen(self._runtime.search, argument))
         if found is not None and (self._is_open(found.session) or await self._may_leave(found.session)):
             await self._go_to(found.session, found.event)
 
     async def _rename(self, argument: str) -> None:
         if not argument:
-            raise BadArgument(f"Write {slash_commands.usage(COMMANDS['rename'])}.")
+            raise BadArgument(f"Write {slash_commands.usage_line(COMMANDS['rename'])}.")
         await asyncio.to_thread(self._runtime.sessions.rename, self._session.get().id, argument)
-        self._means.tell("Renamed.")
+        self._app_context.notify("Renamed.")
 
     def _is_open(self, session_id: str) -> bool:
-        session = self._session.now
+        session = self._session.current
         return session is not None and session.id == session_id
 
     async def _resume(self, argument: str) -> None:
-        wanted = slash_commands.word("resume", argument)
-        store, session = self._runtime.sessions, self._session.now
+        wanted = slash_commands.parse_word("resume", argument)
+        store, session = self._runtime.sessions, self._session.current
         if wanted:
             record = await asyncio.to_thread(store.get, wanted)
         else:
@@ -376,23 +385,23 @@ class CommandRunner:
             return
         forked = await asyncio.to_thread(self._runtime.sessions.fork, session.id)
         await self._open_session(forked)
-        self._means.tell(f"This is a copy, {forked.id}; the original, {session.id}, stays as it was.")
+        self._app_context.notify(f"This is a copy, {forked.id}; the original, {session.id}, stays as it was.")
 
     async def _may_stop(self, heading: str, comes: str) -> bool:
         """Ask whether a running turn may be stopped, if one runs, for what comes in its stead."""
-        session = self._session.now
+        session = self._session.current
         if session is None or not session.busy:
             return True
         from app.ui.screens.dialog import AskScreen
 
         question = f"The model is at work. {comes}, and the model is stopped."
         ask: AskScreen = AskScreen(heading, question, f"stop and {heading.lower()}", "let it work")
-        return await self._means.ask(ask) is True
+        return await self._app_context.push_screen(ask) is True
 
     async def _export(self, argument: str) -> None:
         session, runtime = self._session.get(), self._runtime
         folder = runtime.workspace.root
-        target = slash_commands.file(argument, folder) or folder / f"signoff-{session.id}.md"
+        target = slash_commands.parse_file(argument, folder) or folder / f"signoff-{session.id}.md"
         target = await asyncio.to_thread(_free_name, target) if not argument else target
         if await asyncio.to_thread(target.exists):
             raise BadArgument(f"{target} exists already; name another file.")
@@ -412,13 +421,13 @@ class CommandRunner:
             await asyncio.to_thread(write)
         except OSError as error:
             raise BadArgument(f"{target} cannot be written: {error.strerror}.") from error
-        self._means.tell(f"Written to {target}.")
+        self._app_context.notify(f"Written to {target}.")
 
     # The model
 
     async def _todos(self, _: str) -> None:
         if not self._turn_todos():
-            self._means.tell("The model keeps no to-do list now, or all of it is done.")
+            self._app_context.notify("The model keeps no to-do list now, or all of it is done.")
 
     async def _continue(self, _: str) -> None:
         session = self._session.get()
@@ -429,52 +438,52 @@ class CommandRunner:
         await session.resume()
 
     async def _model(self, argument: str) -> None:
-        name = await self._connector.change_model(slash_commands.word("model", argument))
+        name = await self._connector.change_model(slash_commands.parse_word("model", argument))
         if name:
-            self._means.tell(f"From the next request on: {name}.")
+            self._app_context.notify(f"From the next request on: {name}.")
 
     async def _effort(self, argument: str) -> None:
         from app.config.config_tables import Effort
 
-        effort = slash_commands.one_of("effort", argument, get_args(Effort))
+        effort = slash_commands.parse_choice("effort", argument, get_args(Effort))
         settings = self._preferences.settings
         if not effort:
             now = settings.of_its_model.reasoning_effort
-            self._means.tell(f"Reasoning effort: {now}. {slash_commands.usage(COMMANDS['effort'])}")
+            self._app_context.notify(f"Reasoning effort: {now}. {slash_commands.usage_line(COMMANDS['effort'])}")
             return
-        await self._connector.use(settings.with_effort(effort))
+        await self._connector.switch_to(settings.with_effort(effort))
         if effort == "off":
-            self._means.tell("From the next request on the server chooses how much the model reasons.")
+            self._app_context.notify("From the next request on the server chooses how much the model reasons.")
         elif self._session.open_session.effort == "off":
-            self._means.tell(
+            self._app_context.notify(
                 f"The server has refused {effort}; requests go without it. /doctor has it asked for anew."
             )
         else:
-            self._means.tell(f"From the next request on: reasoning effort {effort}.")
+            self._app_context.notify(f"From the next request on: reasoning effort {effort}.")
 
     async def _gate(self, argument: str) -> None:
-        wanted = slash_commands.gate(argument)
+        wanted = slash_commands.parse_gate(argument)
         if wanted is None:
             from app.ui.screens.gate_screen import GateScreen
 
-            wanted = await self._means.ask(
+            wanted = await self._app_context.push_screen(
                 GateScreen(self._preferences.settings.gate, self._preferences.settings.chain_steps)
             )
             if wanted is None:
                 return
         kind, steps = wanted
-        self._preferences.change(gate=kind, chain_steps=steps or self._preferences.settings.chain_steps)
+        self._preferences.apply_changes(gate=kind, chain_steps=steps or self._preferences.settings.chain_steps)
         count = self._preferences.settings.chain_steps
-        self._means.tell(
+        self._app_context.notify(
             "The gate closes after every staged edit."
             if kind == "every-edit"
             else f"The gate closes after {count} staging step{'s' if count != 1 else ''}."
         )
 
     async def _plan(self, argument: str) -> None:
-        on = slash_commands.switch("plan", argument, self._preferences.settings.plan)
-        self._preferences.change(plan=on)
-        self._means.tell(
+        on = slash_commands.parse_switch("plan", argument, self._preferences.settings.plan)
+        self._preferences.apply_changes(plan=on)
+        self._app_context.notify(
             "Plan mode: the model may look and run commands, and can change nothing."
             if on
             else "Plan mode is off: the model may propose edits again."
@@ -491,7 +500,7 @@ class CommandRunner:
     async def _worktree(self, argument: str) -> None:
         from app.runtime.git_proposals import stage_worktree
 
-        paths = slash_commands.words(argument)
+        paths = slash_commands.split_words(argument)
         everything = "--all" in paths
         paths = [path for path in paths if path != "--all"]
         staging = partial(stage_worktree, self._runtime, paths, "", everything=everything)
@@ -500,13 +509,13 @@ class CommandRunner:
     async def _from(self, argument: str) -> None:
         from app.runtime.git_proposals import stage_commits
 
-        words = slash_commands.words(argument)
+        words = slash_commands.split_words(argument)
         everything = "--all" in words
         words = [word for word in words if word != "--all"]
         if len(words) not in (1, 2):
-            raise BadArgument(f"Write {slash_commands.usage(COMMANDS['from'])}.")
+            raise BadArgument(f"Write {slash_commands.usage_line(COMMANDS['from'])}.")
         if len(words) == 2 or "://" in words[0]:
-            self._means.tell(f"Fetching {' '.join(words)}…")
+            self._app_context.notify(f"Fetching {' '.join(words)}…")
         staging = partial(stage_commits, self._runtime, words, everything=everything)
         await self._say_staged(*await asyncio.to_thread(staging))
 
@@ -516,7 +525,7 @@ class CommandRunner:
         without = f" Left out: {left_out[0]}." if left_out else ""
         more = f" And {len(left_out) - 1} more." if len(left_out) > 1 else ""
         signed = "".join(f" {one.words}." for one in proposal.left_out)
-        self._means.tell(f"{proposal.id} waits for you: {proposal.summary}.{without}{more}{signed}")
+        self._app_context.notify(f"{proposal.id} waits for you: {proposal.summary}.{without}{more}{signed}")
 
     async def _doctor(self, _: str) -> None:
         from app.runtime.model_connection import endpoint_of, model_from
@@ -525,15 +534,15 @@ class CommandRunner:
         settings = self._preferences.settings
         named = "" if self._session.demo else model_from(self._runtime, settings)
         endpoint = endpoint_of(settings, self._runtime.origin_of, named)
-        if await self._means.ask(DoctorScreen(self._runtime, endpoint)):
-            await self._connector.use(self._preferences.settings)
+        if await self._app_context.push_screen(DoctorScreen(self._runtime, endpoint)):
+            await self._connector.switch_to(self._preferences.settings)
 
     async def _skills(self, _: str) -> None:
         from app.runtime.prompt_sources import load_skills
         from app.ui.screens.skills_screen import SkillsScreen
 
         told = self._runtime.skills
-        await self._means.ask(SkillsScreen(await asyncio.to_thread(load_skills, self._runtime), told))
+        await self._app_context.push_screen(SkillsScreen(await asyncio.to_thread(load_skills, self._runtime), told))
 
     async def _wire(self, _: str) -> None:
         from app.ui.screens.wire_screen import WireScreen, moves_of_last_turn
@@ -541,7 +550,7 @@ class CommandRunner:
         session = self._session.get()
         if session.last_request is None:
             raise BadArgument("No request has gone out since this session was opened.")
-        await self._means.ask(WireScreen(session.last_request, moves_of_last_turn(session.log.events)))
+        await self._app_context.push_screen(WireScreen(session.last_request, moves_of_last_turn(session.log.events)))
 
 
 def _free_name(wanted: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Gets the app a model: connects to what is configured, or lets the user choose what is missing."""
+"""Connects to the configured model, or lets the user choose what is missing."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,13 +25,13 @@ NO_MODEL = "No model yet: send anything to choose one"
 
 
 class Connector:
-    """The way from settings to an open session."""
+    """Leads from settings to an open session."""
 
     def __init__(
         self,
         session: CurrentSession,
         preferences: Preferences,
-        means: AppContext,
+        app_context: AppContext,
         *,
         open_session: "Callable[[SessionRecord | None], Awaitable[None]]",
         hint: Callable[[str], None],
@@ -42,14 +42,14 @@ class Connector:
         Args:
             session: what is connected.
             preferences: name endpoint and model.
-            means: lets the user choose.
+            app_context: Lets the user choose.
             open_session: shows a session once there is a model.
             hint: says in the composer what to do where there is none.
             runtime: remembers what was picked, and knows where the user can write it down.
         """
         self._session = session
         self._preferences = preferences
-        self._ask, self._work = means.ask, means.work
+        self._ask, self._work = app_context.push_screen, app_context.run
         self._open_session = open_session
         self._hint = hint
         self._store = runtime.sessions
@@ -57,7 +57,7 @@ class Connector:
         self._record: SessionRecord | None = None
         self._choosing = asyncio.Lock()
 
-    async def begin(self, record: "SessionRecord | None") -> None:
+    async def open_session(self, record: "SessionRecord | None") -> None:
         """Connect and open a session; ask for what is missing."""
         self._record = record
         try:
@@ -73,7 +73,7 @@ class Connector:
         """
         others = self._choosing.locked()
         async with self._choosing:
-            if not others and self._session.now is None:
+            if not others and self._session.current is None:
                 await self._choose()
 
     async def _choose(self) -> None:
@@ -86,21 +86,21 @@ class Connector:
             # What is set for models may be other than before the choice.
             settings = self._preferences.settings.model_copy(update={"model": name})
         try:
-            await self.use(settings)
+            await self.switch_to(settings)
         except NotConnected as error:
             await self._set_up(str(error))
             return
         await self._open_session(self._record)
 
-    async def use(self, settings: "Settings") -> None:
+    async def switch_to(self, settings: "Settings") -> None:
         """Talk to the endpoint and model of these settings from the next request on; raises NotConnected."""
         await self._session.open_session.connect(settings)
-        self._preferences.change(**{key: getattr(settings, key) for key in _USED})
+        self._preferences.apply_changes(**{key: getattr(settings, key) for key in _USED})
 
-    def renew(self, settings: "Settings") -> None:
+    def reconnect(self, settings: "Settings") -> None:
         """Talk with these settings from the next request on, if there is a session."""
-        if self._session.now is not None:
-            self._work(partial(self.use, settings))
+        if self._session.current is not None:
+            self._work(partial(self.switch_to, settings))
 
     async def change_model(self, name: str) -> str:
         """Use another model from the next request on, the one that the user picks if none is named; returns its name,
@@ -112,7 +112,7 @@ class Connector:
         else:
             name = await self.pick_model(settings) or ""
         if name:
-            await self.use(self._preferences.settings.model_copy(update={"model": name}))
+            await self.switch_to(self._preferences.settings.model_copy(update={"model": name}))
         return name
 
     async def _picked_before(self, settings: "Settings") -> str:
@@ -132,17 +132,17 @@ class Connector:
             return listed
 
         self._session.asked.set()
-        name = await self._ask(ModelScreen(load, endpoint_name(settings), settings.model, self.settings_of))
+        name = await self._ask(ModelScreen(load, endpoint_name(settings), settings.model, self.model_settings_screen))
         if name and (not listed or any(model.id == name for model in listed)):
             await self._keep(settings, name)
         return name
 
-    def settings_of(self, model: "ListedModel") -> "ModelSettingsScreen":
+    def model_settings_screen(self, model: "ListedModel") -> "ModelSettingsScreen":
         """The screen of what is set for a model alone."""
         from app.ui.screens.model_settings_screen import ModelSettingsScreen
 
         runtime = self._session.open_session.runtime
-        return ModelSettingsScreen(model, preferences=self._preferences, runtime=runtime, renew=self.renew)
+        return ModelSettingsScreen(model, preferences=self._preferences, runtime=runtime, renew=self.reconnect)
 
     async def _set_up(self, missing: str) -> None:
         from app.ui.screens.setup_screens import DEMO, WRITTEN, SetupScreen
@@ -165,7 +165,7 @@ class Connector:
             self._session.demo = True
         base_url, model = choice
         settings = self._preferences.settings.model_copy(update={"base_url": base_url, "model": model})
-        await self.use(settings)
+        await self.switch_to(settings)
         if not self._session.demo:
             await self._keep(settings, model)
         await self._open_session(self._record)

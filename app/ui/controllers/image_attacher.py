@@ -1,4 +1,4 @@
-"""Attaches the images that the user names in what they write, in the chat and in the review alike.
+"""Attach the images that the user names, in the chat and in the review alike.
 
 Kept apart: a message and a decision have to treat them the same.
 """
@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 
 
 class ImageAttacher:
-    """Finds them, asks about those that may not be meant, and has their bytes stored."""
+    """Finds named images, asks about doubtful ones, and stores their bytes."""
 
-    def __init__(self, session: CurrentSession, means: AppContext) -> None:
+    def __init__(self, session: CurrentSession, app_context: AppContext) -> None:
         """`means` are the app's."""
         self._session = session
-        self._means = means
+        self._app_context = app_context
 
-    async def images(self, mentions: "Sequence[Mention]", undone: str = "Nothing was sent") -> "tuple[Image, ...]":
+    async def find_images(
+        self, mentions: "Sequence[Mention]", undone: str = "Nothing was sent"
+    ) -> "tuple[Image, ...]":
         """The images among the files that were named.
 
         Args:
@@ -40,7 +42,7 @@ class ImageAttacher:
         from app.images.image_files import NotAttached
         from app.runtime.attachments import load_attachments
 
-        session = self._session.now
+        session = self._session.current
         wire = session.ports.model.profile.wire if session is not None else ""
         try:
             return await load_attachments(self._session.open_session.runtime, mentions, wire, self._is_meant)
@@ -52,11 +54,13 @@ class ImageAttacher:
 
         name = escape_unsafe(candidate.path, keep="")
         question = f"{name} would go to the model as an image, but {candidate.doubt}."
-        send = await self._means.ask(AskScreen("Send this image to the model?", question, "send it", "only name it"))
+        send = await self._app_context.push_screen(
+            AskScreen("Send this image to the model?", question, "send it", "only name it")
+        )
         return send is True
 
-    async def dropped(self, text: str) -> "Sequence[Mention]":
-        """The images that a pasted text consists of."""
+    async def dropped_images(self, text: str) -> "Sequence[Mention]":
+        """Return the images of which a pasted text consists."""
         from app.runtime.attachments import pasted_images
 
         if not self._session.ready.is_set():

@@ -1,4 +1,4 @@
-"""Carries out what the user decides in the review, and says there what it came to.
+"""Carries out the user's decisions in the review, and reports their results.
 
 Kept whole: each message of the review has its effect here.
 """
@@ -38,7 +38,7 @@ _WITH_THE_ANSWER = " Your words go to the model with your answer to its question
 
 
 class AfterDecision:
-    """Follows up on the decisions of one review."""
+    """Follow-up of decisions: leads the focus back to the composer, lets the model continue."""
 
     def __init__(
         self, review: Review, session: CurrentSession, preferences: Preferences, leave: Callable[[], None]
@@ -58,17 +58,17 @@ class AfterDecision:
         self._deciding = False
         """Whether the user is at deciding, and is led back to the composer after the last decision."""
 
-    def begins(self) -> None:
+    def on_decision(self) -> None:
         """The user decides."""
         self._deciding = True
 
-    def breaks_off(self) -> None:
-        """The user goes back on a decision or away from the review, or it failed: the focus is where it is wanted."""
+    def cancel(self) -> None:
+        """Stay where the focus is: the user took back a decision, left the review, or the decision failed."""
         self._deciding = False
 
     def settle(self) -> None:
         """Lead back to the composer once nothing waits for a decision and the model is done."""
-        session, review = self._session.now, self._review
+        session, review = self._session.current, self._review
         busy = session is not None and session.busy
         if not self._deciding or busy or review.state.waiting_count:
             return
@@ -76,11 +76,11 @@ class AfterDecision:
         if review.in_focus and review.deciding.question is None:
             self._leave()
 
-    def words_sent(self, about: "Sequence[Proposal]") -> str:
+    def delivery_sentence(self, about: "Sequence[Proposal]") -> str:
         """What becomes of words that were said with decisions on these, as a sentence."""
         if all(one.origin.kind == "agent" for one in about):
             return f" Your words go to {' and '.join(dict.fromkeys(one.origin.agent_name for one in about))}."
-        session = self._session.now
+        session = self._session.current
         if all(one.session not in ("", session.id if session else "") for one in about):
             sessions = "sessions" if len({one.session for one in about}) > 1 else "session"
             return f" Your words go to the {sessions} of {' and '.join(one.id for one in about)}."
@@ -90,14 +90,14 @@ class AfterDecision:
             return _WITH_THE_ANSWER
         return " Your words are on their way to the model."
 
-    async def go_on(self, proposal: "Proposal", *, asked: bool) -> str:
+    async def continue_if_wanted(self, proposal: "Proposal", *, asked: bool) -> str:
         """Let the model go on after an approval if that is wanted; what comes of it, as a sentence.
 
         Args:
             proposal: the one that was written last.
             asked: by key; else the settings may want it, once nothing waits any more.
         """
-        session = self._session.now
+        session = self._session.current
         if not asked and not (self._preferences.settings.continue_after_approval and await self._nothing_waits()):
             return ""
         if proposal.origin.kind == "agent":
@@ -113,9 +113,9 @@ class AfterDecision:
         await session.resume()
         return " The model goes on."
 
-    def follow(self, update: "Update") -> None:
+    def handle_update(self, update: "Update") -> None:
         """Take in what the session says."""
-        session = self._session.now
+        session = self._session.current
         if session is None or not isinstance(update, PhaseChanged) or session.busy:
             return
         # What was said to be under way has come, or waits for an answer now.
@@ -141,7 +141,7 @@ Decided = (
 
 
 class ReviewActions:
-    """The effects behind the review's messages; every one of them may raise `ProposalError` or `StorageError`."""
+    """Carries out the messages of the review; each method may raise `ProposalError` or `StorageError`."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class ReviewActions:
         runtime: "OpenWorkspace",
         preferences: Preferences,
         editor: "ExternalEditor",
-        means: AppContext,
+        app_context: AppContext,
         checks: ReviewChecks,
         attaching: ImageAttacher,
         *,
@@ -165,7 +165,7 @@ class ReviewActions:
             runtime: the open workspace.
             preferences: the settings in force.
             editor: the user's own.
-            means: of the app.
+            app_context: How work is run and the user is notified or asked.
             checks: run before an approval, and end with a decision.
             attaching: attaches the images that the user names in the words of a decision.
             leave: leads back to the composer.
@@ -175,17 +175,17 @@ class ReviewActions:
         self._session = session
         self._runtime = runtime
         self._editor = editor
-        self._means = means
+        self._app_context = app_context
         self._checks = checks
         self._attaching = attaching
         self._show_proposals = show_proposals
         self.aftermath = AfterDecision(review, session, preferences, leave)
         self._preferences = preferences
-        self.outside = ExternalDiffs(review, runtime, means)
+        self.outside = ExternalDiffs(review, runtime, app_context)
 
     async def carry_out(self, event: Decided) -> None:
         """Do what was decided."""
-        await self._session.opened()
+        await self._session.wait_until_open()
         match event:
             case review_messages.Undo():
                 await self.undo(event)
@@ -211,20 +211,24 @@ class ReviewActions:
                 case review_messages.DenyAll():
                     await self.deny_all(event)
         except BaseException:
-            self.aftermath.breaks_off()
+            self.aftermath.cancel()
             raise
         self.aftermath.settle()
 
     async def approve(self, event: review_messages.Approve) -> None:
         """Write a proposal, or some hunks of it."""
         (result,) = await self._each((event,), self._write)
-        follows = self._fate((event,), (result,)) or await self.aftermath.go_on(result.proposal, asked=event.go_on)
+        follows = self._fate((event,), (result,)) or await self.aftermath.continue_if_wanted(
+            result.proposal, asked=event.go_on
+        )
         self._say_written(result, follows)
 
     async def approve_all(self, event: review_messages.ApproveAll) -> None:
         """Write several proposals, the oldest first; the first that cannot be written stops it."""
         written = await self._each(event.each, self._write)
-        follows = self._fate(event.each, written) or await self.aftermath.go_on(written[-1].proposal, asked=False)
+        follows = self._fate(event.each, written) or await self.aftermath.continue_if_wanted(
+            written[-1].proposal, asked=False
+        )
         if len(written) == 1:
             self._say_written(written[0], follows)
         else:
@@ -250,7 +254,7 @@ class ReviewActions:
         else:
             what, back = f"{name} denied; nothing was written.", "reopens it"
         if event.go_on:
-            said = f" Why it was stale is sent.{await self.aftermath.go_on(result.proposal, asked=True)}"
+            said = f" Why it was stale is sent.{await self.aftermath.continue_if_wanted(result.proposal, asked=True)}"
         else:
             said = self._fate((event,), (result,))
         self._say(f"{what}{said}", passing=bool(said), back=("undo", back) if back else None)
@@ -272,7 +276,7 @@ class ReviewActions:
 
     async def _write(self, event: review_messages.Approve) -> "DecisionResult":
         words = event.words
-        if red := await self._checks.before_approval(event):
+        if red := await self._checks.run_before_approval(event):
             said = ", ".join(f"{one.name}: {one.words}" for one in red)
             hint = "" if any(one.red for one in red) else "; approve it again to write it all the same"
             raise CheckFailed(f"{event.proposal_id} was not written ({said}){hint}.")
@@ -307,7 +311,7 @@ class ReviewActions:
             self._tell_of_names(event.words.mentions, proposal.origin.agent_name)
             return ()
         undone = f"{event.proposal_id} waits as it did, and your words are where you wrote them"
-        return await self._attaching.images(event.words.mentions, undone)
+        return await self._attaching.find_images(event.words.mentions, undone)
 
     def _circumstances(self, proposal_id: str) -> "DecisionContext":
         """What the user has before them of a proposal, for the record."""
@@ -345,11 +349,11 @@ class ReviewActions:
         self, events: "Sequence[review_messages.Approve | review_messages.Deny]", results: "Sequence[DecisionResult]"
     ) -> str:
         spoken = [result.proposal for event, result in zip(events, results, strict=True) if event.words]
-        return self.aftermath.words_sent(spoken) if spoken else ""
+        return self.aftermath.delivery_sentence(spoken) if spoken else ""
 
     async def undo(self, event: review_messages.Undo) -> None:
         """Take a decision back."""
-        self.aftermath.breaks_off()
+        self.aftermath.cancel()
         result = await self._session.open_session.decisions.undo(event.proposal_id)
         if result.denial and result.proposal.on_disk:
             what = f"{plural(len(result.hunks), 'hunk')} of " if result.hunks else ""
@@ -367,7 +371,7 @@ class ReviewActions:
 
     async def redo(self, event: review_messages.Redo) -> None:
         """Decide again as before it was undone."""
-        self.aftermath.breaks_off()
+        self.aftermath.cancel()
         result = await self._session.open_session.decisions.redo(event.proposal_id)
         if result.denial:
             fact = "taken back off the disk again" if result.proposal.on_disk else "denied; nothing was written"
@@ -406,7 +410,7 @@ class ReviewActions:
 
     async def take_lines(self, event: review_messages.TakeLines) -> None:
         """Cut single lines out of their hunks, so that they are taken in or out by themselves."""
-        await self._session.opened()
+        await self._session.wait_until_open()
         parts = await asyncio.to_thread(
             lambda: self._runtime.service.split(event.proposal_id, event.lines, event.revision)
         )
@@ -420,7 +424,7 @@ class ReviewActions:
         from app.proposals.values.proposal_errors import ChangedSinceSeen, StaleProposal
         from app.ui.screens.edit_screen import EditScreen, proposed_text
 
-        await self._session.opened()
+        await self._session.wait_until_open()
         shown = self._review.state.get(event.proposal_id)
         if shown is not None and shown.state is ProposalState.STALE:
             await self._resolve(event)
@@ -449,8 +453,8 @@ class ReviewActions:
                 await decisions.resolve_conflict(name, event.path, conflict.text(), conflict.disk)
             self._say(f"{event.path} in {name} is yours now; {self._key('approve')} writes it.")
 
-        text, tell = proposed_text(diff), self._means.tell
-        await self._means.ask(
+        text, tell = proposed_text(diff), self._app_context.notify
+        await self._app_context.push_screen(
             EditScreen(
                 name,
                 event.path,
@@ -487,9 +491,9 @@ class ReviewActions:
             async def again(text: "UnsavedText | None", path: str = path) -> "FileConflict":
                 return await asyncio.to_thread(service.conflict, name, path, text)
 
-            vim, tell = self._preferences.settings.vim, self._means.tell
+            vim, tell = self._preferences.settings.vim, self._app_context.notify
             screen = ResolveScreen(conflict, save, again, self._editor, tell, unsaved=unsaved, vim=vim)
-            if not await self._means.ask(screen):
+            if not await self._app_context.push_screen(screen):
                 return
             proposal = await asyncio.to_thread(service.get, name)
             if proposal.state is not ProposalState.STALE:
@@ -499,7 +503,7 @@ class ReviewActions:
 
     def confirm(self, event: review_messages.Confirmed) -> None:
         """Answer a tool that asked."""
-        self.aftermath.begins()
+        self.aftermath.on_decision()
         self._session.get().confirm(event.key, event.answer)
         # Words on a call go out as text alone.
         self._tell_of_names(event.mentions, "The model")
@@ -507,7 +511,7 @@ class ReviewActions:
     def _tell_of_names(self, mentions: "Sequence[Mention]", who: str) -> None:
         """Say that images are only named to somebody, if any are."""
         if named := [one.path for one in mentions if is_named_like_an_image(one.path)]:
-            self._means.tell(
+            self._app_context.notify(
                 f"{who} gets the name {escape_unsafe(', '.join(named), keep='')} alone, and not the image."
             )
 

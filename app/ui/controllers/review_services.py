@@ -1,4 +1,4 @@
-"""Keeps what the user has begun in the review, by proposal, in the store: feedback, comments, choices, ticks."""
+"""Services of the review: side questions, checks, and notes that survive a restart."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class SideQuestionActions:
-    """The effects behind the questions of a review."""
+    """Carries out side questions of the review."""
 
     def __init__(self, review: Review, session: CurrentSession, runtime: "OpenWorkspace", tell: Notify) -> None:
         """Nothing was asked.
@@ -53,7 +53,7 @@ class SideQuestionActions:
         Whatever stands in the way is raised, and the words are back where they were written.
         """
         try:
-            await self._session.opened()
+            await self._session.wait_until_open()
             await self._session.get().aside.ask(event.place, event.text, event.picked)
             await asyncio.to_thread(preload)
         except BaseException:
@@ -65,11 +65,11 @@ class SideQuestionActions:
 
         One that another window asked for is that window's: here nobody waits for it any more.
         """
-        session = self._session.now
+        session = self._session.current
         if session is None or not session.aside.stop(event.question):
             self._review.take_aside(SideDiscarded(event.question, over=True))
 
-    def follow(self, update: Update) -> None:
+    def handle_update(self, update: Update) -> None:
         """Show what the session says of a question."""
         match update:
             case SideStreamed() | SideDiscarded() | Recorded(event=SideQuestion() | SideAnswer()):
@@ -83,24 +83,24 @@ class SideQuestionActions:
 
 
 class ReviewChecks:
-    """The checks of one workspace; nothing is loaded or run where none are configured."""
+    """Checks of one workspace; nothing is loaded or run where none are configured."""
 
-    def __init__(self, review: Review, runtime: "OpenWorkspace", means: AppContext) -> None:
+    def __init__(self, review: Review, runtime: "OpenWorkspace", app_context: AppContext) -> None:
         """Nothing is run before it is told what waits.
 
         Args:
             review: where they are shown.
             runtime: the open workspace, with the checks that are in force.
-            means: of the app.
+            app_context: How work is run and the user is notified or asked.
         """
         self._review = review
         self._runtime = runtime
-        self._means = means
+        self._app_context = app_context
         self._following: CheckFollower | None = None
         self._proposals: Sequence[Proposal] = ()
 
-    def follow(self, proposals: "Sequence[Proposal] | None" = None) -> None:
-        """Check what is newly staged and what is shown; as they are now if they are given."""
+    def check_new(self, proposals: "Sequence[Proposal] | None" = None) -> None:
+        """Check newly staged proposals and the shown one."""
         if proposals is not None:
             self._proposals = proposals
         if self._following is None and self._configured():
@@ -113,7 +113,7 @@ class ReviewChecks:
                 lambda proposal: self._review.state.chosen.part(proposal).decided,
                 self._review.set_checks,
             )
-            self._means.work(self._follow_disk, group="checks", exclusive=True)
+            self._app_context.run(self._follow_disk, group="checks", exclusive=True)
         if self._following is not None:
             self._following.follow(self._proposals, self._review.state.current)
         else:
@@ -124,12 +124,12 @@ class ReviewChecks:
         if self._following is not None:
             self._following.stop(proposal_ids)
 
-    def ask(self, proposal_id: str) -> None:
+    def run_again(self, proposal_id: str) -> None:
         """Run those that were not run, or all again."""
         if self._following is None or not self._following.ask(proposal_id):
             self._review.say(f"There is nothing to run on {proposal_id} now.")
 
-    async def before_approval(self, event: Approve) -> "tuple[CheckResult, ...]":
+    async def run_before_approval(self, event: Approve) -> "tuple[CheckResult, ...]":
         """Run what is to be run before it is written; gives those that speak against it."""
         if self._following is None:
             return ()
@@ -147,7 +147,7 @@ class ReviewChecks:
         from app.ui.screens.checks_screen import ChecksScreen
 
         if (checked := self._review.state.checks.get(proposal_id)) is not None:
-            await self._means.ask(ChecksScreen(checked))
+            await self._app_context.push_screen(ChecksScreen(checked))
 
     async def close(self) -> None:
         """End all of them."""
@@ -181,14 +181,14 @@ def _adapter() -> "TypeAdapter[UnfinishedReview]":
 
 
 class ReviewNotes:
-    """The notes of one workspace."""
+    """Unfinished reviews of one workspace: feedback, comments, choices, ticks."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
         self._unsaved: dict[str, UnfinishedReview] = {}
 
-    def are_there(self) -> bool:
-        """Whether anything was begun; raises StorageError."""
+    def exist(self) -> bool:
+        """Return whether anything was begun; raises StorageError."""
         return bool(self._store.settings(_PREFIX))
 
     def load(self) -> "dict[str, UnfinishedReview]":
@@ -201,8 +201,8 @@ class ReviewNotes:
                 continue
         return found
 
-    async def keep(self, proposal_id: str, notes: "UnfinishedReview") -> None:
-        """Take what is begun on a proposal; it is written once there is a pause. Raises StorageError."""
+    async def save_soon(self, proposal_id: str, notes: "UnfinishedReview") -> None:
+        """Save what was begun on a proposal, as soon as there is a pause. Raises StorageError."""
         waits = bool(self._unsaved)
         self._unsaved[proposal_id] = notes
         if not waits:
@@ -210,13 +210,13 @@ class ReviewNotes:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write at once what is not yet written; raises StorageError."""
+        """Write unsaved notes at once; raises StorageError."""
         unsaved, self._unsaved = self._unsaved, {}
         if unsaved:
             await asyncio.to_thread(self._write, unsaved)
 
     async def close(self) -> None:
-        """Write what is left; the app ends in any case."""
+        """Write unsaved notes; storage errors are ignored because the app is exiting."""
         with contextlib.suppress(StorageError):
             await self.flush()
 

@@ -1,4 +1,4 @@
-"""What all dialogs share: a frame with its title, the keys at the bottom, and the ways out."""
+"""Base of all dialogs: a frame with a title, keys at the bottom, and ways to close it."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,14 +21,14 @@ from widgets.common.search_list import SearchList
 Result = TypeVar("Result")
 
 
-def shown_path(path: Path) -> str:
-    """A path as people write it, with ~ for their home."""
+def display_path(path: Path) -> str:
+    """Return a path with ~ for the user's home."""
     home = Path.home()
     return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
 
 
 class Dialog(ModalScreen[Result | None], Generic[Result]):
-    """A screen over the workbench that can always be left, by Escape or a click beside it, with None as its result.
+    """A screen over the workbench that Escape or a click beside it closes, with None as its result.
 
     Its widgets begin in one column: lists and fields reach from frame to frame and pad their text by one; whatever
     is plain text carries the class `text`, which does the same.
@@ -149,7 +149,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
 
 
 class PreviewDialog(Dialog[Result]):
-    """A list to search, and a preview beside it or, where it is narrow, below it."""
+    """A searchable list with a preview beside it or, in a narrow terminal, below it."""
 
     DEFAULT_CSS = """
     PreviewDialog {
@@ -192,7 +192,7 @@ class PreviewDialog(Dialog[Result]):
 
 
 class AskScreen(Dialog[bool]):
-    """Asks; `y` is yes, everything else that closes it is no."""
+    """A question: `y` means yes, everything else that closes it no."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "Yes"),

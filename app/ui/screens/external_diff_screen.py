@@ -122,17 +122,17 @@ class ExternalDiffScreen(Dialog[None]):
 class ExternalDiffs:
     """Knows the program, and opens the screen on what it prints."""
 
-    def __init__(self, review: "Review", runtime: "OpenWorkspace", means: AppContext) -> None:
+    def __init__(self, review: "Review", runtime: "OpenWorkspace", app_context: AppContext) -> None:
         """Know nothing yet.
 
         Args:
             review: offers the key.
             runtime: the open workspace.
-            means: of the app.
+            app_context: How work is run and the user is notified or asked.
         """
         self._review = review
         self._runtime = runtime
-        self._means = means
+        self._app_context = app_context
         self._looked = False
 
     async def look(self) -> None:
@@ -159,7 +159,7 @@ class ExternalDiffs:
             return
         run = partial(self._run, command, changes)
         name = f"{proposal_id} · {command}"
-        await self._means.ask(ExternalDiffScreen(name, shown, shown.index(path), run))
+        await self._app_context.push_screen(ExternalDiffScreen(name, shown, shown.index(path), run))
 
     async def _find(self) -> str:
         from app.git.diff_program import external_diff_command

@@ -15,7 +15,7 @@ from app.keys.keymap import key_name, keys_of
 from app.keys.registry import ACTIONS, Action, Scope, in_scope
 from app.prompts.custom_commands import CommandCatalogue
 from app.text.safe_text import escape_unsafe
-from app.ui.context.slash_commands import usage
+from app.ui.context.slash_commands import usage_line
 from app.ui.screens.dialog import Dialog
 from widgets.common.key_hints import KeyHint
 
@@ -128,7 +128,7 @@ class HelpScreen(Dialog[None]):
             for scope, title in SCOPES
         ]
         commands = [action for action in ACTIONS if action.command and self._fits(action, words)]
-        rows = [line for action in commands for line in _columns(usage(action), action.help, width, _USAGE)]
+        rows = [line for action in commands for line in _columns(usage_line(action), action.help, width, _USAGE)]
         groups.append(("Commands, in the composer or by name in the palette", rows))
         groups.append(("Your own commands", [line for row in self._own_rows(words, width) for line in row]))
         return [[Content.styled(title, "bold $text-primary"), *lines] for title, lines in groups if lines]

@@ -21,7 +21,7 @@ from app.llm.values.prices import price_for
 from app.runtime.model_connection import LearnedProfiles, base_url_of
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import shown_path
+from app.ui.screens.dialog import display_path
 from app.ui.screens.values_dialog import ValuesDialog
 from widgets.common.key_hints import KeyHint
 
@@ -228,7 +228,7 @@ class ModelSettingsScreen(ValuesDialog):
         self._draw()
         self.query_one(OptionList).focus()
         self.say("saved at once")
-        self.tell(f"Kept in {shown_path(self._runtime.dirs.config_file)}")
+        self.tell(f"Kept in {display_path(self._runtime.dirs.config_file)}")
 
     def on_resize(self) -> None:
         """The columns follow the width."""

@@ -20,7 +20,7 @@ from app.storage.allowed_commands import AllowedCommandStore
 from app.storage.storage_errors import StorageError
 from app.text.safe_text import escape_unsafe
 from app.tools.base.tool_form import ToolForm, load_form
-from app.ui.screens.dialog import Dialog, shown_path
+from app.ui.screens.dialog import Dialog, display_path
 from app.ui.screens.values_dialog import ValuesDialog
 from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
@@ -99,7 +99,7 @@ def _choice(text: str) -> Choice:
 class ModelConnector(Protocol):
     """Connects the session to a model."""
 
-    async def use(self, settings: "Settings") -> None:
+    async def switch_to(self, settings: "Settings") -> None:
         """Use the endpoint and model of these settings from the next request on. Raises NotConnected."""
 
     async def pick_model(self, settings: "Settings") -> str | None:
@@ -209,7 +209,7 @@ class SettingsScreen(ValuesDialog):
         self._draw()
         self.query_one(OptionList).focus()
         self.say("saved at once")
-        self.tell(f"Kept in {shown_path(self._runtime.dirs.config_file)}")
+        self.tell(f"Kept in {display_path(self._runtime.dirs.config_file)}")
 
     def _draw(self) -> None:
         options = self.query_one(OptionList)
@@ -317,7 +317,7 @@ class SettingsScreen(ValuesDialog):
         try:
             checked = checked_value(row.key, value)
             self._preferences.save(**{row.key: value})
-            self._preferences.change(**{row.key: checked})
+            self._preferences.apply_changes(**{row.key: checked})
         except ConfigError as error:
             self.tell(str(error), problem=True)
             return False
@@ -330,7 +330,7 @@ class SettingsScreen(ValuesDialog):
         else:
             self.tell(f"{row.title}: {_shown(row, checked)}. Saved.")
         if row.key in ("base_url", "reasoning_effort"):
-            self._work(partial(self._connector.use, self._preferences.settings))
+            self._work(partial(self._connector.switch_to, self._preferences.settings))
         return True
 
     @work(group="pick", exclusive=True, exit_on_error=False, description="pick a theme")
@@ -343,7 +343,7 @@ class SettingsScreen(ValuesDialog):
         name = await self._connector.pick_model(self._preferences.settings)
         row = self._row
         if name and row is not None and self._change(row, name):
-            self._work(partial(self._connector.use, self._preferences.settings))
+            self._work(partial(self._connector.switch_to, self._preferences.settings))
 
 
 def _shown(row: SettingRow, value: Any) -> str:

@@ -22,7 +22,7 @@ from app.llm.failures.request_errors import RequestError
 from app.llm.values.address import host_and_port, url_fault
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import Dialog, shown_path
+from app.ui.screens.dialog import Dialog, display_path
 from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
 
@@ -185,7 +185,7 @@ class EndpointScreen(Dialog[bool]):
             yield Label("Address")
             yield Input(id="endpoint-address", placeholder="https://host/v1; not for a key alone")
         yield Static(id="endpoint-host", classes="text gap")
-        kept = f"Kept in {shown_path(self._config_file)}, which only you can read."
+        kept = f"Kept in {display_path(self._config_file)}, which only you can read."
         yield Static(Content(escape_unsafe(kept, keep="")), classes="text quiet")
 
     def on_mount(self) -> None:
