@@ -226,7 +226,7 @@ def server_files(workspace: Workspace, store: trust.TrustStore) -> list[ServerFi
     files = []
     for name in IN_WORKSPACE:
         with suppress(OSError, WorkspaceError):
-            content = trust.configuration(workspace, name)
+            content = trust.read_workspace_configuration(workspace, name)
             found = of_workspace(name, content) if content else ImportedServers()
             if found.definitions or (content and trust.is_trusted(content, store, name)):
                 files.append(ServerFile(name, content, trust.is_trusted(content, store, name), found))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from app.config.config_tables import Price, fitting
+from app.config.config_tables import Price, matching_patterns
 from app.llm.values.types import Usage
 
 _MILLION = 1_000_000
@@ -20,7 +20,7 @@ _DEAREST = 0.001
 
 def price_for(model: str, prices: Mapping[str, Price]) -> Price | None:
     """The price of a model: by its own name, else by the most specific pattern that fits it (`claude-*`)."""
-    found = fitting(model, prices)
+    found = matching_patterns(model, prices)
     return prices[found[0]] if found else None
 
 

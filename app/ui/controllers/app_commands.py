@@ -439,7 +439,7 @@ class CommandRunner:
         effort = slash_commands.one_of("effort", argument, get_args(Effort))
         settings = self._preferences.settings
         if not effort:
-            now = settings.of_its_model.reasoning_effort
+            now = settings.for_model.reasoning_effort
             self._means.tell(f"Reasoning effort: {now}. {slash_commands.usage(COMMANDS['effort'])}")
             return
         await self._connector.use(settings.with_effort(effort))
