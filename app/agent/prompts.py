@@ -49,7 +49,7 @@ def find_guidance(
         size = min(LARGEST, left)
         try:
             # One byte more tells whether the file goes on; a key far down in it is not passed on either way.
-            content = workspace.head(path, size + 1)
+            content = workspace.read_head(path, size + 1)
             if secret_reason(path, content) or secret_reason(workspace.resolve(path), content):
                 tell(f"Kept from the model: {path} looks like a secret, or leads to one.")
                 continue

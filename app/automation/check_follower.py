@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
-from app.automation.check_runner import CheckedTrees, CheckRunner, files_for
+from app.automation.check_runner import CheckedTrees, CheckRunner, matching_files
 from app.config.settings import CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.models import Proposal, ProposalState
 from app.text.plural import plural
-from app.workspace.file_watching import changes_of
-from app.workspace.git_repository import repository
+from app.workspace.file_watching import watch_changes
+from app.workspace.git_repository import find_repository
 from app.workspace.paths import Workspace
 
 _QUIET_MS = 150
@@ -29,7 +29,7 @@ _MOST_FOLDERS = 20_000
 """Folders that are watched, of a workspace that has more; each takes a kilobyte of the kernel's memory."""
 
 
-async def tree_changes(workspace: Workspace) -> AsyncGenerator[None]:
+async def watch_workspace(workspace: Workspace) -> AsyncGenerator[None]:
     """Yields once the workspace is watched, and then soon after something in it may have changed.
 
     Where the system lets no more folders be watched, it yields every few seconds.
@@ -37,7 +37,7 @@ async def tree_changes(workspace: Workspace) -> AsyncGenerator[None]:
     while True:
         folders = await asyncio.to_thread(_folders, workspace)
         try:
-            async with aclosing(changes_of(folders, quiet_ms=_QUIET_MS)) as changes:
+            async with aclosing(watch_changes(folders, quiet_ms=_QUIET_MS)) as changes:
                 async for changed in changes:
                     yield
                     if any(path in folders or path.is_dir() for path in changed):
@@ -53,7 +53,7 @@ async def tree_changes(workspace: Workspace) -> AsyncGenerator[None]:
 
 def _folders(workspace: Workspace) -> frozenset[Path]:
     """What no ignore rule leaves out, and where git keeps the index and HEAD."""
-    found = repository(workspace.root)
+    found = find_repository(workspace.root)
     git = (found.folder,) if found is not None else ()
     below = (workspace.root / path for path in islice(workspace.folders(), _MOST_FOLDERS))
     return frozenset((workspace.root, *git, *below))
@@ -71,7 +71,7 @@ Chosen = tuple[str, ...] | None
 
 
 @dataclass(slots=True)
-class _Followed:
+class _CheckedProposal:
     """One proposal at one revision, with the hunks that are chosen in it."""
 
     revision: int
@@ -86,18 +86,18 @@ class _Followed:
     is_outdated: bool = False
     """Whether the files have changed since it was looked at."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    looked_up: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it is known which checks there are, or that this can't be known."""
     is_being_approved: bool = False
     """Whether an approval waits for its checks; the approval reads the files itself."""
     refused: bool = False
     """An approval was kept from being written because no check can be run."""
 
-    def hindered(self) -> bool:
+    def is_blocked(self) -> bool:
         """Whether no check can be run."""
         return bool(self.why_not)
 
-    def not_run(self) -> tuple[CheckResult, ...]:
+    def missing_check(self) -> tuple[CheckResult, ...]:
         """What should have been run before an approval and can't be; nothing once that was said."""
         if self.refused:
             return ()
@@ -113,10 +113,10 @@ class _Followed:
         """The names of the checks of this kind that have no result on the present bytes."""
         return [name for name, one in self.results.items() if one.when == when and not one.is_current]
 
-    def restarted(self) -> "_Followed":
+    def restarted_copy(self) -> "_CheckedProposal":
         """Return a copy to look at again; checks that still run report to the old one only."""
-        results = {name: one for name, one in self.results.items() if one.state.ended}
-        return _Followed(self.revision, self.chosen, self.checks, self.change, results)
+        results = {name: one for name, one in self.results.items() if one.state.is_final}
+        return _CheckedProposal(self.revision, self.chosen, self.checks, self.change, results)
 
     def cancel(self) -> None:
         """End what runs."""
@@ -148,7 +148,7 @@ class CheckFollower:
         self._trees = trees
         self._chosen = chosen
         self._publish = publish
-        self._followed: dict[str, _Followed] = {}
+        self._followed: dict[str, _CheckedProposal] = {}
         self._seen: set[str] | None = None
         """What waited when it was looked at last; None before the first time."""
         self._shown = ""
@@ -167,7 +167,7 @@ class CheckFollower:
             proposal = waiting.get(proposal_id)
             if proposal is None or followed.checks != checks:
                 if proposal is None and any(one.id == proposal_id and one.state.is_pending for one in proposals):
-                    self._outdate(proposal_id, followed, f"before {proposal_id} turned stale")
+                    self._mark_outdated(proposal_id, followed, f"before {proposal_id} turned stale")
                 self.stop((proposal_id,))
             else:
                 self._follow_choice(proposal, followed)
@@ -179,9 +179,9 @@ class CheckFollower:
         for proposal_id in sorted(new | ({shown} & waiting.keys()), key=lambda one: (one != shown, int(one[1:]))):
             if proposal_id not in self._followed:
                 proposal = waiting[proposal_id]
-                self._begin(proposal_id, _Followed(proposal.revision, self._chosen(proposal), checks))
+                self._begin(proposal_id, _CheckedProposal(proposal.revision, self._chosen(proposal), checks))
             elif (followed := self._followed[proposal_id]).is_outdated and not followed.is_being_approved:
-                self._begin(proposal_id, followed.restarted(), calm=_CALM)
+                self._begin(proposal_id, followed.restarted_copy(), calm=_CALM)
 
     async def follow_disk(self, changes: AsyncIterator[None]) -> None:
         """Mark results as outdated, and run checks anew, whenever the workspace has changed, until `changes` ends.
@@ -192,7 +192,7 @@ class CheckFollower:
         async for _ in changes:
             before = self._base
             with suppress(OSError):
-                self._base = await self._runner.read(_NO_TREES)
+                self._base = await self._runner.read_trees(_NO_TREES)
             if before is None or self._base is None or before.ids == self._base.ids:
                 continue
             for proposal_id, followed in list(self._followed.items()):
@@ -200,12 +200,12 @@ class CheckFollower:
                 if followed.is_being_approved:
                     continue
                 if proposal_id == self._shown:
-                    self._begin(proposal_id, followed.restarted(), calm=_CALM)
+                    self._begin(proposal_id, followed.restarted_copy(), calm=_CALM)
                 else:
                     # Until it is shown, and looked at.
-                    self._outdate(proposal_id, followed, "before the files changed")
+                    self._mark_outdated(proposal_id, followed, "before the files changed")
 
-    def _follow_choice(self, proposal: Proposal, followed: _Followed) -> None:
+    def _follow_choice(self, proposal: Proposal, followed: _CheckedProposal) -> None:
         """Mark the results as outdated if an approval would write something else than when they were obtained."""
         chosen = self._chosen(proposal)
         if (followed.revision, followed.chosen) == (proposal.revision, chosen):
@@ -213,17 +213,19 @@ class CheckFollower:
         if followed.revision != proposal.revision:
             change = f"before {proposal.id} changed"
         else:
-            change = _change_of_choice(proposal, followed.chosen, chosen)
-        self._outdate(proposal.id, followed, change)
+            change = _describe_choice_change(proposal, followed.chosen, chosen)
+        self._mark_outdated(proposal.id, followed, change)
         self.stop((proposal.id,))
-        changed = _Followed(proposal.revision, chosen, followed.checks, change, followed.results, is_outdated=True)
+        changed = _CheckedProposal(
+            proposal.revision, chosen, followed.checks, change, followed.results, is_outdated=True
+        )
         self._followed[proposal.id] = changed
 
-    def _outdate(self, proposal_id: str, followed: _Followed, change: str) -> None:
+    def _mark_outdated(self, proposal_id: str, followed: _CheckedProposal, change: str) -> None:
         """Show the results that there are as outdated."""
-        results = {name: replace(one, stale=change) for name, one in followed.results.items() if one.state.ended}
+        results = {name: replace(one, stale=change) for name, one in followed.results.items() if one.state.is_final}
         followed.results = results
-        self._tell(proposal_id, followed)
+        self._publish_results(proposal_id, followed)
 
     def stop(self, proposal_ids: Collection[str]) -> None:
         """End the checks of proposals that are being decided on."""
@@ -231,7 +233,7 @@ class CheckFollower:
             if followed := self._followed.pop(proposal_id, None):
                 followed.cancel()
 
-    def ask(self, proposal_id: str) -> bool:
+    def run_or_stop(self, proposal_id: str) -> bool:
         """Run the checks of a proposal that were not run; where all were, all again; end those that run.
 
         Returns:
@@ -243,9 +245,9 @@ class CheckFollower:
         if followed.tasks:
             followed.cancel()
             for name, result in followed.results.items():
-                if not result.state.ended:
+                if not result.state.is_final:
                     followed.results[name] = CheckResult(name, CheckState.CANCELLED, result.when)
-            self._tell(proposal_id, followed)
+            self._publish_results(proposal_id, followed)
             return True
         names = [name for name, result in followed.results.items() if not result.is_current]
         if not names:
@@ -255,7 +257,7 @@ class CheckFollower:
         self._spawn(proposal_id, followed, self._run(proposal_id, followed, names))
         return True
 
-    async def before_approval(self, proposal_id: str, revision: int, hunks: Chosen) -> tuple[CheckResult, ...]:
+    async def run_before_approval(self, proposal_id: str, revision: int, hunks: Chosen) -> tuple[CheckResult, ...]:
         """Run what is to be run before hunks of a proposal are written, on exactly what that leaves, unless it was.
 
         Args:
@@ -272,20 +274,22 @@ class CheckFollower:
             return ()
         followed = self._followed.get(proposal_id)
         if followed is None or (followed.revision, followed.chosen) != (revision, hunks):
-            followed = _Followed(revision, hunks, checks)
+            followed = _CheckedProposal(revision, hunks, checks)
             self._begin(proposal_id, followed)
-        await followed.begun.wait()
+        await followed.looked_up.wait()
         followed.is_being_approved = True
         try:
             ran = await self._run_for_approval(proposal_id, followed)
         finally:
             followed.is_being_approved = False
-        if followed.hindered():
-            return followed.not_run()
+        if followed.is_blocked():
+            return followed.missing_check()
         results = [one for name, one in followed.results.items() if name in ran]
-        return tuple(each for each in results if each.red or each.state is CheckState.BROKEN or not each.is_current)
+        return tuple(
+            each for each in results if each.has_new_failure or each.state is CheckState.BROKEN or not each.is_current
+        )
 
-    async def _run_for_approval(self, proposal_id: str, followed: _Followed) -> set[str]:
+    async def _run_for_approval(self, proposal_id: str, followed: _CheckedProposal) -> set[str]:
         """Run what has no result on the present bytes until they stay; the names of what ran."""
         ran: set[str] = set()
         if not followed.results:
@@ -293,11 +297,11 @@ class CheckFollower:
         for attempt in range(_ATTEMPTS + 1):
             await self._wait_for(proposal_id, followed, self._look(proposal_id, followed))
             names = followed.to_run("approve")
-            if followed.hindered() or not names or attempt == _ATTEMPTS:
+            if followed.is_blocked() or not names or attempt == _ATTEMPTS:
                 break
             ran.update(names)
             await self._wait_for(proposal_id, followed, self._run(proposal_id, followed, names))
-            if followed.hindered() or any(followed.results[name].state is CheckState.CANCELLED for name in names):
+            if followed.is_blocked() or any(followed.results[name].state is CheckState.CANCELLED for name in names):
                 break
         return ran
 
@@ -307,7 +311,7 @@ class CheckFollower:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _begin(self, proposal_id: str, followed: _Followed, *, calm: float = 0.0) -> None:
+    def _begin(self, proposal_id: str, followed: _CheckedProposal, *, calm: float = 0.0) -> None:
         """Look at a proposal and run what runs by itself, in the place of what is done for it now.
 
         Args:
@@ -319,25 +323,25 @@ class CheckFollower:
         self._followed[proposal_id] = followed
         self._spawn(proposal_id, followed, self._look_and_run(proposal_id, followed, calm))
 
-    async def _look_and_run(self, proposal_id: str, followed: _Followed, calm: float) -> None:
+    async def _look_and_run(self, proposal_id: str, followed: _CheckedProposal, calm: float) -> None:
         try:
             await self._look(proposal_id, followed)
         except Exception as error:
             # Before an approval goes on that has waited for this.
-            self._give_up(proposal_id, followed, error)
+            self._report_failure(proposal_id, followed, error)
             return
         finally:
-            followed.begun.set()
+            followed.looked_up.set()
         names = followed.to_run("staged")
         if names and calm:
             await asyncio.sleep(calm)
         if followed.results or followed.why_not:
             await self._run(proposal_id, followed, names)
 
-    async def _look(self, proposal_id: str, followed: _Followed) -> None:
+    async def _look(self, proposal_id: str, followed: _CheckedProposal) -> None:
         """See which checks look at what would be written, which results are of just that, and if any can be run."""
         trees = followed.trees = await asyncio.to_thread(self._trees, proposal_id, followed.chosen)
-        checks = [check for check in followed.checks if files_for(check, trees.files) is not None]
+        checks = [check for check in followed.checks if matching_files(check, trees.files) is not None]
         # Results stay in place until all are known: a look that is cancelled must not lose them.
         earlier, found = followed.results, dict[str, CheckResult]()
         if checks:
@@ -346,32 +350,32 @@ class CheckFollower:
                 followed.results = found
                 return
             if self._base is None:
-                self._base = await self._runner.read(_NO_TREES)
-            read = await self._runner.read(trees)
+                self._base = await self._runner.read_trees(_NO_TREES)
+            read = await self._runner.read_trees(trees)
             for check in checks:
                 state = CheckState.WAITING if check.when == "staged" else CheckState.NOT_ASKED
-                result = self._runner.known(check, trees, read)
-                if result is None and (old := earlier.get(check.name)) is not None and old.state.ended:
+                result = self._runner.cached_result(check, trees, read)
+                if result is None and (old := earlier.get(check.name)) is not None and old.state.is_final:
                     # It may be there already while it runs without the proposal.
                     is_of_this = old.is_current and old.tree == read.after
-                    result = old if is_of_this else old.outdated_by(read.after, followed.change)
+                    result = old if is_of_this else old.as_outdated(read.after, followed.change)
                 found[check.name] = result or CheckResult(check.name, state, check.when)
         followed.results = found
         if found != earlier:
-            self._tell(proposal_id, followed)
+            self._publish_results(proposal_id, followed)
 
-    async def _run(self, proposal_id: str, followed: _Followed, names: Collection[str]) -> None:
+    async def _run(self, proposal_id: str, followed: _CheckedProposal, names: Collection[str]) -> None:
         """Run checks of a proposal, one after the other."""
 
         def take(result: CheckResult) -> None:
             followed.results[result.name] = result
-            self._tell(proposal_id, followed)
+            self._publish_results(proposal_id, followed)
 
         assert followed.trees is not None
         for name in names:
-            if not followed.results[name].state.ended:
+            if not followed.results[name].state.is_final:
                 followed.results[name] = CheckResult(name, CheckState.WAITING, followed.results[name].when)
-        self._tell(proposal_id, followed)
+        self._publish_results(proposal_id, followed)
         for check in followed.checks:
             if check.name in names:
                 try:
@@ -381,7 +385,7 @@ class CheckFollower:
                     take(CheckResult(check.name, CheckState.CANCELLED, check.when))
                     raise
 
-    async def _wait_for(self, proposal_id: str, followed: _Followed, work: Coroutine[Any, Any, None]) -> None:
+    async def _wait_for(self, proposal_id: str, followed: _CheckedProposal, work: Coroutine[Any, Any, None]) -> None:
         """Do a part of an approval, which the user can end."""
         task = self._spawn(proposal_id, followed, work)
         try:
@@ -389,12 +393,14 @@ class CheckFollower:
         finally:
             task.cancel()
 
-    def _spawn(self, proposal_id: str, followed: _Followed, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn(
+        self, proposal_id: str, followed: _CheckedProposal, work: Coroutine[Any, Any, None]
+    ) -> asyncio.Task[None]:
         def end(task: asyncio.Task[None]) -> None:
             followed.tasks.discard(task)
             self._tasks.discard(task)
             if not task.cancelled() and (error := task.exception()):
-                self._give_up(proposal_id, followed, error)
+                self._report_failure(proposal_id, followed, error)
 
         task = asyncio.ensure_future(work)
         followed.tasks.add(task)
@@ -402,18 +408,18 @@ class CheckFollower:
         task.add_done_callback(end)
         return task
 
-    def _give_up(self, proposal_id: str, followed: _Followed, error: BaseException) -> None:
+    def _report_failure(self, proposal_id: str, followed: _CheckedProposal, error: BaseException) -> None:
         """No check may end the app, nor go unsaid."""
         followed.why_not = str(error) or type(error).__name__
-        self._tell(proposal_id, followed)
+        self._publish_results(proposal_id, followed)
 
-    def _tell(self, proposal_id: str, followed: _Followed) -> None:
+    def _publish_results(self, proposal_id: str, followed: _CheckedProposal) -> None:
         if self._followed.get(proposal_id) is followed:
             results = tuple(followed.results.values())
             self._publish(ProposalChecks(proposal_id, followed.revision, results, followed.why_not))
 
 
-def _change_of_choice(proposal: Proposal, before: Chosen, now: Chosen) -> str:
+def _describe_choice_change(proposal: Proposal, before: Chosen, now: Chosen) -> str:
     """`before hunk 3 was taken out`."""
     numbers = {hunk.id: hunk.number for hunk in proposal.hunks}
     old, new = (set(numbers if chosen is None else chosen) for chosen in (before, now))

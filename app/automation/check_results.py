@@ -42,7 +42,7 @@ class Finding:
     """Whether it is not said of the workspace without the proposal."""
 
 
-def findings(output: str, root: Path) -> tuple[Finding, ...]:
+def find_findings(output: str, root: Path) -> tuple[Finding, ...]:
     """The places that a tool names in its output, each once; paths outside the workspace are none."""
     found: dict[Finding, None] = {}
     for line in output.splitlines():
@@ -55,7 +55,7 @@ def findings(output: str, root: Path) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def compared(found: Sequence[Finding], before: Iterable[Finding]) -> tuple[Finding, ...]:
+def mark_new_findings(found: Sequence[Finding], before: Iterable[Finding]) -> tuple[Finding, ...]:
     """The findings, each marked as new unless the same was said before, on whatever line of the file."""
     old = Counter((each.path, each.text) for each in before)
     marked = []
@@ -66,7 +66,7 @@ def compared(found: Sequence[Finding], before: Iterable[Finding]) -> tuple[Findi
     return tuple(marked)
 
 
-def failures(output: str) -> tuple[int, str] | None:
+def count_failures(output: str) -> tuple[int, str] | None:
     """How many things failed, and what the tool calls them, by what it says at the end; None where it doesn't."""
     for line in reversed(output.splitlines()[-_SUMMARY_LINES:]):
         line = line[-_LONGEST:]
@@ -100,7 +100,7 @@ class CheckState(StrEnum):
     CANCELLED = "cancelled"
 
     @property
-    def ended(self) -> bool:
+    def is_final(self) -> bool:
         """Whether it was run to its end."""
         return self in (CheckState.PASSED, CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
 
@@ -161,20 +161,20 @@ class CheckResult:
     @property
     def is_current(self) -> bool:
         """Whether it was run to its end on what an approval would leave."""
-        return self.state.ended and not self.stale
+        return self.state.is_final and not self.stale
 
-    def outdated_by(self, now: WorkspaceTree, change: str = "") -> "CheckResult":
+    def as_outdated(self, now: WorkspaceTree, change: str = "") -> "CheckResult":
         """The same result once an approval would leave another tree, for the reason `change` if that is known."""
         return replace(self, stale=change or _difference(self.tree, now))
 
     @property
-    def fact(self) -> CheckFact:
+    def record_fact(self) -> CheckFact:
         """What the record holds of it."""
         tree = "" if self.tree is None else self.tree.id
         return CheckFact(name=self.name, state=self.state, words=self.words, tree=tree, stale=self.stale)
 
     @property
-    def red(self) -> bool:
+    def has_new_failure(self) -> bool:
         """Whether it speaks against the proposal: it failed, and did not fail just so without it."""
         if self.outcome is None or self.outcome.state not in (CheckState.FAILED, CheckState.TIMED_OUT):
             return False
@@ -197,14 +197,14 @@ class CheckResult:
             return "ended by you" if self.state is CheckState.CANCELLED else ""
         match outcome.state:
             case CheckState.PASSED:
-                return f"{outcome.seconds:.1f} s{self._mended()}"
+                return f"{outcome.seconds:.1f} s{self._is_fixed()}"
             case CheckState.BROKEN:
                 return outcome.reason
             case CheckState.TIMED_OUT:
                 return f"no end after {outcome.seconds:.0f} s"
         return f"{outcome.amount}{self._before()}"
 
-    def _mended(self) -> str:
+    def _is_fixed(self) -> str:
         before = self.before
         if before is None or before.state is not CheckState.FAILED:
             return ""
@@ -241,12 +241,12 @@ class ProposalChecks:
     """Why none runs."""
 
     @property
-    def red(self) -> tuple[CheckResult, ...]:
+    def new_failures(self) -> tuple[CheckResult, ...]:
         """Those that speak against it."""
-        return tuple(result for result in self.results if result.red)
+        return tuple(result for result in self.results if result.has_new_failure)
 
     @property
-    def going_on(self) -> bool:
+    def is_running(self) -> bool:
         """Whether any runs or waits for its turn."""
         return any(result.state in (CheckState.WAITING, CheckState.RUNNING) for result in self.results)
 
@@ -268,15 +268,15 @@ _FINDINGS = 30
 
 def findings_as_feedback(checked: ProposalChecks) -> str:
     """What the checks that speak against a proposal found, as words that the user sends."""
-    return "\n\n".join(_said(result) for result in checked.red)
+    return "\n\n".join(_finding_text(result) for result in checked.new_failures)
 
 
-def told_in_result(results: Iterable[CheckResult]) -> str:
+def feedback_for_result(results: Iterable[CheckResult]) -> str:
     """The same, to be added to the result of a staging step; empty where nothing speaks against it.
 
     Tools print whatever the code under test says, so it is a result of a tool and never an instruction of ours.
     """
-    red = [_said(result) for result in results if result.red]
+    red = [_finding_text(result) for result in results if result.has_new_failure]
     if not red:
         return ""
     head = (
@@ -285,7 +285,7 @@ def told_in_result(results: Iterable[CheckResult]) -> str:
     return "\n\n".join((head, *red))
 
 
-def _said(result: CheckResult) -> str:
+def _finding_text(result: CheckResult) -> str:
     """What one check found: what it came to, the places that are new, and its output between fences."""
     assert result.outcome is not None
     head = f"The check {result.name} fails on this proposal: {result.words}."

@@ -10,7 +10,14 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from app.automation.check_results import CheckOutcome, CheckResult, CheckState, compared, failures, findings
+from app.automation.check_results import (
+    CheckOutcome,
+    CheckResult,
+    CheckState,
+    count_failures,
+    find_findings,
+    mark_new_findings,
+)
 from app.automation.workspace_tree import WorkspaceTree, WorkspaceTrees
 from app.config.config_tables import FILES
 from app.config.settings import CheckTable
@@ -28,7 +35,7 @@ _CANNOT_RUN = {126: "not executable", 127: "command not found"}
 """What a shell's exit codes mean that it uses for itself."""
 
 
-def files_for(check: CheckTable, files: Sequence[str]) -> tuple[str, ...] | None:
+def matching_files(check: CheckTable, files: Sequence[str]) -> tuple[str, ...] | None:
     """Those of a proposal's files that a check is about; None if it is not about the proposal at all."""
     rules = IgnoreFile(compile_patterns("\n".join(check.files)))
     chosen = tuple(path for path in files if not check.files or rules.verdict(path, path.rpartition("/")[2], False))
@@ -92,13 +99,13 @@ def _outcome(ended: ProcessResult, output: str, root: Path) -> CheckOutcome:
     if ended.limit:
         return CheckOutcome(CheckState.BROKEN, ended.code, ended.seconds, output, reason=f"stopped: {ended.limit}")
     if ended.timed_out:
-        return CheckOutcome(CheckState.TIMED_OUT, ended.code, ended.seconds, output, findings(output, root))
+        return CheckOutcome(CheckState.TIMED_OUT, ended.code, ended.seconds, output, find_findings(output, root))
     if ended.code == 0:
         return CheckOutcome(CheckState.PASSED, 0, ended.seconds, output)
     if reason := _CANNOT_RUN.get(ended.code):
         return CheckOutcome(CheckState.BROKEN, ended.code, ended.seconds, output, reason=reason)
     return CheckOutcome(
-        CheckState.FAILED, ended.code, ended.seconds, output, findings(output, root), failures(output)
+        CheckState.FAILED, ended.code, ended.seconds, output, find_findings(output, root), count_failures(output)
     )
 
 
@@ -157,11 +164,11 @@ class CheckRunner:
         """Why checks can't be run here; empty if they can. Raises ConfigError."""
         return await why_not(self._sandbox())
 
-    async def read(self, trees: WorkspaceVersions) -> CheckedTrees:
+    async def read_trees(self, trees: WorkspaceVersions) -> CheckedTrees:
         """What a check would compare now; raises OSError."""
         return CheckedTrees(*await asyncio.to_thread(self._trees.read, trees.after, trees.before))
 
-    def known(self, check: CheckTable, trees: WorkspaceVersions, read: CheckedTrees) -> CheckResult | None:
+    def cached_result(self, check: CheckTable, trees: WorkspaceVersions, read: CheckedTrees) -> CheckResult | None:
         """Its result on these very bytes, if it has one."""
         known = self._known.get((check, trees.files, read.ids))
         return known and replace(known, tree=read.after)
@@ -190,10 +197,10 @@ class CheckRunner:
             TimeoutError: It has not had its turn in that time.
         """
         async with self._in_turn(patience):
-            read = await self.read(trees)
-            if known := self.known(check, trees, read):
+            read = await self.read_trees(trees)
+            if known := self.cached_result(check, trees, read):
                 return known
-            with _ticking(CheckResult(check.name, CheckState.RUNNING, check.when), tell) as progress:
+            with _report_progress(CheckResult(check.name, CheckState.RUNNING, check.when), tell) as progress:
                 outcome = await self._run_on(check, trees, progress)
                 before = None
                 if outcome.state is CheckState.PASSED and outcome.seconds <= _QUICK:
@@ -211,13 +218,13 @@ class CheckRunner:
                 if outcome.state is CheckState.FAILED:
                     progress("the same without the proposal")
                     before = await self._run_before(check, trees)
-                    outcome = replace(outcome, findings=compared(outcome.findings, before.findings))
+                    outcome = replace(outcome, findings=mark_new_findings(outcome.findings, before.findings))
             result = CheckResult(
                 check.name, outcome.state, check.when, outcome, before, "", outcome.seconds, read.after
             )
-            now = await self.read(trees)
+            now = await self.read_trees(trees)
             if now.ids != read.ids:
-                return result.outdated_by(now.after)
+                return result.as_outdated(now.after)
             # The names of all files are as many as the workspace has.
             self._known[check, trees.files, read.ids] = replace(result, tree=None)
             while len(self._known) > _REMEMBERED:
@@ -241,11 +248,11 @@ class CheckRunner:
     async def _run_on(
         self, check: CheckTable, trees: WorkspaceVersions, progress: Callable[[str], None]
     ) -> CheckOutcome:
-        files = files_for(check, trees.files) or ()
+        files = matching_files(check, trees.files) or ()
         return await run_on(self._sandbox(), self._root, check, trees.after, files, progress)
 
     async def _run_before(self, check: CheckTable, trees: WorkspaceVersions) -> CheckOutcome:
-        files = files_for(check, trees.old_files)
+        files = matching_files(check, trees.old_files)
         if files is None and names_files(check):
             # What it looked at was not there, so there was nothing wrong with it.
             return CheckOutcome(CheckState.PASSED)
@@ -253,7 +260,7 @@ class CheckRunner:
 
 
 @contextmanager
-def _ticking(result: CheckResult, tell: Tell) -> Iterator[Callable[[str], None]]:
+def _report_progress(result: CheckResult, tell: Tell) -> Iterator[Callable[[str], None]]:
     """Tell of a check while it runs, now and then; gives what takes the last line of its output."""
     loop, started, last = asyncio.get_running_loop(), time.monotonic(), ""
     timer: asyncio.Handle

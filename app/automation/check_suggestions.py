@@ -32,7 +32,7 @@ class SuggestedCheck:
     source: str
 
 
-def suggestions(workspace: Workspace) -> list[SuggestedCheck]:
+def suggest_checks(workspace: Workspace) -> list[SuggestedCheck]:
     """What could be checked here, the quick ones first; of one name the first is taken."""
 
     def read(path: str) -> str:
@@ -48,19 +48,19 @@ def suggestions(workspace: Workspace) -> list[SuggestedCheck]:
     return sorted(found.values(), key=lambda each: each.check.when != "staged")
 
 
-def as_tables(suggested: Sequence[SuggestedCheck], before: str) -> str:
+def append_tables(suggested: Sequence[SuggestedCheck], before: str) -> str:
     """The text of the workspace's file with these added at its end."""
     tables = "\n".join(_table(each) for each in suggested)
     return f"{before.rstrip()}\n\n{_HEAD}{tables}".lstrip()
 
 
-def missing(suggested: Sequence[SuggestedCheck], there: Sequence[CheckTable]) -> list[SuggestedCheck]:
+def missing_checks(suggested: Sequence[SuggestedCheck], there: Sequence[CheckTable]) -> list[SuggestedCheck]:
     """Those whose name and command are not there yet."""
     names, commands = {each.name for each in there}, {each.run for each in there}
     return [each for each in suggested if each.check.name not in names and each.check.run not in commands]
 
 
-def checks_in(text: str) -> list[CheckTable]:
+def parse_checks(text: str) -> list[CheckTable]:
     """The checks of a configuration file. Raises ValueError where they are wrong."""
     return [CheckTable.model_validate(table) for table in parse_toml(text.encode()).get("check", ())]
 

@@ -42,11 +42,11 @@ class DraftChecks:
         checks = [check for check in self._configured() if check.feed and check.when == "staged"]
         if not checks:
             return ""
-        from app.automation.check_results import told_in_result
-        from app.automation.check_runner import files_for
+        from app.automation.check_results import feedback_for_result
+        from app.automation.check_runner import matching_files
 
         trees = await asyncio.to_thread(self._trees, draft)
-        checks = [check for check in checks if files_for(check, trees.files) is not None]
+        checks = [check for check in checks if matching_files(check, trees.files) is not None]
         if not checks or await self._runner().why_not():
             return ""
         results = []
@@ -54,4 +54,4 @@ class DraftChecks:
             # Behind one that the user has started, a step does not wait longer than for its own: that one may hang.
             with suppress(TimeoutError):
                 results.append(await self._runner().run(check, trees, patience=check.seconds))
-        return told_in_result(results)
+        return feedback_for_result(results)

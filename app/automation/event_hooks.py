@@ -71,7 +71,7 @@ class HookDocument(BaseModel):
     """Of `question`: what there is to choose from."""
 
 
-def of_proposal(proposal: Proposal, workspace: str) -> HookDocument:
+def proposal_document(proposal: Proposal, workspace: str) -> HookDocument:
     """That a proposal was staged."""
     return HookDocument(
         event="staged",
@@ -85,7 +85,7 @@ def of_proposal(proposal: Proposal, workspace: str) -> HookDocument:
     )
 
 
-def of_event(event: Event, session: str, workspace: str, now: float) -> HookDocument | None:
+def event_document(event: Event, session: str, workspace: str, now: float) -> HookDocument | None:
     """What hooks are told of an event in a log; None for one that they are not told of."""
     told = partial(HookDocument, workspace=workspace, session=session, time=event.time or now)
     match event:
@@ -133,10 +133,10 @@ class HookRunner:
         self._root = root
         kept = {name: environment[name] for name in _KEPT_VARIABLES if name in environment}
         self._environment = {**own_program_environment(environment, ""), **kept, IN_HOOK: "1"}
-        self._lines: dict[Hook, _Line] = {}
+        self._lines: dict[Hook, _HookQueue] = {}
         self._making = threading.Lock()
         self._closed = False
-        self.tell: Callable[[str], None] = lambda line: None
+        self.report: Callable[[str], None] = lambda line: None
         """Takes a line for the user, on any thread."""
         self.patience: float | None = None
         """Seconds that `close` waits for what still runs; None for as long as the hooks may take."""
@@ -146,14 +146,14 @@ class HookRunner:
         # In ASCII: a path may have bytes that are no text, which the other way of writing it does not take.
         text = json.dumps(document.model_dump()).encode("ascii") + b"\n"
         for hook in hooks:
-            if hook.on == document.event and (line := self._line(hook)) is not None:
+            if hook.on == document.event and (line := self._queue(hook)) is not None:
                 line.put(text)
 
-    def _line(self, hook: Hook) -> "_Line | None":
+    def _queue(self, hook: Hook) -> "_HookQueue | None":
         """The line of a hook; None once all are closed."""
         with self._making:
             if hook not in self._lines and not self._closed:
-                self._lines[hook] = _Line(hook, self._root, self._environment, lambda line: self.tell(line))
+                self._lines[hook] = _HookQueue(hook, self._root, self._environment, lambda line: self.report(line))
             return self._lines.get(hook)
 
     def close(self) -> None:
@@ -170,7 +170,7 @@ class HookRunner:
                 line.end()
 
 
-class _Line:
+class _HookQueue:
     """One hook and the events that wait for it."""
 
     def __init__(self, hook: Hook, root: Path, environment: Mapping[str, str], tell: Callable[[str], None]) -> None:
@@ -184,7 +184,7 @@ class _Line:
         self._cancel: Callable[[], object] = lambda: None
         """Ends the command that runs."""
         self._ended = False
-        self._told = ""
+        self._last_problem = ""
 
     def put(self, document: bytes) -> None:
         """Add an event, and begin if nothing runs."""
@@ -199,7 +199,7 @@ class _Line:
                 self._thread = threading.Thread(target=self._work, name=f"hook on {self._hook.on}", daemon=True)
                 self._thread.start()
         if too_many:
-            self._say(f"is slower than what happens: of more than {MOST_WAITING} events the oldest are left out")
+            self._report(f"is slower than what happens: of more than {MOST_WAITING} events the oldest are left out")
 
     def wait(self, until: float | None) -> None:
         """Wait until nothing waits nor runs, or until that time."""
@@ -226,9 +226,9 @@ class _Line:
                 # Whatever it is, such as a NUL in the command, the next event is told all the same.
                 problem = f"cannot run: {getattr(error, 'strerror', None) or error}"
             if problem:
-                self._say(problem)
+                self._report(problem)
             else:
-                self._told = ""
+                self._last_problem = ""
 
     def _next(self) -> bytes | None:
         with self._lock:
@@ -272,10 +272,10 @@ class _Line:
             return f"{how}: {last.strip()}" if last else how
         return ""
 
-    def _say(self, problem: str) -> None:
+    def _report(self, problem: str) -> None:
         """Tell the user, once for the same thing in a row."""
-        if problem != self._told:
-            self._told = problem
+        if problem != self._last_problem:
+            self._last_problem = problem
             line = " ".join(
                 escape_unsafe(f"The hook on {self._hook.on} ({self._hook.run}) {problem}", keep="\n").split()
             )

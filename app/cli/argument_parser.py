@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from app import __version__
 from app.cli.app_arguments import COMMANDS
 from app.doors.hook.agents import AGENTS
-from app.doors.hook.options import add_hook_arguments, add_hook_options, seconds
+from app.doors.hook.options import add_hook_arguments, add_hook_options, parse_seconds
 
 _EPILOG = """\
 commands:
@@ -297,7 +297,7 @@ def _add_doors(commands: Any) -> None:
     )
     mcp.add_argument(
         "--wait",
-        type=seconds,
+        type=parse_seconds,
         default=0,
         metavar="SECONDS",
         help="hold each proposing call so long for your decision, and give it back as the result (default: 0)",

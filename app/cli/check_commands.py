@@ -6,8 +6,8 @@ import sys
 from collections.abc import Collection, Sequence
 
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState
-from app.automation.check_runner import files_for
-from app.automation.check_suggestions import as_tables, checks_in, missing, suggestions
+from app.automation.check_runner import matching_files
+from app.automation.check_suggestions import append_tables, missing_checks, parse_checks, suggest_checks
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.cli.hunk_numbers import hunks_named
 from app.cli.json_documents import CheckDocument, CheckResultLine, FindingLine, ProposalLine
@@ -37,7 +37,7 @@ def check(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
             f"{proposal.id} is stale: {proposal.reason}; there is nothing to check before it fits again."
         )
     trees = runtime.service.check_trees(proposal.id, hunks_named(proposal, arguments.hunks))
-    wanted = [each for each in _configured(runtime, arguments.only) if files_for(each, trees.files) is not None]
+    wanted = [each for each in _configured(runtime, arguments.only) if matching_files(each, trees.files) is not None]
     results = asyncio.run(_run(runtime, wanted, trees, quiet=arguments.json))
     failed = any(result.state in _FAILED for result in results)
     if arguments.json:
@@ -69,14 +69,14 @@ def check_before_writing(
     if not wanted:
         return ()
     trees = runtime.service.check_trees(proposal.id, hunks)
-    wanted = [each for each in wanted if files_for(each, trees.files) is not None]
+    wanted = [each for each in wanted if matching_files(each, trees.files) is not None]
     results = asyncio.run(_run(runtime, wanted, trees, quiet=quiet))
-    if against := [one for one in results if one.red or one.state is CheckState.BROKEN or one.stale]:
+    if against := [one for one in results if one.has_new_failure or one.state is CheckState.BROKEN or one.stale]:
         said = ", ".join(f"{result.name} {result.words}" for result in against)
         raise CommandError(
             f"{proposal.id} is not written: {said}. `--unchecked` writes it all the same.", ExitCode.REFUSED
         )
-    return tuple(result.fact for result in results)
+    return tuple(result.record_fact for result in results)
 
 
 def suggest(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
@@ -85,12 +85,12 @@ def suggest(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     draft.origin = Origin(kind=OriginKind.PROGRAM)
     text = (draft.read(WORKSPACE_FILE).content or b"").decode("utf-8", "replace")
     try:
-        found = missing(suggestions(runtime.workspace), checks_in(text))
+        found = missing_checks(suggest_checks(runtime.workspace), parse_checks(text))
     except ValueError as error:
         raise CommandError(f"{WORKSPACE_FILE} cannot be read: {error}.", ExitCode.USAGE) from error
     if not found:
         raise CommandError("Nothing was found here to make a check of that is not one already.")
-    draft.write(WORKSPACE_FILE, as_tables(found, text))
+    draft.write(WORKSPACE_FILE, append_tables(found, text))
     names = ", ".join(each.check.name for each in found)
     proposal = runtime.service.stage(draft, f"Checks: {names}")
     if arguments.json:
@@ -132,9 +132,9 @@ async def _run(
             _print(results[-1])
     if results:
         # Files may have changed after the first of several.
-        now = (await runtime.checks.read(trees)).after
+        now = (await runtime.checks.read_trees(trees)).after
         results = [
-            result if result.tree == now and not result.stale else result.outdated_by(now) for result in results
+            result if result.tree == now and not result.stale else result.as_outdated(now) for result in results
         ]
     return results
 
@@ -152,7 +152,7 @@ def _line(result: CheckResult) -> CheckResultLine:
         name=result.name,
         state=result.state,
         ok=result.state is CheckState.PASSED,
-        worse=result.red,
+        worse=result.has_new_failure,
         words=result.words,
         seconds=round(outcome.seconds, 3),
         code=outcome.code,

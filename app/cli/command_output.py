@@ -90,13 +90,15 @@ def check_folder(workspace: str, *, narrow: bool = False) -> None:
         raise CommandError(f"{workspace} is not a folder; --workspace takes the workspace to use.", ExitCode.USAGE)
     if not narrow:
         return
-    from app.workspace.breadth import too_wide, warning
+    from app.workspace.breadth import broad_folder_warning, describe_broad_folder
 
-    if what := too_wide(Path(workspace)):
+    if what := describe_broad_folder(Path(workspace)):
         if workspace == ".":
             here = shlex.quote(str(Path.cwd()))
-            raise CommandError(f"{warning(what)} Go to a project, or give --workspace {here}.", ExitCode.REFUSED)
-        print_error(warning(what))
+            raise CommandError(
+                f"{broad_folder_warning(what)} Go to a project, or give --workspace {here}.", ExitCode.REFUSED
+            )
+        print_error(broad_folder_warning(what))
 
 
 def piped_text(what: str) -> str:

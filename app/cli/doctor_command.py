@@ -71,10 +71,10 @@ def _endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint, Diagnos
     """The endpoint and what was found out of it; or why it was not asked, and how to name one."""
     settings = with_picked_model(runtime)
     try:
-        if settings.names_an_endpoint and not settings.model:
+        if settings.has_endpoint and not settings.model:
             raise CommandError(asyncio.run(_choice(runtime)), ExitCode.USAGE)
         endpoint = endpoint_of(settings, runtime.origin_of, model_from(runtime, settings))
-        overrides = settings.of_its_model.profile_overrides
+        overrides = settings.for_model.profile_overrides
         return endpoint, asyncio.run(_examine(runtime, endpoint, overrides, quiet=quiet))
     except (NotConnected, ProfileError) as error:
         return CommandError(str(error), ExitCode.USAGE)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from app.cli.command_output import CommandError, ExitCode, print_json, print_line
 from app.cli.json_documents import DoorLine, ProposalLine, TrialLine
 from app.cli.proposals_command import line_of
-from app.doors.hook.agents import AGENTS, Agent, agent_of
+from app.doors.hook.agents import AGENTS, Agent, find_agent
 from app.doors.hook.hook_settings import (
     InstalledHook,
     UnreadableSettings,
@@ -45,7 +45,7 @@ def doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         return _show(runtime, arguments)
     if arguments.agent is None:
         raise CommandError(f"Say for which agent: `signoff doors {arguments.what} claude`.", ExitCode.USAGE)
-    agent = agent_of(arguments.agent)
+    agent = find_agent(arguments.agent)
     if not agent.settings:
         return _tell_by_hand(arguments, agent)
     draft = runtime.service.draft("")
@@ -110,7 +110,7 @@ def _show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         for why in line.open:
             print_line(f"         ! open: {why}")
         if line.waiting:
-            print_line(f"         {line.waiting} would change {agent_of(line.agent).settings} and waits for you")
+            print_line(f"         {line.waiting} would change {find_agent(line.agent).settings} and waits for you")
         elif not line.hooked:
             print_line(f"         not hooked in; `signoff doors install {line.agent}` proposes it")
     return ExitCode.DONE

@@ -254,9 +254,14 @@ def _open_app(arguments: AppArguments) -> int:
     # Textual draws on standard error.
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         return _wrong_usage("The app needs a terminal; use `signoff run PROMPT` in a pipe, or see `signoff --help`.")
-    from app.workspace.breadth import too_wide
+    from app.workspace.breadth import describe_broad_folder
 
-    if arguments.workspace is None and not arguments.demo and (what := too_wide(Path())) and not _means(what):
+    if (
+        arguments.workspace is None
+        and not arguments.demo
+        and (what := describe_broad_folder(Path()))
+        and not _means(what)
+    ):
         return 0
     from app.runtime.typed_ahead import capture_typed_keys
     from app.ui.terminal import garbage_collection
@@ -280,9 +285,11 @@ def _open_app(arguments: AppArguments) -> int:
 
 def _means(what: str) -> bool:
     """Whether the user wants to open what is more than a project, and was named by nobody."""
-    from app.workspace.breadth import warning
+    from app.workspace.breadth import broad_folder_warning
 
-    sys.stdout.write(f"{warning(what)}\nOpen it all the same? `signoff FOLDER` opens another one. [y/N] ")
+    sys.stdout.write(
+        f"{broad_folder_warning(what)}\nOpen it all the same? `signoff FOLDER` opens another one. [y/N] "
+    )
     sys.stdout.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

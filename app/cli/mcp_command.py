@@ -26,7 +26,7 @@ def serve_mcp(arguments: argparse.Namespace) -> int:
     os.dup2(2, 1)
     server = DoorServer(lambda: _tools(Path(arguments.workspace), arguments.wait), outlet.send)
     for line in read_lines(0, ending):
-        server.take(line)
+        server.receive(line)
     server.end()
     return 0
 

@@ -74,7 +74,7 @@ _HERE = re.compile(r"<<(?P<dash>-?)[ \t]*(?P<end>(\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-def check_placed(command: str) -> str:
+def validate_placeholder(command: str) -> str:
     """The command, if no `{files}` in it stands within quotes, backquotes or a here-document, nor is escaped.
 
     Raises:
@@ -96,7 +96,7 @@ def check_placed(command: str) -> str:
             part, misplaced = match[0], False
             documents.append(match)
         elif not quoted and documents and command[at] == "\n":
-            part = "\n" + _bodies(command[at + 1 :], documents)
+            part = "\n" + _heredoc_bodies(command[at + 1 :], documents)
             misplaced = FILES in part
             documents.clear()
         else:
@@ -119,7 +119,7 @@ def _open_or_close(opened: list[str], part: str) -> None:
         opened.append(part)
 
 
-def _bodies(text: str, documents: list[re.Match[str]]) -> str:
+def _heredoc_bodies(text: str, documents: list[re.Match[str]]) -> str:
     """The beginning of a text that is these here-documents, one after the other."""
     lines = iter(_LINE.findall(text))
     taken = ""
@@ -211,7 +211,7 @@ class ModelTable(BaseModel):
     """Overrides the general `[profile]`, field by field."""
 
 
-def fitting(model: str, patterns: Iterable[str]) -> list[str]:
+def matching_patterns(model: str, patterns: Iterable[str]) -> list[str]:
     """The patterns that fit a model's name, the most specific first: its own name, then the longest words.
 
     They are those of `fnmatch`, but that brackets at the end stand for themselves: names of models end so (`[1m]`).
@@ -219,35 +219,35 @@ def fitting(model: str, patterns: Iterable[str]) -> list[str]:
     found = [
         pattern for pattern in patterns if pattern == model or fnmatchcase(model, _ENDING.sub(r"[[]\1", pattern))
     ]
-    return sorted(found, key=lambda pattern: (pattern != model, -_letters(pattern)))
+    return sorted(found, key=lambda pattern: (pattern != model, -_literal_length(pattern)))
 
 
 def is_pattern(name: str) -> bool:
     """Whether it stands for more than the model of this very name."""
-    return _letters(name) < len(name)
+    return _literal_length(name) < len(name)
 
 
-def table_of(model: str, tables: Mapping[str, ModelTable]) -> ModelTable:
+def model_table(model: str, tables: Mapping[str, ModelTable]) -> ModelTable:
     """What is set for a model: by all tables that fit its name, of which the more specific goes over the other."""
     said: dict[str, Any] = {}
-    for pattern in reversed(fitting(model, tables)):
+    for pattern in reversed(matching_patterns(model, tables)):
         for key in tables[pattern].model_fields_set:
             value = getattr(tables[pattern], key)
             if value is not None:
-                said[key] = merged(said.get(key, {}), value) if isinstance(value, Mapping) else value
+                said[key] = merge_tables(said.get(key, {}), value) if isinstance(value, Mapping) else value
     return ModelTable.model_construct(**said)
 
 
-def merged(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def merge_tables(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """The fields with more of them; of two tables of the same name one is made, else the later value counts."""
     result = dict(fields)
     for name, value in more.items():
         before = result.get(name)
         if isinstance(before, Mapping) and isinstance(value, Mapping):
-            value = merged(before, value)
+            value = merge_tables(before, value)
         result[name] = value
     return result
 
 
-def _letters(pattern: str) -> int:
+def _literal_length(pattern: str) -> int:
     return len(re.sub(r"[*?]", "", pattern))

@@ -24,9 +24,9 @@ from app.config.config_tables import (
     Price,
     RequestFields,
     ServerTable,
-    check_placed,
-    merged,
-    table_of,
+    merge_tables,
+    model_table,
+    validate_placeholder,
 )
 from app.config.toml import parse_toml
 
@@ -45,7 +45,7 @@ ENVIRONMENT = {
 }
 """Environment variables and the keys that they set; a later one wins over an earlier one."""
 
-_SAID = {
+_ERROR_TEXTS = {
     "string_type": "write a text in quotes",
     "int_type": "write a whole number",
     "int_parsing": "write a whole number",
@@ -77,7 +77,7 @@ class ConfigError(Exception):
     """The configuration cannot be used; the message is one line that names the file and the key."""
 
 
-def _one_or_more(value: Any) -> Any:
+def _as_tuple(value: Any) -> Any:
     """One pattern may stand alone."""
     return (value,) if isinstance(value, str) else value
 
@@ -89,11 +89,11 @@ class CheckTable(BaseModel):
 
     name: str = Field(min_length=1, max_length=24, pattern=r"^[\w.+-]([\w.+ -]*[\w.+-])?\Z")
     """What the review calls it."""
-    run: Annotated[str, Field(min_length=1), AfterValidator(check_placed)]
+    run: Annotated[str, Field(min_length=1), AfterValidator(validate_placeholder)]
     """For `sh`; `{files}` stands for the files that the proposal changes, quoted, outside of other quotes."""
     when: Literal["staged", "asked", "approve"] = "staged"
     """As soon as a proposal is staged; when the user asks for it; or when the user approves, before it is written."""
-    files: Annotated[tuple[str, ...], BeforeValidator(_one_or_more)] = ()
+    files: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
     """Patterns as in `.gitignore`: it is about proposals that change such a file, and `{files}` are only those."""
     seconds: float = Field(default=60, gt=0, le=3600)
     """Its time limit."""
@@ -101,13 +101,13 @@ class CheckTable(BaseModel):
     """Whether the model is told at once, in the result of its staging step, if it fails (`when = "staged"` only)."""
 
 
-def _told_apart(checks: tuple[CheckTable, ...]) -> tuple[CheckTable, ...]:
+def _check_unique_names(checks: tuple[CheckTable, ...]) -> tuple[CheckTable, ...]:
     if len({check.name for check in checks}) < len(checks):
         raise ValueError("two checks have the same name")
     return checks
 
 
-def _sendable(key: object) -> object:
+def _clean_key(key: object) -> object:
     """A key without the line end that a file brings along; a header holds nothing but ASCII."""
     if not isinstance(key, str):
         return key
@@ -125,9 +125,9 @@ class Settings(BaseModel):
 
     base_url: str = ""
     """The endpoint: a base URL that ends before `/chat/completions`, `/responses` or `/v1/messages`."""
-    api_key: Annotated[SecretStr | None, BeforeValidator(_sendable)] = None
+    api_key: Annotated[SecretStr | None, BeforeValidator(_clean_key)] = None
     """Sent to the endpoint: as a bearer token, or in the header that its wire has for it."""
-    anthropic_api_key: Annotated[SecretStr | None, BeforeValidator(_sendable)] = None
+    anthropic_api_key: Annotated[SecretStr | None, BeforeValidator(_clean_key)] = None
     """Sent to Anthropic's own API and to no other host; there it goes before `api_key`."""
     model: str = ""
     """The model's name as the endpoint knows it."""
@@ -183,7 +183,7 @@ class Settings(BaseModel):
     """Megabytes that a command may use with all that it starts; three quarters of the machine's memory if not set."""
     command_processes: int = Field(default=2_000, ge=50)
     """Processes and threads that it may have."""
-    check: Annotated[tuple[CheckTable, ...], AfterValidator(_told_apart)] = ()
+    check: Annotated[tuple[CheckTable, ...], AfterValidator(_check_unique_names)] = ()
     """Commands that run on a proposal before the decision."""
     mcp: dict[Annotated[str, Field(pattern=r"^[\w.-]{1,40}\Z")], ServerTable] = Field(default_factory=dict)
     """MCP servers by name, besides those of other agents' files; the user's own table counts before all others."""
@@ -201,7 +201,7 @@ class Settings(BaseModel):
     """Remapped keys: action id to comma-separated keys."""
 
     @property
-    def names_an_endpoint(self) -> bool:
+    def has_endpoint(self) -> bool:
         """Whether it is clear where requests go: by an address, or by a key whose host is known."""
         return bool(self.base_url or self.api_key or self.anthropic_api_key)
 
@@ -213,12 +213,12 @@ class Settings(BaseModel):
         return {**self.profile, **window, **wire}
 
     @property
-    def of_its_model(self) -> "Settings":
+    def for_model(self) -> "Settings":
         """These, with what is set for their model alone."""
-        own = table_of(self.model, self.models)
+        own = model_table(self.model, self.models)
         changes = {key: getattr(own, key) for key in own.model_fields_set}
         for key in ("request", "profile"):
-            changes[key] = merged(getattr(self, key), changes.get(key, {}))
+            changes[key] = merge_tables(getattr(self, key), changes.get(key, {}))
         if own.price is not None:
             changes["price"] = {**self.price, self.model: own.price}
         return self.model_copy(update=changes)
@@ -244,7 +244,7 @@ class Configuration:
     """Names of the `[mcp.NAME]` tables that are the workspace's."""
 
 
-def read_file(path: Path) -> dict[str, Any]:
+def read_configuration(path: Path) -> dict[str, Any]:
     """A configuration file as a mapping, empty if there is none; raises ConfigError."""
     try:
         content = _content(path)
@@ -252,7 +252,7 @@ def read_file(path: Path) -> dict[str, Any]:
         return {}
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
-    return parse(content, str(path))
+    return parse_configuration(content, str(path))
 
 
 def _content(path: Path) -> bytes:
@@ -262,7 +262,7 @@ def _content(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def parse(content: bytes, name: str) -> dict[str, Any]:
+def parse_configuration(content: bytes, name: str) -> dict[str, Any]:
     """The mapping in the bytes of a configuration file that errors call `name`; raises ConfigError."""
     try:
         return parse_toml(content)
@@ -272,7 +272,7 @@ def parse(content: bytes, name: str) -> dict[str, Any]:
         raise ConfigError(f"{name} is not valid TOML: {error}.") from error
 
 
-def load(
+def load_configuration(
     *,
     user_file: Path,
     project: bytes,
@@ -292,9 +292,9 @@ def load(
     Raises:
         ConfigError: a file is not TOML, or a value is of the wrong kind.
     """
-    user = read_file(user_file)
+    user = read_configuration(user_file)
     _check(user, str(user_file))
-    wished = parse(project, WORKSPACE_FILE)
+    wished = parse_configuration(project, WORKSPACE_FILE)
     _check(wished, WORKSPACE_FILE)
     ignored = tuple(sorted(wished.keys() & NEVER_FROM_WORKSPACE))
     allowed = {key: value for key, value in wished.items() if key not in NEVER_FROM_WORKSPACE}
@@ -312,7 +312,7 @@ def load(
         # What the user says of a server, secrets among it, is said of no other one.
         allowed["mcp"] = {**allowed["mcp"], **user["mcp"]}
     if "models" in user and "models" in allowed:
-        allowed["models"] = merged(user["models"], allowed["models"])
+        allowed["models"] = merge_tables(user["models"], allowed["models"])
     for key, usual in (("command_memory", None), ("command_processes", 2_000)):
         # A workspace can tighten these, not loosen them.
         own = user.get(key, usual)
@@ -330,7 +330,7 @@ def load(
     return Configuration(settings, untrusted, ignored, frozenset(allowed), frozenset(theirs))
 
 
-def origin(
+def setting_origin(
     key: str,
     *,
     user_file: Path,
@@ -354,12 +354,12 @@ def origin(
     if key in from_workspace:
         return WORKSPACE_FILE
     with contextlib.suppress(ConfigError):
-        if key in read_file(user_file):
+        if key in read_configuration(user_file):
             return user_file.name
     return ""
 
 
-def checked_value(key: str, value: Any) -> Any:
+def validated_value(key: str, value: Any) -> Any:
     """The value that a setting takes on, its default for None; raises ConfigError if it is of the wrong kind."""
     if value is None:
         return getattr(Settings(), key)
@@ -369,7 +369,7 @@ def checked_value(key: str, value: Any) -> Any:
         raise ConfigError(_explain(error, "Not saved")) from error
 
 
-def save(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> None:
+def save_settings(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> None:
     """Write changed keys to the user's file, keeping its comments and order; None removes a key.
 
     A key stands below those before it. A link stays one: the file that it leads to is replaced. Nobody but the user
@@ -385,10 +385,10 @@ def save(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> None:
         document = tomlkit.parse(user_file.read_text(encoding="utf-8")) if user_file.exists() else tomlkit.document()
         wanted = document.unwrap()
         for path, value in changes.items():
-            put(wanted, path, value)
-            put(document, path, _inline(value) if isinstance(value, Mapping) else value)
+            set_nested(wanted, path, value)
+            set_nested(document, path, _inline(value) if isinstance(value, Mapping) else value)
         content = tomlkit.dumps(document).encode()
-        if parse(content, str(user_file)) != wanted:
+        if parse_configuration(content, str(user_file)) != wanted:
             raise ConfigError(f"{user_file} has its tables in an order that signoff cannot keep; change it there.")
         _check(wanted, str(user_file))
         _replace(user_file, content)
@@ -397,7 +397,7 @@ def save(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> None:
         raise ConfigError(f"{user_file} cannot be written: {error}.") from error
 
 
-def put(table: MutableMapping[str, Any], path: Sequence[str], value: Any) -> None:
+def set_nested(table: MutableMapping[str, Any], path: Sequence[str], value: Any) -> None:
     """Set a value below tables, which come with it; None takes it out, and what is empty then."""
     key, *rest = path
     if not rest and value is not None:
@@ -405,7 +405,7 @@ def put(table: MutableMapping[str, Any], path: Sequence[str], value: Any) -> Non
     elif not rest:
         table.pop(key, None)
     elif isinstance(inner := table.setdefault(key, {}), MutableMapping):
-        put(inner, rest, value)
+        set_nested(inner, rest, value)
         if not inner:
             table.pop(key)
 
@@ -461,5 +461,5 @@ def _explain(error: ValidationError, where: str) -> str:
     if first["type"] == "extra_forbidden":
         return f"{where}: there is no setting {key!r}; docs/configuration.md lists them all."
     key = key.removesuffix(".[key]")
-    said = _SAID.get(first["type"]) or first["msg"].removeprefix("Value error, ")
+    said = _ERROR_TEXTS.get(first["type"]) or first["msg"].removeprefix("Value error, ")
     return f"{where}: {key}: {said[0].lower()}{said[1:]}."

@@ -36,11 +36,11 @@ class DecisionStatus:
     """How many decisions the user has made on it: the number of the last one."""
     has_feedback: bool
     """Whether a decision that was not reported yet has words of the user."""
-    recorded: bool
+    is_recorded: bool
     """Whether all decisions are recorded with the state of each hunk; false only briefly, or after a crash."""
 
     @property
-    def decided(self) -> bool:
+    def is_decided(self) -> bool:
         """Whether its author can go on: nothing of it is pending, or the user has given feedback.
 
         Feedback counts though other hunks wait, as it does for signoff's own model, which goes on at once.
@@ -48,7 +48,7 @@ class DecisionStatus:
         return self.has_feedback or self.state not in _WAITS_FOR_THE_USER
 
     @property
-    def denied_without_feedback(self) -> bool:
+    def is_plain_denial(self) -> bool:
         """Whether it was denied without feedback that is still to be reported: then the user speaks next."""
         return self.state == "denied" and not self.has_feedback
 
@@ -112,10 +112,14 @@ def wait_for_decision(
             # Looked for once the watch is in place: what is written after this look is heard.
             now = decision_status(database, workspace, proposal, reported)
             until = end
-            if now.decided:
+            if now.is_decided:
                 patient_until = patient_until or time.monotonic() + PATIENCE
                 until = min(end, patient_until)
-            if (now.decided and now.recorded) or time.monotonic() >= until or (stop is not None and stop.is_set()):
+            if (
+                (now.is_decided and now.is_recorded)
+                or time.monotonic() >= until
+                or (stop is not None and stop.is_set())
+            ):
                 return now
             watch.wait(until - time.monotonic(), stop)
 
@@ -172,10 +176,10 @@ def proposal_report(runtime: OpenWorkspace, proposal_id: str, reported: int = 0)
     decisions = [record.decided for record in runtime.sessions.decisions(proposal.id)]
     known = {each.number for each in decisions}
     decisions += [each for each in not_yet if each.number not in known]
-    return decision_words(proposal, decisions, reported), proposal.last.number if proposal.last else 0
+    return describe_decisions(proposal, decisions, reported), proposal.last.number if proposal.last else 0
 
 
-def decision_words(proposal: Proposal, decisions: Sequence[ProposalDecided], reported: int = 0) -> str:
+def describe_decisions(proposal: Proposal, decisions: Sequence[ProposalDecided], reported: int = 0) -> str:
     """The text: first the state, then the user's words, whole, then each hunk with the file's text around it.
 
     Args:
@@ -207,7 +211,7 @@ def _headline(proposal: Proposal) -> str:
             pass
         case ProposalState.PENDING if not proposal.denied_part:
             return f"{name} waits for the user's decision; nothing of it is on disk: {files}."
-        case ProposalState.APPLIED if not proposal.superseded_by and not _apart(proposal):
+        case ProposalState.APPLIED if not proposal.superseded_by and not _is_denied_in_part(proposal):
             return f"{name} is approved and written to disk: {files}."
         case ProposalState.DENIED:
             return f"{name} is denied; nothing of it was written: {files}."
@@ -225,7 +229,7 @@ def _headline(proposal: Proposal) -> str:
     return f"{name}: {', '.join(_groups(proposal))}."
 
 
-def _apart(proposal: Proposal) -> bool:
+def _is_denied_in_part(proposal: Proposal) -> bool:
     """Whether a part of it was denied."""
     states = [hunk.state for hunk in proposal.hunks]
     states += [change.state for change in proposal.files if not change.hunks]

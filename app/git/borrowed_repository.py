@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from app.git.run_git import SECONDS, GitFailed, run_git
-from app.workspace.git_repository import repository
+from app.workspace.git_repository import find_repository
 from app.workspace.reading import read_file
 
 _DATA = frozenset(
@@ -70,7 +70,7 @@ class BorrowedRepository:
         Raises:
             GitFailed: there is none.
         """
-        found = repository(root)
+        found = find_repository(root)
         if found is None:
             raise GitFailed(f"{root} is not in a git repository.")
         self._theirs = found

@@ -109,7 +109,7 @@ class ImageFiles:
         """Where the file is, and its bytes; raises OSError, WorkspaceError."""
         path, outside = self._located(path)
         if not outside:
-            read = self._workspace.head if head else self._workspace.read
+            read = self._workspace.read_head if head else self._workspace.read
             return path, read(path, limit)
         try:
             # The user named it: where its own links lead is where it is.
@@ -122,7 +122,7 @@ class ImageFiles:
     def _located(self, path: str) -> tuple[str, bool]:
         """The path in the workspace, or an absolute one and True."""
         path = str(Path(path).expanduser()) if path.startswith("~/") else path
-        if path.startswith("/") and self._workspace.inside(path := os.path.normpath(path)) is None:
+        if path.startswith("/") and self._workspace.relative_path(path := os.path.normpath(path)) is None:
             return path, True
         return self._workspace.locate(path), False
 

@@ -226,7 +226,7 @@ def find_server_files(workspace: Workspace, store: trust.TrustStore) -> list[Ser
     files = []
     for name in IN_WORKSPACE:
         with suppress(OSError, WorkspaceError):
-            content = trust.configuration(workspace, name)
+            content = trust.read_workspace_configuration(workspace, name)
             found = read_workspace_servers(name, content) if content else ImportedServers()
             if found.definitions or (content and trust.is_trusted(content, store, name)):
                 files.append(ServerFile(name, content, trust.is_trusted(content, store, name), found))

@@ -39,7 +39,7 @@ from app.storage.session_store import SessionRecord, SessionStore
 from app.storage.storage_errors import StorageError
 from app.text.safe_text import escape_unsafe
 from app.tools.tool_registry import ToolSource, standard_tools
-from app.workspace.git_repository import branch
+from app.workspace.git_repository import current_branch
 
 _FILES_SEARCHED = 5_000
 """Files of the workspace that are looked through for nested guidance, so that a huge tree costs no time."""
@@ -74,7 +74,7 @@ def endpoint_of(
     Raises:
         NotConnected: there is neither a key nor a base URL, or no model.
     """
-    if not settings.names_an_endpoint:
+    if not settings.has_endpoint:
         keys = "OPENAI_API_KEY or ANTHROPIC_API_KEY"
         raise NotConnected(f"No model is set up: set {keys}, or --base-url for a local server, or try --demo.")
     if not settings.model:
@@ -82,7 +82,7 @@ def endpoint_of(
             "No model is chosen: give --model, or set SIGNOFF_MODEL or `model` in the configuration; "
             "`signoff doctor` lists those of the endpoint."
         )
-    settings = settings.of_its_model
+    settings = settings.for_model
     wishes = RequestOptions(settings.reasoning_effort, settings.request)
     base_url, price = base_url_of(settings), price_for(settings.model, settings.price)
     setting = "anthropic_api_key" if settings.anthropic_api_key and _is_anthropics(base_url) else "api_key"
@@ -111,7 +111,7 @@ def connect(
     settings = settings or runtime.settings
     endpoint = endpoint_of(settings, runtime.origin_of)
     cache = LearnedProfiles(runtime.sessions)
-    overrides = settings.of_its_model.profile_overrides
+    overrides = settings.for_model.profile_overrides
     _check_tables(settings.models)
     try:
         profile = resolve_profile(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
@@ -227,7 +227,7 @@ def turn_settings(
         system_prompt,
         workspace=runtime.workspace.root.name,
         today=date.fromtimestamp(record.created),
-        branch=branch(runtime.workspace.root),
+        branch=current_branch(runtime.workspace.root),
         guidance=_guidance(runtime, tell),
         skills=runtime.skills.told() if runtime.skills else "",
     )
@@ -334,7 +334,7 @@ def keep_picked_model(store: SessionStore, endpoint: str, model: str) -> None:
 def with_picked_model(runtime: OpenWorkspace) -> Settings:
     """The settings in force; where they name an endpoint and no model, with the one that was picked there."""
     settings = runtime.settings
-    if settings.model or not settings.names_an_endpoint:
+    if settings.model or not settings.has_endpoint:
         return settings
     return settings.model_copy(update={"model": picked_model(runtime.sessions, endpoint_name(settings))})
 

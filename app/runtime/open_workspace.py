@@ -61,19 +61,19 @@ class HookDispatcher:
         """Events were written to the log of a session, or a decision to that of none."""
         with self._report_errors():
             if hooks := self._hooks():
-                from app.automation.event_hooks import of_event
+                from app.automation.event_hooks import event_document
 
                 for event in events:
-                    if document := of_event(event, session, str(self._root), time.time()):
+                    if document := event_document(event, session, str(self._root), time.time()):
                         self._running().put(hooks, document)
 
     def proposal_staged(self, proposal: "Proposal") -> None:
         """A proposal is new."""
         with self._report_errors():
             if hooks := self._hooks():
-                from app.automation.event_hooks import of_proposal
+                from app.automation.event_hooks import proposal_document
 
-                self._running().put(hooks, of_proposal(proposal, str(self._root)))
+                self._running().put(hooks, proposal_document(proposal, str(self._root)))
 
     def close(self) -> None:
         """Wait for the hooks that run as long as patience lasts, then end them."""
@@ -99,7 +99,7 @@ class HookDispatcher:
         with self._making:
             if self._runner is None:
                 self._runner = HookRunner(self._root, self._environment)
-                self._runner.tell = lambda line: self.tell(line)
+                self._runner.report = lambda line: self.tell(line)
             return self._runner
 
 
@@ -293,9 +293,9 @@ class OpenWorkspace:
 
     def origin_of(self, key: str) -> str:
         """Where a setting comes from: `--model`, `$SIGNOFF_MODEL`, a file's name; empty for its default."""
-        from app.config.settings import origin
+        from app.config.settings import setting_origin
 
-        return origin(
+        return setting_origin(
             key,
             user_file=self.dirs.config_file,
             from_workspace=self.configuration.from_workspace,
@@ -312,16 +312,16 @@ class OpenWorkspace:
         self.database.close()
 
     def _load(self) -> "Configuration":
-        from app.config.settings import ConfigError, load
+        from app.config.settings import ConfigError, load_configuration
 
         # Read once: what trust is decided on must be what is parsed, whoever rewrites the file in between.
         try:
-            project = trust.configuration(self.workspace)
+            project = trust.read_workspace_configuration(self.workspace)
         except WorkspaceError as error:
             raise ConfigError(f"{error}; move it away.") from error
         except OSError as error:
             raise ConfigError(f"{trust.FILE_NAME} cannot be read: {error.strerror or 'it is a folder'}.") from error
-        return load(
+        return load_configuration(
             user_file=self.dirs.config_file,
             project=project,
             flags=self.flags,

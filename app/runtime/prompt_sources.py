@@ -37,7 +37,7 @@ def load_custom_commands(runtime: OpenWorkspace, built_in: Collection[str]) -> C
         StorageError: whether the workspace's are trusted cannot be read.
     """
     found = in_workspace(runtime.workspace)
-    trusted = trust.is_trusted(found.content, runtime.sessions, trust.COMMANDS)
+    trusted = trust.is_trusted(found.content, runtime.sessions, trust.COMMAND_FILES)
     return catalogue(_user_commands(runtime), found, built_in, trusted=trusted)
 
 

@@ -21,7 +21,7 @@ from app.sandbox.disk_leaf import FileInUse, FileLease, exchange_files, has_same
 from app.sandbox.path_policy import COMPANIONS, is_bytecode, list_folder, path_stat
 from app.sandbox.run_folders import move_below, remove_tree
 from app.sandbox.upper_layer import is_opaque, is_whiteout
-from app.workspace.path_rules import nested_too_deep
+from app.workspace.path_rules import is_nested_too_deep
 from app.workspace.reading import read_file
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -581,7 +581,7 @@ def _clean(folder: Path, path: str, *, dry: bool = False) -> int:
 
 
 def _check_depth(path: str) -> None:
-    if nested_too_deep(path):
+    if is_nested_too_deep(path):
         raise OSError(errno.ENAMETOOLONG, "folders are nested too deep", path)
 
 

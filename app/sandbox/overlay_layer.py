@@ -24,7 +24,7 @@ from app.sandbox.path_policy import PathPolicy, PathStat, path_stat
 from app.sandbox.process import MARKER, Output, ProcessResult, shielded
 from app.sandbox.run_folders import KeptVersions, remove_tree
 from app.sandbox.upper_layer import UpperLayer
-from app.workspace.git_repository import repository
+from app.workspace.git_repository import find_repository
 from app.workspace.paths import Workspace
 
 MADE_CACHES = "/tmp/.signoff-caches"
@@ -151,7 +151,7 @@ def _show_lower(root: Path, inside: str, mode: str) -> _Mount:
 
 def _git_folders(root: Path) -> list[Path]:
     """Return the resolved `.git` folders of the repository that the workspace is part of, wherever they lie."""
-    found = repository(root)
+    found = find_repository(root)
     if found is None:
         return []
     folders = {Path(os.path.realpath(path)) for path in (found.top / ".git", found.folder, found.shared)}

@@ -10,17 +10,17 @@ from functools import cached_property
 from pathlib import Path
 
 from app.sandbox.captured_changes import IgnoredPath, Pending
-from app.workspace.git_repository import repository
+from app.workspace.git_repository import find_repository
 from app.workspace.ignore import (
     IgnoreFile,
     Rules,
     compile_patterns,
-    ignored,
+    is_ignored,
     patterns_in,
     rules_above,
     rules_of_file,
 )
-from app.workspace.path_rules import UnsafePath, check_name, names_at_or_below, nested_too_deep
+from app.workspace.path_rules import UnsafePath, check_name, has_path_at_or_below, is_nested_too_deep
 from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 
@@ -35,7 +35,7 @@ def tracked_paths(root: Path) -> list[str]:
 
     Nothing where there is no repository, or its index can't be read.
     """
-    found = repository(root)
+    found = find_repository(root)
     if found is None:
         return []
     try:
@@ -107,7 +107,7 @@ class GitIgnoreRules:
     def is_ignored(self, path: str, *, is_folder: bool) -> bool:
         """Whether a rule ignores an entry of a folder that is not ignored itself."""
         folder, _, name = path.rpartition("/")
-        return ignored(self._rules_in(folder), path, name, is_folder)
+        return is_ignored(self._rules_in(folder), path, name, is_folder)
 
     def _rules_in(self, folder: str) -> Rules:
         if folder not in self._rules:
@@ -146,7 +146,7 @@ class GitIgnoreRules:
 
     def is_tracked(self, path: str) -> bool:
         """Whether git tracks the path, or anything below it."""
-        return names_at_or_below(self._tracked, path)
+        return has_path_at_or_below(self._tracked, path)
 
     @cached_property
     def _tracked(self) -> list[str]:
@@ -232,7 +232,7 @@ class PathPolicy:
 
     def is_tracked_or_pending(self, path: str) -> bool:
         """Whether the path, or a path below it, is tracked by git or pending: then no rule ignores it."""
-        return names_at_or_below(self._pending, path) or self._git.is_tracked(path)
+        return has_path_at_or_below(self._pending, path) or self._git.is_tracked(path)
 
     def is_untracked_bytecode(self, path: str, *, is_folder: bool) -> bool:
         """Whether the path is bytecode that git does not track, which is dropped after a command."""
@@ -240,13 +240,13 @@ class PathPolicy:
 
     def is_forbidden(self, path: str) -> bool:
         """Whether the path belongs to signoff."""
-        return self._workspace.forbidden(path)
+        return self._workspace.is_forbidden(path)
 
     def refusal_reason(self, path: str, *, in_ignored: bool) -> str:
         """Return why a path can be neither staged nor written back; empty if it can."""
         if self.is_forbidden(path):
             return "signoff's own"
-        if nested_too_deep(path):
+        if is_nested_too_deep(path):
             return "nested too deep"
         if in_ignored:
             # There git and its like may do as they please, as in a package that was checked out.
@@ -394,5 +394,5 @@ def _below(
                 continue
             below_ignored = True
         yield path, path_stat(entry.stat(follow_symlinks=False))
-        if is_folder and not nested_too_deep(path):
+        if is_folder and not is_nested_too_deep(path):
             yield from _below(root, path, policy, locked, ignored, inside=below_ignored, unlock=unlock)

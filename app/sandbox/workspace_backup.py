@@ -21,7 +21,7 @@ from app.sandbox.captured_changes import CapturedChanges, IgnoredPath, Leaf, Pat
 from app.sandbox.disk_leaf import has_same_content, read_leaf, set_mode, write_leaf
 from app.sandbox.path_policy import REPOSITORY, PathPolicy, PathStat, find_changed_files, path_stat, walk_entries
 from app.sandbox.run_folders import remove_tree
-from app.workspace.path_rules import nested_too_deep
+from app.workspace.path_rules import is_nested_too_deep
 from app.workspace.reading import same_bytes
 
 _TRIES, _PAUSE = 20, 0.1
@@ -284,7 +284,7 @@ class WorkspaceBackup:
         if not facts.is_folder:
             place.unlink(missing_ok=True)
             return
-        if nested_too_deep(path):
+        if is_nested_too_deep(path):
             remove_tree(place)
             return
         # What git ignores may be in it, and stays.

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from app.workspace.file_watching import STEP_MS, changes_of, watch_on
+from app.workspace.file_watching import STEP_MS, start_watch, watch_changes
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
@@ -38,7 +38,7 @@ class ChangeSignal:
 
     async def listen(self) -> AsyncGenerator[None, None]:
         """Yield once listening has begun, so that the caller reads earlier writes, and after each later write."""
-        async with aclosing(changes_of([self.path], quiet_ms=_QUIET_MS)) as changes:
+        async with aclosing(watch_changes([self.path], quiet_ms=_QUIET_MS)) as changes:
             async for _ in changes:
                 yield None
 
@@ -51,7 +51,7 @@ class ChangeWatch:
         self._notify: RustNotify | None = None
 
     def __enter__(self) -> "ChangeWatch":
-        self._notify = watch_on([self._path])
+        self._notify = start_watch([self._path])
         return self
 
     def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:

@@ -13,7 +13,7 @@ from app.keys.keymap import first_key
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext, open_link
 from app.ui.context.current_session import CurrentSession
-from app.workspace.breadth import too_wide
+from app.workspace.breadth import describe_broad_folder
 from app.workspace.paths import Workspace
 from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
@@ -104,7 +104,9 @@ class ChatArea(Column):
     def apply_settings(self, settings: "Settings") -> None:
         """Follow the settings, and leave alone what the user turned by key."""
         root = self._workspace.root
-        greeting = welcome_lines(root.name or str(root), settings.keys, demo=self._session.demo, wide=too_wide(root))
+        greeting = welcome_lines(
+            root.name or str(root), settings.keys, demo=self._session.demo, wide=describe_broad_folder(root)
+        )
         self.pane.transcript.show_greeting(greeting)
         if settings.show_interventions != self._interventions:
             self._interventions = settings.show_interventions

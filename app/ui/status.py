@@ -8,7 +8,7 @@ from app.agent.updates import ConfirmationRequested, ConfirmationResolved, GateC
 from app.conversation.events import Answer, Question, SideAnswer, TurnEnded, TurnStarted
 from app.keys.keymap import first_key
 from app.ui.context.current_session import CurrentSession
-from app.workspace.git_repository import branch
+from app.workspace.git_repository import current_branch
 from widgets.common.status_bar import StatusValues
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def status_of(
         in_review: keys go to the review.
         in_composer: keys go to the composer.
     """
-    here, session = branch(root), current.current
+    here, session = current_branch(root), current.current
     if session is None:
         return StatusValues(model=settings.model, waiting=waiting, branch=here)
     policy = session.gate.policy

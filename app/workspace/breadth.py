@@ -12,7 +12,7 @@ _OF_THE_SYSTEM = (
 )
 
 
-def too_wide(folder: Path) -> str:
+def describe_broad_folder(folder: Path) -> str:
     """What a folder is, in words for the user, if it is no project; empty for any other."""
     root = folder.resolve()
     if root == Path(root.anchor):
@@ -29,6 +29,6 @@ def too_wide(folder: Path) -> str:
     return ""
 
 
-def warning(what: str) -> str:
+def broad_folder_warning(what: str) -> str:
     """What has to be known of such a workspace, as a sentence."""
     return f"This workspace is {what}: the model can read all of it unasked, but for what looks like a secret."

@@ -19,7 +19,7 @@ _POLL_MS = 300
 """How often files are looked at where the kernel says nothing."""
 
 
-def watch_on(paths: Collection[Path]) -> "RustNotify":
+def start_watch(paths: Collection[Path]) -> "RustNotify":
     """What hears every change of these paths from now on, not of what lies deeper; to be closed.
 
     Raises:
@@ -44,7 +44,7 @@ def _kernel_is_silent() -> bool:
     return "microsoft-standard" in os.uname().release.lower()
 
 
-async def changes_of(
+async def watch_changes(
     paths: Collection[Path], *, quiet_ms: int, stop: threading.Event | None = None
 ) -> AsyncGenerator[frozenset[Path], None]:
     """Yields nothing once all are watched, then what has changed, soon after it did, until `stop` is set.
@@ -64,7 +64,7 @@ async def changes_of(
 
     loop, stop = asyncio.get_running_loop(), stop or threading.Event()
     # A thread of its own: the loop's have to be free for what comes to an end.
-    with watch_on(paths) as watch, ThreadPoolExecutor(1, "watch") as thread:
+    with start_watch(paths) as watch, ThreadPoolExecutor(1, "watch") as thread:
         try:
             yield frozenset()
             while isinstance(

@@ -28,7 +28,7 @@ class GitRepository:
     """Where `info/exclude` and the config are: `folder`, except in a linked worktree."""
 
 
-def repository(root: Path) -> GitRepository | None:
+def find_repository(root: Path) -> GitRepository | None:
     """The nearest repository at or above `root`; None if there is none."""
     for top in (root, *root.parents):
         entry = top / ".git"
@@ -50,16 +50,16 @@ def repository(root: Path) -> GitRepository | None:
 
 def folder_in_repository(root: Path) -> str:
     """Where the folder lies in its repository, as a POSIX path; empty for the top, and outside of any."""
-    found = repository(root)
+    found = find_repository(root)
     return "" if found is None or found.top == root else root.relative_to(found.top).as_posix()
 
 
-def branch(root: Path) -> str:
+def current_branch(root: Path) -> str:
     """The branch that is checked out, the first seven digits of a detached HEAD, or nothing.
 
     The name is the repository's text: make it visible before it reaches a screen.
     """
-    found = repository(root)
+    found = find_repository(root)
     if found is None:
         return ""
     head = _first_line(found.folder / "HEAD")

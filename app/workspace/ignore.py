@@ -15,10 +15,10 @@ from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 
-from app.workspace.git_repository import repository
+from app.workspace.git_repository import find_repository
 from app.workspace.path_rules import DEEPEST, LONGEST_PATH, UnsafePath, WorkspaceClosed, check_name
 from app.workspace.reading import FolderChain, read_file
-from app.workspace.wildmatch import IgnoreRule, expression, parse
+from app.workspace.wildmatch import IgnoreRule, parse_rule, rule_regex
 
 IGNORE_FILES = (".signoffignore", ".ignore", ".gitignore")
 """Names of ignore files, the strongest first."""
@@ -101,7 +101,7 @@ class _Group:
         for place, rule in rules:
             if rule.ending:
                 self._sure = place
-            elif (translated := expression(rule)) is not None:
+            elif (translated := rule_regex(rule)) is not None:
                 expressions.append((place, translated))
         expressions.reverse()
         starts = range(0, len(expressions), _BATCH)
@@ -208,7 +208,7 @@ Rules = tuple[IgnoreFile, ...]
 """The ignore files that hold in a folder, the strongest first."""
 
 
-def ignored(rules: Rules, path: str, name: str, is_folder: bool) -> bool:
+def is_ignored(rules: Rules, path: str, name: str, is_folder: bool) -> bool:
     """Whether the entry itself is ignored, its parents not looked at."""
     for file in rules:
         verdict = file.verdict(path, name, is_folder)
@@ -219,7 +219,7 @@ def ignored(rules: Rules, path: str, name: str, is_folder: bool) -> bool:
 
 def rules_above(root: Path, names: Collection[str] = IGNORE_FILES) -> Rules:
     """What holds from outside: ignore files between the repository's top and the workspace, `.git/info/exclude`."""
-    found = repository(root)
+    found = find_repository(root)
     if found is None:
         return ()
     rules: Rules = ()
@@ -249,7 +249,7 @@ def rules_of_file(path: Path) -> Rules:
     return (IgnoreFile(patterns),) if patterns else ()
 
 
-def walk(
+def walk_files(
     root: Path,
     under: str,
     readable_link: Callable[[str], bool],
@@ -326,7 +326,7 @@ class _Scan:
             path = prefix + name
             try:
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if ignored(rules, path, name, is_folder) or self.forbidden(path):
+                if is_ignored(rules, path, name, is_folder) or self.forbidden(path):
                     continue
                 if is_folder:
                     found.append((f"{name}/", path, rules))
@@ -378,4 +378,6 @@ def patterns_in(path: str | Path, folder: int | None = None) -> str:
 @lru_cache(maxsize=256)
 def compile_patterns(text: str) -> Patterns:
     """The patterns that the text of an ignore file has, without those that git would discard."""
-    return Patterns([rule for line in text.split("\n") if (rule := parse(line)) and len(rule.text) <= LONGEST_PATH])
+    return Patterns(
+        [rule for line in text.split("\n") if (rule := parse_rule(line)) and len(rule.text) <= LONGEST_PATH]
+    )

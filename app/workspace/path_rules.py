@@ -48,7 +48,7 @@ class WorkspaceClosed(WorkspaceError):
     """Whoever asked is leaving: what was under way has ended early."""
 
 
-def components(text: str) -> list[str]:
+def split_path(text: str) -> list[str]:
     """Split a relative path into checked names, `.` dropped and `..` folded in; empty for the root itself.
 
     Raises:
@@ -119,12 +119,12 @@ def folded_name(name: str) -> str:
     return "".join(one for one in plain if one not in _BLANK and unicodedata.category(one) not in ("Cf", "Mn", "Cc"))
 
 
-def nested_too_deep(path: str) -> bool:
+def is_nested_too_deep(path: str) -> bool:
     """Whether what is in a folder is out of reach, since all its names together are longer than the system takes."""
     return path.count("/") >= DEEPEST or len(path) > _LONGEST_BELOW
 
 
-def names_at_or_below(paths: Sequence[str], path: str) -> bool:
+def has_path_at_or_below(paths: Sequence[str], path: str) -> bool:
     """Whether sorted paths have this one, or anything below it, among them."""
     # Between the two there may be others: `a-b` comes after `a`, and before `a/b`.
     for first in (path, f"{path}/"):
@@ -134,7 +134,7 @@ def names_at_or_below(paths: Sequence[str], path: str) -> bool:
     return False
 
 
-def trouble_elsewhere(path: str) -> str:
+def windows_problem(path: str) -> str:
     """What Windows makes of a file with this path, as a sentence; empty if nothing else than here.
 
     By "Naming Files, Paths, and Namespaces", and by streams on NTFS: a review should tell of such a name.

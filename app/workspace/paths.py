@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Literal
 
-from app.workspace.path_rules import FileTooLarge, UnsafePath, WorkspaceError, check_name, components
+from app.workspace.path_rules import FileTooLarge, UnsafePath, WorkspaceError, check_name, split_path
 from app.workspace.reading import FOLDER_FLAGS, FolderChain, read_file
 from app.workspace.secrets import secret_reason
 
@@ -156,8 +156,8 @@ class Workspace:
 
     def trace(self, text: str) -> tuple[str, str]:
         """What `locate` and `resolve` say of it, by one walk: the path as named, and that of the real file."""
-        relative = self.inside(text) if text.startswith("/") else None
-        path = "/".join(components(text if relative is None else relative)) or "."
+        relative = self.relative_path(text) if text.startswith("/") else None
+        path = "/".join(split_path(text if relative is None else relative)) or "."
         return path, self.resolve(path)
 
     def check_entry(self, relative: str) -> None:
@@ -165,7 +165,7 @@ class Workspace:
 
         Nor may a link be on the way there.
         """
-        *folders, name = components(relative) or ["."]
+        *folders, name = split_path(relative) or ["."]
         folder = "/".join(folders) or "."
         if self.resolve(folder) != folder:
             raise UnsafePath(f"{relative} is reached through a link")
@@ -174,13 +174,13 @@ class Workspace:
 
     def resolve(self, relative: str) -> str:
         """The workspace path of the real file behind `relative`, all links followed."""
-        with self.place(relative) as place:
+        with self.open_parent(relative) as place:
             return place.path
 
     def absolute(self, relative: str) -> Path:
         """The absolute path, once it is sure that no link on the way leads out at this moment."""
         self.resolve(relative)
-        return self.root.joinpath(*components(relative))
+        return self.root.joinpath(*split_path(relative))
 
     def read(self, relative: str, limit: int | None = None) -> bytes:
         """The bytes of a regular file, of which there may be no more than `limit`, or else `read_limit`.
@@ -198,13 +198,13 @@ class Workspace:
         data, facts = self._read(relative, self.read_limit, head=False)
         return data, stat.S_IMODE(facts.st_mode)
 
-    def head(self, relative: str, size: int) -> bytes:
+    def read_head(self, relative: str, size: int) -> bytes:
         """The first `size` bytes of a regular file; raises as `read` does."""
         return self._read(relative, size, head=True)[0]
 
     def kind(self, relative: str) -> Literal["file", "folder", "other", "missing"]:
         """What the path leads to, links followed."""
-        with self.place(relative) as place:
+        with self.open_parent(relative) as place:
             if place.folder is None:
                 return "missing"
             try:
@@ -217,7 +217,7 @@ class Workspace:
 
     def secret_twin(self, relative: str) -> str:
         """The path of a secret, by its name, that is the same file by a hard link; empty if there is none."""
-        with self.place(relative) as place:
+        with self.open_parent(relative) as place:
             if place.folder is None:
                 return ""
             try:
@@ -235,7 +235,7 @@ class Workspace:
         Raises:
             FileNotFoundError: There is no such folder.
         """
-        from app.workspace.ignore import walk
+        from app.workspace.ignore import walk_files
 
         start = self.resolve(under)
         match self.kind(start):
@@ -243,30 +243,34 @@ class Workspace:
                 raise FileNotFoundError(f"{under} does not exist")
             case "folder":
                 under = "" if start == "." else start
-                return walk(self.root, under, self._leads_to_file, self.forbidden, ended, self._closed.is_set)
+                return walk_files(
+                    self.root, under, self._leads_to_file, self.is_forbidden, ended, self._closed.is_set
+                )
             case _:
                 return iter((start,))
 
     def folders(self) -> Iterator[str]:
         """All folders that no ignore rule leaves out, without the workspace itself; links are not followed."""
-        from app.workspace.ignore import walk
+        from app.workspace.ignore import walk_files
 
-        return walk(self.root, "", lambda link: False, self.forbidden, bool, self._closed.is_set, folders=True)
+        return walk_files(
+            self.root, "", lambda link: False, self.is_forbidden, bool, self._closed.is_set, folders=True
+        )
 
-    def forbidden(self, relative: str) -> bool:
+    def is_forbidden(self, relative: str) -> bool:
         """Whether the path is, or lies in, a place that is off limits."""
         places = self._forbidden
         return bool(places) and any(not place or f"{relative}/".startswith(f"{place}/") for place in places)
 
     def check_limits(self, named: str, path: str) -> None:
         """Raise UnsafePath where a path, that somebody named so, is off limits."""
-        if self.forbidden(path):
+        if self.is_forbidden(path):
             kernel = any(f"{path}/".startswith(f"{place}/") for place in self._of_the_kernel)
             whose = "the kernel" if kernel else "signoff itself"
             raise UnsafePath(f"{named} belongs to {whose}; tools don't touch it")
 
     @contextmanager
-    def place(self, relative: str) -> Iterator[ResolvedPath]:
+    def open_parent(self, relative: str) -> Iterator[ResolvedPath]:
         """Walk to the real parent folder of `relative` and hold it open: the base of every read and write.
 
         Inside the `with` block, `os.open(place.name, flags | os.O_NOFOLLOW, dir_fd=place.folder)` and its kin
@@ -279,7 +283,7 @@ class Workspace:
             walked.close()
 
     @contextmanager
-    def found_files(self) -> Iterator[Callable[[str], FoundFile]]:
+    def found_file_reader(self) -> Iterator[Callable[[str], FoundFile]]:
         """Give a function that reads files that `files` has found, without resolving their paths anew.
 
         Each folder is opened once, and no link is followed anywhere, so this reads what lies in the workspace or
@@ -290,7 +294,7 @@ class Workspace:
 
         def read(path: str) -> FoundFile:
             folder, _, name = path.rpartition("/")
-            with _explained(path, self.read_limit, WasLink):
+            with _translate_error(path, self.read_limit, WasLink):
                 content, facts = read_file(name, self.read_limit, folder=chain.folder(folder))
             return FoundFile(content, self._hard_links.secret(facts))
 
@@ -299,7 +303,7 @@ class Workspace:
         finally:
             chain.close()
 
-    def inside(self, absolute: str) -> str | None:
+    def relative_path(self, absolute: str) -> str | None:
         """The workspace-relative form of an absolute path, by its text alone; None if it lies outside."""
         path = Path(absolute)
         for root in (self.root, self._given):
@@ -314,15 +318,15 @@ class Workspace:
             return False
 
     def _read(self, relative: str, limit: int, *, head: bool) -> tuple[bytes, os.stat_result]:
-        with self.place(relative) as place:
+        with self.open_parent(relative) as place:
             if place.folder is None:
                 raise FileNotFoundError(f"{relative} does not exist")
-            with _explained(relative, limit, UnsafePath):
+            with _translate_error(relative, limit, UnsafePath):
                 return read_file(place.name, limit, folder=place.folder, head=head)
 
 
 @contextmanager
-def _explained(path: str, limit: int, link_error: type[UnsafePath]) -> Iterator[None]:
+def _translate_error(path: str, limit: int, link_error: type[UnsafePath]) -> Iterator[None]:
     """Turn what the system says where a file is read into the errors of `Workspace.read`."""
     try:
         yield
@@ -366,7 +370,7 @@ class _Walk:
 
     def run(self) -> ResolvedPath:
         """Walk to the end; raises UnsafePath."""
-        todo = components(self._relative)[::-1]
+        todo = split_path(self._relative)[::-1]
         self._folders.append(os.open(self._workspace.root, FOLDER_FLAGS))
         while todo:
             name = todo.pop()
@@ -433,7 +437,7 @@ class _Walk:
             raise UnsafePath(f"{self._relative} is a loop of links")
         if not target.startswith("/"):
             return target.split("/")[::-1]
-        inside = self._workspace.inside(target)
+        inside = self._workspace.relative_path(target)
         if inside is None:
             raise UnsafePath(f"{self._relative} leads out of the workspace through a link")
         while self._names:

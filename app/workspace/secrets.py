@@ -162,7 +162,7 @@ _POSSIBLE_CODE, _POSSIBLE = _tables(POSSIBLE)
 
 
 @lru_cache(maxsize=4096)
-def kind_of_name(name: str) -> NameKind:
+def classify_name(name: str) -> NameKind:
     """What a file's name says of it, without its folders."""
     names = _originals(folded_name(name))
     if any(_KEYS.has(one) and not one.endswith(".pub") for one in names):
@@ -176,7 +176,7 @@ def kind_of_name(name: str) -> NameKind:
     return NameKind.POSSIBLE if possible else NameKind.ORDINARY
 
 
-def folder_of_secrets(path: str) -> str:
+def credential_folder(path: str) -> str:
     """The folder on a path that makes the file one of credentials; empty if there is none."""
     *folders, name = [folded_name(one) for one in path.split("/")]
     if _HARMLESS_ENDING.search(name):
@@ -239,22 +239,22 @@ def secret_reason(path: str, content: bytes | None = None) -> str:
         content: The bytes, where they are known: needed to tell settings with a token from others without one,
             certificates from keys, and a private key in any file. Unknown, they are taken for a secret.
     """
-    if (reason := certain_reason(path)) and not (content is not None and _is_public(content)):
+    if (reason := secret_path_reason(path)) and not (content is not None and _is_public(content)):
         return reason
     if content is not None and _has_private_key(content):
         return "it has a private key in it"
-    if kind_of_name(path.rpartition("/")[2]) is not NameKind.POSSIBLE:
+    if classify_name(path.rpartition("/")[2]) is not NameKind.POSSIBLE:
         return ""
     if content is None:
         return "files of its name often have a password or token in them"
     return "it has a password or token in it" if _has_credential(content) else ""
 
 
-def certain_reason(path: str) -> str:
+def secret_path_reason(path: str) -> str:
     """Why the file looks like a secret, by its path alone; empty where that does not tell."""
-    if folder := folder_of_secrets(path):
+    if folder := credential_folder(path):
         return f"it is in {folder}"
-    if kind_of_name(path.rpartition("/")[2]) is NameKind.CERTAIN:
+    if classify_name(path.rpartition("/")[2]) is NameKind.CERTAIN:
         return "its name is one that secrets have"
     return ""
 

@@ -15,7 +15,7 @@ LARGEST = 64 * 1024
 """Bytes that a configuration file may have."""
 SETTING = "trusted_configuration"
 """Key under which the store keeps the fingerprint of the configuration file that the user trusts."""
-COMMANDS = "commands"
+COMMAND_FILES = "commands"
 """The name of what all files of commands say together."""
 
 
@@ -36,7 +36,7 @@ def fingerprint(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def configuration(workspace: Workspace, name: str = FILE_NAME) -> bytes:
+def read_workspace_configuration(workspace: Workspace, name: str = FILE_NAME) -> bytes:
     """The bytes of a configuration file of the workspace, empty if there is none.
 
     Raises:

@@ -84,7 +84,7 @@ class IgnoreRule:
         return "[" in self.text or "\\" in self.text
 
 
-def parse(line: str) -> IgnoreRule | None:
+def parse_rule(line: str) -> IgnoreRule | None:
     """The rule in a line; None if there is none, as in an empty line or a comment."""
     line = _without_trailing_spaces(line.removesuffix("\r"))
     if line.startswith("#"):
@@ -98,7 +98,7 @@ def parse(line: str) -> IgnoreRule | None:
     return IgnoreRule(text, ignores, folders_only, anchored) if text else None
 
 
-def expression(rule: IgnoreRule) -> str | None:
+def rule_regex(rule: IgnoreRule) -> str | None:
     """A regular expression that fully matches what the rule means: a path if it is anchored, else one name.
 
     For use with `re.DOTALL`. None for a pattern that matches nothing. Whatever it is followed by must not give it

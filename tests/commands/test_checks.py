@@ -46,7 +46,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def runtime(root: Path) -> Iterator[OpenWorkspace]:
     opened = open_runtime(root, {}, {})
-    trust.trust(trust.configuration(opened.workspace), opened.sessions)
+    trust.trust(trust.read_workspace_configuration(opened.workspace), opened.sessions)
     opened.reload()
     opened.service.stage_patch(PATCH)
     yield opened
@@ -122,7 +122,7 @@ def test_what_is_to_be_checked_before_a_write_is(
     (root / ".signoff.toml").write_text(
         f"""[[check]]\nname = "no {says}"\nrun = "! grep {says} a.txt"\nwhen = "approve"\n"""
     )
-    trust.trust(trust.configuration(runtime.workspace), runtime.sessions)
+    trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
     if code is ExitCode.DONE:
         assert approve(runtime, approving()) == code
@@ -160,7 +160,7 @@ def test_what_is_decided_is_refused_for_that_and_checks_nothing(
     root: Path, runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (root / ".signoff.toml").write_text("""[[check]]\nname = "never"\nrun = "false"\nwhen = "approve"\n""")
-    trust.trust(trust.configuration(runtime.workspace), runtime.sessions)
+    trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
     runtime.service.deny("P1")
     with pytest.raises(NotPending, match="P1 is denied"):
@@ -206,7 +206,7 @@ def test_of_chosen_hunks_just_those_are_checked_and_the_record_says_on_which_tre
         """[[check]]\nname = "both"\nrun = "! grep -q 'Hi 2' b.txt || grep -q 'Hi 15' b.txt"\nwhen = "approve"\n"""
     )
     (root / "b.txt").write_text(TWO_HUNKS)
-    trust.trust(trust.configuration(runtime.workspace), runtime.sessions)
+    trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
     draft = runtime.service.draft("")
     draft.write("b.txt", TWO_HUNKS.replace("line 2\n", "Hi 2\n").replace("line 15\n", "Hi 15\n"))
@@ -219,7 +219,7 @@ def test_of_chosen_hunks_just_those_are_checked_and_the_record_says_on_which_tre
     with pytest.raises(CommandError, match="not written: both exit 1"):
         approve(runtime, named("1"))
     assert (root / "b.txt").read_text() == TWO_HUNKS
-    tree = asyncio.run(runtime.checks.read(runtime.service.check_trees(proposal.id))).after.id
+    tree = asyncio.run(runtime.checks.read_trees(runtime.service.check_trees(proposal.id))).after.id
     assert approve(runtime, named(None)) == ExitCode.DONE
     *_, entry = RecordStore(runtime.database, runtime.name).entries()
     (fact,) = entry.circumstances.checks

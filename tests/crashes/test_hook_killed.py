@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.doors.hook.agents import agent_of
-from app.doors.hook.hook_settings import command
+from app.doors.hook.agents import find_agent
+from app.doors.hook.hook_settings import hook_command
 from app.doors.hook.options import HookOptions
 from tests.commands.agent_calls import AGENTS, Agent
 
@@ -22,7 +22,7 @@ LONGEST = 0.25
 def killed_at(instant: float, payload: str, workspace: Path, environment: Mapping[str, str], agent: str) -> None:
     """One call, as the settings have it made, of which the hook is killed at an instant; it has to be a denial."""
     # The hook is the child of the shell that the agent starts: its id comes first.
-    line = command(agent_of(agent), HookOptions()).replace(
+    line = hook_command(find_agent(agent), HookOptions()).replace(
         "signoff hook", "sh -c 'echo $$; exec signoff hook \"$@\"' -"
     )
     process = subprocess.Popen(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from app.doors.hook.agent_trial import AgentScratch, put_hook
-from app.doors.hook.agents import agent_of
+from app.doors.hook.agents import find_agent
 from app.doors.hook.options import hook_options
 from app.doors.hook.scripted_model import ScriptedCall as Call
 from app.doors.hook.scripted_model import ScriptedModel
@@ -83,8 +83,8 @@ class Driven:
 
     def install(self, *options: str) -> None:
         """Have signoff propose the agent's settings, and approve that; where only the user can, do as it says."""
-        if not agent_of(self.agent).settings:
-            put_hook(agent_of(self.agent), self._scratch, hook_options([self.agent, *options])[2])
+        if not find_agent(self.agent).settings:
+            put_hook(find_agent(self.agent), self._scratch, hook_options([self.agent, *options])[2])
             return
         staged = json.loads(self.signoff("doors", "install", self.agent, *options, "--json"))
         self.signoff("approve", staged["id"])

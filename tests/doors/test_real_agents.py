@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.doors.hook.agent_trial import try_door
-from app.doors.hook.agents import agent_of
+from app.doors.hook.agents import find_agent
 from app.doors.hook.options import HookOptions
 from app.doors.hook.scripted_model import ScriptedCall as Call
 from app.doors.hook.scripted_model import ScriptedModel
@@ -47,7 +47,7 @@ def test_four_tries_are_one_proposal_and_what_is_decided_reaches_the_agent(drive
     assert driven.changed() == [], printed
     (proposal,) = driven.proposals()
     assert [file["path"] for file in proposal["files"]] == ["b.txt"]
-    assert driven.model.made == (1 if agent_of(driven.agent).denial.ends_turn else 4), (
+    assert driven.model.made == (1 if find_agent(driven.agent).denial.ends_turn else 4), (
         "where that is safe the turn ends"
     )
     if driven.agent == "droid":
@@ -55,7 +55,7 @@ def test_four_tries_are_one_proposal_and_what_is_decided_reaches_the_agent(drive
     name = proposal["id"]
     driven.signoff("deny", name, "-m", "Not so.\nSay it in <German>.")
     # Some agents hear of it with their first call, not with the prompt.
-    printed = driven.says("well?", *([[driven.reads("a.txt")]] if agent_of(driven.agent).hears_with_call else []))
+    printed = driven.says("well?", *([[driven.reads("a.txt")]] if find_agent(driven.agent).hears_with_call else []))
     sent = driven.sent()
     assert "Not so.\\nSay it in <German>." in sent or "Not so.\\nSay it in &lt;German&gt;." in sent, printed
     if driven.agent != "gemini":
@@ -198,6 +198,6 @@ def test_the_door_is_tried(agent: str, tmp_path: Path) -> None:
     found = program(agent)
     if found is None:
         pytest.skip(f"{agent} is not installed: npm install --prefix FOLDER {PACKAGES[agent]}, and {FOLDER}=FOLDER")
-    trials = list(try_door(agent_of(agent), found, HookOptions(wait=600)))
+    trials = list(try_door(find_agent(agent), found, HookOptions(wait=600)))
     assert {trial.verdict for trial in trials} == {"held"}, trials
     assert len(trials) == (2 if agent == "codex" else 1)

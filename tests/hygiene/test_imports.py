@@ -265,8 +265,8 @@ def test_where_commands_run_is_loaded_once_one_does() -> None:
 
 def test_to_watch_files_loads_no_other_event_loop(tmp_path: Path) -> None:
     code = (
-        "import asyncio\nfrom pathlib import Path\nfrom app.workspace.file_watching import changes_of\n"
-        f"async def watch():\n    changes = changes_of([Path({str(tmp_path)!r})], quiet_ms=1)\n"
+        "import asyncio\nfrom pathlib import Path\nfrom app.workspace.file_watching import watch_changes\n"
+        f"async def watch():\n    changes = watch_changes([Path({str(tmp_path)!r})], quiet_ms=1)\n"
         "    await anext(changes)\n"
         f"    Path({str(tmp_path / 'a.txt')!r}).touch()\n    assert await anext(changes)\n"
         "    await changes.aclose()\n"

@@ -35,7 +35,7 @@ def prepared(folder: Path, tables: str = TABLE, script: str = SCRIPT, *, trusted
     (root / ".signoff.toml").write_text(tables)
     if trusted:
         runtime = open_runtime(root)
-        trust.trust(trust.configuration(runtime.workspace), runtime.sessions)
+        trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
         runtime.close()
     return root
 

@@ -7,7 +7,7 @@ import pytest
 from textual import events
 from textual.widgets import Input
 
-from app.config.settings import read_file
+from app.config.settings import read_configuration
 from app.ui.screens import setup_screens
 from tests.pictures import paint_everything
 from tests.ui.running_app import Running, running
@@ -63,7 +63,7 @@ async def test_what_is_written_is_kept_for_the_user_alone_and_used_at_once(
         assert server.last.headers["authorization"] == f"Bearer {KEY}"
         assert stat.S_IMODE(config.stat().st_mode) == 0o600
         kept = config.read_text()
-        assert read_file(config) == {
+        assert read_configuration(config) == {
             "theme": "signoff-light",
             "api_key": KEY,
             "base_url": server.base_url,

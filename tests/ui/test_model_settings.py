@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input, OptionList
 
-from app.config.settings import load
+from app.config.settings import load_configuration
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.capabilities.profiles import store_fields
 from app.runtime.model_connection import LearnedProfiles
@@ -146,7 +146,10 @@ async def test_any_name_of_a_model_is_kept_as_it_is(
         assert tomllib.loads(file.read_text())["models"] == {name: {"reasoning_effort": "none"}}
         assert "\x1b" not in run.text and "owned" not in run.app.title
     assert (
-        load(user_file=file, project=b"", flags={}, environment={}).settings.models[name].reasoning_effort == "none"
+        load_configuration(user_file=file, project=b"", flags={}, environment={})
+        .settings.models[name]
+        .reasoning_effort
+        == "none"
     )
 
 

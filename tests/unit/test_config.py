@@ -18,10 +18,10 @@ from app.config.settings import (
     ConfigError,
     Configuration,
     Settings,
-    checked_value,
-    load,
-    origin,
-    save,
+    load_configuration,
+    save_settings,
+    setting_origin,
+    validated_value,
 )
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from app.workspace import trust
@@ -65,7 +65,9 @@ def opened(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def merged(project: bytes, *, trusted: bool = False, **environment: str) -> Configuration:
-    return load(user_file=Path("/nowhere"), project=project, flags={}, environment=environment, trusted=trusted)
+    return load_configuration(
+        user_file=Path("/nowhere"), project=project, flags={}, environment=environment, trusted=trusted
+    )
 
 
 def test_an_untrusted_file_sets_nothing_that_matters() -> None:
@@ -81,7 +83,7 @@ def test_the_hooks_of_a_trusted_workspace_come_besides_the_users(tmp_path: Path)
     file.write_text("[[hook]]\non = 'staged'\nrun = 'mine'\n")
     project = b"[[hook]]\non = 'decided'\nrun = 'theirs'\n"
     for trusted, wanted in ((True, ["mine", "theirs"]), (False, ["mine"])):
-        found = load(user_file=file, project=project, flags={}, environment={}, trusted=trusted)
+        found = load_configuration(user_file=file, project=project, flags={}, environment={}, trusted=trusted)
         assert [hook.run for hook in found.settings.hook] == wanted
 
 
@@ -124,7 +126,7 @@ def test_a_field_that_no_one_may_add_is_told_by_name(table: str, said: str) -> N
 def test_a_file_may_be_stricter_without_trust(tmp_path: Path) -> None:
     user = tmp_path / "config.toml"
     user.write_text('gate = "chain"\n')
-    found = load(user_file=user, project=b'gate = "every-edit"\n', flags={}, environment={})
+    found = load_configuration(user_file=user, project=b'gate = "every-edit"\n', flags={}, environment={})
     assert found.settings.gate == "every-edit"
 
 
@@ -139,7 +141,7 @@ def test_a_workspace_may_hold_ignored_files_and_not_let_go_what_the_user_holds(
     user = tmp_path / "config.toml"
     user.write_text(f'ignored = "{users}"\n')
     project = f'ignored = "{theirs}"\n'.encode()
-    found = load(user_file=user, project=project, flags={}, environment={}, trusted=trusted)
+    found = load_configuration(user_file=user, project=project, flags={}, environment={}, trusted=trusted)
     assert (found.settings.ignored, found.ignored) == (now, dropped)
 
 
@@ -227,7 +229,7 @@ def test_saving_follows_a_link_and_keeps_it(tmp_path: Path, exists: bool) -> Non
         real.parent.mkdir()
         real.write_text("# mine\nwrap = true\n")
         real.chmod(0o644)
-    save(link, {("theme",): "signoff-light"})
+    save_settings(link, {("theme",): "signoff-light"})
     assert link.is_symlink()
     assert real.read_text() == ("# mine\nwrap = true\n" if exists else "") + 'theme = "signoff-light"\n'
     assert real.stat().st_mode & 0o777 == 0o600
@@ -247,8 +249,8 @@ def test_what_is_saved_can_never_be_read_by_others(tmp_path: Path) -> None:
     sys.addaudithook(look)
     before = os.umask(0)
     try:
-        save(file, {("api_key",): "secret"})
-        save(file, {("api_key",): "other"})
+        save_settings(file, {("api_key",): "secret"})
+        save_settings(file, {("api_key",): "other"})
     finally:
         looking = False
         os.umask(before)
@@ -260,13 +262,13 @@ def test_a_loop_of_links_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(ConfigError, match="cannot be written"):
-        save(tmp_path / "a", {("wrap",): True})
+        save_settings(tmp_path / "a", {("wrap",): True})
 
 
 def test_a_failed_save_leaves_the_file_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "config.toml").mkdir()
     with pytest.raises(ConfigError):
-        save(tmp_path / "config.toml", {("wrap",): True})
+        save_settings(tmp_path / "config.toml", {("wrap",): True})
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
 
 
@@ -277,7 +279,7 @@ def test_a_save_that_finds_no_room_leaves_the_file_and_nothing_else(tmp_path: Pa
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
     try:
         with pytest.raises(ConfigError, match="cannot be written"):
-            save(file, {("wrap",): False})
+            save_settings(file, {("wrap",): False})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert file.read_text() == "wrap = true\n"
@@ -289,14 +291,14 @@ def test_a_save_that_would_lose_a_table_is_none(tmp_path: Path) -> None:
     text = '[models.a.request]\nseed = 1\n[keys]\n"app.help" = "f9"\n[models.b]\nreasoning_effort = "low"\n'
     file.write_text(text)
     with pytest.raises(ConfigError, match="in an order that signoff cannot keep"):
-        save(file, {("models", "c", "reasoning_effort"): "high"})
+        save_settings(file, {("models", "c", "reasoning_effort"): "high"})
     assert file.read_text() == text
 
 
 def test_where_a_value_comes_from_is_told_as_the_user_knows_it(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     flags, environment, workspace = {"model": "a"}, {"SIGNOFF_MODEL": "b"}, frozenset({"model"})
-    said = partial(origin, "model", user_file=file)
+    said = partial(setting_origin, "model", user_file=file)
     assert said(from_workspace=workspace, flags=flags, environment=environment) == "--model"
     assert said(from_workspace=workspace, flags={"model": None}, environment=environment) == "$SIGNOFF_MODEL"
     assert said(from_workspace=workspace, flags={}, environment={"SIGNOFF_MODEL": ""}) == ".signoff.toml"
@@ -308,27 +310,31 @@ def test_where_a_value_comes_from_is_told_as_the_user_knows_it(tmp_path: Path) -
 
 
 def test_no_value_is_the_default_one() -> None:
-    assert (checked_value("wrap", None), checked_value("wrap", False)) == (True, False)
+    assert (validated_value("wrap", None), validated_value("wrap", False)) == (True, False)
     with pytest.raises(ConfigError, match="wrap"):
-        checked_value("wrap", "perhaps")
+        validated_value("wrap", "perhaps")
 
 
 @pytest.mark.parametrize("name", sorted(ENVIRONMENT))
 def test_what_is_no_text_in_the_environment_is_told(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} in the environment is not UTF-8"):
-        load(user_file=tmp_path / "config.toml", project=b"", flags={}, environment={name: "\udcff"})
+        load_configuration(user_file=tmp_path / "config.toml", project=b"", flags={}, environment={name: "\udcff"})
 
 
 @pytest.mark.parametrize("key", ["schl\u00fcssel", "two\nlines", "a\x1b[2J"])
 def test_a_key_that_no_header_can_hold_is_told_without_showing_it(tmp_path: Path, key: str) -> None:
     with pytest.raises(ConfigError, match="one line of ASCII") as refused:
-        load(user_file=tmp_path / "config.toml", project=b"", flags={}, environment={"OPENAI_API_KEY": key})
+        load_configuration(
+            user_file=tmp_path / "config.toml", project=b"", flags={}, environment={"OPENAI_API_KEY": key}
+        )
     assert key not in str(refused.value)
 
 
 def test_a_key_is_taken_without_its_line_end(tmp_path: Path) -> None:
     environment = {"OPENAI_API_KEY": "secret\r\n"}
-    settings = load(user_file=tmp_path / "config.toml", project=b"", flags={}, environment=environment).settings
+    settings = load_configuration(
+        user_file=tmp_path / "config.toml", project=b"", flags={}, environment=environment
+    ).settings
     assert settings.api_key is not None and settings.api_key.get_secret_value() == "secret"
 
 
@@ -344,7 +350,7 @@ def test_a_workspace_takes_the_place_of_no_server_of_the_user_s(tmp_path: Path) 
     user = tmp_path / "config.toml"
     user.write_text('[mcp.one]\ncommand = "mine"\nenv = { TOKEN = "t" }\n[mcp.three]\nenv = { TOKEN = "t" }\n')
     theirs = b'[mcp.one]\ncommand = "theirs"\n[mcp.two]\ncommand = "theirs"\n[mcp.three]\ncommand = "theirs"\n'
-    found = load(user_file=user, project=theirs, flags={}, environment={}, trusted=True)
+    found = load_configuration(user_file=user, project=theirs, flags={}, environment={}, trusted=True)
     commands = {name: table.command for name, table in found.settings.mcp.items()}
     assert commands == {"one": "mine", "two": "theirs", "three": ""}
     assert found.servers_of_workspace == {"two"}
@@ -375,5 +381,5 @@ def test_what_is_wrong_with_a_value_is_said_in_the_words_of_the_file(tmp_path: P
     file = tmp_path / "config.toml"
     file.write_text(line)
     with pytest.raises(ConfigError) as refused:
-        load(user_file=file, project=b"", flags={}, environment={})
+        load_configuration(user_file=file, project=b"", flags={}, environment={})
     assert str(refused.value) == f"{file}: {told}"

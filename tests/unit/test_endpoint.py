@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config.settings import ENVIRONMENT, Settings, load
+from app.config.settings import ENVIRONMENT, Settings, load_configuration
 from app.git.run_git import run_git
 from app.runtime.model_connection import NotConnected, endpoint_of
 from app.sandbox.environment import command_environment, without_own_keys
@@ -15,7 +15,7 @@ ANTHROPIC, OPENAI = "https://api.anthropic.com", "https://api.openai.com/v1"
 
 
 def settings(**environment: str) -> Settings:
-    return load(user_file=Path("/nowhere"), project=b"", flags={}, environment=environment).settings
+    return load_configuration(user_file=Path("/nowhere"), project=b"", flags={}, environment=environment).settings
 
 
 def key(given: Settings) -> str:

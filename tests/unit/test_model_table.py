@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.config.config_tables import Price, fitting
-from app.config.settings import ConfigError, Configuration, Settings, load
+from app.config.config_tables import Price, matching_patterns
+from app.config.settings import ConfigError, Configuration, Settings, load_configuration
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.values.prices import price_for
 from app.runtime.model_connection import NotConnected, connect
@@ -44,11 +44,11 @@ def merged(
     file = tmp_path / "config.toml"
     file.write_text(users)
     flags = {"reasoning_effort": effort or None}
-    return load(user_file=file, project=project.encode(), flags=flags, environment={}, trusted=trusted)
+    return load_configuration(user_file=file, project=project.encode(), flags=flags, environment={}, trusted=trusted)
 
 
 def of(settings: Settings, model: str) -> Settings:
-    return settings.model_copy(update={"model": model}).of_its_model
+    return settings.model_copy(update={"model": model}).for_model
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def of(settings: Settings, model: str) -> Settings:
 )
 def test_the_more_specific_comes_first(model: str, patterns: list[str]) -> None:
     every = ["*", "a-*", "a-b-?", "a[0]", "a-b-c", "gpt-[45]*", "gpt-[!4]*", "*[1m]", "b[3]-c"]
-    assert fitting(model, every) == patterns
+    assert matching_patterns(model, every) == patterns
     prices = {pattern: Price(input=number, output=0) for number, pattern in enumerate(every)}
     assert price_for(model, prices) == prices[patterns[0]], "prices go by the same patterns"
 
@@ -83,7 +83,7 @@ def test_the_more_specific_goes_over_the_less_and_all_over_what_is_general(tmp_p
     assert of(settings, "claude[1m]").reasoning_effort == "max"
     other = of(settings, "claude1")
     assert (other.reasoning_effort, other.context_window, other.wire) == ("low", 8000, "responses")
-    assert other.request == settings.request and other.of_its_model == other
+    assert other.request == settings.request and other.for_model == other
 
 
 def test_an_effort_that_is_asked_for_now_goes_over_all(tmp_path: Path) -> None:

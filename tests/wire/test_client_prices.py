@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.config.config_tables import Price
-from app.config.settings import ConfigError, Settings, checked_value
-from app.llm.capabilities.profiles import resolve_profile
+from app.config.settings import ConfigError, Settings, validated_value
 from app.llm.client import ModelClient
 from app.llm.values.prices import price_for, with_cost
 from app.llm.values.profile import Profile
@@ -128,7 +127,7 @@ def test_a_price_goes_by_the_name_and_else_by_the_most_specific_pattern() -> Non
 @pytest.mark.parametrize("price", [{"m": {"input": 1}}, {"m": {"input": -1, "output": 1}}, {"m": 3}])
 def test_a_price_that_is_none_is_told(price: Any) -> None:
     with pytest.raises(ConfigError, match=r"price\.m"):
-        checked_value("price", price)
+        validated_value("price", price)
 
 
 def test_a_price_in_the_profile_is_checked_as_one() -> None:

@@ -89,7 +89,7 @@ async def test_the_workspaces_run_once_they_are_trusted_and_beside_the_users(
     (home / "config/config.toml").write_text(configured(tmp_path / "mine", "turn_ended"))
     if trusted:
         runtime = open_runtime(root, {}, {})
-        trust.trust(trust.configuration(runtime.workspace), runtime.sessions)
+        trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
         runtime.close()
     server.say("Hello.")
     async with bench(server, tmp_path) as table:

@@ -148,7 +148,7 @@ class ApprovalPane(Column):
     def _brief_checks(self, state: ReviewState, proposal: str, key: KeyOf, width: int) -> Content | None:
         """The results of the checks if they are well, and so short that they can stand beside the title."""
         checked = state.checks.get(proposal)
-        if checked is None or checked.why_not or checked.red or checked.going_on:
+        if checked is None or checked.why_not or checked.new_failures or checked.is_running:
             return None
         if any(result.stale for result in checked.results):
             return None

@@ -33,11 +33,11 @@ def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int, *, ke
     if not checked.results:
         return []
     # What is wrong is never what there is no room for.
-    results = sorted(checked.results, key=lambda one: (not one.red, one.outcome is None))
+    results = sorted(checked.results, key=lambda one: (not one.has_new_failure, one.outcome is None))
     chips = []
-    if keys and checked.going_on:
+    if keys and checked.is_running:
         chips.append(chip(key, "run_checks", "end", "$foreground 40%"))
-    if keys and checked.red:
+    if keys and checked.new_failures:
         chips.append(chip(key, "send_findings", "send", "$primary"))
     if keys and any(one.outcome is not None for one in results):
         chips.append(chip(key, "show_checks", "log", "$foreground 40%"))
@@ -67,7 +67,7 @@ def _result(result: CheckResult, key: KeyOf, *, brief: bool) -> Content:
     if result.state in (CheckState.NOT_ASKED, CheckState.CANCELLED):
         action = "approve" if result.when == "approve" else "run_checks"
         return Content.assemble((f"{result.name} ", QUIET), chip(key, action, "run", "$foreground 40%"))
-    sign, colour = _SIGNS.get(result.state, ("✗", "$text-error" if result.red else "$text-warning"))
+    sign, colour = _SIGNS.get(result.state, ("✗", "$text-error" if result.has_new_failure else "$text-warning"))
     if result.stale:
         said = Content.assemble((f"{result.name} {sign} ", QUIET)) + safe(
             result.stale if brief else result.words, QUIET

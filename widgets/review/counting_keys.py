@@ -70,5 +70,5 @@ class CountingKeys(ReviewPanes):
         if proposal is None or proposal.on_disk or not self._decides() or self.deciding.is_busy(proposal):
             return
         checked = self.state.checks.get(proposal.id)
-        if checked is not None and checked.red and self.preview.is_of(proposal):
+        if checked is not None and checked.new_failures and self.preview.is_of(proposal):
             self.deciding.deny_with(proposal, findings_as_feedback(checked))

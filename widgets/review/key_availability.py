@@ -181,7 +181,7 @@ def _has_something(action: str, state: ReviewState) -> bool:
             return checked is not None and bool(checked.results)
         case "send_findings":
             to_write = state.proposal is not None and not state.proposal.on_disk
-            return checked is not None and bool(checked.red) and to_write
+            return checked is not None and bool(checked.new_failures) and to_write
         case "next_origin":
             return state.origins.several
         case "undo":

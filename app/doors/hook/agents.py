@@ -315,11 +315,11 @@ AGENTS = (
 )
 
 
-def agent_of(name: str) -> Agent:
+def find_agent(name: str) -> Agent:
     """Return the agent of a name."""
     return next(agent for agent in AGENTS if agent.name == name)
 
 
-def agent_with_tool(tool: str) -> Agent | None:
+def find_agent_with_tool(tool: str) -> Agent | None:
     """Return the first agent that writes with a tool of this name; None if there is none."""
     return next((agent for agent in AGENTS if tool in agent.edits), None)

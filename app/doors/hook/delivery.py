@@ -68,13 +68,13 @@ def _decision(runtime: OpenWorkspace, proposal: str, reported: int, answer: Hook
     try:
         now = decision_status(runtime.database, runtime.name, proposal, reported)
         seconds = until - time.monotonic()
-        if not now.decided and seconds > 0:
+        if not now.is_decided and seconds > 0:
             now = wait_for_decision(
                 runtime.database, runtime.name, runtime.signal, proposal, reported=reported, seconds=seconds
             )
     except UnknownProposal:
         return answer
-    if not now.decided:
+    if not now.is_decided:
         return answer
     words, number = proposal_report(runtime, proposal, reported)
     # A plain denial leaves the word with the user, as it does with signoff's own model.

@@ -11,7 +11,7 @@ class NotStaged(Exception):
     """The call is denied with this message; the agent may make it again."""
 
 
-def unknown_place(path: str, what: str, found: int) -> NotStaged:
+def wrong_count_error(path: str, what: str, found: int) -> NotStaged:
     """Return the error for a text that is not in a file exactly once."""
     if found:
         more = "Give more of the lines around it, so that there is one place, or say that all are meant."
@@ -19,7 +19,7 @@ def unknown_place(path: str, what: str, found: int) -> NotStaged:
     return NotStaged(f"{what} is not in {path}, as it is on disk. Read the file again and copy the text exactly.")
 
 
-def text_of(arguments: Mapping[str, Any], key: str) -> str:
+def string_argument(arguments: Mapping[str, Any], key: str) -> str:
     """Return a string argument; raises NotStaged if it is not a string."""
     value = arguments.get(key)
     if not isinstance(value, str):

@@ -27,7 +27,7 @@ class TurnFiles:
     @property
     def edited(self) -> list[CapturedFile]:
         """The files that the call has changed."""
-        return [file for file in self._edited.values() if file.after != self._start(file.path)]
+        return [file for file in self._edited.values() if file.after != self._text_before_call(file.path)]
 
     def read(self, path: str) -> bytes | None:
         """Return the bytes with the turn's edits; None if there is no such file. Raises NotStaged."""
@@ -38,7 +38,7 @@ class TurnFiles:
         data = self.read(path)
         if data is None:
             raise NotStaged(f"{path} does not exist.")
-        return decoded(path, data)
+        return decode_text(path, data)
 
     def write(self, path: str, data: bytes | None) -> None:
         """Set the bytes of a file; None deletes it. Raises NotStaged."""
@@ -54,7 +54,7 @@ class TurnFiles:
         if not path:
             raise NotStaged("The call names no file.")
         absolute = path if path.startswith("/") else f"{self._folder}/{path}"
-        if self._workspace.inside(absolute) is None:
+        if self._workspace.relative_path(absolute) is None:
             raise NotStaged(
                 f"{path} is outside {self._workspace.root}, the workspace in which edits are reviewed. "
                 "Only files in it can be changed; ask the user."
@@ -75,11 +75,11 @@ class TurnFiles:
             raise NotStaged(f"{real} can't be read: {getattr(error, 'strerror', None) or error}.") from error
         return CapturedFile(real, data, mode, data)
 
-    def _start(self, real: str) -> bytes | None:
+    def _text_before_call(self, real: str) -> bytes | None:
         return self._before[real].after if real in self._before else self._edited[real].before
 
 
-def decoded(path: str, data: bytes) -> str:
+def decode_text(path: str, data: bytes) -> str:
     """Decode UTF-8; raises NotStaged for other bytes, which an edit of text would damage."""
     try:
         return data.decode()

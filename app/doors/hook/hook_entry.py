@@ -24,7 +24,7 @@ from types import FrameType
 from typing import NamedTuple, Protocol
 
 from app.doors.hook import hook_messages
-from app.doors.hook.agents import agent_of, agent_with_tool
+from app.doors.hook.agents import find_agent, find_agent_with_tool
 from app.doors.hook.errors import NotStaged
 from app.doors.hook.files import TurnFiles
 from app.doors.hook.hook_messages import BEFORE_PROMPT, NONE, HookAnswer, HookCall, parse_call, render_answer
@@ -80,11 +80,11 @@ def hook(arguments: Sequence[str], agent: AgentChannel) -> int:
         signal.signal(signal.SIGTERM, _stop)
         name, workspace, options = hook_options(arguments)
         text = sys.stdin.buffer.read(LARGEST + 1)
-        if _of_prompt(text):
+        if _is_prompt_event(text):
             # Nothing is at stake before a prompt, and to fail there would take the user's words away.
             agent.needs_no_denial()
         if len(text) > LARGEST:
-            _pass_over_the_rest()
+            _discard_input()
             raise InputTooLarge(
                 f"It is larger than {LARGEST // 1024**2} MiB, and was not read. Make the edit in parts."
             )
@@ -95,7 +95,7 @@ def hook(arguments: Sequence[str], agent: AgentChannel) -> int:
             agent.answer(b"")
         return DENIED if answered.code else 0
     except BaseException as error:
-        if _of_prompt(text):
+        if _is_prompt_event(text):
             return DENIED
         words = " ".join(str(error).split()) or type(error).__name__
         _print_error(f"Denied, and nothing was written: signoff could not stage this call. {words}")
@@ -111,7 +111,7 @@ def _print_error(words: str) -> None:
             left = left[os.write(2, left) :]
 
 
-def _pass_over_the_rest() -> None:
+def _discard_input() -> None:
     """Read the rest of standard input: an agent may count a broken pipe as a failure of the hook."""
     with suppress(OSError):
         while os.read(0, LARGEST):
@@ -119,16 +119,18 @@ def _pass_over_the_rest() -> None:
 
 
 def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: AgentChannel) -> None:
-    root = Path(workspace or root_of(call))
+    root = Path(workspace or project_root(call))
     where = find_app_dirs()
     database = Database(where.database)
     try:
         opened = Workspace(root, off_limits=(where.state, where.config))
         name = str(opened.root).encode("utf-8", "backslashreplace").decode("utf-8")
         door = HookDoor(opened, CapturedEdits(database, name, ChangeSignal(where.signals, name)), options)
-        answer = _with_decision(door, call, decide(door, call), agent.began + options.wait if options.wait else 0.0)
+        answer = _with_decision(
+            door, call, answer_call(door, call), agent.began + options.wait if options.wait else 0.0
+        )
         denied = answer.verdict == "deny"
-        denial = agent_of(call.agent).denial
+        denial = find_agent(call.agent).denial
         if denied and denial.on_stderr:
             # Beside exit code 2 it reads the reason only there.
             _print_error(answer.words)
@@ -147,7 +149,7 @@ def _with_decision(door: HookDoor, call: HookCall, answer: HookAnswer, until: fl
     root = door.workspace.root
     turns = door.captured.turns_to_report(call.agent, call.session)
     if call.event in BEFORE_PROMPT:
-        if not turns or not agent_of(call.agent).hears_with_prompt:
+        if not turns or not find_agent(call.agent).hears_with_prompt:
             return answer
         from app.doors.hook.delivery import deliver_with_prompt
 
@@ -156,7 +158,7 @@ def _with_decision(door: HookDoor, call: HookCall, answer: HookAnswer, until: fl
         from app.doors.hook.delivery import deliver_on_first_call
 
         return deliver_on_first_call(root, turn, answer)
-    if turns and (how := agent_of(call.agent).hears_with_call):
+    if turns and (how := find_agent(call.agent).hears_with_call):
         from app.doors.hook.delivery import deliver_with_call
 
         answer = deliver_with_call(root, turns, answer, denies=how == "denial")
@@ -167,16 +169,16 @@ def _with_decision(door: HookDoor, call: HookCall, answer: HookAnswer, until: fl
     return answer
 
 
-def root_of(call: HookCall) -> str:
+def project_root(call: HookCall) -> str:
     """The agent's project: the one in its environment, else the repository, else its folder."""
-    named = os.environ.get(agent_of(call.agent).project_variable, "")
+    named = os.environ.get(find_agent(call.agent).project_variable, "")
     if named and Path(call.folder).is_relative_to(named):
         return named
     folder = Path(call.folder)
     return str(next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder))
 
 
-def _of_prompt(text: bytes) -> bool:
+def _is_prompt_event(text: bytes) -> bool:
     return any(f'"{event}"'.encode() in text[:4096] for event in BEFORE_PROMPT) and b'"tool_name"' not in text
 
 
@@ -193,17 +195,19 @@ _QUOTES = str.maketrans("", "", "\\'\"")
 _MAX_DEPTH = 5
 
 
-def decides(line: str, depth: int = 0) -> bool:
+def is_deciding_command(line: str, depth: int = 0) -> bool:
     """Whether a command line, or one quoted in it, has `signoff` before a word that decides."""
     if "signoff" not in line.translate(_QUOTES):
         return False
     words = _words(line)
     if any(_is_signoff(word) and following in DECIDING for word, following in pairwise(words)):
         return True
-    return depth < _MAX_DEPTH and any(decides(word, depth + 1) for word in words if any(map(str.isspace, word)))
+    return depth < _MAX_DEPTH and any(
+        is_deciding_command(word, depth + 1) for word in words if any(map(str.isspace, word))
+    )
 
 
-def opens_shell(line: str, depth: int = 0) -> bool:
+def starts_shell(line: str, depth: int = 0) -> bool:
     """Whether a command line starts a shell without a script: `bash`, `env sh -i`, `sh -c "exec zsh"`.
 
     Codex writes to the input of a running command by a tool for which it does not call the hook.
@@ -216,7 +220,7 @@ def opens_shell(line: str, depth: int = 0) -> bool:
         if all(option.startswith("-") for option in options) and not any(map(_has_no_session, options)):
             return True
         if depth < _MAX_DEPTH and any(_runs_text(option) for option in options):
-            return any(opens_shell(option, depth + 1) for option in options if not option.startswith("-"))
+            return any(starts_shell(option, depth + 1) for option in options if not option.startswith("-"))
     return False
 
 
@@ -270,64 +274,66 @@ def _is_signoff(word: str) -> bool:
 _SHOWN = 5
 
 
-def decide(door: HookDoor, call: HookCall) -> HookAnswer:
+def answer_call(door: HookDoor, call: HookCall) -> HookAnswer:
     """Return the answer to a call; an edit is in the store when this returns."""
     if call.event in BEFORE_PROMPT:
         door.captured.reopen_unnamed_turn(call.agent, call.session)
         return NONE
     turn = door.captured.turn(call.agent, call.session, call.prompt)
-    agent = agent_of(call.agent)
+    agent = find_agent(call.agent)
     edit = agent.edits.get(call.tool)
     closed = turn is not None and turn.closed
     if turn is not None and closed and not (edit and call.response and call.response == turn.response):
-        return hook_messages.refused(turn.proposal)
+        return hook_messages.refused_answer(turn.proposal)
     if edit is None:
-        return _other_call(door, call)
+        return _answer_other_call(door, call)
     mine = turn if turn is not None and closed else None
     before = door.captured.files(mine.proposal) if mine else []
     files = TurnFiles(door.workspace, call.folder, before)
     try:
         edit(files, call.arguments)
     except NotStaged as error:
-        return hook_messages.not_staged(str(error))
+        return hook_messages.not_staged_answer(str(error))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        return hook_messages.not_staged(f"signoff does not understand this call of {call.tool} ({error!r}).")
+        return hook_messages.not_staged_answer(f"signoff does not understand this call of {call.tool} ({error!r}).")
     edited = files.edited
     if not edited:
-        return hook_messages.not_staged("the files have this text already.")
+        return hook_messages.not_staged_answer("the files have this text already.")
     proposal = mine.proposal if mine else ""
     staging = AgentTurn(call.agent, call.session, call.prompt, call.response, call.model, proposal)
     name = door.captured.capture(staging, edited, before)
     if not name:
-        return decide(door, call)
+        return answer_call(door, call)
     paths = ", ".join(file.path for file in edited[:_SHOWN])
-    return hook_messages.staged(name, paths if len(edited) <= _SHOWN else f"{paths} and {len(edited) - _SHOWN} more")
+    return hook_messages.staged_answer(
+        name, paths if len(edited) <= _SHOWN else f"{paths} and {len(edited) - _SHOWN} more"
+    )
 
 
-def _other_call(door: HookDoor, call: HookCall) -> HookAnswer:
+def _answer_other_call(door: HookDoor, call: HookCall) -> HookAnswer:
     """The answer to a call that is no edit of the agent whose hook was called."""
-    agent = agent_of(call.agent)
+    agent = find_agent(call.agent)
     if call.tool in agent.shells:
-        return _command(door, call)
-    other = agent_with_tool(call.tool)
-    return hook_messages.foreign_tool(call.tool, agent.title, other.title, other.name) if other else NONE
+        return _answer_command(door, call)
+    other = find_agent_with_tool(call.tool)
+    return hook_messages.foreign_tool_answer(call.tool, agent.title, other.title, other.name) if other else NONE
 
 
-def _command(door: HookDoor, call: HookCall) -> HookAnswer:
+def _answer_command(door: HookDoor, call: HookCall) -> HookAnswer:
     given = call.arguments.get("command") or call.arguments.get("cmd") or ""
     line = " ".join(map(str, given)) if isinstance(given, list) else str(given)
     if "*** Begin Patch" in line and "apply_patch" in line:
         # What a shell writes is not seen here; this edit has a tool of its own, which is.
-        return hook_messages.not_staged("call apply_patch as a tool, not through the shell.")
-    if door.options.decisions == "deny" and decides(line):
-        return hook_messages.command(
+        return hook_messages.not_staged_answer("call apply_patch as a tool, not through the shell.")
+    if door.options.decisions == "deny" and is_deciding_command(line):
+        return hook_messages.command_answer(
             "deny",
             "Refused, and nothing of this command was run: it decides in signoff, or stages there, which is the "
             "user's. Tell the user what you would decide, and why. If the command only has such words in it, ask the "
             "user to run it.",
         )
-    if door.options.decisions == "deny" and call.agent == "codex" and opens_shell(line):
-        return hook_messages.command(
+    if door.options.decisions == "deny" and call.agent == "codex" and starts_shell(line):
+        return hook_messages.command_answer(
             "deny",
             "Refused, and nothing of this command was run: it starts a shell that takes commands from its input, and "
             "signoff can't see what is written there. Run each command by itself.",
@@ -335,6 +341,6 @@ def _command(door: HookDoor, call: HookCall) -> HookAnswer:
     verdict = door.options.commands
     if verdict == "ask" and call.agent != "claude":
         verdict = "deny"
-    return hook_messages.command(
+    return hook_messages.command_answer(
         verdict, "signoff does not let this agent run commands here; ask the user to run it."
     )

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from app.doors.hook.agents import agent_of
+from app.doors.hook.agents import find_agent
 from app.doors.hook.transcripts import TranscriptResponse, copilot_response, kimi_response
 
 BEFORE_TOOL = ("PreToolUse", "BeforeTool")
@@ -65,7 +65,7 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
             case "kimi":
                 response = kimi_response(session)
             case _:
-                response = agent_of(agent).response(path, call)
+                response = find_agent(agent).response(path, call)
     prompt = _name(data, "prompt_id") or _name(data, "turn_id") or response.prompt
     model = _name(data, "model") or response.model
     folder = str(data.get("cwd") or "")
@@ -106,7 +106,7 @@ class HookAnswer(NamedTuple):
 NONE = HookAnswer("none")
 
 
-def staged(proposal: str, paths: str) -> HookAnswer:
+def staged_answer(proposal: str, paths: str) -> HookAnswer:
     """An edit was staged."""
     words = (
         f"{proposal} is staged in signoff and awaits the user's decision: {paths}. It is not an error, and nothing "
@@ -117,7 +117,7 @@ def staged(proposal: str, paths: str) -> HookAnswer:
     return HookAnswer("deny", words, True, proposal)
 
 
-def refused(proposal: str) -> HookAnswer:
+def refused_answer(proposal: str) -> HookAnswer:
     """A call after an edit of the same turn was staged."""
     words = (
         f"Refused, and nothing of this call was done: {proposal}, which you staged in this turn, awaits the user's "
@@ -126,12 +126,12 @@ def refused(proposal: str) -> HookAnswer:
     return HookAnswer("deny", words, True, proposal)
 
 
-def not_staged(why: str) -> HookAnswer:
+def not_staged_answer(why: str) -> HookAnswer:
     """An edit that could not be staged; the agent may make it again."""
     return HookAnswer("deny", f"Nothing was staged and nothing was written: {why}")
 
 
-def foreign_tool(tool: str, hook: str, title: str, name: str) -> HookAnswer:
+def foreign_tool_answer(tool: str, hook: str, title: str, name: str) -> HookAnswer:
     """A call of a tool that the agent of the hook lacks, and with which another agent writes."""
     words = (
         f"Refused, and nothing of this call was done: signoff's hook for {hook} was called, which has no {tool}; "
@@ -140,14 +140,14 @@ def foreign_tool(tool: str, hook: str, title: str, name: str) -> HookAnswer:
     return HookAnswer("deny", words)
 
 
-def command(verdict: str, words: str) -> HookAnswer:
+def command_answer(verdict: str, words: str) -> HookAnswer:
     """The answer to a shell command."""
     return NONE if verdict == "allow" else HookAnswer(verdict, words)
 
 
 def render_answer(call: HookCall, answer: HookAnswer) -> str:
     """Return the text for standard output: JSON in the agent's form, or nothing."""
-    agent = agent_of(call.agent)
+    agent = find_agent(call.agent)
     match answer.verdict:
         case "none":
             return ""

@@ -59,7 +59,7 @@ class InstalledHook(NamedTuple):
 
     def weaknesses(self, agent: Agent) -> Iterator[str]:
         """Yield each way in which this hook lets calls through that signoff did not see or answer."""
-        longest = self.options.longest
+        longest = self.options.max_seconds
         if self.is_altered:
             yield f"it is not as signoff writes it; `signoff doors install {agent.name}` does"
         if not self.is_synchronous:
@@ -78,7 +78,7 @@ class InstalledHook(NamedTuple):
             )
 
 
-def command(agent: Agent, options: HookOptions) -> str:
+def hook_command(agent: Agent, options: HookOptions) -> str:
     """The command line that the agent runs before each call: a denial also if signoff is killed or gone."""
     return f"signoff hook {f'{agent.name} {options}'.strip()} {_DENIAL}"
 
@@ -88,7 +88,7 @@ def installed_hook(agent: Agent, text: str) -> InstalledHook | None:
     if agent.form == "plugin":
         line = plugin_command(text)
         plugin = InstalledHook(line, math.inf, "", True)
-        return plugin._replace(is_altered=text != plugin_text(line, plugin.options.longest)) if line else None
+        return plugin._replace(is_altered=text != plugin_text(line, plugin.options.max_seconds)) if line else None
     if agent.form == "toml":
         return _toml_hook(agent, text)
     for _, group, hook in _ours(agent, text, agent.before_tool):
@@ -103,10 +103,10 @@ def installed_hook(agent: Agent, text: str) -> InstalledHook | None:
 def with_hook(agent: Agent, text: str, options: HookOptions) -> str:
     """Return the settings with signoff's hook, which replaces an earlier one; raises UnreadableSettings."""
     if agent.form == "plugin":
-        return plugin_text(command(agent, options), options.longest)
+        return plugin_text(hook_command(agent, options), options.max_seconds)
     text = without_hook(agent, text) if text.strip() else "{}\n"
     limit = _limit(agent, options) * (1000 if agent.milliseconds else 1)
-    before_tool = {"type": "command", "command": command(agent, options), "timeout": limit, **agent.on_failure}
+    before_tool = {"type": "command", "command": hook_command(agent, options), "timeout": limit, **agent.on_failure}
     # Nothing is at stake before a prompt: a failure there is not to take the user's words away.
     before_prompt = {"type": "command", "command": f"signoff hook {agent.name}"}
     text = _with_group(text, agent.before_tool, {"matcher": "*", "hooks": [before_tool]})
@@ -122,9 +122,9 @@ def without_hook(agent: Agent, text: str) -> str:
             groups, group, hook = found
             hooks = _members(group)["hooks"]
             if hooks.items and len(hooks.items) > 1:
-                text = json_text.without(text, hooks, hook)
+                text = json_text.without_part(text, hooks, hook)
             elif groups.items and len(groups.items) > 1:
-                text = json_text.without(text, groups, group)
+                text = json_text.without_part(text, groups, group)
             else:
                 text = _without_event(text, event)
     return text
@@ -133,7 +133,7 @@ def without_hook(agent: Agent, text: str) -> str:
 def toml_hooks(agent: Agent, options: HookOptions) -> str:
     """Return the tables that add signoff's hook to TOML settings, which only the user can write."""
     tables = (
-        {"event": agent.before_tool, "command": command(agent, options), "timeout": _limit(agent, options)},
+        {"event": agent.before_tool, "command": hook_command(agent, options), "timeout": _limit(agent, options)},
         {"event": agent.before_prompt, "command": f"signoff hook {agent.name}"},
     )
     return "\n".join(
@@ -157,7 +157,7 @@ def _toml_hook(agent: Agent, text: str) -> InstalledHook | None:
 
 def _limit(agent: Agent, options: HookOptions) -> int:
     """Seconds for the settings of the agent."""
-    limit = options.longest + _SPARE_SECONDS
+    limit = options.max_seconds + _SPARE_SECONDS
     return min(limit, agent.longest_limit) if agent.longest_limit else limit
 
 
@@ -169,8 +169,8 @@ def _without_event(text: str, event: str) -> str:
     root = _parsed(text)
     hooks = _members(root)["hooks"]
     if len(_members(hooks)) > 1:
-        return json_text.without(text, hooks, _members(hooks)[event])
-    return json_text.without(text, root, hooks)
+        return json_text.without_part(text, hooks, _members(hooks)[event])
+    return json_text.without_part(text, root, hooks)
 
 
 def _with_group(text: str, event: str, group: object) -> str:
@@ -209,7 +209,7 @@ def _members(node: JsonNode | None) -> dict[str, JsonNode]:
 
 def _parsed(text: str) -> JsonNode:
     try:
-        root = json_text.parse(text)
+        root = json_text.parse_json_text(text)
     except ValueError as error:
         raise UnreadableSettings(f"they are no JSON: {error}") from error
     if root.members is None:
@@ -370,7 +370,9 @@ def release_weaknesses(agent: Agent, version: str) -> Iterator[str]:
 def settings_weaknesses(agent: Agent, name: str, text: str) -> Iterator[str]:
     """Yield each setting that turns hooks off; settings that can't be parsed have none."""
     try:
-        found: Any = tomllib.loads(text) if name.endswith(".toml") else json_text.value(text, json_text.parse(text))
+        found: Any = (
+            tomllib.loads(text) if name.endswith(".toml") else json_text.value(text, json_text.parse_json_text(text))
+        )
     except ValueError:
         return
     match agent.name, found:

@@ -25,7 +25,7 @@ class JsonNode(NamedTuple):
     """Where its key begins, in an object."""
 
 
-def parse(text: str) -> JsonNode:
+def parse_json_text(text: str) -> JsonNode:
     """Parse a JSON text, comments allowed; raises ValueError."""
     node, at = _value(text, _skip(text, 0), 0)
     if _skip(text, at) != len(text):
@@ -52,7 +52,7 @@ def with_item(text: str, node: JsonNode, added: object) -> str:
     return _with_last(text, node, "", added, list(node.items or ()))
 
 
-def without(text: str, holder: JsonNode, gone: JsonNode) -> str:
+def without_part(text: str, holder: JsonNode, gone: JsonNode) -> str:
     """Return the text without one member or item of `holder`, and without its comma."""
     every = list(holder.members.values()) if holder.members is not None else list(holder.items or ())
     at = every.index(gone)

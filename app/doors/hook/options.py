@@ -22,7 +22,7 @@ class HookOptions(NamedTuple):
     limit: int = LIMIT
 
     @property
-    def longest(self) -> int:
+    def max_seconds(self) -> int:
         """Seconds that the hook may take."""
         return self.wait + self.limit
 
@@ -59,7 +59,7 @@ def add_hook_options(parser: argparse.ArgumentParser) -> None:
     """The options of the hook."""
     parser.add_argument(
         "--wait",
-        type=seconds,
+        type=parse_seconds,
         default=0,
         metavar="SECONDS",
         help="hold an edit until you have decided, up to SECONDS, and return the decision as its result",
@@ -79,22 +79,22 @@ def add_hook_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--limit",
-        type=some_seconds,
+        type=parse_positive_seconds,
         default=LIMIT,
         metavar="SECONDS",
         help=f"answer within that time, --wait apart; a call that takes longer is denied (default: {LIMIT})",
     )
 
 
-def seconds(text: str) -> int:
+def parse_seconds(text: str) -> int:
     """A number of seconds, at most a day."""
     if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) <= _MOST_SECONDS):
         raise argparse.ArgumentTypeError(f"give whole seconds, up to {_MOST_SECONDS}")
     return int(text)
 
 
-def some_seconds(text: str) -> int:
+def parse_positive_seconds(text: str) -> int:
     """The same, but not none."""
-    if not seconds(text):
+    if not parse_seconds(text):
         raise argparse.ArgumentTypeError(f"give whole seconds, from 1 to {_MOST_SECONDS}")
     return int(text)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.doors.hook.errors import NotStaged, text_of, unknown_place
+from app.doors.hook.errors import NotStaged, string_argument, wrong_count_error
 
 if TYPE_CHECKING:
     from app.doors.hook.files import TurnFiles
@@ -58,7 +58,7 @@ class WholeFile(NamedTuple):
 
     def apply(self, files: "TurnFiles", arguments: Arguments) -> None:
         """Write the file; raises NotStaged."""
-        path, content = text_of(arguments, self.path), text_of(arguments, self.content)
+        path, content = string_argument(arguments, self.path), string_argument(arguments, self.content)
         data = files.read(path)
         if self.only_new and data is not None:
             raise NotStaged(f"{path} exists; this tool makes new files only.")
@@ -104,14 +104,14 @@ class AgentReplacement(NamedTuple):
 
     def apply(self, files: "TurnFiles", arguments: Arguments) -> None:
         """Write the file with the text replaced; raises NotStaged."""
-        path = text_of(arguments, self.path)
+        path = string_argument(arguments, self.path)
         each = arguments[self.edits] if self.edits else [arguments]
         data = files.read(path)
         raw = files.text(path) if data is not None else ""
         crlf = self.uses_crlf(raw)
         text = _with_lf(raw) if self.changes_all_endings else raw
         for one in each:
-            old, new = (self._with_endings(text_of(one, key), crlf=crlf) for key in (self.old, self.new))
+            old, new = (self._with_endings(string_argument(one, key), crlf=crlf) for key in (self.old, self.new))
             text = self._replaced(path, data is not None, text, old, new, one)
         if self.changes_all_endings and crlf:
             text = _with_crlf(text)
@@ -136,7 +136,7 @@ class AgentReplacement(NamedTuple):
             raise NotStaged(f"{path} does not exist.")
         found = text.count(old)
         if not found or not self._is_meant(arguments, found):
-            raise unknown_place(path, self.old, found)
+            raise wrong_count_error(path, self.old, found)
         if self.takes_line_end and not new and not old.endswith("\n") and f"{old}\n" in text:
             old = f"{old}\n"
         return text.replace(old, new)
@@ -161,7 +161,7 @@ _LARGEST_WHOLE = 2**53
 
 def notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
     """Change one cell, or raise NotStaged."""
-    path = text_of(arguments, "notebook_path")
+    path = string_argument(arguments, "notebook_path")
     text = files.text(path)
     try:
         notebook = json.loads(text, parse_float=_number, parse_int=_number)
@@ -177,7 +177,7 @@ def notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
 
 def qwen_notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
     """Change one cell as Qwen Code does, which keeps layout and kind of texts; raises NotStaged."""
-    path = text_of(arguments, "notebook_path")
+    path = string_argument(arguments, "notebook_path")
     raw = files.text(path)
     text = raw.removeprefix("\ufeff").replace("\r\n", "\n")
     try:
@@ -208,7 +208,7 @@ def _change_cell_as_qwen(
     if mode == "delete":
         del cells[at]
         return
-    source = text_of(arguments, "new_source")
+    source = string_argument(arguments, "new_source")
     if mode == "insert":
         at += 1
         beside = [*cells[max(at - 1, 0) : at], *cells[at : at + 1], *cells]
@@ -235,7 +235,7 @@ def _change_cell(
     path: str, notebook: dict[str, Any], cells: list[dict[str, Any]], arguments: Mapping[str, Any]
 ) -> None:
     mode = str(arguments.get("edit_mode") or "replace")
-    wanted, source = arguments.get("cell_id"), text_of({"new_source": "", **arguments}, "new_source")
+    wanted, source = arguments.get("cell_id"), string_argument({"new_source": "", **arguments}, "new_source")
     at = 0 if not wanted and mode == "insert" else _cell(path, cells, str(wanted or ""))
     if mode == "insert" and wanted:
         at += 1

@@ -56,7 +56,7 @@ class McpCaller:
     """Its own id of the turn; only some agents send one."""
 
 
-def caller_of(
+def identify_caller(
     client: dict[str, Any],
     meta: dict[str, Any],
     environment: Mapping[str, str] = os.environ,
@@ -225,7 +225,7 @@ class Tools(Protocol):
 
 
 class DoorServer:
-    """One connection. `take` is called on one thread; answers are sent from many."""
+    """One connection. `receive` is called on one thread; answers are sent from many."""
 
     def __init__(self, load: Callable[[], Tools], send: Callable[[object], None]) -> None:
         """Begin.
@@ -243,7 +243,7 @@ class DoorServer:
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
 
-    def take(self, line: bytes | None) -> None:
+    def receive(self, line: bytes | None) -> None:
         """Take one line of the host, answer it or begin to; None for one that was too long."""
         if line is not None and not line.strip():
             return
@@ -252,7 +252,7 @@ class DoorServer:
             if isinstance(message, list):
                 self._take_batch(message)
             else:
-                self._take(message, self._answer)
+                self._receive_message(message, self._answer)
         except RpcError as refusal:
             self._send(refusal.response())
 
@@ -302,7 +302,7 @@ class DoorServer:
             with lock:
                 missing += 1
             try:
-                answered = self._take(message, collect)
+                answered = self._receive_message(message, collect)
             except RpcError as refusal:
                 collect(refusal.response())
                 continue
@@ -310,8 +310,8 @@ class DoorServer:
                 collect(None)
         collect(None)
 
-    def _take(self, message: object, answer: Callable[[object], None]) -> bool:
-        """Take one message; whether `wait` is called for it, now or later."""
+    def _receive_message(self, message: object, answer: Callable[[object], None]) -> bool:
+        """Take one message; whether `answer` is called for it, now or later."""
         call = read_request(message)
         if call is None or call.id is None:
             self._notice(call)
@@ -343,10 +343,10 @@ class DoorServer:
                 return {}
             case "tools/list":
                 # Two of these a stateless host wants to know; an earlier one passes over what it does not.
-                return _stamped({"tools": [*TOOLS]}, cached=True) if stateless else {"tools": [*TOOLS]}
+                return _with_metadata({"tools": [*TOOLS]}, cached=True) if stateless else {"tools": [*TOOLS]}
             case "server/discover":
-                found = {"supportedVersions": [*GREETED, *STATELESS], **_abilities()}
-                return _stamped(found, cached=True)
+                found = {"supportedVersions": [*GREETED, *STATELESS], **_capabilities()}
+                return _with_metadata(found, cached=True)
         raise RpcError(
             METHOD_NOT_FOUND,
             f"There is no method {call.method[:80]!r}. There are: initialize, ping, server/discover, tools/list, "
@@ -358,7 +358,11 @@ class DoorServer:
         client = call.params.get("clientInfo")
         self._client = client if isinstance(client, dict) else {}
         asked = call.params.get("protocolVersion")
-        return {"protocolVersion": asked if asked in GREETED else GREETED[-1], **_abilities(), "serverInfo": _SERVER}
+        return {
+            "protocolVersion": asked if asked in GREETED else GREETED[-1],
+            **_capabilities(),
+            "serverInfo": _SERVER,
+        }
 
     def _begin(self, call: RpcRequest, name: Id, answer: Callable[[object], None]) -> None:
         """Run a tool call on a thread of its own; raises Refusal."""
@@ -368,7 +372,7 @@ class DoorServer:
             known = ", ".join(NAMES)
             raise RpcError(INVALID_PARAMS, f"There is no tool {str(tool)[:80]!r}. The tools are: {known}.", id=name)
         running = RunningCall(call, self._send)
-        caller = caller_of(self._client, call.meta)
+        caller = identify_caller(self._client, call.meta)
 
         def run() -> None:
             given = {} if arguments is None else arguments
@@ -383,7 +387,7 @@ class DoorServer:
             answer(
                 None
                 if running.cancelled
-                else {"jsonrpc": "2.0", "id": name, "result": _stamped(result) if stateless else result}
+                else {"jsonrpc": "2.0", "id": name, "result": _with_metadata(result) if stateless else result}
             )
 
         with self._lock:
@@ -419,11 +423,11 @@ def _is_stateless(call: RpcRequest) -> bool:
     return True
 
 
-def _abilities() -> Message:
+def _capabilities() -> Message:
     return {"capabilities": {"tools": {}}, "instructions": INSTRUCTIONS}
 
 
-def _stamped(result: Message, *, cached: bool = False) -> Message:
+def _with_metadata(result: Message, *, cached: bool = False) -> Message:
     """A result as 2026-07-28 has it: whole, by whom, and for how long it may be kept."""
     stamp: Message = {"resultType": "complete", "_meta": {_SERVER_KEY: _SERVER}}
     return {**result, **stamp, **({"ttlMs": _FRESH_MS, "cacheScope": "public"} if cached else {})}

@@ -93,9 +93,9 @@ def refusal(last: AgentTurn, caller: McpCaller, on_top_of: str, status: Decision
     """
     if caller.turn and caller.turn != last.prompt:
         return ""
-    if status.decided:
+    if status.is_decided:
         # A denial without feedback ends the turn; an agent that sends no turn ids may be in the next one.
-        return PLAIN_NO.format(id=last.proposal) if status.denied_without_feedback and caller.turn else ""
+        return PLAIN_NO.format(id=last.proposal) if status.is_plain_denial and caller.turn else ""
     if not caller.turn and on_top_of.strip().upper() == last.proposal:
         return ""
     return REFUSED.format(id=last.proposal)
@@ -341,7 +341,7 @@ class ProposalTools:
             )
         seconds = self._wait_seconds if arguments.wait_seconds is None else arguments.wait_seconds
         report = EditReport(tuple(change.stat for change in proposal.files), notes, "")
-        staged = f"{staged_result(proposal.id, report)}\n{_not_yet(runtime, proposal.id)}"
+        staged = f"{staged_result(proposal.id, report)}\n{_pending_text(runtime, proposal.id)}"
         return self._decision(runtime, proposal.id, seconds, running, staged) if seconds else _Answer(staged)
 
     def _unread_words(self, runtime: OpenWorkspace, turns: Sequence[AgentTurn], running: RunningCall) -> str:
@@ -353,21 +353,23 @@ class ProposalTools:
         ]
         if not unread:
             return ""
-        return "\n\n".join((_FIRST_READ, *(self._tell(runtime, name, running) for name in unread)))
+        return "\n\n".join((_FIRST_READ, *(self._describe_decisions(runtime, name, running) for name in unread)))
 
     def _decision(
         self, runtime: OpenWorkspace, name: str, seconds: float, running: RunningCall, staged: str
     ) -> _Answer:
         """Wait for the user's decision on the staged proposal; `staged` if there is none in time."""
         try:
-            status = self._await(runtime, name, 0, seconds, running)
+            status = self._wait_with_progress(runtime, name, 0, seconds, running)
         except (StorageError, OSError) as error:
             return _Answer(f"{staged}\nThe decision could not be waited for: {error}")
-        if status.decided:
-            return _Answer(self._tell(runtime, name, running))
+        if status.is_decided:
+            return _Answer(self._describe_decisions(runtime, name, running))
         # In part, and without a word: what of it is written has to be known.
         return _Answer(
-            f"{self._tell(runtime, name, running)}\n\n{_not_yet(runtime, name)}" if status.decisions else staged
+            f"{self._describe_decisions(runtime, name, running)}\n\n{_pending_text(runtime, name)}"
+            if status.decisions
+            else staged
         )
 
     def _stage(
@@ -398,7 +400,7 @@ class ProposalTools:
                     feedback.apply(record.decided)
         return feedback.unanswered
 
-    def _await(
+    def _wait_with_progress(
         self, runtime: OpenWorkspace, name: str, reported: int, seconds: float, running: RunningCall
     ) -> DecisionStatus:
         """Wait for a decision after the `reported` one, and send the host progress messages meanwhile."""
@@ -416,16 +418,16 @@ class ProposalTools:
                 seconds=step,
                 stop=running.stop,
             )
-            if status.decided or running.stop.is_set() or time.monotonic() - began >= seconds:
+            if status.is_decided or running.stop.is_set() or time.monotonic() - began >= seconds:
                 return status
 
-    def _tell(self, runtime: OpenWorkspace, name: str, running: RunningCall) -> str:
+    def _describe_decisions(self, runtime: OpenWorkspace, name: str, running: RunningCall) -> str:
         """Describe the decisions on a proposal, with all of the user's words."""
         text, number = proposal_report(runtime, name)
         turn = runtime.captured.turn_of_proposal(name)
         if turn is not None and number > turn.reported and not running.cancelled:
             runtime.captured.mark_reported(name, number)
-        if decision_status(runtime.database, runtime.name, name).denied_without_feedback:
+        if decision_status(runtime.database, runtime.name, name).is_plain_denial:
             text = f"{text}\n\n{_NO_REASON}"
         elif advice := repeated_denials_note(self._denials_in_row(runtime, turn), asks_by_tool=False):
             text = f"{text}\n\n{advice.text}"
@@ -450,15 +452,15 @@ class ProposalTools:
         turn = runtime.captured.turn_of_proposal(name)
         reported = turn.reported if turn is not None else 0
         status = decision_status(runtime.database, runtime.name, name, reported)
-        if arguments.wait_seconds and not status.decided:
-            status = self._await(runtime, name, reported, arguments.wait_seconds, running)
-        parts = [self._tell(runtime, name, running), resulting_text(runtime, runtime.service.get(name))]
-        if not status.decided:
-            parts.append(_not_yet(runtime, name))
+        if arguments.wait_seconds and not status.is_decided:
+            status = self._wait_with_progress(runtime, name, reported, arguments.wait_seconds, running)
+        parts = [self._describe_decisions(runtime, name, running), resulting_text(runtime, runtime.service.get(name))]
+        if not status.is_decided:
+            parts.append(_pending_text(runtime, name))
         return _Answer("\n\n".join(filter(None, parts)))
 
 
-def _not_yet(runtime: OpenWorkspace, name: str) -> str:
+def _pending_text(runtime: OpenWorkspace, name: str) -> str:
     """The text for a proposal that is still pending."""
     if runtime.service.get(name).written_in_part:
         return _NOT_YET.format(id=name, written="What of it is not written yet is nowhere on disk.")

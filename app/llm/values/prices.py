@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from app.config.config_tables import Price, fitting
+from app.config.config_tables import Price, matching_patterns
 from app.llm.values.types import Usage
 
 _MILLION = 1_000_000
@@ -19,8 +19,8 @@ _DEAREST = 0.001
 
 
 def price_for(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """Return the price of a model: by its own name, else by the most specific pattern (`claude-*`)."""
-    found = fitting(model, prices)
+    """The price of a model: by its own name, else by the most specific pattern that fits it (`claude-*`)."""
+    found = matching_patterns(model, prices)
     return prices[found[0]] if found else None
 
 

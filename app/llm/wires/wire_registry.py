@@ -6,7 +6,7 @@ Kept apart: the only place that knows all of them.
 from dataclasses import dataclass
 from typing import Any
 
-from app.config.config_tables import merged
+from app.config.config_tables import merge_tables
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
 from app.llm.wires.anthropic import AnthropicWire
@@ -41,4 +41,4 @@ class SentRequest:
         wishes = self.payload.wishes.without(self.profile.refused)
         if wishes.effort != "off":
             body |= self.wire.effort(wishes.effort, body)
-        return merged(body, wishes.fields)
+        return merge_tables(body, wishes.fields)

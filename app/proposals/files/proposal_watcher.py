@@ -7,7 +7,7 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 
 from app.proposals.values.pending_paths import parent_folders
-from app.workspace.file_watching import changes_of
+from app.workspace.file_watching import watch_changes
 
 _QUIET_MS = 60
 """How long changes are gathered before they are told."""
@@ -59,7 +59,7 @@ class ProposalWatcher:
                 continue
             # A folder that goes away just now moves the watch further up.
             with suppress(FileNotFoundError):
-                async with aclosing(changes_of(folders, quiet_ms=_QUIET_MS, stop=self._stop)) as changes:
+                async with aclosing(watch_changes(folders, quiet_ms=_QUIET_MS, stop=self._stop)) as changes:
                     async for changed in changes:
                         if (
                             touched := _touched(paths, {self._relative(path) for path in changed})

@@ -24,7 +24,7 @@ from app.proposals.text.line_comparison import equal_ends
 from app.proposals.values.attention_reason import Reason, ReasonKind
 from app.proposals.values.models import FileChange, FileOperation, Proposal
 from app.text.deceiving_text import find_deceptive
-from app.workspace.secrets import certain_reason
+from app.workspace.secrets import secret_path_reason
 
 _TEST = LiteralPattern(
     r"\b(?:async )?def (?P<py>test\w*)|\bfunc (?P<go>(?:Test|Fuzz|Benchmark)\w+)\("
@@ -641,7 +641,7 @@ def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[Reason]:
         yield Reason(kind=ReasonKind.MODE, path=path, names=(more,))
     if automation := automation_root(path) or (automation_root(change.old_path) if change.old_path else ""):
         yield Reason(kind=ReasonKind.AUTOMATION, path=path, names=(automation,))
-    if change.op in (FileOperation.CREATE, FileOperation.RENAME) and certain_reason(path):
+    if change.op in (FileOperation.CREATE, FileOperation.RENAME) and secret_path_reason(path):
         yield Reason(kind=ReasonKind.SECRET, path=path, names=("a file for secrets",))
     manifest = lock_source(path)
     if manifest and change.op is FileOperation.EDIT:

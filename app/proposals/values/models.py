@@ -17,7 +17,7 @@ from app.proposals.values.decision_facts import (
 )
 from app.proposals.values.origin import Origin, OriginKind
 from app.sandbox.captured_changes import IgnoredPath, describe_ignored
-from app.workspace.path_rules import trouble_elsewhere
+from app.workspace.path_rules import windows_problem
 
 
 class ProposalState(StrEnum):
@@ -239,7 +239,7 @@ class FileChange(FrozenModel):
     @property
     def trouble(self) -> str:
         """What another system makes of the new name, as a sentence; empty if nothing else than this one."""
-        return trouble_elsewhere(self.path) if self.op in (FileOperation.CREATE, FileOperation.RENAME) else ""
+        return windows_problem(self.path) if self.op in (FileOperation.CREATE, FileOperation.RENAME) else ""
 
 
 class Proposal(FrozenModel):

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from app.tools.base.contract import ToolContext, ToolError
 from app.tools.base.targets import os_errors_as_tool_errors
 from app.workspace.path_rules import LONGEST_PATH
-from app.workspace.wildmatch import expression, parse
+from app.workspace.wildmatch import parse_rule, rule_regex
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _MOST = 64
@@ -27,8 +27,8 @@ def path_matcher(pattern: str) -> Callable[[str], bool]:
     expressions: list[str] = []
     for single in _without_braces(pattern.strip()):
         literal = "\\" + single if single.startswith(("!", "#")) else single
-        rule = parse(literal.removeprefix("./"))
-        translated = expression(rule) if rule and len(rule.text) <= LONGEST_PATH else None
+        rule = parse_rule(literal.removeprefix("./"))
+        translated = rule_regex(rule) if rule and len(rule.text) <= LONGEST_PATH else None
         if rule is None or translated is None:
             raise ToolError(f"{pattern!r} is not a usable pattern; write one like *.py or src/**/*.ts.")
         anywhere = "" if rule.anchored else "(?:.*/)?"

@@ -23,7 +23,7 @@ from app.tools.search.file_walk import path_matcher as glob_matcher
 from app.tools.search.matching_lines import Hit, LiteralMatcher, Matcher, MatcherStopped, RegexMatcher
 from app.tools.search.ripgrep_filter import RipgrepFilter, find_ripgrep, required_texts
 from app.workspace.paths import FoundFile, WasLink, WorkspaceError
-from app.workspace.secrets import certain_reason
+from app.workspace.secrets import secret_path_reason
 
 SHOWN_LINES = 200
 """Matching lines in one result."""
@@ -83,7 +83,7 @@ class FileSearch:
         """Search; raises ToolError for a path or pattern that makes no sense."""
         try:
             self.matcher.prepare()
-            with self.context.workspace.found_files() as read:
+            with self.context.workspace.found_file_reader() as read:
                 for batch in self._batches(read):
                     for file, hits in zip(batch, self.matcher.hits([file.document for file in batch]), strict=True):
                         if hits:
@@ -120,7 +120,7 @@ class FileSearch:
         for path, _ in overlay_files(self.context, self.under, lambda: self._stopped):
             if matches and not (matches(path.removeprefix(prefix)) or matches(path)):
                 continue
-            if path != self.allowed_secret and certain_reason(path):
+            if path != self.allowed_secret and secret_path_reason(path):
                 self.findings.secrets.append(path)
                 continue
             self.findings.files_searched += 1

@@ -106,9 +106,9 @@ class Preferences:
         """Write settings to the user's configuration, secrets as text; None takes one out. Raises ConfigError."""
         from pydantic import SecretStr
 
-        from app.config.settings import save
+        from app.config.settings import save_settings
 
-        save(
+        save_settings(
             self._runtime.dirs.config_file,
             {
                 (key,): value.get_secret_value() if isinstance(value, SecretStr) else value
@@ -127,14 +127,14 @@ class Preferences:
         Raises:
             ConfigError: it cannot be set, or the file cannot be written.
         """
-        from app.config.settings import checked_value, put, save
+        from app.config.settings import save_settings, set_nested, validated_value
 
         tables = {
             of: table.model_dump(exclude_unset=True, exclude_none=True) for of, table in self.settings.models.items()
         }
-        put(tables, (name, *path), value)
-        models = checked_value("models", tables)
-        save(self._runtime.dirs.config_file, {("models", name, *path): value})
+        set_nested(tables, (name, *path), value)
+        models = validated_value("models", tables)
+        save_settings(self._runtime.dirs.config_file, {("models", name, *path): value})
         self.apply_changes(models=models)
 
     async def reload(self) -> bool:

@@ -448,7 +448,7 @@ class CommandRunner:
         effort = slash_commands.parse_choice("effort", argument, get_args(Effort))
         settings = self._preferences.settings
         if not effort:
-            now = settings.of_its_model.reasoning_effort
+            now = settings.for_model.reasoning_effort
             self._app_context.notify(f"Reasoning effort: {now}. {slash_commands.usage_line(COMMANDS['effort'])}")
             return
         await self._connector.switch_to(settings.with_effort(effort))

@@ -78,7 +78,7 @@ class Connector:
 
     async def _choose(self) -> None:
         settings = self._preferences.settings
-        if settings.names_an_endpoint and not settings.model:
+        if settings.has_endpoint and not settings.model:
             name = await self._picked_before(settings) or await self.pick_model(settings)
             if not name:
                 self._hint(NO_MODEL)

@@ -278,7 +278,7 @@ class ReviewActions:
         words = event.words
         if red := await self._checks.run_before_approval(event):
             said = ", ".join(f"{one.name}: {one.words}" for one in red)
-            hint = "" if any(one.red for one in red) else "; approve it again to write it all the same"
+            hint = "" if any(one.has_new_failure for one in red) else "; approve it again to write it all the same"
             raise CheckFailed(f"{event.proposal_id} was not written ({said}){hint}.")
         images = await self._images(event)
         self._checks.stop(event.proposal_id)
@@ -325,7 +325,7 @@ class ReviewActions:
             through="app",
             unseen_lines=None if unseen is None else unseen.lines,
             unseen_files=() if unseen is None else unseen.paths,
-            checks=() if checked is None else tuple(one.fact for one in checked.results),
+            checks=() if checked is None else tuple(one.record_fact for one in checked.results),
         )
 
     async def _each(

@@ -126,20 +126,20 @@ class ReviewChecks:
 
     def run_again(self, proposal_id: str) -> None:
         """Run those that were not run, or all again."""
-        if self._following is None or not self._following.ask(proposal_id):
+        if self._following is None or not self._following.run_or_stop(proposal_id):
             self._review.say(f"There is nothing to run on {proposal_id} now.")
 
     async def run_before_approval(self, event: Approve) -> "tuple[CheckResult, ...]":
         """Run what is to be run before it is written; gives those that speak against it."""
         if self._following is None:
             return ()
-        return await self._following.before_approval(event.proposal_id, event.revision, event.hunks)
+        return await self._following.run_before_approval(event.proposal_id, event.revision, event.hunks)
 
     async def _follow_disk(self) -> None:
-        from app.automation.check_follower import tree_changes
+        from app.automation.check_follower import watch_workspace
 
         assert self._following is not None
-        async with aclosing(tree_changes(self._runtime.workspace)) as changes:
+        async with aclosing(watch_workspace(self._runtime.workspace)) as changes:
             await self._following.follow_disk(changes)
 
     async def show_output(self, proposal_id: str) -> None:

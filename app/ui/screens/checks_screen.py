@@ -74,7 +74,7 @@ class ChecksScreen(Dialog[None]):
 
 def output_lines(checked: ProposalChecks) -> Iterator[TextLine]:
     """The lines of the screen."""
-    for result in sorted(checked.results, key=lambda one: (not one.red, one.outcome is None)):
+    for result in sorted(checked.results, key=lambda one: (not one.has_new_failure, one.outcome is None)):
         yield TextLine(
             ((f"{result.name} {_SIGNS.get(result.state, '✗')} {result.words}", "heading"),), mark="program"
         )

@@ -11,8 +11,8 @@ from textual.content import Content
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from app.config.config_tables import ChosenWire, Effort, Price, fitting, is_pattern
-from app.config.settings import WORKSPACE_FILE, ConfigError, Settings, read_file
+from app.config.config_tables import ChosenWire, Effort, Price, is_pattern, matching_patterns
+from app.config.settings import WORKSPACE_FILE, ConfigError, Settings, read_configuration
 from app.config.toml import parse_toml
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.capabilities.profiles import LearnedField, seed_profile, valid_fields
@@ -58,7 +58,7 @@ def facts_of(runtime: OpenWorkspace, settings: Settings, model: ListedModel) -> 
     settings = settings.model_copy(update={"model": model.id})
     origins = _Origins(runtime, settings)
     known = _Known(runtime, settings, model)
-    effective = settings.of_its_model
+    effective = settings.for_model
     general = {
         ("reasoning_effort",): settings.reasoning_effort if settings.reasoning_effort != "off" else None,
         ("context_window",): settings.context_window,
@@ -94,14 +94,14 @@ class _Origins:
         self._runtime = runtime
         self._settings = settings
         try:
-            self.file = read_file(runtime.dirs.config_file)
+            self.file = read_configuration(runtime.dirs.config_file)
         except ConfigError:
             self.file = {}
 
     def of_table(self, path: Sequence[str]) -> str:
         """Where a table for this model says it; empty if none does."""
         tables = {name: table.model_dump(exclude_unset=True) for name, table in self._settings.models.items()}
-        for name in fitting(self._settings.model, tables):
+        for name in matching_patterns(self._settings.model, tables):
             if _inside(tables[name], path) is None:
                 continue
             whose = "yours" if _inside(self.file, ("models", name, *path)) is not None else WORKSPACE_FILE

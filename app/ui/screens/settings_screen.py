@@ -14,7 +14,7 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from app.config.config_tables import Effort
-from app.config.settings import ConfigError, checked_value
+from app.config.settings import ConfigError, validated_value
 from app.llm.values.address import parse_address
 from app.storage.allowed_commands import AllowedCommandStore
 from app.storage.storage_errors import StorageError
@@ -315,7 +315,7 @@ class SettingsScreen(ValuesDialog):
 
     def _change(self, row: SettingRow, value: Any) -> bool:
         try:
-            checked = checked_value(row.key, value)
+            checked = validated_value(row.key, value)
             self._preferences.save(**{row.key: value})
             self._preferences.apply_changes(**{row.key: checked})
         except ConfigError as error:
@@ -325,7 +325,7 @@ class SettingsScreen(ValuesDialog):
         overridden = self._runtime.origin_of(row.key)
         if overridden not in ("", "config.toml"):
             self.tell(f"Saved, and in force now; at the next start {overridden} wins again.")
-        elif getattr(self._preferences.settings.of_its_model, row.key) != checked:
+        elif getattr(self._preferences.settings.for_model, row.key) != checked:
             self.tell("Saved; for the model in use another value is set: Ctrl+E in /model shows it.")
         else:
             self.tell(f"{row.title}: {_shown(row, checked)}. Saved.")

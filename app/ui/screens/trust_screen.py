@@ -48,7 +48,7 @@ class TrustSubject:
     @property
     def parts(self) -> list[tuple[bytes, str]]:
         """What trust is given to, each with the name by which the store keeps that."""
-        parts = [(self.content, trust.FILE_NAME), (self.commands.content, trust.COMMANDS)]
+        parts = [(self.content, trust.FILE_NAME), (self.commands.content, trust.COMMAND_FILES)]
         parts += [(each.content, each.name) for each in self.servers]
         return [(content, name) for content, name in parts if content]
 
@@ -56,11 +56,11 @@ class TrustSubject:
 def examine(runtime: OpenWorkspace) -> TrustSubject:
     """Read it; blocks."""
     try:
-        content = trust.configuration(runtime.workspace)
+        content = trust.read_workspace_configuration(runtime.workspace)
         values = parse_toml(content)
         commands = in_workspace(runtime.workspace)
         store = runtime.sessions
-        commands_trusted = trust.is_trusted(commands.content, store, trust.COMMANDS)
+        commands_trusted = trust.is_trusted(commands.content, store, trust.COMMAND_FILES)
         trusted, servers = trust.is_trusted(content, store), tuple(find_server_files(runtime.workspace, store))
         return TrustSubject(runtime, content, trusted, "", values, commands, commands_trusted, servers)
     except (OSError, WorkspaceError, StorageError, ConfigError, ValueError) as error:

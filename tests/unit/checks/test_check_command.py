@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.config.config_tables import FILES, check_placed
-from app.config.settings import ConfigError, checked_value
+from app.config.config_tables import FILES, validate_placeholder
+from app.config.settings import ConfigError, validated_value
 
 NAMES = [
     "a b.py",
@@ -68,7 +68,7 @@ def run(command: str, folder: Path) -> list[str]:
 )
 def test_within_quotes_it_is_refused_with_what_to_write(command: str) -> None:
     with pytest.raises(ConfigError, match=r"check\.0\.run: \{files\} is quoted already.*sh -c 'lint \"\$@\"' sh"):
-        checked_value("check", [{"name": "lint", "run": command}])
+        validated_value("check", [{"name": "lint", "run": command}])
 
 
 @pytest.mark.parametrize(
@@ -84,14 +84,14 @@ def test_within_quotes_it_is_refused_with_what_to_write(command: str) -> None:
     ],
 )
 def test_elsewhere_each_name_is_one_argument(command: str, tmp_path: Path) -> None:
-    assert run(check_placed(command), tmp_path) == NAMES
+    assert run(validate_placeholder(command), tmp_path) == NAMES
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=12).map("".join).filter(lambda text: FILES in text))
 def test_no_name_is_run(tmp_path: Path, command: str) -> None:
     try:
-        check_placed(command)
+        validate_placeholder(command)
     except ValueError:
         return
     run(command, tmp_path)

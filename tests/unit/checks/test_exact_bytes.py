@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.automation.check_follower import CheckFollower, tree_changes
+from app.automation.check_follower import CheckFollower, watch_workspace
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.config.settings import CheckTable
 from app.proposals.values.models import HunkState, Proposal
@@ -176,10 +176,10 @@ async def test_a_file_that_changes_elsewhere_outdates_the_result_and_names_itsel
     site.checks = (CheckTable(name="x", run="grep -q broken b && exit 1 || true", when="asked"),)
     site.follow()
     await until(lambda: site.last)
-    site.following.ask("P1")
+    site.following.run_or_stop("P1")
     # A quick check that passes is told at once and remembered after it has run without the proposal.
     await until(lambda: site.result("P1").before)
-    changes = tree_changes(site.runtime.workspace)
+    changes = watch_workspace(site.runtime.workspace)
     watch = asyncio.create_task(site.following.follow_disk(changes))
     await asyncio.sleep(0.3)
     (site.root / "b").write_text("broken\n")
@@ -201,10 +201,10 @@ async def test_where_no_more_folders_can_be_watched_it_is_looked_time_and_again(
     def no_room(paths: object) -> None:
         raise OSError(errno.ENOSPC, "no space left on device")
 
-    monkeypatch.setattr("app.workspace.file_watching.watch_on", no_room)
+    monkeypatch.setattr("app.workspace.file_watching.start_watch", no_room)
     monkeypatch.setattr("app.automation.check_follower._LOOK_SECONDS", 0.01)
     with opened(home, in_git=True) as runtime:
-        changes = tree_changes(runtime.workspace)
+        changes = watch_workspace(runtime.workspace)
         for _ in range(3):
             await anext(changes)
         await changes.aclose()
@@ -216,15 +216,15 @@ async def test_what_runs_on_approval_runs_on_what_is_written_and_on_the_disk_as_
     proposal = site.stage(a=edited(*HUNKS))
     site.shown = proposal.id
     site.follow()
-    (red,) = await site.following.before_approval("P1", 1, None)
-    assert red.red
+    (red,) = await site.following.run_before_approval("P1", 1, None)
+    assert red.has_new_failure
     chosen = site.choose(proposal, 1, 2)
-    assert await site.following.before_approval("P1", 1, chosen) == ()
+    assert await site.following.run_before_approval("P1", 1, chosen) == ()
     assert site.result("P1").is_current
     # Of what was seen to pass, nothing is remembered over a change on disk that no event has told of yet.
     (site.root / "b").write_text("broken\n")
-    (red,) = await site.following.before_approval("P1", 1, chosen)
-    assert red.red
+    (red,) = await site.following.run_before_approval("P1", 1, chosen)
+    assert red.has_new_failure
 
 
 @pytest.mark.layer
@@ -235,7 +235,7 @@ async def test_files_that_change_while_it_runs_keep_an_approval_from_being_writt
     proposal = site.stage(a=edited(2))
     site.shown = proposal.id
     site.follow()
-    approving = asyncio.create_task(site.following.before_approval("P1", 1, None))
+    approving = asyncio.create_task(site.following.run_before_approval("P1", 1, None))
     number = 0
     while not approving.done():
         counter.write_text(f"{(number := number + 1)}\n")
@@ -249,8 +249,8 @@ async def test_an_approval_of_what_is_not_shown_is_checked_too(site: Site) -> No
     site.checks = (CheckTable(name="x", run="! grep -q changed a", when="approve"),)
     site.stage(a=edited(2))
     site.follow()
-    (red,) = await site.following.before_approval("P1", 1, None)
-    assert red.red
+    (red,) = await site.following.run_before_approval("P1", 1, None)
+    assert red.has_new_failure
 
 
 operations = st.one_of(

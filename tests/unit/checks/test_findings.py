@@ -14,10 +14,10 @@ from app.automation.check_results import (
     CheckResult,
     CheckState,
     Finding,
-    compared,
-    failures,
-    findings,
-    told_in_result,
+    count_failures,
+    feedback_for_result,
+    find_findings,
+    mark_new_findings,
 )
 
 ROOT = Path("/work space/ws")
@@ -41,23 +41,23 @@ ROOT = Path("/work space/ws")
     ],
 )
 def test_what_is_a_finding(line: str, expected: tuple[str, int, str] | None) -> None:
-    found = [(each.path, each.line, each.text) for each in findings(f"noise\n{line}\n", ROOT)]
+    found = [(each.path, each.line, each.text) for each in find_findings(f"noise\n{line}\n", ROOT)]
     assert found == ([expected] if expected else [])
 
 
 @given(st.text(alphabet=" :a1/.\n-->", max_size=3_000))
 @settings(deadline=None)
 def test_no_output_is_too_odd(output: str) -> None:
-    for each in findings(output, ROOT):
+    for each in find_findings(output, ROOT):
         assert each.line > 0
         assert not Path(each.path).is_absolute()
         assert ".." not in Path(each.path).parts
-    failures(output)
+    count_failures(output)
 
 
 def test_long_output_takes_no_longer_than_it_is_long() -> None:
     started = time.process_time()
-    findings(f"{' ' * 900}:{'1' * 80}\n" * 10_000 + "a:1:" * 250_000, ROOT)
+    find_findings(f"{' ' * 900}:{'1' * 80}\n" * 10_000 + "a:1:" * 250_000, ROOT)
     assert time.process_time() - started < 5
 
 
@@ -73,13 +73,13 @@ def test_long_output_takes_no_longer_than_it_is_long() -> None:
     ],
 )
 def test_how_many_failed(output: str, expected: tuple[int, str] | None) -> None:
-    assert failures(output) == expected
+    assert count_failures(output) == expected
 
 
 def test_a_finding_that_moved_is_not_new_but_a_second_one_is() -> None:
     before = [Finding("a.py", 3, "x"), Finding("b.py", 1, "y")]
     now = [Finding("a.py", 9, "x"), Finding("a.py", 10, "x"), Finding("a.py", 11, "y")]
-    assert [each.new for each in compared(now, before)] == [False, True, True]
+    assert [each.new for each in mark_new_findings(now, before)] == [False, True, True]
 
 
 FAILED = CheckOutcome(CheckState.FAILED, 1, failures=(3, "failed"))
@@ -106,7 +106,7 @@ def test_what_speaks_against_a_proposal(
     outcome: CheckOutcome, before: CheckOutcome | None, red: bool, words: str
 ) -> None:
     result = CheckResult("tests", outcome.state, outcome=outcome, before=before)
-    assert (result.red, result.words) == (red, words)
+    assert (result.has_new_failure, result.words) == (red, words)
 
 
 @pytest.mark.parametrize(("state", "words"), [(CheckState.CANCELLED, "ended by you"), (CheckState.WAITING, "")])
@@ -116,12 +116,12 @@ def test_what_has_not_ended_says_no_more_than_that(state: CheckState, words: str
 
 def test_so_many_findings_are_kept() -> None:
     output = "".join(f"a.py:{number}: text\n" for number in range(1, MOST + 100))
-    assert [each.line for each in findings(output, ROOT)] == list(range(1, MOST + 1))
+    assert [each.line for each in find_findings(output, ROOT)] == list(range(1, MOST + 1))
 
 
 def test_nothing_is_told_of_what_does_not_speak_against_a_proposal() -> None:
     assert (
-        told_in_result([])
-        == told_in_result([CheckResult("x", CheckState.PASSED, outcome=CheckOutcome(CheckState.PASSED))])
+        feedback_for_result([])
+        == feedback_for_result([CheckResult("x", CheckState.PASSED, outcome=CheckOutcome(CheckState.PASSED))])
         == ""
     )

@@ -43,10 +43,10 @@ class Endless:
         self.running = asyncio.Event()
         self.results: dict[str, CheckResult] = {}
 
-    def known(self, check: CheckTable, trees: WorkspaceVersions, read: CheckedTrees) -> CheckResult | None:
+    def cached_result(self, check: CheckTable, trees: WorkspaceVersions, read: CheckedTrees) -> CheckResult | None:
         return self.results.get(check.name)
 
-    async def read(self, trees: WorkspaceVersions) -> CheckedTrees:
+    async def read_trees(self, trees: WorkspaceVersions) -> CheckedTrees:
         return READ
 
     async def why_not(self) -> str:
@@ -75,9 +75,9 @@ async def test_a_check_that_the_user_ends_keeps_an_approval_from_being_written(
     runner: Any, following: CheckFollower
 ) -> None:
     following.follow([PROPOSAL], "P1")
-    approving = asyncio.create_task(following.before_approval("P1", 1, None))
+    approving = asyncio.create_task(following.run_before_approval("P1", 1, None))
     await runner.running.wait()
-    assert following.ask("P1")
+    assert following.run_or_stop("P1")
     assert [(result.name, result.state) for result in await approving] == [("tests", CheckState.CANCELLED)]
     await following.close()
 
@@ -86,7 +86,7 @@ async def test_an_approval_right_after_the_proposal_came_waits_for_its_checks(
     runner: Any, following: CheckFollower
 ) -> None:
     following.follow([PROPOSAL], "P1")
-    approving = asyncio.create_task(following.before_approval("P1", 1, None))
+    approving = asyncio.create_task(following.run_before_approval("P1", 1, None))
     await asyncio.wait(
         [approving, running := asyncio.create_task(runner.running.wait())], return_when="FIRST_COMPLETED"
     )
@@ -137,17 +137,17 @@ async def test_a_check_that_cannot_be_run_keeps_an_approval_from_being_written_o
     said: list[ProposalChecks] = []
     following = CheckFollower(runner, lambda: (CHECK,), trees, everything, said.append)
     following.follow([PROPOSAL], "P1")
-    (result,) = await following.before_approval("P1", 1, None)
+    (result,) = await following.run_before_approval("P1", 1, None)
     assert (result.name, result.state, result.words) == ("tests", CheckState.BROKEN, words)
-    assert await following.before_approval("P1", 1, None) == ()
+    assert await following.run_before_approval("P1", 1, None) == ()
     await following.close()
     assert said[-1].why_not in ("", words)
 
 
 async def test_of_what_is_not_followed_there_is_nothing_to_run(runner: Any, following: CheckFollower) -> None:
-    assert not following.ask("P1")
+    assert not following.run_or_stop("P1")
     following.follow([PROPOSAL], "P1")
-    assert not following.ask("P1"), "not before it is known which checks there are"
+    assert not following.run_or_stop("P1"), "not before it is known which checks there are"
     await following.close()
 
 
@@ -163,7 +163,7 @@ async def test_where_no_check_is_about_a_proposal_nothing_is_said_of_it(checks: 
     runner: Any = Brief(CheckOutcome(CheckState.PASSED), "no layer")
     following = CheckFollower(runner, lambda: checks, trees, everything, said.append)
     following.follow([PROPOSAL], "P1")
-    assert await following.before_approval("P1", 1, None) == ()
+    assert await following.run_before_approval("P1", 1, None) == ()
     await following.close()
     assert (said, looked) == ([], ["P1"] if checks else [])
 
@@ -173,8 +173,8 @@ async def test_an_approval_that_no_check_has_to_precede_begins_nothing() -> None
     runner: Any = Brief(CheckOutcome(CheckState.PASSED))
     following = CheckFollower(runner, lambda: (CHECK,), some_trees, everything, said.append)
     following.follow([PROPOSAL], "P1")
-    assert await following.before_approval("P1", 1, None) == ()
+    assert await following.run_before_approval("P1", 1, None) == ()
     before = len(said)
-    assert await following.before_approval("P1", 1, None) == ()
+    assert await following.run_before_approval("P1", 1, None) == ()
     assert before and len(said) == before
     await following.close()

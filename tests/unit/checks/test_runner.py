@@ -70,7 +70,7 @@ async def test_the_trees_of_a_draft_are_those_of_its_proposal(runtime: OpenWorks
     before = runtime.service.draft_check_trees(draft)
     proposal = runtime.service.stage(draft, "Edit")
     after = runtime.service.check_trees(proposal.id)
-    assert await runtime.checks.read(before) == await runtime.checks.read(after)
+    assert await runtime.checks.read_trees(before) == await runtime.checks.read_trees(after)
     assert (sorted(before.files), sorted(before.old_files)) == (sorted(after.files), sorted(after.old_files))
 
 
@@ -93,7 +93,7 @@ async def test_a_check_that_hangs_is_ended_at_its_limit_with_no_process_left(run
     proposal = stage(runtime, a="a1\n")
     result = await checked(runtime, proposal, f"trap '' TERM; setsid sleep {mark} & sleep {mark}", seconds=1)
     assert result.state is CheckState.TIMED_OUT
-    assert result.red
+    assert result.has_new_failure
     assert not running(mark)
 
 
@@ -167,7 +167,7 @@ async def test_where_there_is_no_layer_nothing_runs_and_it_is_said_why(runtime: 
 @pytest.mark.layer
 async def test_of_files_that_are_new_nothing_was_wrong_before(runtime: OpenWorkspace) -> None:
     result = await checked(runtime, stage(runtime, new="n\n"), "false {files}")
-    assert result.red and result.before is not None and result.before.state is CheckState.PASSED
+    assert result.has_new_failure and result.before is not None and result.before.state is CheckState.PASSED
 
 
 @pytest.mark.layer
@@ -184,4 +184,4 @@ async def test_a_command_that_cannot_be_run_speaks_against_nothing(
     runtime: OpenWorkspace, run: str, words: str
 ) -> None:
     result = await checked(runtime, stage(runtime, a="a1\n"), run)
-    assert result.state is CheckState.BROKEN and not result.red and result.words.startswith(words)
+    assert result.state is CheckState.BROKEN and not result.has_new_failure and result.words.startswith(words)

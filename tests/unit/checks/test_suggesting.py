@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.automation.check_suggestions import as_tables, checks_in, missing, suggestions
-from app.config.settings import load
+from app.automation.check_suggestions import append_tables, missing_checks, parse_checks, suggest_checks
+from app.config.settings import load_configuration
 from app.workspace.paths import Workspace
 
 FILES = {
@@ -31,13 +31,15 @@ FILES = {
 def test_each_source_gives_its_checks_as_a_valid_table(tmp_path: Path, name: str) -> None:
     text, expected = FILES[name]
     (tmp_path / name).write_text(text)
-    found = suggestions(Workspace(tmp_path))
+    found = suggest_checks(Workspace(tmp_path))
     assert {each.check.name: each.check.run for each in found} == expected
-    tables = as_tables(found, 'theme = "signoff-light"')
-    assert checks_in(tables) == [each.check for each in found]
-    configuration = load(user_file=tmp_path / "none", project=tables.encode(), flags={}, environment={}, trusted=True)
+    tables = append_tables(found, 'theme = "signoff-light"')
+    assert parse_checks(tables) == [each.check for each in found]
+    configuration = load_configuration(
+        user_file=tmp_path / "none", project=tables.encode(), flags={}, environment={}, trusted=True
+    )
     assert configuration.settings.check == tuple(each.check for each in found)
-    assert missing(found, configuration.settings.check) == []
+    assert missing_checks(found, configuration.settings.check) == []
 
 
 @pytest.mark.parametrize(
@@ -54,11 +56,11 @@ def test_each_source_gives_its_checks_as_a_valid_table(tmp_path: Path, name: str
 )
 def test_nothing_comes_of_what_cannot_be_read(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    assert suggestions(Workspace(tmp_path)) == []
+    assert suggest_checks(Workspace(tmp_path)) == []
 
 
 def test_untrusted_checks_are_not_in_force(tmp_path: Path) -> None:
     tables = '[[check]]\nname = "x"\nrun = "true"\n'
-    found = load(user_file=tmp_path / "none", project=tables.encode(), flags={}, environment={})
+    found = load_configuration(user_file=tmp_path / "none", project=tables.encode(), flags={}, environment={})
     assert found.settings.check == ()
     assert found.untrusted == ("check",)

@@ -120,11 +120,11 @@ class MemoryDraft:
         self.texts[new_path], self.texts[path] = (self.read(path).content or b"").decode(), None
         return Report([FileStat(path=new_path, op="rename", added=0, removed=0)])
 
-    def laid_over(self) -> dict[str, Leaf | None]:
+    def pending_files(self) -> dict[str, Leaf | None]:
         """What lies over the folder."""
         return {path: None if text is None else Leaf(text.encode(), 0o644) for path, text in self.texts.items()}
 
-    def take(self, changes: Collection[PathChange]) -> Report:
+    def take_changes(self, changes: Collection[PathChange]) -> Report:
         """What a command changed."""
         for change in changes:
             self.texts[change.path] = change.after.data.decode() if change.after else None

@@ -10,7 +10,7 @@ import pytest
 from app.agent.updates import Update
 from app.doors.hook import hook_messages
 from app.doors.hook.delivery import deliver_after_wait, deliver_on_first_call
-from app.doors.hook.hook_entry import HookDoor, decide
+from app.doors.hook.hook_entry import HookDoor, answer_call
 from app.doors.hook.hook_messages import HookAnswer, parse_call
 from app.proposals.values.models import ProposalState
 from app.runtime.open_session import OpenSession
@@ -179,7 +179,7 @@ def test_of_two_calls_of_a_turn_that_meet_the_later_is_refused(runtime: OpenWork
     words = {"hook_event_name": "PreToolUse", "session_id": "s", "prompt_id": "1", "cwd": root, "tool_name": "Write"}
     call = parse_call("claude", json.dumps({**words, "tool_input": {"file_path": f"{root}/b.txt", "content": "b"}}))
     door = HookDoor(runtime.workspace, Meeting(runtime.database, runtime.name, runtime.signal))
-    assert decide(door, call) == hook_messages.refused("P1")
+    assert answer_call(door, call) == hook_messages.refused_answer("P1")
     assert [file.path for file in runtime.captured.files("P1")] == ["a.txt"]
 
 

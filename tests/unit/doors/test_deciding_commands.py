@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.doors.hook.hook_entry import decides, opens_shell
+from app.doors.hook.hook_entry import is_deciding_command, starts_shell
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from app.doors.hook.hook_entry import decides, opens_shell
     ],
 )
 def test_what_decides_is_recognised(line: str) -> None:
-    assert decides(line)
+    assert is_deciding_command(line)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_decides_is_recognised(line: str) -> None:
     ],
 )
 def test_what_does_not_goes_through(line: str) -> None:
-    assert not decides(line)
+    assert not is_deciding_command(line)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_does_not_goes_through(line: str) -> None:
     ],
 )
 def test_a_shell_that_is_to_be_written_to_is_recognised(line: str) -> None:
-    assert opens_shell(line)
+    assert starts_shell(line)
 
 
 @pytest.mark.parametrize(
@@ -83,11 +83,11 @@ def test_a_shell_that_is_to_be_written_to_is_recognised(line: str) -> None:
     ],
 )
 def test_a_shell_with_a_script_is_not(line: str) -> None:
-    assert not opens_shell(line)
+    assert not starts_shell(line)
 
 
 def test_what_stands_in_itself_ever_deeper_ends() -> None:
     line = "signoff show"
     for _ in range(40):
         line = f'sh -c "{line}"'
-    assert not decides(line * 100)
+    assert not is_deciding_command(line * 100)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.doors.hook.agents import AGENTS, agent_of
+from app.doors.hook.agents import AGENTS, find_agent
 from app.doors.hook.errors import NotStaged
 from app.doors.hook.files import TurnFiles
 from app.doors.hook.hook_settings import installed_hook, toml_hooks, with_hook, without_hook
@@ -39,7 +39,7 @@ def made(folder: Path, agent: str, before: str | None, tool: str, arguments: dic
     if before is not None:
         (folder / "f").write_bytes(before.encode())
     files = TurnFiles(Workspace(folder), str(folder))
-    agent_of(agent).edits[tool](files, arguments)
+    find_agent(agent).edits[tool](files, arguments)
     return files.read("f")
 
 
@@ -146,7 +146,7 @@ def test_copilot_makes_no_file_that_exists(tmp_path: Path) -> None:
 
 
 def test_the_plugin_carries_the_command_and_an_altered_one_is_told() -> None:
-    agent, options = agent_of("opencode"), HookOptions(wait=60, commands="deny")
+    agent, options = find_agent("opencode"), HookOptions(wait=60, commands="deny")
     text = with_hook(agent, "", options)
     found = installed_hook(agent, text)
     assert found and found.options == options and list(found.weaknesses(agent)) == []
@@ -159,7 +159,7 @@ def test_the_plugin_carries_the_command_and_an_altered_one_is_told() -> None:
 
 
 def test_tables_for_settings_in_toml_are_found_there() -> None:
-    agent, options = agent_of("kimi"), HookOptions(commands="deny")
+    agent, options = find_agent("kimi"), HookOptions(commands="deny")
     found = installed_hook(agent, f'default_model = "x"\n{toml_hooks(agent, options)}')
     assert found and found.options == options and found.limit == 600 and list(found.weaknesses(agent)) == []
     assert installed_hook(agent, 'hooks = "none"\n') is None
@@ -214,5 +214,5 @@ def test_one_byte_order_mark_stays_one(tmp_path: Path) -> None:
 
 
 def test_the_limit_in_the_settings_is_one_that_the_agent_takes() -> None:
-    found = installed_hook(agent_of("kimi"), toml_hooks(agent_of("kimi"), HookOptions(wait=600)))
-    assert found and found.limit == 600 and "too short" in "".join(found.weaknesses(agent_of("kimi")))
+    found = installed_hook(find_agent("kimi"), toml_hooks(find_agent("kimi"), HookOptions(wait=600)))
+    assert found and found.limit == 600 and "too short" in "".join(found.weaknesses(find_agent("kimi")))

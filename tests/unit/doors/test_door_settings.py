@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.doors.hook import json_text
-from app.doors.hook.agents import AGENTS, Agent, agent_of
+from app.doors.hook.agents import AGENTS, Agent, find_agent
 from app.doors.hook.hook_settings import (
     UnreadableSettings,
-    command,
+    hook_command,
     installed_hook,
     release_weaknesses,
     with_hook,
@@ -20,7 +20,7 @@ from app.doors.hook.hook_settings import (
 from app.doors.hook.options import LIMIT, HookOptions
 from app.launcher.deadline import SECONDS
 
-CLAUDE, GEMINI = agent_of("claude"), agent_of("gemini")
+CLAUDE, GEMINI = find_agent("claude"), find_agent("gemini")
 WITH_JSON = [agent for agent in AGENTS if agent.form == "json"]
 OPTIONS = HookOptions(wait=30, commands="deny")
 DENIAL = "|| sh -c 'echo Denied by signoff. >&2; exit 2'"
@@ -84,7 +84,7 @@ def test_what_is_put_in_and_taken_out_leaves_the_text_as_it_was(
 @given(values, layouts)
 def test_a_text_is_read_as_json_is(value: object, indent: int | str | None) -> None:
     text = json.dumps(value, indent=indent)
-    assert json_text.value(text, json_text.parse(text)) == value
+    assert json_text.value(text, json_text.parse_json_text(text)) == value
 
 
 def test_order_comments_and_layout_stay() -> None:
@@ -110,7 +110,7 @@ def test_the_deadline_is_the_same_in_the_settings_and_where_nothing_is_imported(
 def test_another_choice_takes_the_place_of_the_one_before() -> None:
     text = with_hook(GEMINI, with_hook(GEMINI, "", HookOptions(wait=600)), OPTIONS)
     found = installed_hook(GEMINI, text)
-    assert found and found.command == command(GEMINI, OPTIONS)
+    assert found and found.command == hook_command(GEMINI, OPTIONS)
     assert text.count("signoff hook gemini") == 2, "before tools and before prompts"
 
 
@@ -172,7 +172,7 @@ def test_settings_that_are_none_are_left_alone(text: str) -> None:
 
 def test_comments_stand_anywhere() -> None:
     text = '{"a": [1, /* two */ 2, {"b": // three\n []}], // end\n "c": "// none"}'
-    assert json_text.value(text, json_text.parse(text)) == {"a": [1, 2, {"b": []}], "c": "// none"}
+    assert json_text.value(text, json_text.parse_json_text(text)) == {"a": [1, 2, {"b": []}], "c": "// none"}
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_comments_stand_anywhere() -> None:
 )
 def test_a_text_that_is_none_says_where(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        json_text.parse(text)
+        json_text.parse_json_text(text)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from app.doors.hook import transcripts
-from app.doors.hook.hook_entry import root_of
+from app.doors.hook.hook_entry import project_root
 from app.doors.hook.hook_messages import parse_call
-from app.doors.hook.options import seconds
+from app.doors.hook.options import parse_seconds
 from app.doors.hook.transcripts import (
     TranscriptResponse,
     claude_response,
@@ -55,9 +55,9 @@ def test_a_call_that_is_not_says_why(agent: str, said: object, why: str) -> None
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", " 5", "1_0", "٣", "86401", "999999"])
 def test_seconds_are_whole_and_at_most_a_day(text: str) -> None:
-    assert seconds("86400") == 86_400
+    assert parse_seconds("86400") == 86_400
     with pytest.raises(argparse.ArgumentTypeError, match="give whole seconds, up to 86400"):
-        seconds(text)
+        parse_seconds(text)
 
 
 def test_the_project_is_the_one_that_the_agent_names_where_it_works_in_it(
@@ -66,12 +66,12 @@ def test_the_project_is_the_one_that_the_agent_names_where_it_works_in_it(
     inner = tmp_path / "project/inner"
     (inner / ".git").mkdir(parents=True)
     call = parse_call("claude", json.dumps(CALL | {"cwd": str(inner / "deep")}))
-    assert root_of(call) == str(inner)
+    assert project_root(call) == str(inner)
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path / "project"))
-    assert root_of(call) == str(tmp_path / "project")
-    assert root_of(call._replace(agent="codex")) == str(inner)
+    assert project_root(call) == str(tmp_path / "project")
+    assert project_root(call._replace(agent="codex")) == str(inner)
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path / "other"))
-    assert root_of(call) == str(inner)
+    assert project_root(call) == str(inner)
 
 
 def transcript(folder: Path, *lines: Any) -> str:

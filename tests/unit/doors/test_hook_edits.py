@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from app.doors.hook import codex, text_edits
-from app.doors.hook.agents import agent_of
+from app.doors.hook.agents import find_agent
 from app.doors.hook.errors import NotStaged
 from app.doors.hook.files import TurnFiles
 from app.workspace.paths import Workspace
 
-TOOLS = {name: edit for agent in ("claude", "gemini", "codex") for name, edit in agent_of(agent).edits.items()}
+TOOLS = {name: edit for agent in ("claude", "gemini", "codex") for name, edit in find_agent(agent).edits.items()}
 NOTEBOOK = (
     '{"cells": [{"cell_type": "code", "id": "a1", "metadata": {}, "source": ["x = 1\\n"], "outputs": [{"x": 1.50}],'
     ' "execution_count": 3}, {"cell_type": "markdown", "id": "b2", "metadata": {}, "source": "# Grüße <b>"}],'

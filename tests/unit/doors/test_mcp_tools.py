@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from app.cli.main import main
 from app.doors.mcp import door_server, proposal_tools
 from app.doors.mcp.catalogue import MOST_FILES, NAMES, TOOLS
-from app.doors.mcp.door_server import McpCaller, caller_of
+from app.doors.mcp.door_server import McpCaller, identify_caller
 from app.doors.mcp.tool_arguments import ProposeEditArguments, ProposePatchArguments, StatusArguments
 from app.proposals.text.document import MOST_COMPARED
 from app.proposals.text.file_warnings import describe_facts
@@ -131,11 +131,11 @@ CODEX = {"x-codex-turn-metadata": {"turn_id": "t1", "session_id": "s1", "model":
 
 def test_the_session_of_claude_is_in_the_environment() -> None:
     environment = {"CLAUDE_CODE_SESSION_ID": "s7"}
-    found = [caller_of({"name": name}, {}, environment) for name in ("claude-code", "zed")]
+    found = [identify_caller({"name": name}, {}, environment) for name in ("claude-code", "zed")]
     assert [(each.agent, each.session) for each in found] == [("claude", "s7"), ("zed", "")]
     stateless = {"io.modelcontextprotocol/clientInfo": {"name": "gemini-cli-mcp-client"}}
-    assert caller_of({}, stateless, environment).agent == "gemini"
-    assert caller_of({"name": 7}, {"x-codex-turn-metadata": [1]}, {}, lambda: "") == McpCaller()
+    assert identify_caller({}, stateless, environment).agent == "gemini"
+    assert identify_caller({"name": 7}, {"x-codex-turn-metadata": [1]}, {}, lambda: "") == McpCaller()
 
 
 def test_where_it_comes_from_is_kept(root: Path) -> None:
@@ -423,7 +423,7 @@ def test_a_session_that_goes_on_under_another_id_hears_of_its_proposal(host: Hos
 
 @pytest.mark.parametrize(("client", "agent"), [("mcp", "kimi"), ("", "kimi"), ("cursor", "cursor")])
 def test_a_host_that_does_not_name_itself_is_called_by_its_program(client: str, agent: str) -> None:
-    assert caller_of({"name": client}, {}, {}, lambda: "kimi").agent == agent
+    assert identify_caller({"name": client}, {}, {}, lambda: "kimi").agent == agent
 
 
 def test_a_plain_denial_ends_the_turn(host: Host, root: Path) -> None:

@@ -14,7 +14,7 @@ from app.doors import agent_decisions
 from app.doors.agent_decisions import (
     DecisionStatus,
     decision_status,
-    decision_words,
+    describe_decisions,
     proposal_report,
     wait_for_decision,
 )
@@ -143,7 +143,7 @@ def test_a_decision_made_elsewhere_ends_the_wait(
     call = begin()
     decide(elsewhere, proposal)
     found = call.over()
-    assert (found.state, found.decided, found.recorded) == (state, True, True)
+    assert (found.state, found.is_decided, found.is_recorded) == (state, True, True)
 
 
 def test_a_part_that_is_decided_in_silence_does_not_end_the_wait(
@@ -166,7 +166,7 @@ def test_a_decision_is_waited_for_until_it_is_recorded_too(
     call.look()
     assert not call.ended.done()
     record_decision(elsewhere, approval_event(result))
-    assert call.over().recorded
+    assert call.over().is_recorded
 
 
 def test_a_wait_is_ended_from_outside_and_by_its_limit(runtime: OpenWorkspace, proposal: Proposal) -> None:
@@ -176,7 +176,7 @@ def test_a_wait_is_ended_from_outside_and_by_its_limit(runtime: OpenWorkspace, p
         left = wait_for_decision(
             runtime.database, runtime.name, runtime.signal, proposal.id, seconds=seconds, stop=sign
         )
-        assert (left.state, left.decided) == ("pending", False)
+        assert (left.state, left.is_decided) == ("pending", False)
 
 
 def test_a_decision_that_could_not_be_recorded_ends_the_wait_too_and_is_told_whole(
@@ -185,7 +185,7 @@ def test_a_decision_that_could_not_be_recorded_ends_the_wait_too_and_is_told_who
     runtime.service.deny(proposal.id, feedback=WORDS)
     monkeypatch.setattr(agent_decisions, "PATIENCE", 0.05)
     found = wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
-    assert (found.decided, found.recorded) == (True, False)
+    assert (found.is_decided, found.is_recorded) == (True, False)
     text, number = proposal_report(runtime, proposal.id)
     assert number == 1 and WORDS in text
 
@@ -239,7 +239,7 @@ def test_parts_are_told_by_number_with_the_words_whole_and_what_the_file_reads_n
     assert "36\t35!" in text and text.index("Why?") < text.index("36\t35!")
     edited = ProposalDecided(proposal=proposal.id, decision=Decision.EDITED, number=3)
     told = [one.decided for one in runtime.sessions.decisions(proposal.id)]
-    after = decision_words(runtime.service.get(proposal.id), [*told, edited])
+    after = describe_decisions(runtime.service.get(proposal.id), [*told, edited])
     assert "- a.txt @@ -21 +21 @@: did not land (denied)" in after, "it is no decision on the rest"
     again, _ = proposal_report(runtime, proposal.id, reported=number)
     assert WORDS not in again and again.startswith("P1: hunks 1 and 3 written, 2 denied.")
@@ -278,7 +278,7 @@ def test_what_the_user_or_another_proposal_made_of_it_is_told(runtime: OpenWorks
     runtime.service.stage(draft, "Instead", answers=[proposal.id])
     assert proposal_report(runtime, proposal.id)[0].startswith("P1 no longer waits: P2 stands in its stead.")
     found = wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
-    assert (found.state, found.decided) == ("superseded", True)
+    assert (found.state, found.is_decided) == ("superseded", True)
 
 
 def test_a_stale_one_asks_for_another(runtime: OpenWorkspace, proposal: Proposal) -> None:

@@ -36,7 +36,7 @@ def ended(number: int = 0) -> HookDocument:
 
 def runner(root: Path, **environment: str) -> tuple[HookRunner, Told]:
     made, told = HookRunner(root, {"PATH": PATH, **environment}), Told()
-    made.tell = told
+    made.report = told
     return made, told
 
 

@@ -104,15 +104,15 @@ class MemoryDraft:
         self.held[path] = None
         return Report((Stat(new_path, "rename", 0, 0),))
 
-    def laid_over(self) -> dict[str, Leaf | None]:
+    def pending_files(self) -> dict[str, Leaf | None]:
         return {path: None if data is None else Leaf(data, 0o644) for path, data in self.held.items()}
 
-    def take(self, changes: Sequence[PathChange]) -> Report:
+    def take_changes(self, changes: Sequence[PathChange]) -> Report:
         for change in changes:
             self.held[change.path] = None if change.after is None else change.after.data
         return Report(tuple(Stat(change.path, "edit", 1, 1) for change in changes))
 
-    def untake(self) -> None:
+    def undo_take(self) -> None:
         self.held = {}
 
     def read_patch(self, text: str) -> ReadPatch:

@@ -58,7 +58,7 @@ async def test_what_somebody_else_has_changed_meanwhile_is_left_to_them(tmp_path
 
 
 async def test_a_call_that_is_given_up_takes_back_what_it_was_about_to_stage(allowed: Bench) -> None:
-    entered, leave, left, take = threading.Event(), threading.Event(), threading.Event(), allowed.draft.take
+    entered, leave, left, take = threading.Event(), threading.Event(), threading.Event(), allowed.draft.take_changes
 
     def slow(changes: Sequence[PathChange]) -> Report:
         entered.set()
@@ -67,7 +67,7 @@ async def test_a_call_that_is_given_up_takes_back_what_it_was_about_to_stage(all
         left.set()
         return report
 
-    allowed.draft.take = slow
+    allowed.draft.take_changes = slow
     call = asyncio.create_task(allowed.call("run_command", command="echo 1 > a"))
     await asyncio.to_thread(entered.wait, 10)
     call.cancel()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.workspace.breadth import too_wide
+from app.workspace.breadth import describe_broad_folder
 from app.workspace.paths import UnsafePath, Workspace
 from app.workspace.secrets import secret_reason
 
@@ -15,18 +15,18 @@ def test_what_holds_more_than_a_project_is_said(tmp_path: Path, monkeypatch: pyt
     (home / "project").mkdir(parents=True)
     (tmp_path / "link").symlink_to(home)
     monkeypatch.setenv("HOME", str(home))
-    assert too_wide(Path("/")) == "the whole machine"
-    assert too_wide(home) == too_wide(tmp_path / "link") == "your home folder"
-    assert too_wide(home.parent) == too_wide(Path("/etc")) == "a folder of the system"
-    assert not too_wide(home / "project") and not too_wide(tmp_path / "homes/other")
+    assert describe_broad_folder(Path("/")) == "the whole machine"
+    assert describe_broad_folder(home) == describe_broad_folder(tmp_path / "link") == "your home folder"
+    assert describe_broad_folder(home.parent) == describe_broad_folder(Path("/etc")) == "a folder of the system"
+    assert not describe_broad_folder(home / "project") and not describe_broad_folder(tmp_path / "homes/other")
 
 
 def test_a_home_that_nobody_has_widens_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/")
-    assert not too_wide(tmp_path)
+    assert not describe_broad_folder(tmp_path)
     monkeypatch.delenv("HOME")
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
-    assert not too_wide(tmp_path)
+    assert not describe_broad_folder(tmp_path)
 
 
 @pytest.mark.parametrize("path", ["proc/self/environ", "sys/kernel/notes", "dev/null", "dev/../proc/self/environ"])

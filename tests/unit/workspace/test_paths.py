@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.workspace.path_rules import components, names_at_or_below, repository_owner
+from app.workspace.path_rules import has_path_at_or_below, repository_owner, split_path
 from app.workspace.paths import FileTooLarge, UnsafePath, Workspace, WorkspaceError
 from app.workspace.reading import read_file
 from tests.unit.proposals.faults import in_child
@@ -230,9 +230,9 @@ def test_an_entry_is_not_reached_through_a_link(workspace: Workspace) -> None:
 
 def test_a_path_that_is_too_long_is_refused() -> None:
     name = "a" * 199
-    assert len(components("/".join([name] * 20))) == 20
+    assert len(split_path("/".join([name] * 20))) == 20
     with pytest.raises(UnsafePath, match="too long"):
-        components("/".join([name] * 20) + "/b")
+        split_path("/".join([name] * 20) + "/b")
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not can_be(OTHER), reason="root may enter every folder")
@@ -407,14 +407,14 @@ def test_a_link_planted_between_check_and_read_is_not_followed(tmp_path: Path) -
     (root / "d").mkdir(parents=True)
     (root / "d/f").write_bytes(b"inside")
     workspace = Workspace(root)
-    with workspace.place("d/f") as place:
+    with workspace.open_parent("d/f") as place:
         (root / "d").rename(root / "moved")
         (root / "d").symlink_to("../outside")
         assert (root / "d/f").read_bytes() == SECRET, "by its path, the file is now the one outside"
         descriptor = os.open(place.name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=place.folder)
         with os.fdopen(descriptor, "rb") as file:
             assert file.read() == b"inside"
-    with workspace.place("moved/f") as place:
+    with workspace.open_parent("moved/f") as place:
         (root / "moved/f").unlink()
         (root / "moved/f").symlink_to("../../outside/f")
         with pytest.raises(OSError, match=r"symbolic|loop"):
@@ -509,4 +509,4 @@ def test_a_file_with_more_in_it_than_it_said_is_refused_or_cut() -> None:
 @settings(deadline=None)
 def test_a_path_is_found_among_sorted_ones_by_itself_and_by_what_is_below_it(paths: set[str], path: str) -> None:
     wanted = any(each == path or each.startswith(f"{path}/") for each in paths)
-    assert names_at_or_below(sorted(paths), path) == wanted
+    assert has_path_at_or_below(sorted(paths), path) == wanted

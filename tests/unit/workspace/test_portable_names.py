@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.workspace.path_rules import trouble_elsewhere
+from app.workspace.path_rules import windows_problem
 
 
 @pytest.mark.parametrize(
@@ -26,9 +26,9 @@ from app.workspace.path_rules import trouble_elsewhere
     ],
 )
 def test_told(path: str, said: str) -> None:
-    assert said in trouble_elsewhere(path)
+    assert said in windows_problem(path)
 
 
 @pytest.mark.parametrize("path", ["console.py", "null", "a.con", "com10", "lpt", ".env", "a b.c", "aux-1/x", "prn_x"])
 def test_not_told(path: str) -> None:
-    assert trouble_elsewhere(path) == ""
+    assert windows_problem(path) == ""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.workspace.paths import UnsafePath, Workspace
-from app.workspace.trust import configuration, distrust, is_trusted, trust
+from app.workspace.trust import distrust, is_trusted, read_workspace_configuration, trust
 
 
 class MemoryStore(dict[str, str]):
@@ -23,10 +23,10 @@ class MemoryStore(dict[str, str]):
 def test_any_other_content_has_to_be_trusted_anew(tmp_path: Path) -> None:
     store = MemoryStore()
     workspace = Workspace(tmp_path)
-    assert configuration(workspace) == b""
+    assert read_workspace_configuration(workspace) == b""
     assert is_trusted(b"", store)
     (tmp_path / ".signoff.toml").write_text("base_url = 'https://example.invalid'\n")
-    seen = configuration(workspace)
+    seen = read_workspace_configuration(workspace)
     assert not is_trusted(seen, store)
     trust(seen, store)
     assert is_trusted(seen, store)
@@ -38,10 +38,10 @@ def test_any_other_content_has_to_be_trusted_anew(tmp_path: Path) -> None:
 def test_a_file_that_changed_while_the_user_looked_is_not_trusted(tmp_path: Path) -> None:
     store = MemoryStore()
     (tmp_path / ".signoff.toml").write_text("theme = 'x'\n")
-    shown = configuration(Workspace(tmp_path))
+    shown = read_workspace_configuration(Workspace(tmp_path))
     (tmp_path / ".signoff.toml").write_text("base_url = 'https://example.invalid'\n")
     trust(shown, store)
-    assert not is_trusted(configuration(Workspace(tmp_path)), store)
+    assert not is_trusted(read_workspace_configuration(Workspace(tmp_path)), store)
 
 
 def test_a_configuration_outside_is_not_read(tmp_path: Path) -> None:
@@ -49,4 +49,4 @@ def test_a_configuration_outside_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws/.signoff.toml").symlink_to("../outside")
     with pytest.raises(UnsafePath):
-        configuration(Workspace(tmp_path / "ws"))
+        read_workspace_configuration(Workspace(tmp_path / "ws"))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from app.tools.base.contract import ToolError
 from app.tools.search.file_walk import path_matcher
-from app.workspace.ignore import IgnoreFile, compile_patterns, ignored
-from app.workspace.wildmatch import expression, parse
+from app.workspace.ignore import IgnoreFile, compile_patterns, is_ignored
+from app.workspace.wildmatch import parse_rule, rule_regex
 
 PIECES = [
     *(
@@ -90,7 +90,7 @@ def ignored_by_us(patterns: Sequence[str], path: str) -> bool:
     rules = (IgnoreFile(compile_patterns("\n".join(patterns))),)
     names = path.split("/")
     return any(
-        ignored(rules, "/".join(names[:end]), names[end - 1], end < len(names)) for end in range(1, len(names) + 1)
+        is_ignored(rules, "/".join(names[:end]), names[end - 1], end < len(names)) for end in range(1, len(names) + 1)
     )
 
 
@@ -143,6 +143,6 @@ def test_no_pattern_takes_forever(pattern: str, path: str) -> None:
 
 @given(st.text(alphabet="ab*?/[]!\\", max_size=60), st.text(alphabet="ab/", max_size=200))
 def test_every_line_makes_an_expression_or_none(line: str, path: str) -> None:
-    rule = parse(line)
-    if rule is not None and (translated := expression(rule)) is not None:
+    rule = parse_rule(line)
+    if rule is not None and (translated := rule_regex(rule)) is not None:
         re.compile(translated, re.DOTALL).fullmatch(path)
