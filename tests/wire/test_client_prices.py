@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.config.config_tables import Price
 from app.config.settings import ConfigError, Settings, validated_value
+from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
 from app.llm.values.prices import price_for, with_cost
 from app.llm.values.profile import Profile
