@@ -4,7 +4,7 @@
 executed one after the other. What they wrote is read with `SandboxRun.changes` and `SandboxRun.read`; what is not
 read, and not written through, is thrown away at the end. So a check of one proposal, and of the base without it, is
 
-    async with runtime.sandbox.open(runtime.service.trees("P7").after) as run:    # before for the base
+    async with runtime.sandbox.open(runtime.service.check_trees("P7").after) as run:    # before for the base
         ended = await run.execute(["/bin/sh", "-c", line], folder=".", seconds=30, output=take)
 
 where `take` gets the bytes that the program prints, `ended` has its exit code and whether it was stopped at its

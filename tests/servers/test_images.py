@@ -95,7 +95,7 @@ async def test_what_cannot_go_out_takes_no_room_from_what_the_user_has_sent(wire
         sent = await load_attachments(runtime, mentions("@shot.png"), "chat", meant)
         wire.say("I see.")
         await session.send("Look at @shot.png", images=sent)
-        await session.settled()
+        await session.wait_until_idle()
         ten = ("play__give", {"content": SHOT[1]["content"] * 10})
         await on.say(ten, ten)
         assert images(wire.last.body) == [("image/png", png(9, 9))]

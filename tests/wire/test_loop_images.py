@@ -233,7 +233,7 @@ async def test_images_that_were_seen_go_first_when_the_context_is_short(server: 
     async with opened(server, tmp_path) as on:
         await show(on, "What is in @shot.png?")
         await on.session.compact()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert [event.images for event in on.events if isinstance(event, Pruned)] != []
         await on.say("And now?")
         assert images(server.last.body) == []
@@ -248,7 +248,7 @@ async def test_an_image_in_a_queued_message_goes_out_with_it(server: WireServer,
         found = await load_attachments(on.runtime, mentions("@shot.png"), "chat", lambda _: asyncio.sleep(0, True))
         await on.session.send("Hello")
         await on.session.send("And @shot.png?", images=found)
-        await on.session.settled()
+        await on.session.wait_until_idle()
         said = [event for event in on.events if isinstance(event, UserMessage)]
         assert [len(one.images) for one in said] == [0, 1]
         assert sum(isinstance(event, AssistantMessage) for event in on.events) == 2
@@ -272,7 +272,7 @@ async def test_an_image_in_feedback_goes_out_with_the_users_words_once_and_ever_
         (proposal,) = on.runtime.service.all()
         server.always(Turn("I see."))
         await on.session.deny(proposal.id, feedback=words, images=await found_in(on, words))
-        await on.session.settled()
+        await on.session.wait_until_idle()
         (on.root / "shot.png").unlink()
         await on.say("Go on")
         on.check()
@@ -293,7 +293,7 @@ async def test_a_model_that_takes_none_is_told_of_an_image_in_feedback_and_so_is
     async with opened(server, tmp_path, profile={"images_supported": False}) as on:
         await on.say("Change it")
         await on.session.deny("P1", feedback="As in @shot.png", images=await found_in(on, "@shot.png"))
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert images(server.last.body) == []
         assert any('"shot.png"' in text and "takes no images" in text for text in of_role(server.last, "system"))
         (line,) = [text for text in notices(on) if "takes no images" in text]
@@ -307,7 +307,7 @@ async def test_an_image_in_an_answer_to_a_model_that_takes_none_is_said(server: 
     async with opened(server, tmp_path, profile={"images_supported": False}) as on:
         await on.say("Change it")
         await on.session.answer("This: @shot.png", images=await found_in(on, "@shot.png"))
-        await on.session.settled()
+        await on.session.wait_until_idle()
         assert len([text for text in notices(on) if "takes no images" in text]) == 1
 
 
@@ -321,7 +321,7 @@ async def test_an_image_in_feedback_is_left_out_first_and_kept_from_being_pruned
         (image,) = await found_in(on, "@shot.png")
         fork = on.runtime.sessions.fork(on.session.id).id
         await on.session.deny("P1", feedback="As in @shot.png", images=(image,))
-        await on.session.settled()
+        await on.session.wait_until_idle()
         told = [one for one in on.runtime.sessions.events(fork) if isinstance(one, ProposalDecided)]
         assert [(one.feedback, one.images) for one in told] == [("", ())], "the words are for the one model"
         with on.runtime.database.transaction() as connection:
@@ -330,7 +330,7 @@ async def test_an_image_in_feedback_is_left_out_first_and_kept_from_being_pruned
         prune(on.runtime.database, on.runtime.sessions.workspace, 0)
         assert on.runtime.proposals.blob(image.sha256) == PICTURE
         await on.session.compact()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         await on.say("And now?")
         assert images(server.last.body) == []
         assert any("to make room in the context" in text for text in of_role(server.last, "system"))
@@ -347,7 +347,7 @@ async def test_what_a_crash_left_unrecorded_keeps_its_images(server: WireServer,
     async with opened(server, tmp_path) as on:
         record_unrecorded_decisions(on.runtime, patience=0)
         await on.session.catch_up()
-        await on.session.settled()
+        await on.session.wait_until_idle()
         (decided,) = [event for event in on.events if isinstance(event, ProposalDecided)]
         assert (decided.feedback, decided.images) == ("As in @shot.png", found)
 
