@@ -163,13 +163,13 @@ class ReviewSide(Column):
         """What was asked before is wanted."""
         self._work(partial(self._asking.load, event), group="threads", exclusive=True)
 
-    @on(wishes.AskAside)
-    def ask(self, event: wishes.AskAside) -> None:
+    @on(wishes.SideQuestionAsked)
+    def ask(self, event: wishes.SideQuestionAsked) -> None:
         """The user asks the model, aside from the conversation."""
         self._work(partial(self._asking.ask, event), group="aside")
 
-    @on(wishes.StopAside)
-    def stop_answer(self, event: wishes.StopAside) -> None:
+    @on(wishes.SideQuestionStopped)
+    def stop_answer(self, event: wishes.SideQuestionStopped) -> None:
         """The user waits for an answer no longer."""
         self._asking.stop(event)
 
@@ -186,7 +186,7 @@ class ReviewSide(Column):
         self._checks.check_new()
         self._work(partial(self._notes.save_soon, event.proposal_id, event.notes), group="notes")
 
-    @on(wishes.Stranded)
-    def keep_words(self, event: wishes.Stranded) -> None:
+    @on(wishes.FeedbackOrphaned)
+    def keep_words(self, event: wishes.FeedbackOrphaned) -> None:
         """Words that nobody can take any more go where the user writes."""
         self._take_words(event.text)

@@ -160,7 +160,7 @@ class ReviewLoader:
         if share is not None:
             self._workbench.sides.set_share(share)
         await self._workbench.install_review(side, preferences.settings)
-        review.recall(begun)
+        review.restore_notes(begun)
         parts.behind_review = ReviewControllers(notes, checks, decisions, asking)
         if self._current.ready.is_set():
             await self._show_proposals()

@@ -167,7 +167,7 @@ class Workbench(Screen[None]):
 
         bar = PermissionBar(side.review, self.composer, self._has_review_beside)
         self.query_one(ChatColumn).show_question(bar)
-        bar.follow()
+        bar.refresh_request()
         if self._goal is not None:
             self.show_pane(self._goal)
 
@@ -243,7 +243,7 @@ class Workbench(Screen[None]):
 
         def tell(review: "Review") -> None:
             change(review)
-            self.chat.status_line.show_permissions(review.permissions)
+            self.chat.status_line.show_permissions(review.open_permission_count)
 
         self.tell_review(tell)
 
@@ -261,7 +261,7 @@ class Workbench(Screen[None]):
         """What the model cannot go on without: a permission is given in the review, an answer in the chat."""
         self.tabs.asked = asks == "permission"
         if self._review_side is not None:
-            self.review.note_question(asks == "question")
+            self.review.set_question_pending(asks == "question")
         self._make_room()
 
     def rest_review(self) -> None:
@@ -292,7 +292,7 @@ class Workbench(Screen[None]):
     def tell_outcome(self, problem: str) -> None:
         """Say in the review what went wrong, where there is one."""
         if self._review_side is not None:
-            self.review.outcome(problem, problem=True)
+            self.review.show_outcome(problem, problem=True)
 
     def apply_settings(self, settings: "Settings") -> None:
         """Bring both sides in line with the settings."""
@@ -340,7 +340,7 @@ class Workbench(Screen[None]):
     def lose_picture(self) -> None:
         """What was covered, by a dialog or by a shell, has to be painted anew before a key decides anything there."""
         if self._review_side is not None:
-            self.review.lose_picture()
+            self.review.wait_for_paint()
             self.query_one(ChatColumn).lose_picture()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:

@@ -109,6 +109,8 @@ class ReviewApp(App[None]):
         return screen_text(self)
 
 
-_RECORDED = "approve deny approve_all deny_all undo redo edit confirmed full_screen stranded ask_aside"
+_RECORDED = (
+    "approve deny approve_all deny_all undo redo edit confirmed full_screen feedback_orphaned side_question_asked"
+)
 for _kind in _RECORDED.split():
     setattr(ReviewApp, f"on_{_kind}", ReviewApp.on_event_recorded)

@@ -52,7 +52,7 @@ async def ready(run: Running) -> None:
     def can_answer() -> bool:
         assert run.text, "what is looked at is painted"
         seen = run.app.workbench.review.readiness.picture.had(time.monotonic()) or run.app.size == NARROW
-        return bar_of(run).guard.open and bar_of(run).sight.had(time.monotonic()) and seen
+        return bar_of(run).guard.is_over and bar_of(run).sight.had(time.monotonic()) and seen
 
     await run.until(can_answer, "the picture of the question")
 

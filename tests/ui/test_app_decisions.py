@@ -37,7 +37,7 @@ async def test_the_tab_of_the_chat_says_that_the_model_has_handed_back(tmp_path:
 async def test_typing_in_the_composer_never_decides(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)
-        await run.until(lambda: run.app.workbench.review.readiness.guard.open, "the end of the grace period")
+        await run.until(lambda: run.app.workbench.review.readiness.guard.is_over, "the end of the grace period")
         await run.write("yYnNuUx yes")
         await run.painted()
         assert run.file == FILE

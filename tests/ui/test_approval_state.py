@@ -43,7 +43,7 @@ def one(name: str, **facts: Any) -> Proposal:
 def seen(state: ReviewState, *values: Proposal) -> ReviewState:
     """The state after everything in these was on screen."""
     for value in values:
-        shown = state.looked_at.seen_of(value)
+        shown = state.looked_at.seen_lines(value)
         for change in value.files:
             if not change.hunks:
                 shown.note_file(change.path)
@@ -110,7 +110,7 @@ def test_a_stale_proposal_stays_in_front_for_whoever_chose_it_or_wrote_on_it() -
     state.update([gone, new], attended=False)
     assert state.current == "P1"
     state = state_with_stale(attended=False)
-    state.unsaid.put_aside("P1", "Do it anew.")
+    state.unsaid.keep_feedback("P1", "Do it anew.")
     state.update([gone, new], attended=False)
     assert state.current == "P1"
     picked = ReviewState()
@@ -126,7 +126,7 @@ def test_the_counts_are_those_of_the_chosen_hunks(toggles: list[int]) -> None:
     state = ReviewState(waiting=[value], current="P1")
     for number in toggles:
         state.chosen.toggle(value, [value.hunks[number % len(value.hunks)]])
-    choice = state.chosen.part(value)
+    choice = state.chosen.chosen_part(value)
     left = [
         hunk for number, hunk in enumerate(value.hunks) if [n % len(value.hunks) for n in toggles].count(number) % 2
     ]
@@ -142,10 +142,12 @@ def test_hunks_that_are_decided_are_not_in_the_choice() -> None:
     partly = value.model_copy(update={"files": (change.model_copy(update={"hunks": hunks}), value.files[1])})
     state = ReviewState(waiting=[partly])
     state.chosen.toggle(partly, [hunks[0]])
-    assert state.chosen.part(partly).total == len(value.hunks) - 1
-    assert state.chosen.part(partly).all
-    state.recall("P1", UnfinishedReview(left_out=(hunks[1].id,)))
-    assert state.chosen.part(partly).hunks == tuple(hunk.id for hunk in value.hunks[2:]), "nothing was chosen since"
+    assert state.chosen.chosen_part(partly).total == len(value.hunks) - 1
+    assert state.chosen.chosen_part(partly).is_all
+    state.restore_notes("P1", UnfinishedReview(left_out=(hunks[1].id,)))
+    assert state.chosen.chosen_part(partly).hunks == tuple(hunk.id for hunk in value.hunks[2:]), (
+        "nothing was chosen since"
+    )
 
 
 def test_files_whose_hunks_are_all_left_out_would_not_change() -> None:
@@ -171,7 +173,7 @@ def test_what_is_decided_already_is_in_no_number_of_what_waits() -> None:
     )
     value = proposal("P1", [file_diff("b.py", "a\n", "b\n")], state=ProposalState.PARTLY_APPROVED)
     value = value.model_copy(update={"files": (landed, *value.files)})
-    choice = ReviewState().chosen.part(value)
+    choice = ReviewState().chosen.chosen_part(value)
     assert (choice.files, choice.added, choice.removed) == (1, 1, 1)
     assert (value.added, value.removed) == (1, 1)
     decided = value.model_copy(
@@ -256,16 +258,16 @@ def test_denying_all_of_nothing_and_of_one() -> None:
 def test_the_guard_opens_only_after_the_grace_period() -> None:
     now = [10.0]
     guard = GracePeriod(lambda: now[0])
-    assert guard.open
+    assert guard.is_over
     assert guard.watch("a")
-    assert not guard.open
+    assert not guard.is_over
     now[0] += GRACE_SECONDS - 0.01
-    assert not guard.open
+    assert not guard.is_over
     assert not guard.watch("a")
     now[0] += 0.01
-    assert guard.open
+    assert guard.is_over
     assert guard.watch("b")
-    assert not guard.open
+    assert not guard.is_over
 
 
 def test_words_of_others_are_never_markup_or_escapes() -> None:
@@ -292,10 +294,10 @@ def test_a_quote_has_the_lines_around_with_their_signs() -> None:
 def test_a_file_that_has_no_hunks_counts_as_unseen_by_itself() -> None:
     value = proposal("P1", [file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE, rebased=True)])
     state = ReviewState(waiting=[value])
-    assert state.unseen(value) == UnseenParts(0, 0, ("run.sh",))
-    assert unseen_words("P1", state.unseen(value)) == "run.sh of P1 was never on screen"
+    assert state.unseen_parts(value) == UnseenParts(0, 0, ("run.sh",))
+    assert unseen_words("P1", state.unseen_parts(value)) == "run.sh of P1 was never on screen"
     assert asked_of_all(state) == "Left out: P1 (re-based run.sh, run.sh never on screen)."
-    assert not seen(state, value).unseen(value)
+    assert not seen(state, value).unseen_parts(value)
     assert asked_of_all(state) == "Left out: P1 (re-based run.sh)."
 
 
@@ -309,8 +311,8 @@ def test_what_was_left_out_does_not_come_back_under_another_name() -> None:
     files = (change.model_copy(update={"hunks": (joined, *change.hunks[1:])}), *value.files[1:])
     after = value.model_copy(update={"files": files, "revision": 2})
     state.update([after])
-    assert "joined" not in state.chosen.part(after).hunks
-    assert len(state.chosen.part(after).hunks) == len(value.hunks) - 1
+    assert "joined" not in state.chosen.chosen_part(after).hunks
+    assert len(state.chosen.chosen_part(after).hunks) == len(value.hunks) - 1
 
 
 def test_lines_go_out_and_in_again_and_what_was_seen_of_them_stays_seen() -> None:
@@ -323,10 +325,10 @@ def test_lines_go_out_and_in_again_and_what_was_seen_of_them_stays_seen() -> Non
     ]
     parts = [HunkPart(hunk.id, piece, piece.id == "y") for piece in pieces]
     state = ReviewState(waiting=[value], current="P1")
-    state.looked_at.seen_of(value).note(hunk, 1)
+    state.looked_at.seen_lines(value).note(hunk, 1)
     state.take_parts(value, parts, ())
     assert state.chosen.left_out["P1"] == {"y"}
-    assert [state.looked_at.seen_of(value).is_seen(piece, 0) for piece in pieces] == [False, True]
+    assert [state.looked_at.seen_lines(value).is_seen(piece, 0) for piece in pieces] == [False, True]
     state.chosen.left_out["P1"] = {hunk.id}
     state.take_parts(value, parts, ())
     assert state.chosen.left_out["P1"] == {"x"}, "the rest of what was left out stays out"
@@ -339,7 +341,7 @@ def test_what_was_denied_of_a_proposal_that_waits_can_be_taken_back() -> None:
     denied = value.model_copy(update={"files": (change.model_copy(update={"denied": (part,)}), *value.files[1:])})
     for shown, offered in ((value, False), (denied, True)):
         state = ReviewState(waiting=[shown], current=shown.id)
-        assert (state.to_take_back is shown) is offered
+        assert (state.undo_target is shown) is offered
         assert is_offered("undo", state, None) is offered
 
 
@@ -406,9 +408,9 @@ def test_a_decision_says_whether_words_or_comments_go_with_it() -> None:
     state.update([value])
     for begun, said in ((None, ""), (Remark("a.py", "new", 0, "?"), " with 1 comment"), ("Do.", " with your words")):
         if isinstance(begun, Remark):
-            state.unsaid.remark(value, begun)
+            state.unsaid.set_comment(value, begun)
         elif begun:
-            state.unsaid.put_aside("P1", begun)
+            state.unsaid.keep_feedback("P1", begun)
         assert f"deny{said} " in headline(state, str)[-1].plain
 
 

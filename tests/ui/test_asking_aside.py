@@ -19,7 +19,7 @@ from tests.wire.server import Request, WireServer
 from tests.wire.test_side_questions import asked_aside
 from widgets.diff.diff_rows import CommentRow
 from widgets.diff.file_list import FileList
-from widgets.review.review import Review
+from widgets.review import review_messages
 
 
 def answers(run: Running) -> list[SideAnswer]:
@@ -272,7 +272,7 @@ async def test_who_types_on_after_the_field_has_gone_decides_nothing() -> None:
         await pilot.press("escape")
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.Approve("P1", 1, None)]
+        assert posted(app) == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_an_answer_is_no_feedback_for_what_is_decided_by_now() -> None:
@@ -288,7 +288,7 @@ async def test_an_answer_is_no_feedback_for_what_is_decided_by_now() -> None:
         await pilot.press("ctrl+f")
         assert "P1 is decided, or not listed here: nobody would get the feedback." in screen(app)
         assert app.review.asking.has_keys and app.review.state.unsaid.drafts == {}
-        app.review.take_aside(Recorded(SideQuestion(uid="r", **place._asdict(), number=1, text="and?")))
+        app.review.handle_side_update(Recorded(SideQuestion(uid="r", **place._asdict(), number=1, text="and?")))
         await pilot.press("enter")
         assert posted(app) == [], "the answer before is awaited"
 
@@ -313,7 +313,7 @@ async def test_what_is_asked_about_stays_in_view_above_the_panel() -> None:
             if told is None:
                 await pilot.press("q")
             else:
-                app.review.take_aside(told)
+                app.review.handle_side_update(told)
             await pilot.pause()
             top, room = view.scroll_offset.y, view.scrollable_content_region.height
             assert view.cursor.number == row and top <= view.rows.line_of(row) < top + room, told

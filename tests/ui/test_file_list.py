@@ -8,7 +8,7 @@ from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_decisions import BIG, ready
 from tests.ui.test_review_outcomes import click_on
 from widgets.diff.file_list import FileList
-from widgets.review.review import Review
+from widgets.review import review_messages
 
 Item = tuple[Proposal, Sequence[FileDiff]]
 
@@ -143,7 +143,7 @@ async def test_decision_keys_work_from_the_list_too() -> None:
         await pilot.press("F")
         await pilot.pause()
         await pilot.press("y")
-        assert app.posted == [Review.Approve("P1", 1, None)]
+        assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_of_what_was_denied_nothing_is_left_to_see() -> None:

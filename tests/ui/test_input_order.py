@@ -351,7 +351,7 @@ async def test_characters_that_came_together_decide_nothing(text: str, tmp_path:
     async with running(tmp_path, server, size=(160, 40)) as run:
         await in_review(run, server)
         review = run.app.workbench.review
-        chosen = review.state.chosen.part(run.proposals[0]).hunks
+        chosen = review.state.chosen.chosen_part(run.proposals[0]).hunks
         hand_in(run.app, *("enter" if one == "\r" else one for one in text))
         await run.see("Several keys came at once")
         # A key after the others: they have been dealt with.
@@ -359,7 +359,7 @@ async def test_characters_that_came_together_decide_nothing(text: str, tmp_path:
         await run.until(lambda: run.app.workbench.composer.draft.endswith("done"), "the words")
         assert run.file == FILE
         assert [one.state for one in run.proposals] == [ProposalState.PENDING]
-        assert review.state.chosen.part(run.proposals[0]).hunks == chosen
+        assert review.state.chosen.chosen_part(run.proposals[0]).hunks == chosen
         await run.pilot.press("f3")
         await run.review()
         await run.pilot.press("y")

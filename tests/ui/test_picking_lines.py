@@ -15,7 +15,7 @@ from tests.wire.bench import of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 from widgets.diff.diff_rows import LineRow
-from widgets.review.review import Review
+from widgets.review import review_messages
 
 NEW = '"""Says hello."""\n\n\ndef greet(name):\n    log(name)\n    check(name)\n    return "Hi " + name\n'
 
@@ -55,10 +55,10 @@ async def test_a_line_is_taken_out_written_without_it_told_and_undone(
         await run.until(lambda: review.view.proposal == run.proposals[0], "the cut on the screen")
         assert run.file == before
         assert review.view.cursor.row == review.view.rows.row(review.view.cursor.number)
-        chosen = review.state.chosen.part(run.proposals[0])
+        chosen = review.state.chosen.chosen_part(run.proposals[0])
         assert len(chosen.hunks) == chosen.total - 1
         await run.until(run.can_decide, "the moment to decide")
-        while review.state.unseen(run.proposals[0]):
+        while review.state.unseen_parts(run.proposals[0]):
             await run.pilot.press("right_parenthesis")
             await run.pilot.pause()
         await run.until(run.can_decide, "the moment to decide")
@@ -67,8 +67,8 @@ async def test_a_line_is_taken_out_written_without_it_told_and_undone(
         await run.until(lambda: run.file != before, "the file")
         assert run.file == NEW.replace("    check(name)\n", "")
         assert run.proposals[0].state is ProposalState.PARTLY_APPROVED
-        await run.until(lambda: review.state.chosen.part(run.proposals[0]).total == 1, "the rest")
-        assert review.state.chosen.part(run.proposals[0]).hunks == (), "what was taken out stays out"
+        await run.until(lambda: review.state.chosen.chosen_part(run.proposals[0]).total == 1, "the rest")
+        assert review.state.chosen.chosen_part(run.proposals[0]).hunks == (), "what was taken out stays out"
         await run.pilot.press("f2")
         await run.say("go on")
         (told,) = [said for said in of_role(server.last, "system") if "in part" in said]
@@ -99,7 +99,7 @@ async def test_picking_shows_its_lines_and_escape_leaves_it() -> None:
         await pilot.press("asterisk", "j", "space")
         await app.pass_grace()
         (wish,) = app.wishes
-        assert isinstance(wish, Review.TakeLines) and wish.lines.new == {1, 2}
+        assert isinstance(wish, review_messages.TakeLines) and wish.lines.new == {1, 2}
         assert view.picked() is None
 
 

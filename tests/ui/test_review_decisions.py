@@ -14,7 +14,7 @@ from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from tests.waiting import until
 from widgets.common.key_bar import KeyBar
-from widgets.review.review import Review
+from widgets.review import review_messages
 
 Item = tuple[Proposal, Sequence[FileDiff]]
 BIG = (120, 60)
@@ -56,7 +56,7 @@ async def test_y_approves_the_shown_revision_whole() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("y")
-        assert posted(app) == [Review.Approve("P1", 4, None)]
+        assert posted(app) == [review_messages.Approve("P1", 4, None)]
 
 
 async def test_n_denies_without_feedback() -> None:
@@ -64,7 +64,7 @@ async def test_n_denies_without_feedback() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("n")
-        assert posted(app) == [Review.Deny("P1")]
+        assert posted(app) == [review_messages.Deny("P1")]
 
 
 async def test_keys_that_are_pressed_without_looking_decide_nothing() -> None:
@@ -107,7 +107,7 @@ async def test_who_writes_on_after_a_key_that_came_too_early_decides_nothing() -
             assert posted(app) == [] and app.focused is app.review.view, key
         await app.pass_grace()
         await pilot.press("n")
-        assert posted(app) == [Review.Deny("P1")]
+        assert posted(app) == [review_messages.Deny("P1")]
 
 
 async def test_what_is_said_of_a_dead_key_goes_with_what_it_was_pressed_for() -> None:
@@ -133,7 +133,7 @@ async def test_decision_keys_are_dead_after_a_new_revision_and_wake_up_again() -
         assert posted(app) == []
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.Approve("P1", 2, None)]
+        assert posted(app) == [review_messages.Approve("P1", 2, None)]
 
 
 async def test_decision_keys_are_dead_after_the_chosen_hunks_changed() -> None:
@@ -184,7 +184,7 @@ async def test_the_first_proposal_stays_shown_when_another_arrives() -> None:
         app.put(*small("P2", "b.py"))
         app.review.set_diffs("P2", app.diffs["P2"])
         await pilot.press("y")
-        assert posted(app) == [Review.Approve("P1", 1, None)]
+        assert posted(app) == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_the_next_one_is_shown_when_the_first_is_decided() -> None:
@@ -210,7 +210,7 @@ async def test_space_takes_a_hunk_out_and_y_approves_the_rest() -> None:
         assert "+2 -0" in screen(app)
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.Approve("P1", 1, (second.id,))]
+        assert posted(app) == [review_messages.Approve("P1", 1, (second.id,))]
 
 
 async def test_a_click_on_the_mark_toggles_the_hunk() -> None:
@@ -252,7 +252,7 @@ async def test_x_denies_one_hunk() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("right_square_bracket", "x")
-        assert posted(app) == [Review.Deny("P1", (item[0].hunks[1].id,))]
+        assert posted(app) == [review_messages.Deny("P1", (item[0].hunks[1].id,))]
 
 
 async def test_unseen_hunks_are_counted_and_asked_about_once() -> None:
@@ -262,7 +262,7 @@ async def test_unseen_hunks_are_counted_and_asked_about_once() -> None:
     app = ReviewApp((proposal("P1", diffs), diffs))
     async with app.run_test(size=(100, 24)) as pilot:
         await ready(pilot)
-        unseen = app.review.state.unseen(app.proposals["P1"])
+        unseen = app.review.state.unseen_parts(app.proposals["P1"])
         assert 0 < unseen.lines < unseen.of == 8
         await pilot.press("y")
         assert posted(app) == []
@@ -272,7 +272,7 @@ async def test_unseen_hunks_are_counted_and_asked_about_once() -> None:
         assert posted(app) == [], "the question has a grace period of its own"
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.Approve("P1", 1, None)]
+        assert posted(app) == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_hunks_that_were_scrolled_over_are_seen() -> None:
@@ -287,7 +287,7 @@ async def test_hunks_that_were_scrolled_over_are_seen() -> None:
             await pilot.pause()
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.Approve("P1", 1, None)]
+        assert posted(app) == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_deleting_a_file_asks_once_and_n_leaves_the_question() -> None:
@@ -376,7 +376,11 @@ async def test_approve_all_names_and_leaves_out_what_is_doubtful() -> None:
         )
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.ApproveAll((Review.Approve("P1", 1, None), Review.Approve("P3", 1, None)))]
+        assert posted(app) == [
+            review_messages.ApproveAll(
+                (review_messages.Approve("P1", 1, None), review_messages.Approve("P3", 1, None))
+            )
+        ]
 
 
 async def test_approve_all_takes_the_doubtful_along_when_asked_to() -> None:
@@ -387,7 +391,11 @@ async def test_approve_all_takes_the_doubtful_along_when_asked_to() -> None:
         await pilot.press("Y")
         await app.pass_grace()
         await pilot.press("Y")
-        assert posted(app) == [Review.ApproveAll((Review.Approve("P1", 1, None), Review.Approve("P2", 1, None)))]
+        assert posted(app) == [
+            review_messages.ApproveAll(
+                (review_messages.Approve("P1", 1, None), review_messages.Approve("P2", 1, None))
+            )
+        ]
 
 
 async def test_deny_all_asks_once() -> None:
@@ -398,7 +406,7 @@ async def test_deny_all_asks_once() -> None:
         assert posted(app) == []
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.DenyAll((Review.Deny("P1"), Review.Deny("P2")))]
+        assert posted(app) == [review_messages.DenyAll((review_messages.Deny("P1"), review_messages.Deny("P2")))]
 
 
 async def test_a_stale_proposal_cannot_be_approved_but_denied() -> None:
@@ -410,7 +418,7 @@ async def test_a_stale_proposal_cannot_be_approved_but_denied() -> None:
         assert posted(app) == []
         assert "a.py changed on disk at line 2" in screen(app)
         await pilot.press("n")
-        assert posted(app) == [Review.Deny("P1")]
+        assert posted(app) == [review_messages.Deny("P1")]
 
 
 @pytest.mark.parametrize("key", ["y", "x"])
@@ -436,17 +444,17 @@ async def test_undo_of_the_last_approval_while_the_next_proposal_is_shown() -> N
         await ready(pilot)
         await pilot.press("y")
         app.put(first[0].model_copy(update={"state": ProposalState.APPLIED}))
-        app.review.outcome("P1: wrote 1 file; u undoes")
+        app.review.show_outcome("P1: wrote 1 file; u undoes")
         await pilot.pause()
         await app.pass_grace()
         assert "P1: wrote 1 file; u undoes" in screen(app)
         await pilot.press("u")
-        assert posted(app)[-1] == Review.Undo("P1")
+        assert posted(app)[-1] == review_messages.Undo("P1")
         app.put(first[0].model_copy(update={"state": ProposalState.UNDONE}))
         await pilot.pause()
         await app.pass_grace()
         await pilot.press("U")
-        assert posted(app)[-1] == Review.Redo("P1"), "what was taken back, not what was shown before"
+        assert posted(app)[-1] == review_messages.Redo("P1"), "what was taken back, not what was shown before"
 
 
 async def test_redo_of_an_undone_proposal() -> None:
@@ -455,7 +463,7 @@ async def test_redo_of_an_undone_proposal() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("U")
-        assert posted(app) == [Review.Redo("P1")]
+        assert posted(app) == [review_messages.Redo("P1")]
 
 
 async def test_e_edits_the_file_at_the_cursor() -> None:
@@ -463,7 +471,7 @@ async def test_e_edits_the_file_at_the_cursor() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("right_curly_bracket", "e")
-        assert posted(app) == [Review.Edit("P1", "tests/test_fetch.py")]
+        assert posted(app) == [review_messages.Edit("P1", "tests/test_fetch.py")]
 
 
 async def test_keys_work_from_the_list_of_approvals_too() -> None:
@@ -476,7 +484,7 @@ async def test_keys_work_from_the_list_of_approvals_too() -> None:
         assert app.review.state.current == "P2"
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.Approve("P2", 1, None)]
+        assert posted(app) == [review_messages.Approve("P2", 1, None)]
 
 
 async def test_applied_hunks_are_not_chosen_again() -> None:
@@ -495,7 +503,7 @@ async def test_applied_hunks_are_not_chosen_again() -> None:
         await pilot.press("space")
         assert not app.review.state.chosen.left_out.get("P1")
         await pilot.press("y")
-        assert posted(app) == [Review.Approve("P1", 1, None)]
+        assert posted(app) == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_full_screen_is_told() -> None:
@@ -503,7 +511,7 @@ async def test_full_screen_is_told() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("f", "f")
-        assert posted(app) == [Review.FullScreen(True), Review.FullScreen(False)]
+        assert posted(app) == [review_messages.FullScreen(True), review_messages.FullScreen(False)]
 
 
 def screen(app: ReviewApp) -> str:

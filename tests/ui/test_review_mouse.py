@@ -18,7 +18,7 @@ from tests.ui.sample_diffs import file_diff, proposal, retry_proposal
 from widgets.common.key_hints import HintLine
 from widgets.diff.diff_rows import LineRow
 from widgets.diff.writing_field import WritingField
-from widgets.review.review import Review
+from widgets.review import review_messages
 
 SIZE = (110, 40)
 
@@ -61,7 +61,7 @@ async def test_a_chip_decides_where_the_button_goes_down_and_up_again() -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await slide(pilot, spot := place(app, "deny"), spot)
-        assert app.posted == [Review.Deny("P1")]
+        assert app.posted == [review_messages.Deny("P1")]
 
 
 @pytest.mark.parametrize(("start", "end"), [("request changes", "deny"), ("2 files", "approve"), ("approve", "deny")])
@@ -299,7 +299,7 @@ async def test_what_was_said_of_a_decision_goes_when_the_model_asks() -> None:
     app = ReviewApp(retry_proposal())
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        app.review.outcome("P9 undone. U applies it again.")
+        app.review.show_outcome("P9 undone. U applies it again.")
         await pilot.pause()
         assert "P9 undone" in app.text()
         app.review.add_confirmation("c1", Confirmation("command", "Run a command?", "make test", "."))

@@ -7,7 +7,7 @@ from app.proposals.values.models import ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_decisions import BIG, ready, small, two_hunks
-from widgets.review.review import Review
+from widgets.review import review_messages
 
 
 async def click_on(pilot: Pilot[None], text: str) -> None:
@@ -29,7 +29,7 @@ async def test_a_click_on_a_chip_decides_from_wherever_the_focus_is() -> None:
         app.query_one("#composer").focus()
         await pilot.pause()
         await click_on(pilot, " y  approve")
-        assert app.posted == [Review.Approve("P1", 1, None)]
+        assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_a_click_on_a_chip_is_as_dead_as_its_key() -> None:
@@ -42,7 +42,7 @@ async def test_a_click_on_a_chip_is_as_dead_as_its_key() -> None:
         assert app.posted == []
         await app.pass_grace()
         await click_on(pilot, " n  deny")
-        assert app.posted == [Review.Deny("P1")]
+        assert app.posted == [review_messages.Deny("P1")]
 
 
 async def test_words_beside_the_chips_decide_nothing() -> None:
@@ -62,7 +62,7 @@ async def test_a_question_is_answered_by_a_click() -> None:
         await pilot.press("y")
         await app.pass_grace()
         await click_on(pilot, " y  yes")
-        assert app.posted == [Review.Approve("P1", 1, None)]
+        assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_escape_leaves_a_question_and_decides_nothing() -> None:
@@ -99,7 +99,7 @@ async def test_a_sentence_that_was_meant_for_the_chat_decides_nothing() -> None:
             assert app.posted == [], words
             await app.pass_grace()
             await pilot.press("n")
-            assert app.posted == [Review.Deny("P1")]
+            assert app.posted == [review_messages.Deny("P1")]
 
 
 async def test_what_became_of_a_denial_goes_when_the_model_answers() -> None:
@@ -108,7 +108,7 @@ async def test_what_became_of_a_denial_goes_when_the_model_answers() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         app.put(first[0].model_copy(update={"state": ProposalState.DENIED}))
-        app.review.outcome("P1 denied; your words are on their way")
+        app.review.show_outcome("P1 denied; your words are on their way")
         await pilot.pause()
         assert "on their way" in app.text()
         app.put(*small("P2", "b.py"))
@@ -121,7 +121,7 @@ async def test_what_was_written_stays_said_while_the_next_in_the_queue_is_shown(
     app = ReviewApp(first, small("P2", "b.py"))
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        app.review.outcome("P1 written: a.py. u undoes it.")
+        app.review.show_outcome("P1 written: a.py. u undoes it.")
         app.put(first[0].model_copy(update={"state": ProposalState.APPLIED}))
         await pilot.pause()
         assert "P1 written: a.py. u undoes it." in app.text()
@@ -174,7 +174,7 @@ async def test_the_editor_is_opened_at_the_line_of_the_cursor() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("right_square_bracket", "e", "j", "e")
-        assert app.posted == [Review.Edit("P1", "b.txt", line) for line in (20, 21)]
+        assert app.posted == [review_messages.Edit("P1", "b.txt", line) for line in (20, 21)]
 
 
 def test_every_action_of_the_review_has_its_own_handler() -> None:

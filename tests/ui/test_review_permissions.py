@@ -6,7 +6,7 @@ from textual.widgets import TextArea
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
 from tests.ui.review_app import ReviewApp
 from tests.ui.test_review_decisions import BIG, posted, ready, screen, small
-from widgets.review.review import Review
+from widgets.review import review_messages
 
 COMMAND = Confirmation("command", "Run a command", "pytest -q tests", ".")
 
@@ -30,7 +30,7 @@ async def test_a_permission_has_the_keys_while_it_waits() -> None:
         assert posted(app) == [], "some of these mean nothing here: they may be words for the chat"
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.Confirmed("c1", ConfirmationAnswer(allowed=True))]
+        assert posted(app) == [review_messages.Confirmed("c1", ConfirmationAnswer(allowed=True))]
         await pilot.pause()
         assert app.review.state.current == "P2", "what was read before is shown again"
         assert app.review.title_of("approve") == ""
@@ -79,7 +79,7 @@ async def test_a_question_about_a_proposal_is_not_answered_once_a_permission_wai
         await pilot.pause()
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.Confirmed("c1", ConfirmationAnswer(allowed=True))]
+        assert posted(app) == [review_messages.Confirmed("c1", ConfirmationAnswer(allowed=True))]
 
 
 async def test_a_permission_comes_up_once_the_feedback_is_put_aside() -> None:
@@ -119,9 +119,9 @@ async def test_words_about_a_permission_go_with_the_denial_or_are_handed_on(left
             await pilot.press("escape")
         await pilot.pause()
         assert sorted(posted(app), key=repr) == [
-            Review.Confirmed("c1", ConfirmationAnswer(allowed=False, feedback="hm")),
-            Review.Confirmed("c2", ConfirmationAnswer(allowed=True)),
-            Review.Stranded("hm"),
+            review_messages.Confirmed("c1", ConfirmationAnswer(allowed=False, feedback="hm")),
+            review_messages.Confirmed("c2", ConfirmationAnswer(allowed=True)),
+            review_messages.FeedbackOrphaned("hm"),
         ]
 
 
@@ -135,4 +135,4 @@ async def test_words_about_a_permission_whose_turn_was_stopped_are_handed_on(lef
         app.review.remove_confirmation("c1")
         await pilot.press(*(("ctrl+s",) if left_open else ()))
         await pilot.pause()
-        assert posted(app) == [Review.Stranded("hm")]
+        assert posted(app) == [review_messages.FeedbackOrphaned("hm")]

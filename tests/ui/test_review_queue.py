@@ -8,8 +8,7 @@ from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import stale
 from tests.ui.test_review_decisions import BIG, ready, small
 from tests.ui.test_review_outcomes import click_on
-from widgets.review import review_queue
-from widgets.review.review import Review
+from widgets.review import review_messages, review_queue
 from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import proposal_row
 
@@ -86,7 +85,7 @@ async def test_a_key_on_the_fold_decides_what_is_shown() -> None:
         await pilot.press("j")
         await app.pass_grace()
         await pilot.press("y")
-        assert app.posted == [Review.Approve("P15", 1, None)]
+        assert app.posted == [review_messages.Approve("P15", 1, None)]
 
 
 @pytest.mark.parametrize("size", [(80, 21), (60, 17)])
@@ -118,7 +117,7 @@ async def test_what_came_of_a_decision_is_said_once() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         app.put(small("P1", state=ProposalState.APPLIED)[0])
-        app.review.outcome("P1 written: a.py. u undoes it.")
+        app.review.show_outcome("P1 written: a.py. u undoes it.")
         await pilot.pause()
         assert app.text().count("P1 written") == 1
         assert "P1 applied" not in app.text()

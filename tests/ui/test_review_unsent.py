@@ -7,7 +7,7 @@ from textual.widgets import TextArea
 from app.proposals.values.models import ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.test_review_decisions import BIG, posted, ready, screen, small, two_hunks
-from widgets.review.review import Review
+from widgets.review import review_messages
 from widgets.review.unfinished_review import ReviewFeedback
 
 
@@ -26,7 +26,7 @@ async def test_feedback_for_a_proposal_that_was_decided_meanwhile_is_handed_on(b
         assert posted(app) == [], "it is still being written"
         await pilot.press(leave)
         await pilot.pause()
-        assert posted(app) == [Review.Stranded("hmm" if begin == "r" else "a.py:2  hmm")]
+        assert posted(app) == [review_messages.FeedbackOrphaned("hmm" if begin == "r" else "a.py:2  hmm")]
 
 
 async def test_a_comment_on_what_is_not_listed_any_more_is_handed_on() -> None:
@@ -38,7 +38,7 @@ async def test_a_comment_on_what_is_not_listed_any_more_is_handed_on() -> None:
         app.tell()
         await pilot.press("ctrl+s")
         await pilot.pause()
-        assert posted(app) == [Review.Stranded("hm")]
+        assert posted(app) == [review_messages.FeedbackOrphaned("hm")]
 
 
 async def test_what_was_put_aside_is_handed_on_once_its_proposal_is_decided_elsewhere() -> None:
@@ -52,10 +52,10 @@ async def test_what_was_put_aside_is_handed_on_once_its_proposal_is_decided_else
         await pilot.pause()
         app.tell()
         await pilot.pause()
-        assert posted(app) == [Review.Stranded("hm\n\na.py:2  o")]
+        assert posted(app) == [review_messages.FeedbackOrphaned("hm\n\na.py:2  o")]
 
 
-@pytest.mark.parametrize(("key", "kind"), [("y", Review.Approve), ("n", Review.Deny)])
+@pytest.mark.parametrize(("key", "kind"), [("y", review_messages.Approve), ("n", review_messages.Deny)])
 async def test_comments_go_with_the_decision(key: str, kind: type[Message]) -> None:
     app = ReviewApp(small())
     async with app.run_test(size=BIG) as pilot:
@@ -66,14 +66,14 @@ async def test_comments_go_with_the_decision(key: str, kind: type[Message]) -> N
         assert "approve with 1 comment" in screen(app) and "deny with 1 comment" in screen(app)
         await pilot.press(key)
         (decided,) = posted(app)
-        assert isinstance(decided, kind) and isinstance(decided, Review.Approve | Review.Deny)
+        assert isinstance(decided, kind) and isinstance(decided, review_messages.Approve | review_messages.Deny)
         (comment,) = decided.words.comments
         assert comment.text == "w" and "+2" in comment.quote
-        assert app.review.state.unsaid.words(app.proposals["P1"]) == ReviewFeedback(), "once"
+        assert app.review.state.unsaid.feedback_for(app.proposals["P1"]) == ReviewFeedback(), "once"
 
 
 @pytest.mark.parametrize("where", ["feedback", "feedback put aside", "comment", "comment put aside"])
-@pytest.mark.parametrize(("key", "kind"), [("o", Review.Approve), ("n", Review.Deny)])
+@pytest.mark.parametrize(("key", "kind"), [("o", review_messages.Approve), ("n", review_messages.Deny)])
 async def test_words_that_were_not_sent_ask_before_they_go_with_a_decision(
     where: str, key: str, kind: type[Message]
 ) -> None:
@@ -93,18 +93,18 @@ async def test_words_that_were_not_sent_ask_before_they_go_with_a_decision(
         assert "our unsent words go with it to the model, “hm”" in screen(app)
         await pilot.press("escape")
         assert app.review.deciding.question is None
-        assert app.review.state.unsaid.unfinished(app.proposals["P1"]) == ["hm"]
+        assert app.review.state.unsaid.unsent_part(app.proposals["P1"]) == ["hm"]
         await app.pass_grace()
         await pilot.press(key)
         await app.pass_grace()
         await pilot.press("y")
         (decided,) = posted(app)
-        assert isinstance(decided, kind) and isinstance(decided, Review.Approve | Review.Deny)
+        assert isinstance(decided, kind) and isinstance(decided, review_messages.Approve | review_messages.Deny)
         assert (decided.words.feedback or decided.words.comments[0].text) == "hm"
-        assert not isinstance(decided, Review.Approve) or decided.go_on == (key == "o")
+        assert not isinstance(decided, review_messages.Approve) or decided.go_on == (key == "o")
         await pilot.pause()
         assert not app.review.is_writing
-        assert app.review.state.unsaid.unfinished(app.proposals["P1"]) == []
+        assert app.review.state.unsaid.unsent_part(app.proposals["P1"]) == []
 
 
 async def test_more_words_take_the_question_away() -> None:
@@ -137,10 +137,10 @@ async def test_a_decision_on_a_hunk_takes_along_the_comments_on_it_alone() -> No
         await app.pass_grace()
         await pilot.press("x")
         (denied,) = posted(app)
-        assert isinstance(denied, Review.Deny)
+        assert isinstance(denied, review_messages.Deny)
         assert denied.hunks == (item[0].hunks[1].id,)
         assert [comment.text for comment in denied.words.comments] == ["b"]
-        left = app.review.state.unsaid.words(app.proposals["P1"])
+        left = app.review.state.unsaid.feedback_for(app.proposals["P1"])
         assert left.feedback == "d" and [comment.text for comment in left.comments] == ["a"]
 
 
@@ -153,9 +153,9 @@ async def test_words_of_a_decision_that_failed_are_the_users_again() -> None:
         await app.pass_grace()
         await pilot.press("r", "h", "m", "ctrl+s")
         (denied,) = posted(app)
-        assert isinstance(denied, Review.Deny)
-        app.review.give_back("P1", denied.words)
-        app.review.outcome("The disk is full.", problem=True)
+        assert isinstance(denied, review_messages.Deny)
+        app.review.restore_feedback("P1", denied.words)
+        app.review.show_outcome("The disk is full.", problem=True)
         await pilot.pause()
         assert "▌ w" in screen(app)
         await app.pass_grace()
@@ -182,5 +182,5 @@ async def test_approve_all_and_deny_all_name_the_words_that_go_along() -> None:
         await app.pass_grace()
         await pilot.press("y")
         (every,) = posted(app)
-        assert isinstance(every, Review.ApproveAll)
+        assert isinstance(every, review_messages.ApproveAll)
         assert [[comment.text for comment in one.words.comments] for one in every.each] == [["w"], []]

@@ -14,7 +14,7 @@ from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_decisions import BIG, posted, ready, screen, small
 from widgets.common.input_order import JoinedKey
-from widgets.review.review import Review
+from widgets.review import review_messages
 from widgets.review.unfinished_review import ReviewFeedback
 
 
@@ -42,7 +42,7 @@ async def test_feedback_goes_with_the_denial_whole(new_line: str) -> None:
         await ready(pilot)
         await pilot.press("r")
         await pilot.press(*"no", new_line, *"yes", "enter")
-        assert posted(app) == [Review.Deny("P1", None, ReviewFeedback("no\nyes"))]
+        assert posted(app) == [review_messages.Deny("P1", None, ReviewFeedback("no\nyes"))]
         assert app.focused is app.review.view
 
 
@@ -86,7 +86,7 @@ async def test_a_short_command_is_answered_at_once_though_its_notes_are_long() -
         await ready(pilot)
         assert "cache/of/29" not in screen(app) and NOTES[0] in screen(app).split("\n▌Run")[1]
         await pilot.press("y")
-        assert posted(app) == [Review.Confirmed("c1", allowed(PermissionScope.ONCE))]
+        assert posted(app) == [review_messages.Confirmed("c1", allowed(PermissionScope.ONCE))]
 
 
 async def test_a_command_longer_than_the_pane_has_to_be_seen_whole_and_the_key_to_the_rest_is_named() -> None:
@@ -106,7 +106,7 @@ async def test_a_command_longer_than_the_pane_has_to_be_seen_whole_and_the_key_t
             assert unseen or key != "G", "the end is there, and what lies between was not"
             key = "right_parenthesis"
         await pilot.press("y")
-        assert posted(app) == [Review.Confirmed("c1", allowed(PermissionScope.ONCE))]
+        assert posted(app) == [review_messages.Confirmed("c1", allowed(PermissionScope.ONCE))]
 
 
 async def test_what_is_typed_as_feedback_decides_nothing_and_escape_keeps_the_draft() -> None:
@@ -142,7 +142,7 @@ async def test_comments_are_shown_under_their_line_and_sent_with_a_quote() -> No
         assert "a.py:2  why" in screen(app)
         await pilot.press("ctrl+s")
         expected = LineComment(path="a.py", line=2, side="new", quote=" one\n-two\n+2\n three", text="why")
-        assert posted(app) == [Review.Deny("P1", None, ReviewFeedback(comments=(expected,)))]
+        assert posted(app) == [review_messages.Deny("P1", None, ReviewFeedback(comments=(expected,)))]
 
 
 async def test_a_comment_can_be_changed_and_taken_back() -> None:
@@ -173,7 +173,7 @@ async def test_a_command_is_shown_whole_and_allowed_once() -> None:
         await ready(pilot)
         assert "pytest -q tests" in screen(app)
         await pilot.press("y")
-        assert posted(app) == [Review.Confirmed("c1", ConfirmationAnswer(allowed=True))]
+        assert posted(app) == [review_messages.Confirmed("c1", ConfirmationAnswer(allowed=True))]
         assert app.review.state.confirmation is None
 
 
@@ -193,9 +193,11 @@ async def test_a_command_can_be_allowed_by_its_form_for_the_session_or_the_proje
         await app.pass_grace()
         await pilot.press("r", "n", "o", "ctrl+s")
         assert posted(app) == [
-            Review.Confirmed("c1", allowed(PermissionScope.SESSION, CommandForm(("pytest",), open=True))),
-            Review.Confirmed("c2", allowed(PermissionScope.PROJECT, CommandForm(("pytest", "-q"), open=True))),
-            Review.Confirmed("c3", ConfirmationAnswer(allowed=False, feedback="no")),
+            review_messages.Confirmed("c1", allowed(PermissionScope.SESSION, CommandForm(("pytest",), open=True))),
+            review_messages.Confirmed(
+                "c2", allowed(PermissionScope.PROJECT, CommandForm(("pytest", "-q"), open=True))
+            ),
+            review_messages.Confirmed("c3", ConfirmationAnswer(allowed=False, feedback="no")),
         ]
 
 
@@ -211,7 +213,7 @@ async def test_the_form_goes_from_the_widest_to_the_very_command() -> None:
         await app.pass_grace()
         await pilot.press("a")
         form = CommandForm(("pytest", "-q", "tests"), open=False)
-        assert posted(app) == [Review.Confirmed("c1", allowed(PermissionScope.SESSION, form))]
+        assert posted(app) == [review_messages.Confirmed("c1", allowed(PermissionScope.SESSION, form))]
 
 
 async def test_a_command_that_does_more_is_allowed_as_it_is_and_never_for_good() -> None:
@@ -224,7 +226,7 @@ async def test_a_command_that_does_more_is_allowed_as_it_is_and_never_for_good()
         assert posted(app) == []
         await app.pass_grace()
         await pilot.press("a")
-        assert posted(app) == [Review.Confirmed("c1", allowed(PermissionScope.SESSION))]
+        assert posted(app) == [review_messages.Confirmed("c1", allowed(PermissionScope.SESSION))]
 
 
 async def test_a_command_is_dead_to_keys_while_it_is_new() -> None:
@@ -300,7 +302,7 @@ async def test_the_version_before_against_this_one() -> None:
         assert "zwei" not in screen(app)
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.Approve("P2", 1, None)]
+        assert posted(app) == [review_messages.Approve("P2", 1, None)]
 
 
 async def test_enter_sends_feedback_and_words_that_follow_decide_nothing() -> None:
@@ -308,7 +310,7 @@ async def test_enter_sends_feedback_and_words_that_follow_decide_nothing() -> No
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("r", *"no", "enter", *"yes", "e", "x", "n")
-        assert posted(app) == [Review.Deny("P1", None, ReviewFeedback("no"))]
+        assert posted(app) == [review_messages.Deny("P1", None, ReviewFeedback("no"))]
         await pilot.pause()
         assert "for a moment" in screen(app)
 
@@ -369,7 +371,7 @@ async def test_a_question_about_what_was_never_on_the_screen_goes_as_soon_as_it_
         assert posted(app) == []
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.Approve("P1", 1, None)]
+        assert posted(app) == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_a_screen_that_is_too_small_to_review_says_that_and_decides_nothing() -> None:
@@ -388,4 +390,4 @@ async def test_a_screen_that_is_too_small_to_review_says_that_and_decides_nothin
         assert "too small" not in screen(app)
         await app.pass_grace()
         await pilot.press("n")
-        assert posted(app) == [Review.Deny("P1")]
+        assert posted(app) == [review_messages.Deny("P1")]

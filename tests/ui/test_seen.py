@@ -15,7 +15,7 @@ from tests.ui.sample_diffs import file_diff, many_lines, proposal, retry_proposa
 from tests.ui.test_review_decisions import BIG, posted, ready, screen
 from widgets.diff.diff_rows import NoteRow
 from widgets.diff.file_list import FileList
-from widgets.review.review import Review
+from widgets.review import review_messages
 from widgets.review.review_queue import ReviewQueue
 from widgets.review.review_state import UnseenParts
 
@@ -29,7 +29,7 @@ def of(diffs: Sequence[FileDiff]) -> ReviewApp:
 
 def unseen(app: ReviewApp) -> UnseenParts:
     """What an approval of it would write unseen."""
-    return app.review.state.unseen(app.proposals["P1"])
+    return app.review.state.unseen_parts(app.proposals["P1"])
 
 
 async def page_to_the_end(pilot: Pilot[None], app: ReviewApp) -> None:
@@ -69,7 +69,7 @@ async def test_a_glance_at_a_large_hunk_is_not_a_look_at_it_and_reading_it_by_pa
         assert not unseen(app)
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.Approve("P1", 1, None)]
+        assert posted(app) == [review_messages.Approve("P1", 1, None)]
         # Of plain lines it is known which were read; of a diff, however long, that is no question.
         view = app.review.view
         shown, diffs = view.proposal, view.diffs
@@ -290,7 +290,7 @@ async def test_all_and_a_part_are_asked_about_alike() -> None:
         await app.pass_grace()
         await pilot.press("space")
         await pilot.pause()
-        assert app.review.state.unseen(app.proposals["P2"]) == UnseenParts(), "what is left out doesn't count"
+        assert app.review.state.unseen_parts(app.proposals["P2"]) == UnseenParts(), "what is left out doesn't count"
 
 
 async def test_a_mode_change_is_seen_with_the_head_of_its_file() -> None:

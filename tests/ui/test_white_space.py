@@ -9,7 +9,7 @@ from tests.ui.test_review_decisions import BIG, posted, ready, screen
 from tests.waiting import until
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_rows import SourceLine, SpaceRow
-from widgets.review.review import Review
+from widgets.review import review_messages
 
 OLD = (
     "func one() {\n"
@@ -68,7 +68,7 @@ async def test_what_is_left_out_is_not_seen_and_an_approval_asks_and_the_way_to_
     async with app.run_test(size=(100, 60)) as pilot:
         await ready(pilot)
         state = app.review.state
-        assert state.unseen(app.proposals["P1"]).lines == 32
+        assert state.unseen_parts(app.proposals["P1"]).lines == 32
         await pilot.press("y")
         await pilot.pause()
         assert posted(app) == []
@@ -77,11 +77,11 @@ async def test_what_is_left_out_is_not_seen_and_an_approval_asks_and_the_way_to_
         for _ in range(4):
             await pilot.press("right_parenthesis")
             await pilot.pause()
-        assert not state.unseen(app.proposals["P1"])
+        assert not state.unseen_parts(app.proposals["P1"])
         assert "x3 := a+3" in screen(app)
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [Review.Approve("P1", 1, None)]
+        assert posted(app) == [review_messages.Approve("P1", 1, None)]
 
 
 @pytest.mark.parametrize("width", [100, 160])
@@ -94,13 +94,13 @@ async def test_a_hunk_of_white_space_alone_is_one_row_that_is_taken_out_and_open
         await pilot.press("right_square_bracket")
         assert isinstance(view.cursor.row, SpaceRow)
         await pilot.press("space")
-        assert app.review.state.chosen.out_of("P1") == {second.id}
+        assert app.review.state.chosen.excluded_from("P1") == {second.id}
         assert "○› " in screen(app)
         await pilot.press("space")
-        assert not app.review.state.chosen.out_of("P1")
+        assert not app.review.state.chosen.excluded_from("P1")
         row = view.rows.line_of(view.cursor.number) - view.scroll_offset.y
         await pilot.click("DiffView", offset=(0, row))
-        assert app.review.state.chosen.out_of("P1") == {second.id}, "a click on its state does the same"
+        assert app.review.state.chosen.excluded_from("P1") == {second.id}, "a click on its state does the same"
         await pilot.press("enter")
         assert view.cursor.hunk == second
         assert "z()" in screen(app) and "hunk 2:" not in screen(app)
@@ -116,7 +116,7 @@ async def test_indentation_that_has_meaning_stays_and_says_so() -> None:
         assert "1 line changes in indentation alone, which has meaning in Python: shown" in text
         assert "1 line differs in white space only" in text
         assert "␣-     c()" in text and "␣+ c()" in text
-        assert app.review.state.unseen(app.proposals["P1"]).lines == 2
+        assert app.review.state.unseen_parts(app.proposals["P1"]).lines == 2
 
 
 async def test_in_an_unknown_language_indentation_stays() -> None:

@@ -1,4 +1,4 @@
-"""The approval pane: what waits, what it would do, and which key says yes or no."""
+"""The approval pane: the pending proposals, what an approval would do, and which keys approve and deny."""
 
 from collections.abc import Callable
 from functools import partial
@@ -34,7 +34,7 @@ class _Words(Static):
 
 
 class ApprovalPane(Column):
-    """Draws a `ReviewState`; changes nothing in it."""
+    """Draws a `ReviewState` without changing it."""
 
     DEFAULT_CSS = """
     ApprovalPane {
@@ -142,7 +142,7 @@ class ApprovalPane(Column):
         lines = [fitted(line, width) if width else line for line in lines]
         shown.say(Content("\n").join(lines))
         self._lines = len(lines)
-        self.fit(self._height_of_all)
+        self.fit_height(self._height_of_all)
         self._name_keys(actions_on([self._asked] if self._asked is not None else lines))
 
     def _brief_checks(self, state: ReviewState, proposal: str, key: KeyOf, width: int) -> Content | None:
@@ -161,8 +161,8 @@ class ApprovalPane(Column):
             self.named_keys = named
             self.on_named_keys()
 
-    def fit(self, height: int) -> None:
-        """Leave most of the review, which has so many rows in all, to the diff; what says yes and no is never cut."""
+    def fit_height(self, height: int) -> None:
+        """Leave most of the review's height to the diff; the lines with the deciding keys are never cut."""
         self._height_of_all = height
         wanted = self._dragged_to if self.queue.items else 0
         if wanted != self._height:
@@ -176,10 +176,10 @@ class ApprovalPane(Column):
         rows = int(height * _SHARE) - self._lines
         self.queue.styles.max_height = max(1, min(_MOST_ROWS, rows))
 
-    def drag(self, height: int) -> None:
-        """Take so many rows from now on, whenever there is a list."""
+    def set_list_height(self, height: int) -> None:
+        """Use this many rows from now on, whenever there is a list."""
         self._dragged_to = height
-        self.fit(self._height_of_all)
+        self.fit_height(self._height_of_all)
 
     @property
     def _says_outcome(self) -> bool:
@@ -195,25 +195,25 @@ class ApprovalPane(Column):
         self._drawn()
 
     def draw_outcome(self) -> None:
-        """Draw anew what was said last: the focus is elsewhere."""
+        """Draw the last outcome again: the focus has moved."""
         text, back = self._outcome
         words = text + Content(f" {back()}") if text is not None and back is not None else text
         self.query_one("#outcome", _Words).say(words)
 
-    def leave_key(self) -> None:
-        """Take away what was said of a key: it would not be pressed again where it was."""
+    def clear_key_notice(self) -> None:
+        """Remove a notice about a key that was pressed for another item."""
         if self.is_of_key:
-            self.outcome(None)
+            self.show_outcome(None)
 
-    def ask(self, question: Content | None) -> None:
-        """Show a question in the place of everything else, or take it away."""
+    def show_question(self, question: Content | None) -> None:
+        """Show a question in place of everything else, or remove it."""
         self._asked = question
         bar = self.query_one("#question", _Words)
         bar.say(question)
         self.set_class(question is not None, "-asking")
         bar.set_class(question is not None, "shown")
 
-    def outcome(
+    def show_outcome(
         self,
         text: Content | None,
         *,
@@ -222,7 +222,7 @@ class ApprovalPane(Column):
         of_key: bool = False,
         back: Callable[[], str] | None = None,
     ) -> None:
-        """Say what happened.
+        """Show what happened.
 
         Args:
             text: that, or None for nothing.

@@ -1,4 +1,4 @@
-"""The panel below the diff in which the user asks aside and reads the answers; nothing typed in it decides."""
+"""The panel below the diff for side questions and their answers; nothing typed in it decides."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _SLICE = 0.004
 
 @dataclass(frozen=True, slots=True)
 class PanelTopic:
-    """What the panel is open for."""
+    """What a side question is about."""
 
     place: ThreadAnchor
     words: str
@@ -37,11 +37,11 @@ class PanelTopic:
 
 
 class Answers(Transcript, can_focus=False):
-    """The thread; it scrolls while the field has the focus."""
+    """The side thread; it scrolls while the field has the focus."""
 
 
 class AskPanel(Column):
-    """A thread about one hunk, and the field for the next question."""
+    """A side thread about a hunk, and the field for the next question."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("asking")]
     DEFAULT_CSS = """
@@ -164,8 +164,8 @@ class AskPanel(Column):
         self.topic = None
         self.remove_class("shown")
 
-    def give_back(self, place: ThreadAnchor, text: str) -> None:
-        """A question could not be asked: its words are there again, unless others are being written."""
+    def restore_text(self, place: ThreadAnchor, text: str) -> None:
+        """Put the text of a failed question back, unless another is being written."""
         if self.topic is not None and self.topic.place == place and not self._editor.draft.text.strip():
             self._editor.show(ComposerDraft(text))
         elif place not in self._drafts:

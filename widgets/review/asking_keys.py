@@ -1,4 +1,4 @@
-"""Asking aside in the review: what the question is about, its thread, and the way from there to feedback.
+"""Side questions in the review: their topic, their thread, and the way from an answer to feedback.
 
 None of it decides anything, and all of it can be done while a turn runs and the gate is shut.
 """
@@ -31,7 +31,7 @@ _MOST_SAID = 120
 
 
 class AskingKeys(CountingKeys):
-    """The review panes, and the questions that are asked in them."""
+    """The review panes with side questions."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close_thread", "Close")]
 
@@ -63,14 +63,14 @@ class AskingKeys(CountingKeys):
             self._open_thread(self._topic_of(place))
             return
         if (topic := self._topic()) is None:
-            self.say("There is no proposal on the screen to ask about.")
+            self.show_notice("There is no proposal on the screen to ask about.")
             return
         self.view.end_picking()
         self._open_thread(topic)
 
     def _topic(self) -> PanelTopic | None:
         proposal, view = self.state.proposal, self.view
-        if proposal is None or not self._can_ask or not self.preview.is_of(proposal):
+        if proposal is None or not self._can_ask or not self.preview.shows(proposal):
             return None
         picked = view.picked()
         file = view.cursor.file
@@ -85,7 +85,7 @@ class AskingKeys(CountingKeys):
         return PanelTopic(ThreadAnchor(proposal.id, path, hunk.id if hunk is not None else ""), words, lines)
 
     def _open_thread(self, topic: PanelTopic) -> None:
-        self.say("")
+        self.show_notice("")
         self.post_message(review_messages.ThreadsWanted(topic.place.proposal))
         self.asking.open(topic, self.threads.entries(topic.place), waits=bool(self.threads.awaited(topic.place)))
         self._keep_line_in_view()
@@ -130,12 +130,12 @@ class AskingKeys(CountingKeys):
     @on(AskPanel.Asked)
     def _send_question(self, event: AskPanel.Asked) -> None:
         event.stop()
-        self.post_message(review_messages.AskAside(event.topic.place, event.text, event.topic.picked))
+        self.post_message(review_messages.SideQuestionAsked(event.topic.place, event.text, event.topic.picked))
 
     @on(AskPanel.Stopped)
     def _stop_answer(self, event: AskPanel.Stopped) -> None:
         event.stop()
-        self.post_message(review_messages.StopAside(self.threads.awaited(event.place)))
+        self.post_message(review_messages.SideQuestionStopped(self.threads.awaited(event.place)))
 
     @on(AskPanel.Closed)
     def _leave_thread(self, event: AskPanel.Closed) -> None:
@@ -186,8 +186,8 @@ class AskingKeys(CountingKeys):
         self._show_thread()
         self._show_asked()
 
-    def take_aside(self, update: SideUpdate) -> None:
-        """Take what the session says of a question."""
+    def handle_side_update(self, update: SideUpdate) -> None:
+        """Handle an update of a side question."""
         place = self.threads.take(update)
         if place is not None and self.asking.topic is not None and self.asking.topic.place == place:
             self._show_thread()
@@ -240,8 +240,8 @@ class AskingKeys(CountingKeys):
         event.stop()
         place, answered = event.place, [one for one in self.threads.of(event.place) if one.answered]
         proposal = self.state.get(place.proposal)
-        if proposal is None or not proposal.state.is_pending or not self.state.lists(proposal.id):
-            self.say(f"{place.proposal} is decided, or not listed here: nobody would get the feedback.")
+        if proposal is None or not proposal.state.is_pending or not self.state.is_listed(proposal.id):
+            self.show_notice(f"{place.proposal} is decided, or not listed here: nobody would get the feedback.")
             return
         self._end_asking()
         self.show_item(proposal.id)

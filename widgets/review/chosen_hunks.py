@@ -1,4 +1,4 @@
-"""Which hunks of each proposal an approval would write: all that wait but those that the user left out."""
+"""The hunks of each proposal that an approval would write: all pending ones that the user has not excluded."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,19 +21,19 @@ class ChosenPart:
     removed: int
 
     @property
-    def all(self) -> bool:
-        """Whether nothing is left out."""
+    def is_all(self) -> bool:
+        """Return whether nothing is excluded."""
         return len(self.hunks) == self.total
 
     @property
-    def empty(self) -> bool:
-        """Whether all of it is left out."""
+    def is_empty(self) -> bool:
+        """Return whether everything is excluded."""
         return bool(self.total) and not self.hunks
 
     @property
-    def decided(self) -> tuple[str, ...] | None:
-        """The hunks that an approval names; None for all that waits."""
-        return None if self.all else self.hunks
+    def decided_hunks(self) -> tuple[str, ...] | None:
+        """Return the hunks that an approval names; None for all that are pending."""
+        return None if self.is_all else self.hunks
 
 
 class ChosenHunks:
@@ -45,20 +45,20 @@ class ChosenHunks:
         self._latest: tuple[Proposal, frozenset[str], ChosenPart] | None = None
         """What was asked for last: a picture asks a dozen times, and a proposal may have thousands of hunks."""
 
-    def out_of(self, key: str) -> frozenset[str]:
-        """What is left out of a proposal."""
+    def excluded_from(self, key: str) -> frozenset[str]:
+        """Return the excluded hunks of a proposal."""
         return frozenset(self.left_out.get(key, ()))
 
-    def part(self, proposal: Proposal) -> ChosenPart:
-        """What an approval would write now."""
-        out = self.out_of(proposal.id)
+    def chosen_part(self, proposal: Proposal) -> ChosenPart:
+        """Return what an approval would write now."""
+        out = self.excluded_from(proposal.id)
         if self._latest is None or self._latest[0] is not proposal or self._latest[1] != out:
             self._latest = proposal, out, _part(proposal, out)
         return self._latest[2]
 
     def toggle(self, proposal: Proposal, hunks: Sequence[Hunk]) -> None:
-        """Take hunks in or out; several together all go the way of the first."""
-        pending = {hunk.id for hunk in pending_of(hunks)}
+        """Include or exclude hunks; several together follow the first."""
+        pending = {hunk.id for hunk in pending_among(hunks)}
         if not pending:
             return
         out = self.left_out.setdefault(proposal.id, set())
@@ -79,8 +79,8 @@ class ChosenHunks:
         out -= {*cut, *whole}
         out |= left if goes_in else {*left, *whole}
 
-    def follow(self, before: Proposal, after: Proposal) -> None:
-        """What was left out doesn't come back by itself: where it is gone, what came in its stead is left out."""
+    def follow_changes(self, before: Proposal, after: Proposal) -> None:
+        """Keep excluded hunks excluded when a re-base or edit replaces them."""
         out = self.left_out.get(after.id)
         ids = [hunk.id for hunk in after.hunks]
         if out and not out.issubset(ids):
@@ -89,16 +89,16 @@ class ChosenHunks:
 
 
 def _part(proposal: Proposal, out: frozenset[str]) -> ChosenPart:
-    pending = pending_of(proposal.hunks)
+    pending = pending_among(proposal.hunks)
     chosen = [hunk for hunk in pending if hunk.id not in out]
     ids = tuple(hunk.id for hunk in chosen)
     if len(chosen) == len(pending):
         return ChosenPart(ids, len(pending), len(proposal.in_question), proposal.added, proposal.removed)
-    files = sum(1 for change in proposal.files if not out.issuperset(hunk.id for hunk in pending_of(change.hunks)))
+    files = sum(1 for change in proposal.files if not out.issuperset(hunk.id for hunk in pending_among(change.hunks)))
     added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
     return ChosenPart(ids, len(pending), files, added, removed)
 
 
-def pending_of(hunks: Iterable[Hunk]) -> list[Hunk]:
-    """Those that wait."""
+def pending_among(hunks: Iterable[Hunk]) -> list[Hunk]:
+    """Return the pending hunks."""
     return [hunk for hunk in hunks if hunk.state is HunkState.PENDING]

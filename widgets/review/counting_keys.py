@@ -1,4 +1,4 @@
-"""Which keys count in the review at this moment; those of its checks among them."""
+"""Which keys of the review take effect at this moment."""
 
 from app.automation.check_results import findings_as_feedback
 from app.keys.keymap import keys_of
@@ -12,10 +12,10 @@ from widgets.review.review_wording import safe
 
 
 class CountingKeys(ReviewPanes):
-    """The review panes, and whether a key that decides or shapes does so now."""
+    """The review panes with the check whether a deciding key takes effect now."""
 
     def has_effect(self, *names: str | None) -> bool:
-        """Whether a key, by any of its names, does something here at this moment."""
+        """Return whether a key, by any of its names, does something here now."""
         return any(
             not {*names}.isdisjoint(keys_of(action, self._keys)) and self._is_live(action.handler)
             for action in in_scope("app", "review", "diff", "files", "approval")
@@ -36,10 +36,10 @@ class CountingKeys(ReviewPanes):
         if not self.in_focus or self.is_too_small:
             return False
         joined = not writes and came_joined(self.app)
-        why_not = self.readiness.why_not(guard or self.readiness.guard, arrival(self.app), joined=joined)
+        why_not = self.readiness.blocking_reason(guard or self.readiness.guard, arrival(self.app), joined=joined)
         if why_not:
             self.hold_keys(why_not)
-            self.pane.outcome(safe(why_not), problem=True, of_key=True)
+            self.pane.show_outcome(safe(why_not), problem=True, of_key=True)
         return not why_not
 
     def _decides(self, *, writes: bool = False) -> bool:
@@ -70,5 +70,5 @@ class CountingKeys(ReviewPanes):
         if proposal is None or proposal.on_disk or not self._decides() or self.deciding.is_busy(proposal):
             return
         checked = self.state.checks.get(proposal.id)
-        if checked is not None and checked.new_failures and self.preview.is_of(proposal):
+        if checked is not None and checked.new_failures and self.preview.shows(proposal):
             self.deciding.deny_with(proposal, findings_as_feedback(checked))

@@ -1,4 +1,4 @@
-"""Which keys of the review have something to act on at this moment; the others are shown as dead, or not at all."""
+"""Which keys of the review can act at this moment; the others are shown as inactive, or not at all."""
 
 from collections.abc import Callable, Hashable
 
@@ -16,7 +16,7 @@ _TOO_EARLY = "That came before this was on the screen, and decided nothing. Look
 
 
 class GracePeriod:
-    """The grace period: watches what a key would decide, and since when."""
+    """A moment in which keys are ignored after the thing that they would decide on has changed."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """`clock` gives monotonic seconds."""
@@ -27,7 +27,7 @@ class GracePeriod:
         """Why it is not open, and what to do, if it isn't."""
 
     def watch(self, subject: Hashable) -> bool:
-        """Note what would be decided now; whether that is new."""
+        """Note what would be decided now; return whether it is new."""
         if subject == self._subject:
             return False
         self._subject = subject
@@ -40,13 +40,13 @@ class GracePeriod:
         self._since = self._clock()
 
     @property
-    def open(self) -> bool:
-        """Whether the subject has stood long enough."""
+    def is_over(self) -> bool:
+        """Return whether the subject has been unchanged for long enough."""
         return self._clock() - self._since >= GRACE_SECONDS
 
 
 class Readiness:
-    """All that keeps a key from deciding on what its user can't have meant."""
+    """Everything that keeps a key from deciding on something that the user has not seen."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """`clock` gives monotonic seconds."""
@@ -61,8 +61,8 @@ class Readiness:
         self.named = False
         """Whether it is a click, or a command of the palette, that acts: it names what is meant."""
 
-    def why_not(self, guard: GracePeriod, arrived: float, *, joined: bool) -> str:
-        """Why a key does nothing; empty if it counts.
+    def blocking_reason(self, guard: GracePeriod, arrived: float, *, joined: bool) -> str:
+        """Return why a key is ignored; empty if it takes effect.
 
         Args:
             guard: The grace period that it is subject to.
@@ -71,22 +71,22 @@ class Readiness:
         """
         if joined and not self.named:
             return TOGETHER
-        if not guard.open:
+        if not guard.is_over:
             return guard.why
         return "" if (self.picture if self.named else self.sight).had(arrived) else _TOO_EARLY
 
-    def hold(self, why: str) -> None:
-        """Begin the grace periods anew."""
+    def restart(self, why: str) -> None:
+        """Start the grace periods again."""
         self.guard.restart(why)
         self.choice_guard.restart(why)
 
-    def lose_picture(self) -> None:
-        """Let nothing decide before all has been painted anew."""
+    def wait_for_paint(self) -> None:
+        """Ignore keys until everything has been painted again."""
         self.picture.lose()
         self.sight.lose()
 
-    def painted(self, *, in_focus: bool) -> None:
-        """All is on the screen as it is now."""
+    def note_painted(self, *, in_focus: bool) -> None:
+        """Note that the screen shows the present state."""
         self.picture.gain()
         if in_focus:
             self.sight.gain()
@@ -145,7 +145,7 @@ def title_now(action: str, state: ReviewState, question: Confirm | None, *, comp
         return ""
     if action in _APPROVES or (action in _DENIES and proposal.on_disk):
         possible = can_be_approved(proposal) and not comparing
-        possible = possible and (action in _DENIES or not state.chosen.part(proposal).empty)
+        possible = possible and (action in _DENIES or not state.chosen.chosen_part(proposal).is_empty)
         if not possible:
             return None
     if action == "edit" and proposal.state is ProposalState.STALE:
@@ -154,7 +154,7 @@ def title_now(action: str, state: ReviewState, question: Confirm | None, *, comp
 
 
 def is_offered(action: str, state: ReviewState, question: Confirm | None) -> bool:
-    """Whether an action of `DECIDES`, `SHAPES` or `CHECKS` has something to act on.
+    """Return whether an action of `DECIDES`, `SHAPES` or `CHECKS` has something to act on.
 
     Args:
         action: Its handler's name.
@@ -183,11 +183,11 @@ def _has_something(action: str, state: ReviewState) -> bool:
             to_write = state.proposal is not None and not state.proposal.on_disk
             return checked is not None and bool(checked.new_failures) and to_write
         case "next_origin":
-            return state.origins.several
+            return state.origins.has_several
         case "undo":
-            return state.to_take_back is not None
+            return state.undo_target is not None
         case "redo":
-            return state.to_redo is not None
+            return state.redo_target is not None
         case "allow_session" | "allow_project" | "narrower" | "wider":
             return False
         case "approve_all" | "deny_all":

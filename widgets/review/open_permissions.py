@@ -1,4 +1,4 @@
-"""What tools wait for, and how wide a yes would be: the forms that commands and tools of servers are allowed by."""
+"""Open permission requests of tools, and how much a lasting permission would cover."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,7 +10,7 @@ from app.tools.base.tool_form import ToolForm
 
 @dataclass(frozen=True, slots=True)
 class PermissionScopes:
-    """What else a yes can be made to cover."""
+    """The forms that a permission can cover."""
 
     forms: tuple[CommandForm | ToolForm, ...] = ()
     """The widest first, the very command last; empty if it can only be allowed as it is, and not for good."""
@@ -19,8 +19,8 @@ class PermissionScopes:
 
 
 @lru_cache(maxsize=64)
-def widths(confirmation: Confirmation) -> PermissionScopes:
-    """The forms that what is asked can be allowed by."""
+def permission_scopes(confirmation: Confirmation) -> PermissionScopes:
+    """Return the forms in which the requested action can be allowed."""
     if confirmation.form is not None:
         return PermissionScopes((confirmation.form,))
     if confirmation.kind != "command":
@@ -32,7 +32,7 @@ def widths(confirmation: Confirmation) -> PermissionScopes:
 
 
 class OpenPermissions:
-    """The open questions of tools, the oldest first."""
+    """Open permission requests, the oldest first."""
 
     def __init__(self) -> None:
         self.asked: dict[str, Confirmation] = {}
@@ -40,17 +40,17 @@ class OpenPermissions:
         """How many steps the user made the form of a command narrower."""
 
     def remove(self, key: str) -> None:
-        """A question is gone, answered or not."""
+        """Remove a request, answered or not."""
         self.asked.pop(key, None)
         self._narrowed.pop(key, None)
 
     def form(self, key: str) -> CommandForm | ToolForm | None:
-        """What a lasting yes would cover; None for just this."""
-        forms = widths(self.asked[key]).forms if key in self.asked else ()
+        """Return what a lasting permission would cover; None for just this call."""
+        forms = permission_scopes(self.asked[key]).forms if key in self.asked else ()
         return forms[max(0, min(self._narrowed.get(key, 0), len(forms) - 1))] if forms else None
 
     def narrow(self, key: str, step: int) -> None:
-        """Make the form of a command narrower, or wider with a negative step, as far as that goes."""
+        """Make the form of a command narrower, or wider with a negative step, as far as possible."""
         if key in self.asked:
-            most = len(widths(self.asked[key]).forms) - 1
+            most = len(permission_scopes(self.asked[key]).forms) - 1
             self._narrowed[key] = max(0, min(self._narrowed.get(key, 0) + step, most))

@@ -1,4 +1,4 @@
-"""What a tool waits for, above the composer: while nothing is written there, three of its keys answer it.
+"""The permission request above the composer: while nothing is written there, three keys answer it.
 
 Whoever writes must not decide by it. So a key answers only if it is alone: nothing was typed just before it, nothing
 follows it for a moment, and it came in a read of its own, after the question had stood on the screen for a while.
@@ -52,7 +52,7 @@ class _Typed(NamedTuple):
 
 
 class PermissionBar(ComposerQuestion):
-    """The question that a tool waits for, whole, and what the keys of the empty composer answer."""
+    """The whole permission request, and the keys of the empty composer that answer it."""
 
     DEFAULT_CSS = """
     PermissionBar {
@@ -101,15 +101,15 @@ class PermissionBar(ComposerQuestion):
         self.sight = OnScreenClock()
         """Whether it is on the screen as it is now."""
         composer.editor.before_key = self._take
-        review.drawn = self.follow
+        review.drawn = self.refresh_request
 
     @property
     def _shown(self) -> tuple[str, Confirmation] | None:
         """The question that has waited longest."""
         return next(iter(self._state.permissions.asked.items()), None)
 
-    def follow(self) -> None:
-        """Show what is asked as it is now, if anything is."""
+    def refresh_request(self) -> None:
+        """Show the request as it is now, if there is one."""
         shown = self._shown
         self._elsewhere = shown is not None and self._is_beside() and self._review.shows_all_of(shown[0])
         form = None if shown is None else self._state.permissions.form(shown[0])
@@ -254,7 +254,7 @@ class PermissionBar(ComposerQuestion):
             return _WRITING
         if action != "deny" and self._is_cut:
             return _TOO_LONG
-        if not self.guard.open:
+        if not self.guard.is_over:
             return self.guard.why
         return "" if self._is_seen else _TOO_EARLY
 
@@ -293,5 +293,5 @@ class PermissionBar(ComposerQuestion):
         if action is None or shown is None or event.button != MAIN_BUTTON or event.style.meta.get(ACTION) != action:
             return
         event.stop()
-        if self.guard.open and self._is_seen:
+        if self.guard.is_over and self._is_seen:
             self._review.answer_by_name(shown[0], action)

@@ -1,4 +1,4 @@
-"""What of the shown item is in the diff pane, so that a key never decides on anything else."""
+"""Controls what the diff pane shows of the current item, so that a key never decides on anything else."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -10,7 +10,7 @@ from app.proposals.risk.reading_order import sort_by_path
 from app.proposals.values.models import FileChange, FileDiff, Proposal
 from widgets.diff.diff_pane import DiffPane
 from widgets.review.check_words import placed_findings
-from widgets.review.chosen_hunks import pending_of
+from widgets.review.chosen_hunks import pending_among
 from widgets.review.review_messages import AnswersWanted, DiffsWanted, VersionsWanted
 from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import QUIET, confirmation_notes, safe
@@ -20,8 +20,8 @@ Written = tuple[tuple[object, ...], ...]
 """What an approval would write, as a value to compare."""
 
 
-def written_by(changes: Sequence[FileChange]) -> Written:
-    """What an approval of these changes would write, in whatever order they are shown."""
+def written_versions(changes: Sequence[FileChange]) -> Written:
+    """Return what an approval of these changes would write, in whatever order they are shown."""
     return tuple(
         (
             change.path,
@@ -37,13 +37,13 @@ def written_by(changes: Sequence[FileChange]) -> Written:
 
 def _decided_more(before: Proposal, now: Proposal) -> bool:
     """Whether hunks that waited are decided now, while others wait."""
-    waited = {hunk.id for hunk in pending_of(before.hunks)}
-    waits = {hunk.id for hunk in pending_of(now.hunks)}
+    waited = {hunk.id for hunk in pending_among(before.hunks)}
+    waits = {hunk.id for hunk in pending_among(now.hunks)}
     return bool(waits) and any(hunk.id in waited - waits for hunk in now.hunks)
 
 
 class PreviewController:
-    """Has the diff pane show the current item of a review: its diff, two versions of it, or what a tool asks."""
+    """Shows the current item of a review in the diff pane: its diff, two versions of it, or a permission request."""
 
     def __init__(self, state: ReviewState, pane: DiffPane, post: Callable[[Message], object]) -> None:
         """`post` takes the messages that ask for diffs."""
@@ -76,8 +76,8 @@ class PreviewController:
             self._view.clear(f"Loading {proposal.id} …")
             self._post(DiffsWanted(proposal.id))
 
-    def follow(self) -> None:
-        """The shown proposal may be another revision now."""
+    def update_shown(self) -> None:
+        """Show the current revision of the shown proposal."""
         proposal = self._state.proposal
         if proposal is not None and proposal != self._diffs_of:
             self._post(DiffsWanted(proposal.id))
@@ -97,14 +97,14 @@ class PreviewController:
         self.diffs = tuple(sort_by_path(diffs, [diff.change.path for diff in diffs], order))
         before, self._diffs_of = self._diffs_of, proposal
         state.looked_at.note_bases(proposal)
-        seen = state.looked_at.seen_of(proposal)
+        seen = state.looked_at.seen_lines(proposal)
         self._view.show(proposal, self.diffs, extra=top_notes(state, proposal, self._words), seen=seen)
         if before is not None and before.id == proposal.id and _decided_more(before, proposal):
             self._view.go_to_waiting()
-        self.want_answers()
+        self.request_follow_ups()
         self.show_choice()
 
-    def turn_order(self) -> str:
+    def toggle_order(self) -> str:
         """Show the files in the other order, with the cursor on the same line; says which that is."""
         self.by_path = not self.by_path
         if not self.comparing and self._diffs_of is not None:
@@ -115,9 +115,9 @@ class PreviewController:
         """Show the changes from the version before to this one; whether they are still wanted."""
         self._versions = (proposal_id, tuple(diffs))
         proposal = self._state.proposal
-        return proposal is not None and proposal.id == proposal_id and self.compare(proposal)
+        return proposal is not None and proposal.id == proposal_id and self.compare_versions(proposal)
 
-    def compare(self, proposal: Proposal) -> bool:
+    def compare_versions(self, proposal: Proposal) -> bool:
         """Show the version before against this one, once it is there; whether it is."""
         if self._versions is None or self._versions[0] != proposal.id:
             self._post(VersionsWanted(proposal.id))
@@ -127,14 +127,14 @@ class PreviewController:
         self._view.show(proposal, self._versions[1], versions=True)
         return True
 
-    def is_of(self, proposal: Proposal) -> bool:
-        """Whether the diff on screen is of what an approval of this proposal would write."""
+    def shows(self, proposal: Proposal) -> bool:
+        """Return whether the diff on screen is what an approval of this proposal would write."""
         shown = self._diffs_of is not None and self._diffs_of.id == proposal.id and not self.comparing
-        return shown and written_by([diff.change for diff in self.diffs]) == written_by(proposal.files)
+        return shown and written_versions([diff.change for diff in self.diffs]) == written_versions(proposal.files)
 
     def show_left_out(self) -> None:
         """Mark what an approval would not write."""
-        self._view.set_left_out(self._state.chosen.out_of(self._state.current))
+        self._view.set_left_out(self._state.chosen.excluded_from(self._state.current))
 
     def show_choice(self) -> None:
         """Mark what is left out, and what was remarked."""
@@ -142,7 +142,7 @@ class PreviewController:
             self.show_left_out()
             remarks = self._state.unsaid.remarks.get(self._state.current, ())
             self._pane.set_comments(placed((one for one in remarks if not one.draft), self._view.diffs))
-            self.have_drafts(self._state.current)
+            self.restore_drafts(self._state.current)
             self.show_findings()
 
     def show_findings(self) -> None:
@@ -150,13 +150,13 @@ class PreviewController:
         if self._view.diffs and not self.comparing:
             self._pane.set_findings(placed_findings(self._state.checks.get(self._state.current), self._view.diffs))
 
-    def have_drafts(self, key: str) -> None:
+    def restore_drafts(self, key: str) -> None:
         """Have the remarks at hand that were put aside before they were saved."""
         remarks = self._state.unsaid.remarks.get(key, ())
         self._pane.set_drafts(placed((one for one in remarks if one.draft), self._view.diffs))
 
-    def want_answers(self) -> None:
-        """Ask what the shown proposal does at the comments on the version before."""
+    def request_follow_ups(self) -> None:
+        """Ask how the shown proposal responds to the comments on the version before."""
         proposal = self._state.proposal
         if proposal is not None and (comments := self._state.unsaid.sent.get(proposal.supersedes)):
             self._post(AnswersWanted(proposal.id, comments))
@@ -167,8 +167,8 @@ class PreviewController:
             return ""
         return "unfolded" if self._unfolds_words else "folded"
 
-    def turn_words(self) -> None:
-        """Show all of what the author says, or its beginning."""
+    def toggle_description(self) -> None:
+        """Show all of the author's description, or its beginning."""
         self._unfolds_words = not self._unfolds_words
         self.show_notes()
 

@@ -1,4 +1,4 @@
-"""The review: the diff above, the approvals below, and the keys that decide. It posts messages, nothing else.
+"""The review: diff above, approvals below, and the keys that decide. It only posts messages.
 
 Kept whole: Textual looks for all of its actions in this class.
 """
@@ -37,21 +37,6 @@ class Review(AskingKeys):
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("review"), *bindings("diff", through="in_diff")]
 
-    Approve = review_messages.Approve
-    Deny = review_messages.Deny
-    ApproveAll = review_messages.ApproveAll
-    DenyAll = review_messages.DenyAll
-    Undo = review_messages.Undo
-    Redo = review_messages.Redo
-    Edit = review_messages.Edit
-    TakeLines = review_messages.TakeLines
-    Confirmed = review_messages.Confirmed
-    NotesChanged = review_messages.NotesChanged
-    Stranded = review_messages.Stranded
-    DiffsWanted = review_messages.DiffsWanted
-    VersionsWanted = review_messages.VersionsWanted
-    FullScreen = review_messages.FullScreen
-
     _held: str | None = None
     """The action of the chip on which the mouse button went down."""
     # Keys that decide
@@ -84,7 +69,7 @@ class Review(AskingKeys):
     def _approve(self, action: Literal["approve", "approve_and_continue"]) -> None:
         proposal = self.state.proposal
         if proposal is not None and not self.deciding.is_busy(proposal):
-            shown, comparing = self.preview.is_of(proposal), self.preview.comparing
+            shown, comparing = self.preview.shows(proposal), self.preview.comparing
             verdict = partial(approve, self.state, proposal, shown=shown, versions=comparing, action=action)
             self.deciding.act(verdict(), verdict)
 
@@ -124,7 +109,7 @@ class Review(AskingKeys):
         if not self._decides():
             return
         proposal, hunk = self._choosable, self.view.cursor.hunk
-        if hunk is not None and hunk.state is HunkState.PENDING and proposal and self.preview.is_of(proposal):
+        if hunk is not None and hunk.state is HunkState.PENDING and proposal and self.preview.shows(proposal):
             self.deciding.deny_hunk(proposal, hunk.id)
 
     def action_allow_session(self) -> None:
@@ -149,7 +134,7 @@ class Review(AskingKeys):
 
     def _allow(self, span: PermissionScope) -> None:
         if self.view.unread is not None:
-            self.say(f"Not all of it has been on screen: {self.key_of('next_unseen')} goes on.")
+            self.show_notice(f"Not all of it has been on screen: {self.key_of('next_unseen')} goes on.")
             return
         form = None if span is PermissionScope.ONCE else self.state.form
         self._answer(self.state.current, ConfirmationAnswer(allowed=True, span=span, form=form))
@@ -158,16 +143,16 @@ class Review(AskingKeys):
         """Take back the decision on the shown proposal, or the last one."""
         if not self._decides() or self.deciding.question is not None:
             return
-        if (proposal := self.state.to_take_back) is not None:
+        if (proposal := self.state.undo_target) is not None:
             # What is taken back is shown, so that the key to apply again means the same.
             self.show_item(proposal.id)
-            self.say("")
+            self.show_notice("")
             self.post_message(review_messages.Undo(proposal.id))
 
     def action_redo(self) -> None:
         """Decide again as before it was taken back."""
-        if self._decides() and self.deciding.question is None and (proposal := self.state.to_redo) is not None:
-            self.say("")
+        if self._decides() and self.deciding.question is None and (proposal := self.state.redo_target) is not None:
+            self.show_notice("")
             self.post_message(review_messages.Redo(proposal.id))
 
     def answer_by_name(self, key: str, action: str) -> None:
@@ -206,7 +191,9 @@ class Review(AskingKeys):
             )
             if event.character == self.key_of("undo") and self.state.recent:
                 leads_there = self.key_of("next_proposal")
-                self.say(f"To undo what was decided earlier or elsewhere, show it first: {leads_there} leads there.")
+                self.show_notice(
+                    f"To undo what was decided earlier or elsewhere, show it first: {leads_there} leads there."
+                )
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Remember the chip on which a click begins."""
@@ -234,7 +221,7 @@ class Review(AskingKeys):
 
     async def perform(self, action: str) -> None:
         """Do what was picked by its name elsewhere, as soon as it can be seen what it is done to."""
-        self.lose_picture()
+        self.wait_for_paint()
         await self.readiness.picture.wait(_UNTIL_SEEN)
         await self._perform_by_name(action)
 
@@ -251,7 +238,7 @@ class Review(AskingKeys):
             self._toggle_picked(picked)
             return
         if self.view.picking.start is not None:
-            self.say("No changed line is picked.")
+            self.show_notice("No changed line is picked.")
             return
         hunk = self.view.cursor.hunk
         if hunk is not None:
@@ -262,7 +249,7 @@ class Review(AskingKeys):
         if self.view.diffs:
             change = self.view.diffs[self.view.cursor.file].change
             if not change.hunks:
-                self.say("This file is decided with the proposal as a whole.")
+                self.show_notice("This file is decided with the proposal as a whole.")
             self._toggle([hunk.id for hunk in change.hunks])
 
     @on(HunkClicked)
@@ -273,7 +260,7 @@ class Review(AskingKeys):
         proposal = self._choosable
         if proposal is None or not self._ready(self.readiness.choice_guard):
             return
-        self.say("")
+        self.show_notice("")
         self.state.chosen.toggle(proposal, [hunk for hunk in proposal.hunks if hunk.id in ids])
         self.writing.keep(proposal.id)
         self.preview.show_left_out()
@@ -285,8 +272,8 @@ class Review(AskingKeys):
             self._toggle(sorted(picked.hunks))
             return
         proposal = self._choosable
-        if proposal and self._ready(self.readiness.choice_guard) and self.preview.is_of(proposal):
-            self.say("")
+        if proposal and self._ready(self.readiness.choice_guard) and self.preview.shows(proposal):
+            self.show_notice("")
             self.view.end_picking()
             self.post_message(review_messages.TakeLines(proposal.id, proposal.revision, picked.lines, picked.whole))
 
@@ -345,7 +332,7 @@ class Review(AskingKeys):
         if not self._decides(writes=True) or self.deciding.question is not None:
             return
         if self.writing.open():
-            self.say("")
+            self.show_notice("")
         self.pane.set_class(self.feedback.is_open, "-writing")
 
     @on(WritingField.Typed, "#feedback")
@@ -371,9 +358,9 @@ class Review(AskingKeys):
         proposal = self.state.get(key)
         if proposal is None or not proposal.state.is_pending:
             self.writing.end(key)
-        elif not self.state.unsaid.words(proposal):
+        elif not self.state.unsaid.feedback_for(proposal):
             if not can_be_asked_anew(proposal):
-                self.say("Nothing was written, so nothing was sent.")
+                self.show_notice("Nothing was written, so nothing was sent.")
             elif not self.deciding.is_busy(proposal):
                 self.deciding.deny_stale(proposal)
         elif not self.deciding.is_busy(proposal):
@@ -392,7 +379,7 @@ class Review(AskingKeys):
             self.hold_keys(_FIELD_CLOSED)
             self.preview.show_choice()
         else:
-            self.preview.have_drafts(event.proposal)
+            self.preview.restore_drafts(event.proposal)
         self.draw_approvals()
 
     @on(WritingField.Closed, "#comment")
@@ -411,6 +398,6 @@ class Review(AskingKeys):
         if self.preview.comparing:
             self.show_current()
         elif not proposal.supersedes:
-            self.say(f"{proposal.id} is the first version.")
-        elif self.preview.compare(proposal):
+            self.show_notice(f"{proposal.id} is the first version.")
+        elif self.preview.compare_versions(proposal):
             self.draw()

@@ -1,4 +1,4 @@
-"""What the review asks the application to do; each is a decision or a wish of the user, never an effect by itself."""
+"""Messages of the review to the app: decisions and requests of the user."""
 
 from dataclasses import dataclass
 
@@ -99,15 +99,15 @@ class Confirmed(Message):
 
 @dataclass
 class NotesChanged(Message):
-    """What the user has begun on a proposal is different now, and is to be kept."""
+    """The unfinished review of a proposal has changed and should be saved."""
 
     proposal_id: str
     notes: UnfinishedReview
 
 
 @dataclass
-class Stranded(Message):
-    """Words of the user whose subject is decided: they are to go where the user writes, to be sent or not."""
+class FeedbackOrphaned(Message):
+    """Feedback whose proposal is decided: it goes to the composer, to be sent or not."""
 
     text: str
 
@@ -142,8 +142,8 @@ class ThreadsWanted(Message):
 
 
 @dataclass
-class AskAside(Message):
-    """Ask the model, aside from the conversation: what comes of it goes to `take_aside`."""
+class SideQuestionAsked(Message):
+    """The user asks a side question: updates go to `handle_side_update`."""
 
     place: ThreadAnchor
     text: str
@@ -152,8 +152,8 @@ class AskAside(Message):
 
 
 @dataclass
-class StopAside(Message):
-    """The user does not want to wait for the answer to a question."""
+class SideQuestionStopped(Message):
+    """The user stops the answer to a side question."""
 
     question: str
 
@@ -181,13 +181,13 @@ class CheckOutputWanted(Message):
 
 @dataclass
 class RoomWanted(Message):
-    """More room for the review beside the chat, or less with a negative step."""
+    """The user wants more room for the review, or less with a negative step."""
 
     steps: int
 
 
 @dataclass
 class FullScreen(Message):
-    """The review wants the whole screen, or gives it back."""
+    """The review takes the whole screen, or gives it back."""
 
     on: bool

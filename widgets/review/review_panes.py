@@ -1,4 +1,4 @@
-"""The two review panes together: they take what the application tells, show it, and have the parts that decide.
+"""The two review panes together: they show what the app tells them, and hold the parts that decide.
 
 Kept whole: each part that it tells of a change is told in one place. Keys and clicks are `Review`'s.
 """
@@ -30,7 +30,7 @@ from widgets.diff.writing_field import WritingField
 from widgets.review.approval_pane import ApprovalPane
 from widgets.review.ask_panel import AskPanel
 from widgets.review.key_availability import CHECKS, DECIDES, GRACE_SECONDS, SHAPES, Readiness, is_offered, title_now
-from widgets.review.preview_controller import PreviewController, written_by
+from widgets.review.preview_controller import PreviewController, written_versions
 from widgets.review.review_queue import ReviewQueue
 from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import question_line, safe
@@ -83,7 +83,7 @@ class ReviewPanes(Column):
         self.state = ReviewState()
         self.diff_pane = DiffPane()
         self.view = self.diff_pane.view
-        self.view.drawn = lambda: self.readiness.painted(in_focus=self.in_focus)
+        self.view.drawn = lambda: self.readiness.note_painted(in_focus=self.in_focus)
         self.pane = ApprovalPane()
         self.feedback = FeedbackField()
         self.asking = AskPanel()
@@ -91,7 +91,7 @@ class ReviewPanes(Column):
         self.preview = PreviewController(self.state, self.diff_pane, self.post_message)
         self.readiness = Readiness(clock)
         self.writing = ReviewWriting(self.state, self.feedback, self.diff_pane, self.post_message)
-        self.deciding = VerdictHandler(self.state, self.writing.take, self.post_message, self.say, self.draw)
+        self.deciding = VerdictHandler(self.state, self.writing.take, self.post_message, self.show_notice, self.draw)
         self.drawn: Callable[[], None] = lambda: None
         """Called whenever what waits is drawn anew."""
         self._had_focus = False
@@ -123,7 +123,7 @@ class ReviewPanes(Column):
     def on_resize(self) -> None:
         """Share the height between the panes; where there is hardly any, say that."""
         self.query_one("#too-small").display = self.is_too_small
-        self.pane.fit(self.size.height)
+        self.pane.fit_height(self.size.height)
         self.call_after_refresh(self.drawn)
 
     @property
@@ -140,12 +140,12 @@ class ReviewPanes(Column):
         self.state.update(proposals, attended=self.is_mounted and (self.in_focus or self.is_writing))
         if not known.issuperset(self.state.waiting_keys):
             # What came of a decision before has been overtaken: the model has answered.
-            self.pane.outcome(None)
+            self.pane.show_outcome(None)
         self.deciding.follow()
         if self.state.current != before:
             self.show_current()
         else:
-            self.preview.follow()
+            self.preview.update_shown()
             self.draw()
         self.writing.strand()
 
@@ -174,7 +174,7 @@ class ReviewPanes(Column):
     def set_sent_comments(self, proposal_id: str, comments: Sequence[LineComment]) -> None:
         """Take the comments that went to the model with the denial of a proposal, to tick off in the next version."""
         self.state.unsaid.sent[proposal_id] = tuple(comments)
-        self.preview.want_answers()
+        self.preview.request_follow_ups()
         self.preview.show_notes()
 
     def set_answers(self, proposal_id: str, answers: Sequence[CommentFollowUp]) -> None:
@@ -186,7 +186,7 @@ class ReviewPanes(Column):
     def add_confirmation(self, key: str, confirmation: Confirmation) -> None:
         """Ask the user; the model's turn waits for it."""
         self.state.permissions.asked[key] = confirmation
-        self.pane.outcome(None)
+        self.pane.show_outcome(None)
         # What the user is writing about stays in view until it is written.
         if self.is_writing or not self.show_permission():
             self.draw()
@@ -225,35 +225,35 @@ class ReviewPanes(Column):
         return self.asking.has_keys or any(field.is_open for field in self.query(WritingField))
 
     @property
-    def permissions(self) -> int:
-        """How many questions of tools are open."""
+    def open_permission_count(self) -> int:
+        """Return the number of open permission requests."""
         return len(self.state.permissions.asked)
 
-    def recall(self, notes: Mapping[str, UnfinishedReview]) -> None:
-        """Take up what the user had begun before a restart, by proposal."""
+    def restore_notes(self, notes: Mapping[str, UnfinishedReview]) -> None:
+        """Restore unfinished reviews after a restart, by proposal."""
         for key, begun in notes.items():
-            self.state.recall(key, begun)
+            self.state.restore_notes(key, begun)
         self.preview.show_choice()
         self.preview.show_notes()
         self.draw()
 
-    def said(self, key: str, words: ReviewFeedback) -> None:
-        """What the user said with a decision is in the log."""
+    def clear_sent_feedback(self, key: str, words: ReviewFeedback) -> None:
+        """Remove the feedback draft: it was recorded with the decision."""
         self.writing.said(key, words)
 
-    def give_back(self, key: str, words: ReviewFeedback) -> None:
-        """A decision failed; what the user would have said with it is kept."""
+    def restore_feedback(self, key: str, words: ReviewFeedback) -> None:
+        """Restore the feedback of a failed decision."""
         self.writing.give_back(key, words)
         self.preview.show_choice()
         self.draw()
 
-    def note_question(self, asked: bool) -> None:
-        """Whether the model waits for the answer to a question, which is the chat's."""
+    def set_question_pending(self, asked: bool) -> None:
+        """Set whether the model waits for the answer to a question in the chat."""
         if asked != self.state.asked_in_chat:
             self.state.asked_in_chat = asked
             self.draw_approvals()
 
-    def outcome(
+    def show_outcome(
         self, text: str, *, problem: bool = False, passing: bool = False, back: tuple[str, str] | None = None
     ) -> None:
         """Say in one line what a decision came to, or what went wrong.
@@ -267,16 +267,16 @@ class ReviewPanes(Column):
         if problem:
             self.deciding.failed()
         words = None if back is None else lambda: f"{self.keys_to(back[0])} {back[1]}."
-        self.pane.outcome(safe(text), problem=problem, passing=passing, back=words)
+        self.pane.show_outcome(safe(text), problem=problem, passing=passing, back=words)
 
-    def say(self, text: str) -> None:
-        """One line that something was not done, and why; nothing takes away what was said before."""
-        self.pane.outcome(safe(text) if text else None, problem=bool(text))
+    def show_notice(self, text: str) -> None:
+        """Show in one line why something was not done."""
+        self.pane.show_outcome(safe(text) if text else None, problem=bool(text))
 
-    def turn_over(self, instead: str) -> None:
-        """Control is back: put something in the place of what held until then, nothing if it is empty."""
+    def end_turn(self, instead: str) -> None:
+        """Replace a status that held only during the turn by `instead`; remove it if that is empty."""
         if self.pane.is_passing:
-            self.pane.outcome(safe(instead) if instead else None, passing=bool(instead))
+            self.pane.show_outcome(safe(instead) if instead else None, passing=bool(instead))
 
     def set_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys that the hints name, by action id."""
@@ -294,7 +294,7 @@ class ReviewPanes(Column):
 
     def show_item(self, key: str) -> None:
         """Show a proposal or a confirmation of the queue, by its id or key."""
-        if self.state.lists(key) and key != self.state.current:
+        if self.state.is_listed(key) and key != self.state.current:
             self.state.current, self.state.picked = key, True
             self.show_current()
 
@@ -303,22 +303,22 @@ class ReviewPanes(Column):
     def show_current(self) -> None:
         """Show the current item from the start."""
         self.deciding.question = None
-        self.pane.leave_key()
+        self.pane.clear_key_notice()
         self.preview.show_current()
         self.draw()
 
     def draw(self) -> None:
         """Draw everything anew, offer the keys that have something to act on; begin a grace period."""
         state, question, proposal = self.state, self.deciding.question, self.state.proposal
-        item = (state.current, proposal and proposal.revision, proposal and written_by(proposal.files))
-        shown = proposal is not None and self.preview.is_of(proposal)
-        chosen = state.chosen.part(proposal).hunks if proposal is not None else ()
+        item = (state.current, proposal and proposal.revision, proposal and written_versions(proposal.files))
+        shown = proposal is not None and self.preview.shows(proposal)
+        chosen = state.chosen.chosen_part(proposal).hunks if proposal is not None else ()
         self.readiness.choice_guard.watch(item)
         changed = self.readiness.guard.watch((item, shown, chosen, state.form, question))
         if changed or not state.queue_position(state.current):
             self._dim_keys()
         if changed:
-            self.lose_picture()
+            self.wait_for_paint()
         self.draw_approvals()
         self.diff_pane.set_title(self.preview.title, self.preview.origin)
         self.pane.set_class(self.feedback.is_open, "-writing")
@@ -332,7 +332,7 @@ class ReviewPanes(Column):
     def draw_approvals(self) -> None:
         """Draw the lower pane anew."""
         question = self.deciding.question
-        self.pane.ask(None if question is None else question_line(question, self.key_of))
+        self.pane.show_question(None if question is None else question_line(question, self.key_of))
         # A class would have all that is inside styled again.
         self.pane.queue.display = not self.has_class("-full")
         notes_shown = self.view.rows.height <= self.view.size.height
@@ -343,13 +343,13 @@ class ReviewPanes(Column):
             self.preview.show_notes()
 
     def hold_keys(self, why: str) -> None:
-        """Begin the grace period anew."""
-        self.readiness.hold(why)
+        """Start the grace period again."""
+        self.readiness.restart(why)
         self._dim_keys()
 
-    def lose_picture(self) -> None:
-        """Let nothing decide before all this has been painted anew."""
-        self.readiness.lose_picture()
+    def wait_for_paint(self) -> None:
+        """Ignore keys until everything has been painted again."""
+        self.readiness.wait_for_paint()
         self.view.refresh()
 
     @on(events.DescendantFocus)
@@ -359,7 +359,7 @@ class ReviewPanes(Column):
             self._had_focus = self.in_focus
             self.readiness.sight.lose()
             self.view.refresh()
-            self.pane.leave_key()
+            self.pane.clear_key_notice()
             self.pane.draw_outcome()
             self.draw_approvals()
 
@@ -378,7 +378,7 @@ class ReviewPanes(Column):
             asyncio.get_running_loop().call_later(GRACE_SECONDS + _A_LITTLE, self._end_grace)
 
     def _end_grace(self) -> None:
-        if self.readiness.guard.open:
+        if self.readiness.guard.is_over:
             self.pane.remove_class("-changed")
 
     def title_of(self, action: str) -> str | None:
@@ -417,17 +417,17 @@ class ReviewPanes(Column):
 
     @on(OrderWanted)
     def _turn_order(self) -> None:
-        self.say(self.preview.turn_order())
+        self.show_notice(self.preview.toggle_order())
         self.draw()
 
     @on(NothingUnseen)
     def _say_all_was_seen(self) -> None:
-        self.pane.outcome(safe("Everything that would be written has been on screen."))
+        self.pane.show_outcome(safe("Everything that would be written has been on screen."))
 
     @on(NoteClicked)
     def _tick(self, event: NoteClicked) -> None:
         if event.key == AUTHORS_WORDS:
-            self.preview.turn_words()
+            self.preview.toggle_description()
             return
         self.state.unsaid.answered ^= {event.key}
         self.writing.keep(event.key.partition("/")[0])
@@ -440,4 +440,4 @@ class ReviewPanes(Column):
     @on(Splitter.Dragged)
     def _drag(self, event: Splitter.Dragged) -> None:
         event.stop()
-        self.pane.drag(max(4, min(self.region.bottom - event.screen_y - 1, self.size.height - 6)))
+        self.pane.set_list_height(max(4, min(self.region.bottom - event.screen_y - 1, self.size.height - 6)))

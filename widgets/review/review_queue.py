@@ -1,4 +1,4 @@
-"""The list of what waits, one line each; what was decided is behind one more.
+"""The list of pending items, one line each; decided ones are behind one more line.
 
 Thousands may wait: a line is made when it is drawn, and all lines are one row high.
 """

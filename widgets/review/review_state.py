@@ -1,4 +1,4 @@
-"""What the review knows: what waits, what is shown of it, and the user's work on that."""
+"""State of the review: pending items, the shown one, and the user's unfinished work on them."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,13 +14,13 @@ from app.tools.base.contract import Confirmation
 from app.tools.base.tool_form import ToolForm
 from widgets.diff.diff_rows import lines_of
 from widgets.diff.seen_lines import SeenLines
-from widgets.review.chosen_hunks import ChosenHunks, pending_of
+from widgets.review.chosen_hunks import ChosenHunks, pending_among
 from widgets.review.open_permissions import OpenPermissions
 from widgets.review.unfinished_review import Remark, ReviewFeedback, UnfinishedReview, moved
 
 
 class ReviewDraft:
-    """Feedback and remarks, by item."""
+    """Unfinished feedback and comments, by item."""
 
     def __init__(self) -> None:
         self.drafts: dict[str, str] = {}
@@ -33,20 +33,20 @@ class ReviewDraft:
         self.answers: dict[str, tuple[CommentFollowUp, ...]] = {}
         """What a proposal does at each of the comments on the version before, by its own id."""
 
-    def follow(self, before: Proposal, after: Proposal) -> None:
-        """A remark stays with its line when another hunk of the file is decided or edited."""
+    def follow_changes(self, before: Proposal, after: Proposal) -> None:
+        """Keep a comment at its line when another hunk of the file is decided or edited."""
         if remarks := self.remarks.get(after.id):
             remarks[:] = [moved(remark, before, after) for remark in remarks]
 
-    def put_aside(self, key: str, text: str) -> None:
-        """Keep feedback that is begun."""
+    def keep_feedback(self, key: str, text: str) -> None:
+        """Keep unfinished feedback."""
         if text:
             self.drafts[key] = text
         else:
             self.drafts.pop(key, None)
 
-    def remark(self, proposal: Proposal, remark: Remark) -> None:
-        """Put a remark on a line in the place of the one before; an empty one takes it away.
+    def set_comment(self, proposal: Proposal, remark: Remark) -> None:
+        """Set the comment on a line; an empty one removes it.
 
         A draft leaves the one that was saved as it is, and goes when that is saved.
         """
@@ -60,17 +60,17 @@ class ReviewDraft:
             remarks.append(remark)
             remarks.sort(key=lambda item: (item.path, item.line))
 
-    def words(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
-        """What is said with a decision on these hunks, or on all that waits.
+    def feedback_for(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
+        """Return what goes with a decision on these hunks, or on all that are pending.
 
         A decision on a part takes along the comments on that part, one that leaves nothing takes everything.
         """
         feedback, remarks = self._going(proposal, hunks)
         return ReviewFeedback(feedback, tuple(remark.comment for remark in remarks))
 
-    def take(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
-        """The same, which is not begun any more then."""
-        words = self.words(proposal, hunks)
+    def take_feedback(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
+        """Return the same, and remove it."""
+        words = self.feedback_for(proposal, hunks)
         places = {remark.place for remark in self._going(proposal, hunks)[1]}
         if left := [remark for remark in self.remarks.pop(proposal.id, []) if remark.place not in places]:
             self.remarks[proposal.id] = left
@@ -78,8 +78,8 @@ class ReviewDraft:
             del self.drafts[proposal.id]
         return words
 
-    def unfinished(self, proposal: Proposal, hunks: Collection[str] | None = None) -> list[str]:
-        """Of what would be said, what the user has neither sent nor saved yet."""
+    def unsent_part(self, proposal: Proposal, hunks: Collection[str] | None = None) -> list[str]:
+        """Return what the user has neither sent nor saved yet."""
         feedback, remarks = self._going(proposal, hunks)
         return [text for text in (feedback.strip(), *(item.text for item in remarks if item.draft)) if text]
 
@@ -92,8 +92,8 @@ class ReviewDraft:
             return self.drafts.get(proposal.id, ""), remarks
         return "", [remark for remark in remarks if _lies_in(remark, proposal, hunks)]
 
-    def give_back(self, key: str, words: ReviewFeedback) -> None:
-        """Put words that could not be said back where they were."""
+    def restore(self, key: str, words: ReviewFeedback) -> None:
+        """Restore feedback that could not be sent."""
         if words.feedback:
             self.drafts[key] = "\n\n".join(filter(None, (words.feedback, self.drafts.get(key, ""))))
         if words.comments:
@@ -101,7 +101,7 @@ class ReviewDraft:
             back = [Remark.of(comment) for comment in words.comments]
             known[:] = sorted({*known, *back}, key=lambda item: (item.path, item.line))
 
-    def said(self, key: str, words: ReviewFeedback) -> None:
+    def mark_sent(self, key: str, words: ReviewFeedback) -> None:
         """Note what went to the model with a decision."""
         if words.comments:
             self.sent[key] = (*self.sent.get(key, ()), *words.comments)
@@ -110,7 +110,7 @@ class ReviewDraft:
 def _leaves_nothing(proposal: Proposal, hunks: Collection[str]) -> bool:
     """Whether nothing of a proposal waits any more once these hunks are decided."""
     bare = any(not change.hunks and change.state is HunkState.PENDING for change in proposal.files)
-    return not bare and all(hunk.id in hunks for hunk in pending_of(proposal.hunks))
+    return not bare and all(hunk.id in hunks for hunk in pending_among(proposal.hunks))
 
 
 def _lies_in(remark: Remark, proposal: Proposal, hunks: Collection[str]) -> bool:
@@ -121,7 +121,7 @@ def _lies_in(remark: Remark, proposal: Proposal, hunks: Collection[str]) -> bool
 
 @dataclass(frozen=True, slots=True)
 class UnseenParts:
-    """What an approval would write that has never been on screen."""
+    """Parts of an approval that have never been on screen."""
 
     lines: int = 0
     """Changed lines."""
@@ -135,7 +135,7 @@ class UnseenParts:
 
 
 class SeenTracker:
-    """Remembers what the user has looked at."""
+    """Remembers what the user has seen."""
 
     def __init__(self) -> None:
         self._seen: dict[str, SeenLines] = {}
@@ -143,13 +143,13 @@ class SeenTracker:
         """What each shown proposal was based on, by path."""
         self._moved: dict[str, tuple[str, ...]] = {}
 
-    def seen_of(self, proposal: Proposal) -> SeenLines:
-        """What of a proposal was on screen, to be added to."""
+    def seen_lines(self, proposal: Proposal) -> SeenLines:
+        """Return the seen lines of a proposal, to be added to."""
         return self._seen.setdefault(proposal.id, SeenLines())
 
-    def unseen(self, proposal: Proposal, left_out: Collection[str]) -> UnseenParts:
-        """What of it has never been on screen, apart from hunks that are left out."""
-        seen = self.seen_of(proposal)
+    def unseen_parts(self, proposal: Proposal, left_out: Collection[str]) -> UnseenParts:
+        """Return what has never been on screen, without excluded hunks."""
+        seen = self.seen_lines(proposal)
         lines = of = 0
         paths: list[str] = []
         for change in proposal.files:
@@ -169,8 +169,8 @@ class SeenTracker:
         still = [path for path in self._moved.get(proposal.id, ()) if path in rebased]
         self._moved[proposal.id] = tuple(dict.fromkeys((*still, *moved)))
 
-    def moved(self, proposal: Proposal) -> tuple[str, ...]:
-        """Files that were re-based after they had been shown."""
+    def rebased_files(self, proposal: Proposal) -> tuple[str, ...]:
+        """Return the files that were re-based after they had been shown."""
         return self._moved.get(proposal.id, ())
 
 
@@ -178,7 +178,7 @@ _OWN = Origin().label
 
 
 class OriginFilter:
-    """The filter of the review; what it leaves out is not listed, so that no key decides on it either."""
+    """Filter of the review by origin; filtered items are not listed, so no key decides on them."""
 
     def __init__(self) -> None:
         self.only = ""
@@ -207,12 +207,12 @@ class OriginFilter:
         return sum(one.state.is_pending and not self._lists(one) for one in self.everything.values())
 
     @property
-    def several(self) -> bool:
-        """Whether there is anything to choose."""
+    def has_several(self) -> bool:
+        """Return whether there is more than one origin."""
         return len(self._labels) > 1
 
-    def next(self) -> None:
-        """List those of the next origin alone, after the last all again."""
+    def select_next(self) -> None:
+        """Select the next origin, after the last all again."""
         rounds = ("", *self._labels)
         self.only = rounds[(rounds.index(self.only) + 1) % len(rounds)]
 
@@ -226,7 +226,7 @@ _TAKEN_BACK = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED, ProposalSta
 
 @dataclass(slots=True)
 class ReviewState:
-    """The queue, and what belongs to its items; no widget."""
+    """The queue and the state of its items; not a widget."""
 
     waiting: list[Proposal] = field(default_factory=list)
     """Oldest first."""
@@ -274,8 +274,8 @@ class ReviewState:
         for proposal in self.origins.everything.values():
             before = earlier.get(proposal.id)
             if before is not None and before.revision != proposal.revision:
-                self.chosen.follow(before, proposal)
-                self.unsaid.follow(before, proposal)
+                self.chosen.follow_changes(before, proposal)
+                self.unsaid.follow_changes(before, proposal)
         was_shown = self.proposal
         was_waiting = was_shown is not None and was_shown.state.is_pending
         self.waiting = sorted((item for item in known if item.state.is_pending), key=lambda item: item.created)
@@ -294,12 +294,12 @@ class ReviewState:
         """Whether something else is to be shown than this."""
         if not shown.state.is_pending:
             return was_waiting or not self.picked
-        stays = attended or self.picked or bool(self.unsaid.words(shown))
+        stays = attended or self.picked or bool(self.unsaid.feedback_for(shown))
         return _stale(shown) and self._approvable is not None and not stays
 
     def list_next_origin(self) -> None:
         """List what comes from the next origin alone, after the last everything again."""
-        self.origins.next()
+        self.origins.select_next()
         self.update(self.origins.everything.values())
 
     @property
@@ -350,8 +350,8 @@ class ReviewState:
         """Everything listed."""
         return [*self.permissions.asked, *self._listed]
 
-    def lists(self, key: str) -> bool:
-        """Whether that is listed."""
+    def is_listed(self, key: str) -> bool:
+        """Return whether this item is listed."""
         return key in self.permissions.asked or key in self._listed
 
     def get(self, key: str) -> Proposal | None:
@@ -383,46 +383,46 @@ class ReviewState:
     # What can be done
 
     @property
-    def to_take_back(self) -> Proposal | None:
-        """The shown proposal if there is a decision on it, or else the one that was decided last."""
+    def undo_target(self) -> Proposal | None:
+        """Return the shown proposal if it was decided, else the one decided last."""
         for proposal in (self.proposal, self.get(self.last_decided)):
             if proposal is not None and (proposal.state in _TAKEN_BACK or proposal.denied_part):
                 return proposal
         return None
 
     @property
-    def to_redo(self) -> Proposal | None:
-        """The shown proposal if a decision on it was taken back."""
+    def redo_target(self) -> Proposal | None:
+        """Return the shown proposal if a decision on it was undone."""
         proposal = self.proposal
         if proposal is None:
             return None
         again = proposal.state is ProposalState.UNDONE or (proposal.reopened and proposal.state.is_pending)
         return proposal if again else None
 
-    def unseen(self, proposal: Proposal) -> UnseenParts:
-        """What of the chosen part has never been on screen."""
-        return self.looked_at.unseen(proposal, self.chosen.out_of(proposal.id))
+    def unseen_parts(self, proposal: Proposal) -> UnseenParts:
+        """Return the chosen parts that have never been on screen."""
+        return self.looked_at.unseen_parts(proposal, self.chosen.excluded_from(proposal.id))
 
     def take_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
         """Hunks of a proposal, which is as it was before, were cut: choose among the parts, seen as far as these."""
-        hunks, seen = {hunk.id: hunk for hunk in proposal.hunks}, self.looked_at.seen_of(proposal)
+        hunks, seen = {hunk.id: hunk for hunk in proposal.hunks}, self.looked_at.seen_lines(proposal)
         for part in parts:
             seen.inherit(hunks[part.whole], part.hunk)
         self.chosen.take_parts(proposal, parts, whole)
 
     # What outlives a restart
 
-    def notes(self, key: str) -> UnfinishedReview:
-        """What is begun on a proposal."""
+    def unfinished_review(self, key: str) -> UnfinishedReview:
+        """Return the unfinished review of a proposal."""
         return UnfinishedReview(
             draft=self.unsaid.drafts.get(key, ""),
             remarks=tuple(self.unsaid.remarks.get(key, ())),
-            left_out=tuple(sorted(self.chosen.out_of(key))),
+            left_out=tuple(sorted(self.chosen.excluded_from(key))),
             answered=tuple(sorted(tick for tick in self.unsaid.answered if tick.startswith(f"{key}/"))),
         )
 
-    def recall(self, key: str, notes: UnfinishedReview) -> None:
-        """Take up what was begun before a restart, under what was begun since."""
+    def restore_notes(self, key: str, notes: UnfinishedReview) -> None:
+        """Restore an unfinished review after a restart, below what was begun since."""
         self.unsaid.drafts.setdefault(key, notes.draft)
         self.unsaid.remarks.setdefault(key, list(notes.remarks))
         self.chosen.left_out.setdefault(key, set(notes.left_out))

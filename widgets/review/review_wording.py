@@ -18,7 +18,7 @@ from app.tools.base.contract import Confirmation
 from app.tools.base.tool_form import ToolForm
 from widgets.diff.diff_rows import NoteRow
 from widgets.diff.display_cells import display
-from widgets.review.open_permissions import widths
+from widgets.review.open_permissions import permission_scopes
 from widgets.review.review_state import ReviewState
 from widgets.review.verdicts import Confirm, can_be_approved, state_words, verbs
 
@@ -87,7 +87,7 @@ def counts(added: int, removed: int) -> Content:
 def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
     """One line of the queue: what is special about it stands before its summary, which may be cut."""
     glyph, colour = state_glyph(proposal)
-    part = state.chosen.part(proposal)
+    part = state.chosen.chosen_part(proposal)
     quiet = "" if proposal.state.is_pending else QUIET
     shown = (part.added, part.removed) if proposal.state.is_pending else (proposal.added, proposal.removed)
     head = Content.assemble(
@@ -114,8 +114,8 @@ def details(state: ReviewState, proposal: Proposal, *, reason: bool = True) -> l
         facts.append(Content(f"v{proposal.version}"))
     if proposal.superseded_by:
         facts.append(Content(f"→ {proposal.superseded_by}"))
-    part = state.chosen.part(proposal)
-    if proposal.state.is_pending and not part.all:
+    part = state.chosen.chosen_part(proposal)
+    if proposal.state.is_pending and not part.is_all:
         facts.append(Content.styled(f"{len(part.hunks)} of {part.total} hunks", "$text-warning"))
     for rung in {
         match.rung: None for change in proposal.files for match in change.matches if not match.rung.is_exact
@@ -218,7 +218,7 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: Hea
     if not can_be_approved(proposal):
         why = safe(proposal.reason or "the files changed on disk")
         lines.append(Content.assemble(("Stale: ", "bold $text-warning"), why))
-    elif state.chosen.part(proposal).empty:
+    elif state.chosen.chosen_part(proposal).is_empty:
         lines.append(Content.styled("No hunk is chosen: nothing would change.", "$text-warning"))
     keys = _permission_chip(state, key, room) if state.permission_first else _keys(state, proposal, key)
     return [*lines, keys]
@@ -249,14 +249,14 @@ def _filled(parts: Sequence[Content], width: int) -> list[Content]:
 
 def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoom) -> list[Content]:
     """What would change, what is special about it, and what of it is unseen; the rest stands in the list."""
-    part = state.chosen.part(proposal)
+    part = state.chosen.chosen_part(proposal)
     facts = [] if room.listed else [*details(state, proposal, reason=False), counts(part.added, part.removed)]
     if proposal.on_disk:
         facts.append(Content("on disk already"))
     facts.append(Content.styled(plural(part.files, "file"), QUIET))
     if room.checks is not None:
         facts.append(room.checks)
-    if can_be_approved(proposal) and (unseen := state.unseen(proposal)):
+    if can_be_approved(proposal) and (unseen := state.unseen_parts(proposal)):
         what = f"{unseen.lines:,}" if unseen.lines else plural(len(unseen.paths), "file")
         facts.append(chip(key, "next_unseen", f"{what} unseen", "$foreground 40%"))
     if proposal.supersedes:
@@ -268,7 +268,7 @@ def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoo
 
 def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
     """The keys that decide on a proposal, each with all that it does."""
-    part = state.chosen.part(proposal)
+    part = state.chosen.chosen_part(proposal)
     verb = verbs(proposal)
     deny = ("deny", f"{verb.deny}{_with_words(state, proposal, None)}", "$error")
     if not can_be_approved(proposal):
@@ -277,11 +277,11 @@ def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
         return _chips(key, ("edit", "resolve", "$success"), deny, ("request_changes", _ANEW, "$primary"))
     request = ("request_changes", verb.request, "$primary")
     toggle = ("toggle_hunk", "hunk in/out", "$foreground 40%")
-    if part.empty:
+    if part.is_empty:
         return _chips(key, deny, request, toggle)
-    said = _with_words(state, proposal, part.decided)
-    words = f"{verb.approve}{said}" if part.all else f"{verb.approve} the chosen{said}"
-    goes_on = state.goes_on and part.all and len(state.waiting) == 1
+    said = _with_words(state, proposal, part.decided_hunks)
+    words = f"{verb.approve}{said}" if part.is_all else f"{verb.approve} the chosen{said}"
+    goes_on = state.goes_on and part.is_all and len(state.waiting) == 1
     return _chips(
         key,
         ("approve", f"{words}, go on" if goes_on else words, "$success"),
@@ -294,7 +294,7 @@ def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
 
 def _with_words(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] | None) -> str:
     """How much the user says with a decision; it lets the model go on."""
-    words = state.unsaid.words(proposal, hunks)
+    words = state.unsaid.feedback_for(proposal, hunks)
     if words.feedback.strip():
         return " with your words"
     return f" with {plural(len(words.comments), 'comment')}" if words.comments else ""
@@ -375,12 +375,12 @@ def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf, w
     """What a yes can be made to cover beyond this one time."""
     if confirmation.kind in ("changes", "ignored"):
         return []
-    form, reason = state.form, widths(confirmation).reason
+    form, reason = state.form, permission_scopes(confirmation).reason
     if form is None:
         lines = [_chips(key, ("allow_session", "just this for the whole session", "$success"))]
         return [*lines, Content.styled(f"Not to be allowed by its form: {reason}.", QUIET)] if reason else lines
     chips = [("allow_session", "this session", "$success"), ("allow_project", "always here", "$success")]
-    if isinstance(form, CommandForm) and len(widths(confirmation).forms) > 1:
+    if isinstance(form, CommandForm) and len(permission_scopes(confirmation).forms) > 1:
         chips += [("wider", "more", "$primary"), ("narrower", "less", "$primary")]
     parts = [Content.assemble(("Or ", QUIET), covered(confirmation, form)), _chips(key, *chips)]
     line = Content(_GAP).join(parts)

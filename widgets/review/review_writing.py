@@ -18,7 +18,7 @@ from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import NoteRow, Side, SourceLine, text_of
 from widgets.diff.writing_field import WritingField
-from widgets.review.review_messages import NotesChanged, Stranded
+from widgets.review.review_messages import FeedbackOrphaned, NotesChanged
 from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import safe
 from widgets.review.unfinished_review import Remark, ReviewFeedback
@@ -74,7 +74,7 @@ def top_notes(state: ReviewState, proposal: Proposal, words: Literal["", "folded
             NoteRow(
                 -1, f"{path}: re-based since you last saw it here. Look again at what would be written.", "warning"
             )
-            for path in (state.looked_at.moved(proposal) if proposal.state.is_pending else ())
+            for path in (state.looked_at.rebased_files(proposal) if proposal.state.is_pending else ())
         ),
     ]
     return [*notes, *sent_notes(state, proposal)]
@@ -183,11 +183,11 @@ class ReviewWriting:
     def keep(self, key: str) -> None:
         """Have kept what is begun on a proposal; a permission is gone with its turn."""
         if key not in self._state.permissions.asked:
-            self._post(NotesChanged(key, self._state.notes(key)))
+            self._post(NotesChanged(key, self._state.unfinished_review(key)))
 
     def put_aside(self, key: str, text: str) -> None:
         """Keep feedback that is begun."""
-        self._state.unsaid.put_aside(key, text)
+        self._state.unsaid.keep_feedback(key, text)
         self.keep(key)
 
     def comment(self, event: DiffPane.Commented, diffs: tuple[FileDiff, ...]) -> None:
@@ -199,14 +199,16 @@ class ReviewWriting:
         remark = Remark(event.path, event.line.side, event.line.line, event.text, draft=not event.saved)
         if proposal.id == self._state.current:
             remark = quoting(remark, diffs)
-        self._state.unsaid.remark(proposal, remark)
+        self._state.unsaid.set_comment(proposal, remark)
         self.keep(proposal.id)
         self.strand()
 
     def take(self, key: str, hunks: tuple[str, ...] | None = None) -> ReviewFeedback:
         """The words that go with the answer to a permission, or a decision on a proposal or on some hunks of it."""
         unsaid, proposal = self._state.unsaid, self._state.get(key)
-        words = ReviewFeedback(unsaid.drafts.pop(key, "")) if proposal is None else unsaid.take(proposal, hunks)
+        words = (
+            ReviewFeedback(unsaid.drafts.pop(key, "")) if proposal is None else unsaid.take_feedback(proposal, hunks)
+        )
         words = replace(words, mentions=self._mentioned(words))
         if words.feedback and self._field.is_open and self._field.subject == key:
             self._field.close()
@@ -222,12 +224,12 @@ class ReviewWriting:
 
     def said(self, key: str, words: ReviewFeedback) -> None:
         """The words are in the log now."""
-        self._state.unsaid.said(key, words)
+        self._state.unsaid.mark_sent(key, words)
         self.keep(key)
 
     def give_back(self, key: str, words: ReviewFeedback) -> None:
         """The decision failed, and its words were not said."""
-        self._state.unsaid.give_back(key, words)
+        self._state.unsaid.restore(key, words)
         self.keep(key)
 
     def strand(self) -> None:
@@ -236,7 +238,7 @@ class ReviewWriting:
         for key in {*unsaid.drafts, *unsaid.remarks}:
             proposal = self._state.get(key)
             if proposal is not None and not proposal.state.is_pending and not self._is_about(key):
-                self._hand_on(unsaid.take(proposal).text)
+                self._hand_on(unsaid.take_feedback(proposal).text)
                 self.keep(key)
 
     def end(self, key: str) -> None:
@@ -253,7 +255,7 @@ class ReviewWriting:
     def _hand_on(self, text: str) -> None:
         """Let go of words whose subject is gone."""
         if text.strip():
-            self._post(Stranded(text))
+            self._post(FeedbackOrphaned(text))
 
     def _is_about(self, key: str) -> bool:
         """Whether the user is writing about a proposal."""

@@ -142,7 +142,7 @@ class VerdictHandler:
         self._changed()
 
     def _approval(self, proposal: Proposal, *, go_on: bool = False) -> review_messages.Approve:
-        hunks = self._state.chosen.part(proposal).decided
+        hunks = self._state.chosen.chosen_part(proposal).decided_hunks
         words = self._take_words(proposal.id, hunks)
         return review_messages.Approve(proposal.id, proposal.revision, hunks, words, go_on)
 

@@ -143,18 +143,18 @@ def approve(
         return Refuse("This compares two versions; go back to the diff to decide.")
     if not shown:
         return Refuse("The diff isn't on screen yet.")
-    part = state.chosen.part(proposal)
-    if part.empty:
+    part = state.chosen.chosen_part(proposal)
+    if part.is_empty:
         return Refuse("No hunk is chosen; choose one, or deny the proposal.")
     reasons = []
-    if unseen := state.unseen(proposal):
+    if unseen := state.unseen_parts(proposal):
         reasons.append(unseen_words(proposal.id, unseen))
     deleted = [change.path for change in proposal.files if change.op is FileOperation.DELETE]
     if deleted and not proposal.on_disk:
         reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
     if red := red_words(state, proposal.id):
         reasons.append(red)
-    if unfinished := state.unsaid.unfinished(proposal, part.decided):
+    if unfinished := state.unsaid.unsent_part(proposal, part.decided_hunks):
         reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
     if reasons:
         return Confirm(f"{_sentence(reasons)} {verbs(proposal).approve.capitalize()}?", action, (proposal,))
@@ -170,7 +170,7 @@ def deny(state: ReviewState, proposal: Proposal) -> Verdict:
         if not can_be_approved(proposal):
             return Refuse(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
         reasons += _lost(state, proposal)
-    if unfinished := state.unsaid.unfinished(proposal):
+    if unfinished := state.unsaid.unsent_part(proposal):
         reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
     if reasons:
         return Confirm(f"{_sentence(reasons)} {verbs(proposal).deny.capitalize()}?", "deny", (proposal,))
@@ -190,7 +190,7 @@ def deny_in_words(state: ReviewState, proposal: Proposal) -> Verdict:
 def _lost(state: ReviewState, proposal: Proposal) -> list[str]:
     """What a denial takes off the disk that nobody may have looked at, or that git does not have."""
     reasons = []
-    if unseen := state.unseen(proposal):
+    if unseen := state.unseen_parts(proposal):
         reasons.append(unseen_words(proposal.id, unseen))
     if new := [
         change.path for change in proposal.files if change.op is FileOperation.CREATE and is_undecided(change)
@@ -206,14 +206,14 @@ def _sentence(reasons: Sequence[str]) -> str:
 
 def approve_all(state: ReviewState) -> Verdict:
     """What `approve all` means: always a question, with everything doubtful named and left out at first."""
-    ready = [item for item in state.waiting if can_be_approved(item) and not state.chosen.part(item).empty]
+    ready = [item for item in state.waiting if can_be_approved(item) and not state.chosen.chosen_part(item).is_empty]
     if not ready:
         return Refuse("Nothing waits that can be approved.")
     safe = [item for item in ready if not _doubts(state, item)]
     doubtful = [item for item in ready if _doubts(state, item)]
-    added = sum(state.chosen.part(item).added for item in safe)
-    removed = sum(state.chosen.part(item).removed for item in safe)
-    unseen = [unseen_words(item.id, missing) for item in safe if (missing := state.unseen(item))]
+    added = sum(state.chosen.chosen_part(item).added for item in safe)
+    removed = sum(state.chosen.chosen_part(item).removed for item in safe)
+    unseen = [unseen_words(item.id, missing) for item in safe if (missing := state.unseen_parts(item))]
     parts = []
     if safe:
         parts.append(f"Approve {_listed([item.id for item in safe])} (+{added:,} -{removed:,})?")
@@ -224,7 +224,9 @@ def approve_all(state: ReviewState) -> Verdict:
             f"{item.id} ({', '.join((*_doubts(state, item), *_unseen(state, item)))})" for item in doubtful
         )
         parts.append(f"{'Not with them' if safe else 'Left out'}: {named}.")
-    said = _words_go_along([item.id for item in ready if state.unsaid.words(item, state.chosen.part(item).decided)])
+    said = _words_go_along(
+        [item.id for item in ready if state.unsaid.feedback_for(item, state.chosen.chosen_part(item).decided_hunks)]
+    )
     return Confirm(" ".join(parts) + said, "approve_all", (*safe, *doubtful), tuple(item.id for item in doubtful))
 
 
@@ -235,7 +237,7 @@ def deny_all(state: ReviewState) -> Verdict:
         return Refuse("Nothing waits.")
     if len(ids) == 1:
         return deny(state, state.waiting[0])
-    about = [item.id for item in state.waiting if state.unsaid.words(item)]
+    about = [item.id for item in state.waiting if state.unsaid.feedback_for(item)]
     said = _words_go_along(about)
     on_disk = [item.id for item in state.waiting if item.on_disk]
     taken = f" {_listed(on_disk)} would be taken back off the disk." if on_disk else ""
@@ -267,7 +269,7 @@ def red_words(state: ReviewState, proposal: str) -> str:
 
 def _unseen(state: ReviewState, proposal: Proposal) -> list[str]:
     """That something of it was never on screen, if so, in few words."""
-    missing = state.unseen(proposal)
+    missing = state.unseen_parts(proposal)
     if not missing.lines:
         return [f"{_listed(missing.paths)} never on screen"] if missing else []
     return [f"{missing.lines:,} of {plural(missing.of, 'changed line')} were never on screen"]

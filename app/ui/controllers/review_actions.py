@@ -120,7 +120,7 @@ class AfterDecision:
             return
         # What was said to be under way has come, or waits for an answer now.
         waits = session.has_unheard_feedback and session.question is not None
-        self._review.turn_over(_WITH_THE_ANSWER.strip() if waits else "")
+        self._review.end_turn(_WITH_THE_ANSWER.strip() if waits else "")
         self.settle()
 
     async def _nothing_waits(self) -> bool:
@@ -319,7 +319,7 @@ class ReviewActions:
 
         state = self._review.state
         proposal = state.get(proposal_id)
-        unseen = None if proposal is None else state.unseen(proposal)
+        unseen = None if proposal is None else state.unseen_parts(proposal)
         checked = state.checks.get(proposal_id)
         return DecisionContext(
             through="app",
@@ -340,9 +340,9 @@ class ReviewActions:
                 # A decision that stands without a record keeps its words, which are said once it has one.
                 kept = isinstance(error, NotRecorded)
                 for unsaid in events[number + kept :]:
-                    self._review.give_back(unsaid.proposal_id, unsaid.words)
+                    self._review.restore_feedback(unsaid.proposal_id, unsaid.words)
                 raise
-            self._review.said(event.proposal_id, event.words)
+            self._review.clear_sent_feedback(event.proposal_id, event.words)
         return results
 
     def _fate(
@@ -531,7 +531,7 @@ class ReviewActions:
     def _say(
         self, text: str, *, problem: bool = False, passing: bool = False, back: tuple[str, str] | None = None
     ) -> None:
-        self._review.outcome(text, problem=problem, passing=passing, back=back)
+        self._review.show_outcome(text, problem=problem, passing=passing, back=back)
 
 
 def _listed(paths: Sequence[str]) -> str:

@@ -47,7 +47,7 @@ class SideQuestionActions:
         self._runtime = runtime
         self.tell = tell
 
-    async def ask(self, event: review_messages.AskAside) -> None:
+    async def ask(self, event: review_messages.SideQuestionAsked) -> None:
         """Ask; what comes of it comes as updates of the session.
 
         Whatever stands in the way is raised, and the words are back where they were written.
@@ -57,23 +57,23 @@ class SideQuestionActions:
             await self._session.get().aside.ask(event.place, event.text, event.picked)
             await asyncio.to_thread(preload)
         except BaseException:
-            self._review.asking.give_back(event.place, event.text)
+            self._review.asking.restore_text(event.place, event.text)
             raise
 
-    def stop(self, event: review_messages.StopAside) -> None:
+    def stop(self, event: review_messages.SideQuestionStopped) -> None:
         """Wait for an answer no longer; the turn that runs goes on.
 
         One that another window asked for is that window's: here nobody waits for it any more.
         """
         session = self._session.current
         if session is None or not session.aside.stop(event.question):
-            self._review.take_aside(SideDiscarded(event.question, over=True))
+            self._review.handle_side_update(SideDiscarded(event.question, over=True))
 
     def handle_update(self, update: Update) -> None:
         """Show what the session says of a question."""
         match update:
             case SideStreamed() | SideDiscarded() | Recorded(event=SideQuestion() | SideAnswer()):
-                self._review.take_aside(update)
+                self._review.handle_side_update(update)
 
     async def load(self, event: review_messages.ThreadsWanted) -> None:
         """Bring what was asked about a proposal, in whichever session; raises StorageError."""
@@ -110,7 +110,7 @@ class ReviewChecks:
                 self._runtime.checks,
                 self._configured,
                 self._runtime.service.check_trees,
-                lambda proposal: self._review.state.chosen.part(proposal).decided,
+                lambda proposal: self._review.state.chosen.chosen_part(proposal).decided_hunks,
                 self._review.set_checks,
             )
             self._app_context.run(self._follow_disk, group="checks", exclusive=True)
@@ -127,7 +127,7 @@ class ReviewChecks:
     def run_again(self, proposal_id: str) -> None:
         """Run those that were not run, or all again."""
         if self._following is None or not self._following.run_or_stop(proposal_id):
-            self._review.say(f"There is nothing to run on {proposal_id} now.")
+            self._review.show_notice(f"There is nothing to run on {proposal_id} now.")
 
     async def run_before_approval(self, event: Approve) -> "tuple[CheckResult, ...]":
         """Run what is to be run before it is written; gives those that speak against it."""

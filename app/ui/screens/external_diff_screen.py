@@ -155,7 +155,7 @@ class ExternalDiffs:
         shown = sort_by_path(paths, paths, () if by_path else proposal.order)
         command = await self._find()
         if not command:
-            self._review.say(HOW_TO_SET)
+            self._review.show_notice(HOW_TO_SET)
             return
         run = partial(self._run, command, changes)
         name = f"{proposal_id} · {command}"

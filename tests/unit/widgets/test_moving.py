@@ -24,7 +24,7 @@ def test_a_remark_moves_with_its_line_when_another_hunk_is_denied(
     new = site.service.diffs(proposal.id)[0].new
     state = ReviewState()
     state.update([proposal])
-    state.unsaid.remark(proposal, Remark("a.txt", "new", line, "why?"))
+    state.unsaid.set_comment(proposal, Remark("a.txt", "new", line, "why?"))
     after = site.service.deny(proposal.id, {str(hunk)}).proposal
     state.update([after])
     (remark,) = state.unsaid.remarks[proposal.id]
@@ -54,7 +54,7 @@ def test_a_remark_stays_at_the_place_of_its_hunk_once_that_is_decided(
     remark = (
         Remark("a.txt", "old", diff.old.index(OWN[own]), "why?") if on_old else Remark("a.txt", "new", line, "why?")
     )
-    state.unsaid.remark(proposal, remark)
+    state.unsaid.set_comment(proposal, remark)
     chosen = {str(hunk + 1) for hunk in {own, *others}}
     decide = site.service.deny if deny else site.service.approve
     after = decide(proposal.id, chosen).proposal
@@ -71,7 +71,7 @@ def test_a_remark_stays_at_its_hunk_when_the_user_edits_that(tmp_path: Path) -> 
     state = ReviewState()
     state.update([proposal])
     line = site.service.diffs(proposal.id)[0].new.index("D")
-    state.unsaid.remark(proposal, Remark("a.txt", "new", line, "why?"))
+    state.unsaid.set_comment(proposal, Remark("a.txt", "new", line, "why?"))
     text = "\n".join(site.service.diffs(proposal.id)[0].new)
     edited = text.replace("A\nB\n", "A\nB\nand more\n").replace("C\nD\n", "C\nDee\n")
     state.update([site.service.replace_result(proposal.id, "a.txt", f"{edited}\n")])
