@@ -1,15 +1,19 @@
 """The database: private, migrated, never overwritten, durable."""
 
+import pickle
 import re
 import sqlite3
 import stat
 import subprocess
 import sys
 import tracemalloc
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from pydantic import ValidationError
 
 import app.storage
 from app.conversation.events import (
@@ -32,6 +36,7 @@ from app.storage.database import MIGRATIONS, Database
 from app.storage.session_store import SessionStore
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from app.storage.storage_errors import StorageError
+from tests.unit.conversation.histories import Simulation, sessions
 
 
 @pytest.fixture
@@ -331,6 +336,41 @@ def test_no_statement_numbers_its_placeholders() -> None:
     """SQLite takes `?1`, but Python 3.12 and 3.13 warn of it, and 3.14 refuses it where the values are a sequence."""
     folder = Path(app.storage.__file__).parent
     assert not [path.name for path in folder.glob("*.py") if re.search(r"\?\d", path.read_text(encoding="utf-8"))]
+
+
+def _survives_json(event: Event) -> bool:
+    """Return whether JSON can hold all of an event: neither a half surrogate pair nor NaN is in it."""
+    try:
+        return type(event).model_validate_json(event.model_dump_json()) == event
+    except ValueError:
+        return False
+
+
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@given(simulated=sessions())
+def test_an_event_as_stored_and_as_read_is_the_same_whole_event(
+    simulated: Simulation, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    log = [event for event in simulated.events if _survives_json(event)]
+    folder = tmp_path_factory.mktemp("state")
+    database = Database(folder / "signoff.db")
+    try:
+        store = SessionStore(database, "/w", ChangeSignal(folder / "signals", "/w"))
+        session = store.create().id
+        stored = store.append(session, log)
+        read = store.events(session)
+    finally:
+        database.close()
+    assert list(read) == list(stored)
+    for given_one, *kept in zip(log, stored, read, strict=True):
+        for event in kept:
+            expected = given_one.model_copy(update={"id": event.id, "time": event.time})
+            assert event == expected
+            assert event.model_dump_json() == expected.model_dump_json()
+            assert pickle.loads(pickle.dumps(event)) == deepcopy(event) == event.model_copy() == event
+            assert event.model_copy(update={"id": 0}).id == 0
+            with pytest.raises(ValidationError):
+                event.id = 0
 
 
 def test_a_long_log_is_read_whole_and_takes_little_memory(store: SessionStore) -> None:
