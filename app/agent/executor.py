@@ -7,15 +7,16 @@ can ever claim a proposal that a crash has prevented.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app.agent.gate import Gate
 from app.agent.interrupt import Interrupted, Interrupter
 from app.agent.measures import Stopwatch
+from app.agent.ports import SessionPorts, TurnSettings
 from app.agent.updates import CommandOutput, Phase, PhaseChanged, ProposalsChanged, Update
 from app.conversation.events import (
     AssistantMessage,
@@ -39,7 +40,6 @@ from app.conversation.payload.missing_results import (
 )
 from app.llm.values.address import host_and_port
 from app.llm.values.types import ReceivedCall
-from app.proposals.proposal_service import ProposalService
 from app.proposals.values.origin import Origin, OriginKind
 from app.tools.base.contract import (
     CallRejected,
@@ -50,8 +50,6 @@ from app.tools.base.contract import (
     ToolError,
     ToolOutput,
 )
-from app.tools.tool_registry import ToolSet
-from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
     from app.proposals.stack.draft import Draft
@@ -158,30 +156,34 @@ class Executor:
 
     def __init__(
         self,
-        *,
+        ports: SessionPorts,
         log: EventLog,
-        service: ProposalService,
-        tools: ToolSet,
-        workspace: Workspace,
         session_id: str,
         publish: Callable[[Update], None],
         confirm: Callable[[str, Confirmation], Awaitable[ConfirmationAnswer]],
-        planning: Callable[[], bool] = lambda: False,
-        hold_ignored: Callable[[], bool] = lambda: False,
-        checked: "Callable[[Draft], Coroutine[Any, Any, str]] | None" = None,
-        keep: Callable[[Sequence[bytes]], object] = lambda contents: None,
+        settings: Callable[[], TurnSettings],
+        answers: Callable[[], Sequence[str]] = tuple,
     ) -> None:
+        """Run nothing yet.
+
+        Args:
+            ports: The tools, the workspace and the proposals.
+            log: Takes the results of the calls.
+            session_id: The author of what is staged.
+            publish: Takes the updates for the subscribers.
+            confirm: Asks the user for permission, given the call's uid.
+            settings: Returns the settings as of now.
+            answers: Returns the proposals whose feedback the response may answer, the likeliest first.
+        """
+        self.tools = ports.tools
+        self._ports = ports
+        self._service = ports.service
         self._log = log
-        self._service = service
-        self._tools = tools
-        self._workspace = workspace
         self._session_id = session_id
         self._publish = publish
         self._confirm = confirm
-        self._planning = planning
-        self._hold_ignored = hold_ignored
-        self._checked = checked
-        self._keep = keep
+        self._settings = settings
+        self._answers = answers
 
     async def refuse(self, calls: Sequence[ToolCall]) -> None:
         """Record that these calls did not run because the gate is closed."""
@@ -211,16 +213,14 @@ class Executor:
         return any(self._question_in(call) is not None for call in calls)
 
     def _question_in(self, call: ReceivedCall) -> object | None:
-        tool = self._tools.get(call.name)
+        tool = self.tools.get(call.name)
         if tool is None or tool.kind != "ask" or call.arguments is None or malformed_reason(call):
             return None
         with suppress(ToolError):
-            return self._tools.parse(call.name, call.arguments)
+            return self.tools.parse(call.name, call.arguments)
         return None
 
-    async def run(
-        self, message: AssistantMessage, interrupter: Interrupter, gate: Gate, *, answers: Sequence[str] = ()
-    ) -> None:
+    async def run(self, message: AssistantMessage, interrupter: Interrupter, gate: Gate) -> None:
         """Run the calls of a response in order.
 
         A call that fails leaves a result that says why, and the next one runs. A question stops the batch; so
@@ -230,11 +230,11 @@ class Executor:
             message: the response, already in the log.
             interrupter: the user's stop sign.
             gate: while it is closed, everything is refused.
-            answers: the proposals whose feedback this response may answer, the likeliest first.
         """
         if gate.is_closed:
             await self.refuse(message.calls)
             return
+        answers = self._answers()
         progress = _Progress(
             await asyncio.to_thread(self._service.draft, self._session_id), gate, CallRecorder(self._log)
         )
@@ -260,11 +260,11 @@ class Executor:
         if tool is None:
             return
         try:
-            arguments = self._tools.parse(call.name, call.arguments)
+            arguments = self.tools.parse(call.name, call.arguments)
         except ToolError as error:
             await self._record(progress, call, CallOutcome.INVALID, str(error), "malformed call")
             return
-        if tool.kind == "edit" and self._planning():
+        if tool.kind == "edit" and self._settings().plan:
             await self._record(progress, call, CallOutcome.REFUSED, PLANNING, "refused: plan mode")
             return
         if tool.kind == "ask":
@@ -275,10 +275,10 @@ class Executor:
 
     async def _find_tool(self, call: ToolCall, progress: _Progress, interrupter: Interrupter) -> Tool | None:
         """Return the tool of a call; record why there is none."""
-        if (tool := self._tools.get(call.name)) is not None:
+        if (tool := self.tools.get(call.name)) is not None:
             return tool
         try:
-            tool = await interrupter.wait_for(self._tools.find(call.name, self._tell_waiting))
+            tool = await interrupter.wait_for(self.tools.find(call.name, self._tell_waiting))
         except Interrupted:
             await self._record(progress, call, CallOutcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
             return None
@@ -286,7 +286,7 @@ class Executor:
             await self._record(progress, call, CallOutcome.ERROR, str(error), _first_line(str(error)))
             return None
         if tool is None:
-            names = ", ".join(schema["function"]["name"] for schema in self._tools.schemas)
+            names = ", ".join(schema["function"]["name"] for schema in self.tools.schemas)
             text = f"There is no tool {call.name[:_LONGEST_NAME]!r}. There are: {names}."
             await self._record(progress, call, CallOutcome.INVALID, text, "unknown tool")
         return tool
@@ -302,13 +302,13 @@ class Executor:
         self._publish(PhaseChanged(Phase.RUNNING, tool.name))
         watch = Stopwatch()
         context = ToolContext(
-            workspace=self._workspace,
+            workspace=self._ports.workspace,
             draft=progress.draft,
             output=lambda text: self._publish(CommandOutput(call.uid, text)),
             confirm=start.once_allowed(watch.exclude_waiting(partial(self._confirm, call.uid))),
-            planning=self._planning(),
-            hold_ignored=self._hold_ignored(),
-            keep=self._keep,
+            planning=self._settings().plan,
+            hold_ignored=self._settings().hold_ignored,
+            keep=self._ports.keep,
             waits=lambda words: self._tell_waiting(words, tool.name),
             staging_steps_left=max(0, progress.gate.steps_left - 1),
         )
@@ -360,13 +360,14 @@ class Executor:
 
         It comes before anything is staged: no decision can come between, and a crash leaves nothing half told.
         """
-        if self._checked is None or not progress.held or not progress.draft.has_changes or interrupter.is_stopped:
+        check = self._ports.checked
+        if check is None or not progress.held or not progress.draft.has_changes or interrupter.is_stopped:
             return
         self._publish(PhaseChanged(Phase.RUNNING, "checks"))
         said = ""
         # Whatever keeps a check from running, the edit is not lost for it.
         with suppress(Exception):
-            said = await interrupter.wait_for(self._checked(progress.draft))
+            said = await interrupter.wait_for(check(progress.draft))
         if said:
             last = progress.held[-1]
             progress.held[-1] = last.model_copy(update={"text": f"{last.text}\n\n{said}"})

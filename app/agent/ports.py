@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from app.agent.gate import GatePolicy
 from app.agent.permission_requests import FormStore
 from app.conversation.events import Event
 from app.conversation.log import EventSink
@@ -106,3 +107,25 @@ class SessionPorts:
     """Forms of commands that are allowed for good; None where nobody is there to have allowed them."""
     asked: Callable[[str], Sequence[Event]] = lambda proposal: ()
     """The side questions on a proposal and their answers, in whichever session they were asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSettings:
+    """Prompt and limits of a turn; the user may change them while it runs."""
+
+    prompt: Callable[[int], str]
+    """The system prompt, given how many steps of a turn may stage edits."""
+    policy: GatePolicy = field(default_factory=GatePolicy)
+    max_steps: int = 50
+    plan: bool = False
+    """The model is to plan: nothing is staged."""
+    hold_ignored: bool = False  # What commands write of what git ignores waits until the user says so.
+
+    @property
+    def system_prompt(self) -> str:
+        """What the model is told under this policy."""
+        return self.prompt(self.policy.staging_steps)
+
+    def with_policy(self, policy: GatePolicy) -> "TurnSettings":
+        """Return the settings with another gate policy."""
+        return replace(self, policy=policy)

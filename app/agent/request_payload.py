@@ -110,20 +110,30 @@ class PreparedRequest:
         return payload
 
 
-async def payload_inputs(
-    model: ModelPort, system_prompt: str, tools: ToolSet, images: ImageContents, *, closing: bool = False
-) -> PayloadInputs:
-    """Return the inputs of a payload besides the log and the profile."""
-    contents = await images.load(model.profile)
-    # They are made for the first request.
-    schemas = await asyncio.to_thread(lambda: tools.schemas)
-    endpoint = model.endpoint
-    return PayloadInputs(
-        system_prompt,
-        schemas,
-        closing,
-        endpoint.base_url,
-        endpoint.model,
-        endpoint.wishes,
-        images=contents,
-    )
+class RequestFactory:
+    """Prepares the requests of a session from its prompt, tools and images, and keeps the one that went out last."""
+
+    def __init__(self, tools: ToolSet, images: ImageContents, system_prompt: Callable[[], str]) -> None:
+        """`system_prompt` returns the prompt as of now."""
+        self._tools = tools
+        self._images = images
+        self._system_prompt = system_prompt
+        self.last_sent: SentRequest | None = None
+
+    async def inputs(self, model: ModelPort, *, closing: bool = False) -> PayloadInputs:
+        """Return the inputs of a payload besides the log and the profile."""
+        prompt = self._system_prompt()
+        images = await self._images.load(model.profile)
+        # They are made for the first request.
+        schemas = await asyncio.to_thread(lambda: self._tools.schemas)
+        endpoint = model.endpoint
+        return PayloadInputs(
+            prompt, schemas, closing, endpoint.base_url, endpoint.model, endpoint.wishes, images=images
+        )
+
+    def prepare(self, make: Callable[[Profile], Payload], model: str) -> PreparedRequest:
+        """Return the request whose payload `make` builds for a profile; `make` is pure and runs on a thread."""
+        return PreparedRequest(make, model, self._keep)
+
+    def _keep(self, request: SentRequest) -> None:
+        self.last_sent = request

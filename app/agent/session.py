@@ -26,10 +26,10 @@ from app.agent.gate import Gate, GatePolicy
 from app.agent.interrupt import Interrupter
 from app.agent.measures import SpendingMeter
 from app.agent.permission_requests import Allowances, PermissionRequests
-from app.agent.ports import ModelPort, SessionPorts
-from app.agent.request_payload import ImageContents, payload_inputs, unseen_notice
+from app.agent.ports import ModelPort, SessionPorts, TurnSettings
+from app.agent.request_payload import ImageContents, RequestFactory, unseen_notice
 from app.agent.side_questions import SideQuestions
-from app.agent.turn import Turn, TurnSettings
+from app.agent.turn import ConversationState, Turn
 from app.agent.turns import Turns
 from app.agent.updates import (
     GateChanged,
@@ -54,7 +54,6 @@ from app.conversation.events import (
 from app.conversation.log import EventLog
 from app.conversation.pending import PendingProposals
 from app.images.image import Image
-from app.llm.wires.wire_registry import SentRequest
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.decision_results import DecisionResult
 from app.proposals.values.models import Proposal
@@ -107,21 +106,18 @@ class Session(DecisionService):
         self.pending = self.log.attach(PendingProposals())
         self.context = ContextKeeper(self.log)
         self.spent = self.log.attach(SpendingMeter())
-        self._images = self.log.attach(ImageContents(ports.content))
+        images = self.log.attach(ImageContents(ports.content))
+        self.requests = RequestFactory(ports.tools, images, lambda: self.settings.system_prompt)
         self._subscribers: list[Subscriber] = []
         self.confirmations = PermissionRequests(self._publish, Allowances(ports.allowed), self.log)
         self._executor = Executor(
-            log=self.log,
-            service=ports.service,
-            tools=ports.tools,
-            workspace=ports.workspace,
-            session_id=session_id,
-            publish=self._publish,
-            confirm=self.confirmations.ask,
-            planning=lambda: self.settings.plan,
-            hold_ignored=lambda: self.settings.hold_ignored,
-            checked=ports.checked,
-            keep=ports.keep,
+            ports,
+            self.log,
+            session_id,
+            self._publish,
+            self.confirmations.ask,
+            lambda: self.settings,
+            lambda: self._turns.feedback.unanswered,
         )
         briefing = GateBriefing(self.log, ports.service, session_id, self.pending, lambda: self.settings.plan)
         self._turns = Turns(self.log, ports.claim, self._make_turn, briefing.compose, self._publish, self._owned)
@@ -129,17 +125,14 @@ class Session(DecisionService):
         self._phase = Phase.IDLE
         if ports.claim.is_held:
             self._owned()
-        self.last_request: SentRequest | None = None
-        """What the last request said, for the wire view."""
         self.aside = SideQuestions(
             self.log,
             session_id,
             lambda: self.ports,
-            lambda: payload_inputs(self.ports.model, self.settings.system_prompt, self.ports.tools, self._images),
+            self.requests,
+            self.context.project,
             self._unfinished,
             self._publish,
-            self._keep_request,
-            self.context.project,
         )
         """What the user asks aside from the conversation."""
 
@@ -293,19 +286,13 @@ class Session(DecisionService):
     def _make_turn(self, interrupter: Interrupter) -> Turn:
         state, model = self._turns.state, self.ports.model
         return Turn(
-            log=self.log,
-            model=model.with_options(state.command.model, state.command.effort) if state.command else model,
-            executor=self._executor,
-            gate=self.gate,
-            state=state,
-            context=self.context,
-            tools=self.ports.tools,
-            settings=lambda: self.settings,
-            interrupter=interrupter,
-            publish=self._publish,
-            images=self._images,
-            answers=lambda: self._turns.feedback.unanswered,
-            sent=self._keep_request,
+            ConversationState(self.log, self.gate, state, self.context),
+            model.with_options(state.command.model, state.command.effort) if state.command else model,
+            self._executor,
+            self.requests,
+            lambda: self.settings,
+            interrupter,
+            self._publish,
         )
 
     def _unfinished(self) -> AssistantMessage | None:
@@ -361,9 +348,6 @@ class Session(DecisionService):
         """Say that the model does not see what the user has attached, if so."""
         if images and not self.ports.model.profile.accepts_images:
             await self.notify_user(unseen_notice(images, self.ports.model.endpoint.model))
-
-    def _keep_request(self, request: SentRequest) -> None:
-        self.last_request = request
 
     def _publish(self, update: Update) -> None:
         if isinstance(update, PhaseChanged):

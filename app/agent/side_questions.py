@@ -7,13 +7,13 @@ tools of the session and no leave to call them; what comes back is shown and rec
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from app.agent.interrupt import Interrupted, Interrupter
 from app.agent.ports import ModelPort, SessionPorts
-from app.agent.request_payload import PreparedRequest
+from app.agent.request_payload import RequestFactory
 from app.agent.updates import SessionFailed, SideDiscarded, SideStreamed, Update
 from app.conversation.compaction.compaction_plan import Prune, budget_for, is_nearly_full, plan_compaction
 from app.conversation.compaction.token_count import TokenMeter
@@ -34,7 +34,6 @@ from app.conversation.payload.projection import PayloadInputs, SideRequestInputs
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.profile import Profile
 from app.llm.values.types import AttemptDiscarded, Completed, Payload, ProfileCorrected, TextDelta, Usage
-from app.llm.wires.wire_registry import SentRequest
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 from app.tools.base.contract import ToolError
@@ -267,31 +266,28 @@ class SideQuestions:
         log: EventLog,
         session_id: str,
         ports: Callable[[], SessionPorts],
-        facts: Callable[[], Awaitable[PayloadInputs]],
+        requests: RequestFactory,
+        project: Callable[[Sequence[Event], Profile, PayloadInputs], Payload],
         unfinished: Callable[[], AssistantMessage | None],
         publish: Callable[[Update], None],
-        sent: Callable[[SentRequest], None],
-        project: Callable[[Sequence[Event], Profile, PayloadInputs], Payload],
     ) -> None:
-        """None is out.
+        """Ask nothing yet.
 
         Args:
-            log: of the session.
-            session_id: its id.
-            ports: what it works with, as of now.
-            facts: what a request of it would depend on, as of now.
-            unfinished: the response whose calls still run, if one is.
-            publish: tells the subscribers.
-            sent: takes each request as it goes out.
-            project: makes the payloads of the session's requests.
+            log: Of the session.
+            session_id: The session's id.
+            ports: Returns the session's ports as of now.
+            requests: Prepares the session's requests.
+            project: Makes the payloads of the session's requests.
+            unfinished: Returns the response whose calls still run, if there is one.
+            publish: Takes the updates for the subscribers.
         """
         self._log = log
         self._session_id = session_id
         self._ports = ports
-        self._facts = facts
         self._unfinished = unfinished
         self._publish = publish
-        self._sent = sent
+        self._requests = requests
         self._project = project
         self._meter = log.attach(TokenMeter())
         self._out: dict[str, _Asked] = {}
@@ -373,7 +369,7 @@ class SideQuestions:
     async def _answer(self, question: SideQuestion, subject: SideSubject, thread: tuple[SideExchange, ...]) -> None:
         asked = self._out.setdefault(question.uid, _Asked())
         try:
-            facts = await self._facts()
+            facts = await self._requests.inputs(self._ports().model)
             told = await asyncio.to_thread(lambda: tuple(make_briefs(subject, question, thread)))
             request = SideRequest(
                 without_unfinished(self._log.addressed(), self._unfinished()),
@@ -430,7 +426,7 @@ class SideQuestions:
         self, question: SideQuestion, request: SideRequest, asked: _Asked, model: ModelPort, *, tight: bool = False
     ) -> None:
         """Pass the stream on. Writes nothing: it may be cancelled at any point."""
-        prepared = PreparedRequest(partial(request.payload, tight=tight), request.facts.model, self._sent)
+        prepared = self._requests.prepare(partial(request.payload, tight=tight), request.facts.model)
         async for update in model.stream(prepared.build, closing=True):
             match update:
                 case TextDelta(text=text):

@@ -7,14 +7,14 @@ log; the only things that pass through are a store that cannot be written and th
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal
 
 from app.agent import interventions
 from app.agent.context import ContextKeeper
 from app.agent.executor import Executor
-from app.agent.gate import Gate, GatePolicy
+from app.agent.gate import Gate
 from app.agent.interrupt import Interrupted, Interrupter
 from app.agent.ladder import (
     ClosingRequest,
@@ -27,8 +27,8 @@ from app.agent.ladder import (
     WaitForUser,
     decide,
 )
-from app.agent.ports import ModelPort
-from app.agent.request_payload import ImageContents, PreparedRequest, payload_inputs
+from app.agent.ports import ModelPort, TurnSettings
+from app.agent.request_payload import PreparedRequest, RequestFactory
 from app.agent.trace import move_record
 from app.agent.turn_state import TurnState, make_ladder_state
 from app.agent.updates import (
@@ -55,7 +55,6 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventLog
 from app.conversation.payload.missing_results import ABORTED_BEFORE
-from app.conversation.payload.projection import PayloadInputs
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.profile import Profile
 from app.llm.values.types import (
@@ -69,8 +68,6 @@ from app.llm.values.types import (
     TemplateChecked,
     TextDelta,
 )
-from app.llm.wires.wire_registry import SentRequest
-from app.tools.tool_registry import ToolSet
 
 _STALLED = 2.0
 """Seconds without a word after which a closing request has stalled for a user who goes on."""
@@ -79,28 +76,6 @@ _NOTICED = 0.3
 _REFUSED_THERE = "The model called a tool although it was told to stop; the server refused the call."
 
 Cause = Literal["message", "feedback", "answer", "continue"]
-
-
-@dataclass(frozen=True, slots=True)
-class TurnSettings:
-    """Prompt and limits of a turn; the user may change them while it runs."""
-
-    prompt: Callable[[int], str]
-    """The system prompt, given how many steps of a turn may stage edits."""
-    policy: GatePolicy = field(default_factory=GatePolicy)
-    max_steps: int = 50
-    plan: bool = False
-    """The model is to plan: nothing is staged."""
-    hold_ignored: bool = False  # What commands write of what git ignores waits until the user says so.
-
-    @property
-    def system_prompt(self) -> str:
-        """What the model is told under this policy."""
-        return self.prompt(self.policy.staging_steps)
-
-    def with_policy(self, policy: GatePolicy) -> "TurnSettings":
-        """Return the settings with another gate policy."""
-        return replace(self, policy=policy)
 
 
 @dataclass(slots=True)
@@ -120,39 +95,51 @@ class _Received:
         self.latest = time.monotonic()
 
 
+@dataclass(frozen=True, slots=True)
+class ConversationState:
+    """The log of a session, and the folds of it by which a turn goes on."""
+
+    log: EventLog
+    gate: Gate
+    turn: TurnState
+    context: ContextKeeper
+
+
 class Turn:
     """Runs one turn of a session."""
 
     def __init__(
         self,
-        *,
-        log: EventLog,
+        conversation: ConversationState,
         model: ModelPort,
         executor: Executor,
-        gate: Gate,
-        state: TurnState,
-        context: ContextKeeper,
-        tools: ToolSet,
+        requests: RequestFactory,
         settings: Callable[[], TurnSettings],
         interrupter: Interrupter,
         publish: Callable[[Update], None],
-        images: ImageContents,
-        answers: Callable[[], Sequence[str]],
-        sent: Callable[[SentRequest], None],
     ) -> None:
-        self._log = log
+        """Run nothing yet.
+
+        Args:
+            conversation: What the turn reads and records.
+            model: Where its requests go.
+            executor: Runs the calls of its responses.
+            requests: Prepares its requests.
+            settings: Returns prompt and limits as of now.
+            interrupter: Stops the turn for the user.
+            publish: Takes the updates for the subscribers.
+        """
+        self._log = conversation.log
+        self._gate = conversation.gate
+        self._state = conversation.turn
+        self._context = conversation.context
         self._model = model
         self._executor = executor
-        self._gate = gate
-        self._state = state
-        self._context = context
-        self._tools = tools
+        self._tools = executor.tools
+        self._requests = requests
         self._settings = settings
         self._interrupter = interrupter
         self._publish = publish
-        self._images = images
-        self._answers = answers
-        self._sent = sent
         self._told_unavailable: set[str] = set()
         """What the model was told in this turn of tools that can't be used."""
         self._room_made = False
@@ -243,7 +230,7 @@ class Turn:
     async def _run_calls(self) -> None:
         message = self._state.last_message
         assert message is not None, "calls come with a response"
-        await self._executor.run(message, self._interrupter, self._gate, answers=self._answers())
+        await self._executor.run(message, self._interrupter, self._gate)
 
     async def _close(self, kind: InterventionKind) -> None:
         """The closing request: no tool is allowed in it, and nothing that comes back is run."""
@@ -257,15 +244,10 @@ class Turn:
         self._publish(PhaseChanged(Phase.COMPACTING))
         forced = by_hand or bool(self._state.failure) or self._state.last is LastStep.NO_ROOM
         self._room_made = True
-        facts = await self._facts(closing=False)
+        facts = await self._requests.inputs(self._model)
         with contextlib.suppress(Interrupted):
             return await self._context.make_room(self._model, facts, self._interrupter, forced=forced)
         return False
-
-    async def _facts(self, *, closing: bool) -> PayloadInputs:
-        return await payload_inputs(
-            self._model, self._settings().system_prompt, self._tools, self._images, closing=closing
-        )
 
     async def _request(self, *, closing: bool) -> None:
         """One request and the record of what came of it."""
@@ -305,19 +287,17 @@ class Turn:
 
     async def _sent_request(self, *, closing: bool) -> PreparedRequest:
         """The next request, recorded as sent; it says all that the log has before that record."""
-        facts = await self._facts(closing=closing)
+        facts = await self._requests.inputs(self._model, closing=closing)
         events = self._log.addressed()
-        request = PreparedRequest(
-            lambda profile: self._context.project(events, profile, facts), facts.model, self._sent
-        )
+        request = self._requests.prepare(lambda profile: self._context.project(events, profile, facts), facts.model)
         payload, tokens = await asyncio.to_thread(self._measured, request)
         record = RequestSent(closing=closing, messages=len(payload.messages), estimated_tokens=tokens)
         (sent,) = await self._log.append(record)
         before = self._log.addressed(before=sent.id)
         if len(before) > len(events):
             # The user has decided, here or in another process, while the record was written.
-            request = PreparedRequest(
-                lambda profile: self._context.project(before, profile, facts), facts.model, self._sent
+            request = self._requests.prepare(
+                lambda profile: self._context.project(before, profile, facts), facts.model
             )
         return request
 

@@ -14,10 +14,9 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from app.agent.gate import GatePolicy
-from app.agent.ports import ModelPort, OtherSession, SessionPorts
+from app.agent.ports import ModelPort, OtherSession, SessionPorts, TurnSettings
 from app.agent.prompts import FILE_NAME, find_guidance, system_prompt
 from app.agent.session import Session
-from app.agent.turn import TurnSettings
 from app.automation.draft_checks import DraftChecks
 from app.config.config_tables import ModelTable
 from app.config.settings import Settings

@@ -53,7 +53,7 @@ async def test_a_named_image_goes_out_and_stands_in_the_chat(folder: Path, serve
         await run.say("Why is it so wide in @docs/shot.png?")
         await run.see("▣ docs/shot.png", "1,280×720", "A wide button.")
         assert images(server.last.body) == [("image/png", PICTURE)]
-        request = run.app.session().last_request
+        request = run.app.session().requests.last_sent
         assert request is not None
         shown = dumped(arranged(request.body()))
         assert "of base64]" in shown and len(shown) < 40_000

@@ -1,6 +1,7 @@
 """The executor by itself: the last layer of the gate, and what an interruption or a broken call leaves."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +56,16 @@ def executor(
     checked: Callable[[Draft], Coroutine[Any, Any, str]] | None = None,
 ) -> Executor:
     return Executor(
-        log=log or on.session.log,
-        service=on.runtime.service,
-        tools=ToolSet([*standard_tools(lambda: on.runtime.sandbox), *more]),
-        workspace=on.runtime.workspace,
-        session_id=on.session.id,
-        publish=publish,
-        confirm=confirm,
-        checked=checked,
+        replace(
+            on.session.ports,
+            tools=ToolSet([*standard_tools(lambda: on.runtime.sandbox), *more]),
+            checked=checked,
+        ),
+        log or on.session.log,
+        on.session.id,
+        publish,
+        confirm,
+        lambda: on.session.settings,
     )
 
 

@@ -145,7 +145,7 @@ async def test_many_turns_with_random_faults(
             on.check()
             on.updates.clear()
             server.requests.clear()
-            on.session.last_request = None
+            on.session.requests.last_sent = None
             if turn in (turns // 2, turns // 2 * 2):
                 gc.collect()
                 kept.append(len(gc.get_objects()) / len(on.events))

@@ -96,7 +96,9 @@ async def test_it_has_the_tools_and_the_history_and_may_call_nothing(
         assert answer.usage is not None and answer.usage.prompt_tokens >= 900
         assert on.session.spent.total == spent.add(answer.usage)
         assert on.session.gate.is_closed and on.file == FILE
-        assert on.session.last_request is not None and on.session.last_request.payload.tool_choice == "none"
+        assert (
+            on.session.requests.last_sent is not None and on.session.requests.last_sent.payload.tool_choice == "none"
+        )
 
 
 @pytest.mark.parametrize(

@@ -548,9 +548,10 @@ class CommandRunner:
         from app.ui.screens.wire_screen import WireScreen, moves_of_last_turn
 
         session = self._session.get()
-        if session.last_request is None:
+        request = session.requests.last_sent
+        if request is None:
             raise BadArgument("No request has gone out since this session was opened.")
-        await self._app_context.push_screen(WireScreen(session.last_request, moves_of_last_turn(session.log.events)))
+        await self._app_context.push_screen(WireScreen(request, moves_of_last_turn(session.log.events)))
 
 
 def _free_name(wanted: Path) -> Path:
