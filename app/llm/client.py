@@ -166,7 +166,6 @@ class ModelClient:
         retry: RetryPolicy = STANDARD,
         timeouts: Timeouts | None = None,
         cache: ProfileCache | None = None,
-        clock: Callable[[], float] = time.time,
         another: "Callable[[str, str], ModelClient] | None" = None,
         trials: TrialBuilder | None = None,
     ) -> None:
@@ -178,7 +177,6 @@ class ModelClient:
             retry: when to send again.
             timeouts: how long to wait.
             cache: keeps what is learned about the endpoint beyond this client's life.
-            clock: dates it.
             another: makes a client for the same endpoint with this model and effort, its own if that is empty.
             trials: makes the conversations with which the endpoint's chat template is checked; None: it is not.
         """
@@ -186,9 +184,7 @@ class ModelClient:
         self._another = another
         self._others: dict[tuple[str, str], ModelClient] = {}
         """Those for single turns, by model and effort."""
-        self._beliefs = LearnedProfile(
-            endpoint, seed_profile(endpoint.base_url, endpoint.model), profile, cache, clock
-        )
+        self._beliefs = LearnedProfile(endpoint, seed_profile(endpoint.base_url, endpoint.model), profile, cache)
         self._retry = retry
         self._timeouts = timeouts or Timeouts.for_endpoint(endpoint)
         self._reader = FailureReader(endpoint)

@@ -103,7 +103,7 @@ class SignoffApp(FittedApp):
         """Whom the user talks to."""
         self._inbox = UpdateBuffer(lambda: self.post_message(SessionUpdated()))
         """What the session has said and the screen does not show yet."""
-        self._app_context = AppContext(self.run_background, self.notify_user, self.push_screen_wait)
+        self._app_context = AppContext(self.run_background, self.notify_user, self.push_screen_wait, self.action_quit)
         self._talk = ChatController(
             self.workbench,
             self.current,
@@ -114,18 +114,7 @@ class SignoffApp(FittedApp):
         )
         self.parts = Controllers()
         """What stands behind the panes."""
-        self._startup = Startup(
-            self,
-            self.parts,
-            self.workbench,
-            self.current,
-            self._talk,
-            self._app_context,
-            self._inbox,
-            show_proposals=self.show_proposals,
-            draw_status=self.draw_status,
-            leave=self.action_quit,
-        )
+        self._startup = Startup(self, self.parts, self._talk, self._app_context, self._inbox, self.draw_status)
 
     # What is open
 

@@ -62,11 +62,11 @@ class ChatController:
             show_proposals: brings the review up to date.
             all_shown: returns once all is shown that a session has said.
         """
-        self._workbench = workbench
-        self._session = session
+        self.workbench = workbench
+        self.session = session
         self._app_context = app_context
         self._keys = keys
-        self._show_proposals = show_proposals
+        self.show_proposals = show_proposals
         self._all_shown = all_shown
         self._sending = asyncio.Lock()
         self._written_in = ""
@@ -81,7 +81,7 @@ class ChatController:
 
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if none is given."""
-        open_session, chat = self._session.open_session, self._workbench.chat
+        open_session, chat = self.session.open_session, self.workbench.chat
         self._left_behind = chat.composer.dump_draft if open_session.session is not None else ""
         self._written_in, self._written_on = "", False
         session = await open_session.open(record)
@@ -102,24 +102,32 @@ class ChatController:
         self.back_to_composer(session.take_back())
         if session.is_follower:
             self._app_context.notify(FOLLOWS)
-        self._workbench.tell_review(partial(_recall_comments, session.log.events))
-        await self._show_proposals()
+        self.workbench.tell_review(partial(_recall_comments, session.log.events))
+        await self.show_proposals()
+
+    def show(self) -> None:
+        """Show the chat and focus its composer."""
+        self.workbench.show_pane("chat")
+
+    def toggle_todos(self) -> bool:
+        """Unfold or fold the to-do list; return whether there is one."""
+        return self.workbench.chat.todo_bar.toggle_folded()
 
     async def go_to(self, session_id: str, event: int) -> None:
         """Show what was said at an event, in whatever session that is."""
         from app.conversation.events import side_thread_of
 
-        if (now := self._session.current) is None or now.id != session_id:
-            store = self._session.open_session.runtime.sessions
+        if (now := self.session.current) is None or now.id != session_id:
+            store = self.session.open_session.runtime.sessions
             await self.open_session(await asyncio.to_thread(store.get, session_id))
-        log = self._session.get().log.events
+        log = self.session.get().log.events
         if (place := side_thread_of(log, event)) is not None:
             # What was asked aside stands beside its hunk and nowhere else.
             await self.open_proposal(place.proposal)
-            self._workbench.tell_review(lambda review: review.show_thread(place))
+            self.workbench.tell_review(lambda review: review.show_thread(place))
             return
-        self._workbench.show_pane("chat")
-        await self._workbench.chat.show_event(log, event)
+        self.workbench.show_pane("chat")
+        await self.workbench.chat.show_event(log, event)
 
     # What the user says
 
@@ -132,11 +140,11 @@ class ChatController:
             mentions: files that the user has named in it.
         """
         try:
-            if command is None and self._session.ready.is_set() and self._is_meant_for_review(text):
+            if command is None and self.session.ready.is_set() and self._is_meant_for_review(text):
                 return
             async with self._sending:
                 # Until the session that was asked for is open, messages wait here, in their order.
-                session = await self._session.wait_for()
+                session = await self.session.wait_for()
                 images = await self.attaching.find_images(mentions)
             await session.send(text, command, images)
         except Exception:
@@ -146,23 +154,21 @@ class ChatController:
     def _is_meant_for_review(self, text: str) -> bool:
         """Whether it is just a key that decides there, while something waits; leads there then."""
 
-        if not (self._workbench.tabs.waiting or self._workbench.tabs.asked) or not is_decision_key(
-            text, self._keys()
-        ):
+        if not (self.workbench.tabs.waiting or self.workbench.tabs.asked) or not is_decision_key(text, self._keys()):
             return False
-        self._workbench.lead_to_review("approvals")
+        self.workbench.lead_to_review("approvals")
         self._app_context.notify(not_sent_message(text))
         return True
 
     async def answer(self, text: str, call: str, mentions: "Sequence[Mention]" = ()) -> None:
         """The answer to the model's question; it goes back into the composer if an image cannot be sent with it."""
-        await self._session.wait_until_open()
+        await self.session.wait_until_open()
         try:
             images = await self.attaching.find_images(mentions)
         except Exception:
             self._put_first([text])
             raise
-        await self._session.get().answer(text, call, images)
+        await self.session.get().answer(text, call, images)
 
     # What the user writes
 
@@ -175,41 +181,41 @@ class ChatController:
         """Put the user's words before what is being written, to be sent again or not."""
         if texts:
             self._put_first(texts)
-            open_session, draft = self._session.open_session, self._composer.dump_draft
+            open_session, draft = self.session.open_session, self._composer.dump_draft
             self._app_context.run(partial(open_session.take_queue_into_draft, draft), group="queue")
 
     def interrupt(self) -> None:
         """Stop the model; what was queued goes back to the composer."""
-        if (session := self._session.current) is not None and session.busy:
+        if (session := self.session.current) is not None and session.busy:
             self.back_to_composer(session.interrupt())
 
     def take_queue_back(self) -> None:
         """What was queued goes back to the composer to be changed; the model works on."""
-        if (session := self._session.current) is not None:
+        if (session := self.session.current) is not None:
             self.back_to_composer(session.take_back())
 
     def keep_draft(self, draft: str) -> None:
         """What is being written survives a restart."""
         self._written_on |= draft != self._left_behind
         if self._written_in:
-            self._session.open_session.drafts.save(self._written_in, draft)
+            self.session.open_session.drafts.save(self._written_in, draft)
 
     def _put_first(self, texts: Sequence[str]) -> None:
         self._composer.draft = "\n\n".join(part for part in (*texts, self._composer.draft) if part)
 
     @property
     def _composer(self) -> "Composer":
-        return self._workbench.composer
+        return self.workbench.composer
 
     # What the user wants to see
 
     async def open_proposal(self, proposal_id: str) -> None:
         """Show a proposal in the review, however old it is."""
-        await self._session.wait_until_open()
-        await self._session.open_session.show_proposal(proposal_id)
-        await self._show_proposals()
-        self._workbench.tell_review(lambda review: review.show_item(proposal_id))
-        self._workbench.show_pane("diff")
+        await self.session.wait_until_open()
+        await self.session.open_session.show_proposal(proposal_id)
+        await self.show_proposals()
+        self.workbench.tell_review(lambda review: review.show_item(proposal_id))
+        self.workbench.show_pane("diff")
 
 
 def _recall_comments(events: "Sequence[Event]", review: "Review") -> None:

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 
 from app.ui.context.app_context import RunWork, open_link
 from app.ui.controllers.review_actions import Decided, ReviewActions
-from app.ui.controllers.review_services import ReviewChecks, ReviewNotes, SideQuestionActions
+from app.ui.controllers.review_services import ReviewNotes, SideQuestionActions
 from widgets.common.containers import Column
 from widgets.diff.diff_messages import ExternalDiffWanted
 from widgets.review import review_messages as wishes
@@ -25,10 +25,8 @@ class ReviewSide(Column):
     def __init__(
         self,
         review: Review,
-        keys: dict[str, str],
         decisions: ReviewActions,
         notes: ReviewNotes,
-        checks: ReviewChecks,
         asking: SideQuestionActions,
         work: RunWork,
         take_words: Callable[[str], None],
@@ -37,10 +35,8 @@ class ReviewSide(Column):
 
         Args:
             review: it.
-            keys: the user's own, which it has already.
             decisions: acts on what it says.
             notes: keeps what is begun in it.
-            checks: runs them on what it shows.
             asking: asks the model what is asked in it.
             work: runs that.
             take_words: takes words that nobody in the review can take any more.
@@ -49,11 +45,10 @@ class ReviewSide(Column):
         self.review = review
         self._decisions = decisions
         self._notes = notes
-        self._checks = checks
         self._asking = asking
         self._work = work
         self._take_words = take_words
-        self._look: tuple[str, bool, bool, dict[str, str]] = ("auto", False, True, keys)
+        self._look: tuple[str, bool, bool, dict[str, str]] = ("auto", False, True, dict(review.keymap))
         """Of the settings, those that the review follows already."""
 
     def compose(self) -> ComposeResult:
@@ -74,7 +69,7 @@ class ReviewSide(Column):
 
     def apply_settings(self, settings: "Settings") -> None:
         """Follow the settings, and leave alone what the user turned by key."""
-        self._checks.check_new()
+        self._decisions.checks.check_new()
         self.review.set_goes_on(settings.continue_after_approval)
         look = (settings.layout, settings.wrap, settings.white_space, settings.keys)
         before, self._look = self._look, look
@@ -92,7 +87,7 @@ class ReviewSide(Column):
     @on(wishes.DiffsWanted)
     def load_diffs(self, event: wishes.DiffsWanted) -> None:
         """A diff is wanted."""
-        self._checks.check_new()
+        self._decisions.checks.check_new()
         self._work(partial(self._decisions.load_diffs, event), group="diffs", exclusive=True)
 
     @on(wishes.VersionsWanted)
@@ -149,12 +144,12 @@ class ReviewSide(Column):
     @on(wishes.ChecksWanted)
     def run_checks(self, event: wishes.ChecksWanted) -> None:
         """The checks are to be run, or run again."""
-        self._checks.run_again(event.proposal_id)
+        self._decisions.checks.run_again(event.proposal_id)
 
     @on(wishes.CheckOutputWanted)
     def show_output(self, event: wishes.CheckOutputWanted) -> None:
         """Their output is wanted."""
-        self._work(partial(self._checks.show_output, event.proposal_id), group="output", exclusive=True)
+        self._work(partial(self._decisions.checks.show_output, event.proposal_id), group="output", exclusive=True)
 
     # What the user asks
 
@@ -183,7 +178,7 @@ class ReviewSide(Column):
     @on(wishes.NotesChanged)
     def keep_notes(self, event: wishes.NotesChanged) -> None:
         """What is begun survives a restart; the checks follow which hunks are chosen."""
-        self._checks.check_new()
+        self._decisions.checks.check_new()
         self._work(partial(self._notes.save_soon, event.proposal_id, event.notes), group="notes")
 
     @on(wishes.FeedbackOrphaned)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from app.storage.session_store import SessionRecord
     from app.ui.chat_controller import ChatController
     from app.ui.context.app_context import AppContext
-    from app.ui.context.current_session import CurrentSession, UpdateBuffer
+    from app.ui.context.current_session import UpdateBuffer
     from app.ui.context.preferences import Preferences
     from app.ui.controllers.app_commands import CommandRunner
     from app.ui.controllers.connector import Connector
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from app.ui.controllers.review_services import ReviewChecks, ReviewNotes, SideQuestionActions
     from app.ui.terminal.external_editor import ExternalEditor
     from app.ui.terminal.fitted_app import FittedApp
-    from app.ui.workbench import Workbench
 
 
 class ReviewControllers(NamedTuple):
@@ -82,28 +81,21 @@ class ReviewLoader:
     def __init__(
         self,
         parts: Controllers,
-        workbench: "Workbench",
-        current: "CurrentSession",
         talk: "ChatController",
         app_context: "AppContext",
-        show_proposals: "Callable[[], Awaitable[None]]",
     ) -> None:
-        """Nothing is loaded.
+        """Load nothing yet.
 
         Args:
             parts: of the app, with the preferences; what stands behind the review is put there.
-            workbench: where it is shown.
-            current: the session in which its decisions are recorded.
-            talk: is behind the chat.
+            talk: is behind the chat; has the workbench that shows it, and the session that records its decisions.
             app_context: How work is run and the user is notified or asked.
-            show_proposals: brings the review up to date.
         """
         self._parts = parts
-        self._workbench = workbench
-        self._current = current
+        self._workbench = talk.workbench
+        self._current = talk.session
         self._talk = talk
         self._app_context = app_context
-        self._show_proposals = show_proposals
         self._may_begin = asyncio.Event()
         self._making = asyncio.Lock()
 
@@ -126,7 +118,7 @@ class ReviewLoader:
         await self.preload()
         from app.storage.storage_errors import StorageError
         from app.ui.controllers.review_actions import ReviewActions
-        from app.ui.controllers.review_services import ReviewChecks, ReviewNotes, SideQuestionActions
+        from app.ui.controllers.review_services import ReviewNotes, SideQuestionActions
         from app.ui.review_side import ReviewSide
         from widgets.review.review import Review
 
@@ -134,7 +126,7 @@ class ReviewLoader:
         keys = preferences.settings.keys
         review = Review(keys=keys)
         review.writing.dropped.find = self._talk.attaching.dropped_images
-        notes, checks = ReviewNotes(parts.runtime.sessions), ReviewChecks(review, parts.runtime, self._app_context)
+        notes = ReviewNotes(parts.runtime.sessions)
         decisions = ReviewActions(
             review,
             self._current,
@@ -142,15 +134,10 @@ class ReviewLoader:
             preferences,
             parts.external_editor,
             self._app_context,
-            checks,
-            self._talk.attaching,
-            leave=partial(self._workbench.show_pane, "chat"),
-            show_proposals=self._show_proposals,
+            self._talk,
         )
         asking = SideQuestionActions(review, self._current, parts.runtime, self._app_context.notify)
-        side = ReviewSide(
-            review, keys, decisions, notes, checks, asking, self._app_context.run, self._talk.add_to_composer
-        )
+        side = ReviewSide(review, decisions, notes, asking, self._app_context.run, self._talk.add_to_composer)
         try:
             begun = await asyncio.to_thread(notes.load)
             share = await asyncio.to_thread(preferences.review_share)
@@ -161,9 +148,9 @@ class ReviewLoader:
             self._workbench.sides.set_share(share)
         await self._workbench.install_review(side, preferences.settings)
         review.restore_notes(begun)
-        parts.behind_review = ReviewControllers(notes, checks, decisions, asking)
+        parts.behind_review = ReviewControllers(notes, decisions.checks, decisions, asking)
         if self._current.ready.is_set():
-            await self._show_proposals()
+            await self._talk.show_proposals()
 
 
 def load_review_side() -> None:
@@ -221,41 +208,30 @@ class Startup:
         self,
         app: "FittedApp",
         parts: Controllers,
-        workbench: "Workbench",
-        current: "CurrentSession",
         talk: "ChatController",
         app_context: "AppContext",
         inbox: "UpdateBuffer",
-        *,
-        show_proposals: Callable[[], Awaitable[None]],
         draw_status: Callable[[], None],
-        leave: Callable[[], Awaitable[None]],
     ) -> None:
         """Nothing is made yet.
 
         Args:
             app: has themes, keys and the terminal.
             parts: where they go.
-            workbench: where they are shown.
-            current: the session, which is attached last.
-            talk: is behind the chat.
+            talk: is behind the chat; has the workbench, and the session, which is attached last.
             app_context: How work is run and the user is notified or asked.
             inbox: takes what the session says.
-            show_proposals: brings the review up to date.
             draw_status: brings the status bar up to date.
-            leave: ends the app.
         """
         self._app = app
         self._parts = parts
-        self._workbench = workbench
-        self._current = current
+        self._workbench = talk.workbench
+        self._current = talk.session
         self._talk = talk
         self._app_context = app_context
         self._inbox = inbox
-        self._show_proposals = show_proposals
         self._draw_status = draw_status
-        self._leave = leave
-        self.review = ReviewLoader(parts, workbench, current, talk, app_context, show_proposals)
+        self.review = ReviewLoader(parts, talk, app_context)
         """Makes the review when it is wanted."""
 
     async def show(self, opened: OpenedWorkspace, end: "Sequence[Event]") -> None:
@@ -282,7 +258,7 @@ class Startup:
         await self._current.asked.wait()
         for line in await self._current.open_session.start():
             self._app_context.notify(line, problem=True)
-        await self._show_proposals()
+        await self._talk.show_proposals()
 
     async def expect_turn(self) -> None:
         """Load on threads what a turn needs, one after the other: the user is writing, or the model is.
@@ -356,12 +332,8 @@ class Startup:
             parts.preferences,
             parts.connector,
             self._app_context,
-            open_session=self._talk.open_session,
-            go_to=self._talk.go_to,
-            turn_todos=lambda: self._workbench.chat.todo_bar.toggle_folded(),
-            leave=self._leave,
-            themes=lambda: self._app.available_themes,
-            own=CustomCommands(
+            self._talk,
+            CustomCommands(
                 parts.runtime, self._workbench.composer, self._current, self._app_context, self._talk.send
             ),
         )

@@ -207,10 +207,8 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     "wire": lambda app: WireScreen(SentRequest("gpt-oss-120b", Profile(), PAYLOAD)),
     "doctor": lambda app: DoctorScreen(app.parts.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", KEY)),
     "trust": lambda app: TrustScreen(TrustSubject(app.parts.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))),
-    "edit": lambda app: EditScreen(
-        "P1", "tideline/moon.py", SOURCE, saved, app.parts.external_editor, app.notify_user
-    ),
-    "resolve": lambda app: ResolveScreen(CONFLICT, saved, same_conflict, app.parts.external_editor, app.notify_user),
+    "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.parts.external_editor),
+    "resolve": lambda app: ResolveScreen(CONFLICT, saved, same_conflict, app.parts.external_editor),
     "ask": lambda app: AskScreen("Delete this session?", "“Fix the tests” is deleted for good.", "delete", "keep"),
     "setup": lambda app: SetupScreen("No model is named yet."),
     "endpoint": lambda app: EndpointScreen(app.settings, Path("/home/ada/.config/signoff/config.toml"), print),

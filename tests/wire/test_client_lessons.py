@@ -1,5 +1,6 @@
 """Corrections are on trial: what cures a request is kept, what was tried in vain is taken back."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -112,11 +113,12 @@ async def test_the_type_of_an_error_is_no_reason(server: WireServer) -> None:
     assert len(server.requests) == 1
 
 
-async def test_tools_are_offered_again_after_a_while(server: WireServer) -> None:
+async def test_tools_are_offered_again_after_a_while(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     server.always(Turn("Hello"))
     now = [1_000_000.0]
+    monkeypatch.setattr(time, "time", lambda: now[0])
     cache: dict[str, dict[str, Any]] = {}
-    async with client_of(server, cache=cache, clock=lambda: now[0]) as client:
+    async with client_of(server, cache=cache) as client:
 
         async def offered() -> list[bool]:
             before = len(server.requests)

@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.agent.updates import Recorded, SessionFailed, Update
 from app.conversation.events import Notice, TurnEnded, UserMessage
-from app.tools.tool_registry import ExtraTools, ToolSet, ToolSource
+from app.tools.tool_registry import ExtraTools, ToolSource
 from tests.wire.bench import FILE, Bench, bench, edit
 from tests.wire.replies import Turn
 from tests.wire.server import Request, WireServer
@@ -109,12 +108,11 @@ class Silent(ToolSource):
 
 
 async def test_servers_that_do_not_answer_are_waited_for_until_the_user_stops(
-    server: WireServer, tmp_path: Path
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with bench(server, tmp_path) as on:
         source = Silent()
-        tools = ToolSet([], source)
-        on.session.ports = replace(on.session.ports, tools=tools)
+        monkeypatch.setattr(on.session.ports.tools, "_source", source)
         await on.session.send("Do it")
         await source.asked.wait()
         on.session.interrupt()

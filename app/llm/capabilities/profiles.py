@@ -91,7 +91,7 @@ class LearnedProfile:
         known: Profile,
         profile: Profile,
         cache: ProfileCache | None,
-        clock: Callable[[], float],
+        clock: Callable[[], float] = lambda: time.time(),
     ) -> None:
         """`known` is what such servers honour, `profile` what is believed of this one, with what `cache` has."""
         self.profile = profile

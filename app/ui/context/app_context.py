@@ -41,12 +41,21 @@ class PushScreen(Protocol):
         ...
 
 
+class Leave(Protocol):
+    """Ends the app, once the user has agreed to lose what is unsaved."""
+
+    async def __call__(self) -> None:
+        """End it."""
+        ...
+
+
 class AppContext(NamedTuple):
-    """How a part gets work done, and tells and asks the user."""
+    """How a part gets work done, tells and asks the user, and ends the app."""
 
     run: RunWork
     notify: Notify
     push_screen: PushScreen
+    leave: Leave
 
 
 def open_link(app: App[object], href: str, tell: Notify) -> None:

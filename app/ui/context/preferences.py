@@ -49,6 +49,11 @@ class Preferences:
         self._follow = follow
         self.settings = settings
 
+    @property
+    def theme_names(self) -> list[str]:
+        """Return the names of the themes that can be chosen."""
+        return sorted(self._app.available_themes)
+
     def load_themes(self) -> list[str]:
         """Register all themes. Return a line for each that cannot be used."""
         app, shown = self._app, self._app.current_theme

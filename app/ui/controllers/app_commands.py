@@ -158,6 +158,22 @@ class CustomCommands:
 Handler = Callable[[str], Awaitable[None]]
 
 
+class ChatNavigation(Protocol):
+    """What commands show in the chat."""
+
+    async def open_session(self, record: "SessionRecord | None") -> None:
+        """Show a session; a new one for None."""
+        ...
+
+    async def go_to(self, session: str, event: int) -> None:
+        """Show an event of a session, both given by their ids."""
+        ...
+
+    def toggle_todos(self) -> bool:
+        """Unfold or fold the to-do list; return whether there is one."""
+        ...
+
+
 class CommandRunner:
     """Runs commands by name over one workspace."""
 
@@ -168,12 +184,7 @@ class CommandRunner:
         preferences: "Preferences",
         connector: "Connector",
         app_context: AppContext,
-        *,
-        open_session: "Callable[[SessionRecord | None], Awaitable[None]]",
-        go_to: Callable[[str, int], Awaitable[None]],
-        turn_todos: Callable[[], bool],
-        leave: Callable[[], Awaitable[None]],
-        themes: Callable[[], Iterable[str]],
+        chat: ChatNavigation,
         own: "CustomCommands",
     ) -> None:
         """Make it; nothing is run.
@@ -184,11 +195,7 @@ class CommandRunner:
             preferences: the settings in force.
             connector: the way to another model.
             app_context: How work is run and the user is notified or asked.
-            open_session: shows a session, a new one for None.
-            go_to: shows an event of a session, given by their ids.
-            turn_todos: unfolds or folds the to-do list; returns whether there is one.
-            leave: ends the app.
-            themes: the names that there are.
+            chat: shows sessions, their events and the to-do list.
             own: commands of the user's own.
         """
         self._runtime = runtime
@@ -196,11 +203,7 @@ class CommandRunner:
         self._preferences = preferences
         self._connector = connector
         self._app_context = app_context
-        self._open_session = open_session
-        self._go_to = go_to
-        self._turn_todos = turn_todos
-        self._leave = leave
-        self._themes = themes
+        self._chat = chat
         self.own = own
         self._handlers: dict[str, Handler] = {
             "quit": self._quit,
@@ -257,7 +260,7 @@ class CommandRunner:
     # Around the app
 
     async def _quit(self, _: str) -> None:
-        await self._leave()
+        await self._app_context.leave()
 
     async def _help(self, _: str) -> None:
         from app.ui.screens.help_screen import HelpScreen
@@ -302,7 +305,7 @@ class CommandRunner:
 
             picked = await self._app_context.push_screen(ThemeScreen())
             name = picked or ""
-        elif name not in self._themes():
+        elif name not in self._preferences.theme_names:
             raise BadArgument(f"There is no theme {name!r}; /theme lists them.")
         if name:
             self._preferences.apply_changes(theme=name)
@@ -331,7 +334,7 @@ class CommandRunner:
 
     async def _new(self, _: str) -> None:
         if await self._may_stop("Begin anew", "An empty session is opened"):
-            await self._open_session(None)
+            await self._chat.open_session(None)
 
     async def _sessions(self, _: str) -> None:
         from app.ui.screens.sessions_screen import SessionScreen
@@ -341,14 +344,14 @@ class CommandRunner:
             SessionScreen(self._runtime.sessions, session.id if session else "")
         )
         if picked is not None and await self._may_leave(picked.id):
-            await self._open_session(picked)
+            await self._chat.open_session(picked)
 
     async def _search(self, argument: str) -> None:
         from app.ui.screens.search_screen import SearchScreen
 
         found = await self._app_context.push_screen(SearchScreen(self._runtime.search, argument))
         if found is not None and (self._is_open(found.session) or await self._may_leave(found.session)):
-            await self._go_to(found.session, found.event)
+            await self._chat.go_to(found.session, found.event)
 
     async def _rename(self, argument: str) -> None:
         if not argument:
@@ -371,7 +374,7 @@ class CommandRunner:
                 raise BadArgument("There is no earlier session here.")
             record = earlier[0]
         if await self._may_leave(record.id):
-            await self._open_session(record)
+            await self._chat.open_session(record)
 
     async def _may_leave(self, session_id: str) -> bool:
         """Ask whether another session may be opened while the model works in this one."""
@@ -384,7 +387,7 @@ class CommandRunner:
         if not await self._may_stop("Fork", "A copy goes on from what is in the session now"):
             return
         forked = await asyncio.to_thread(self._runtime.sessions.fork, session.id)
-        await self._open_session(forked)
+        await self._chat.open_session(forked)
         self._app_context.notify(f"This is a copy, {forked.id}; the original, {session.id}, stays as it was.")
 
     async def _may_stop(self, heading: str, comes: str) -> bool:
@@ -426,7 +429,7 @@ class CommandRunner:
     # The model
 
     async def _todos(self, _: str) -> None:
-        if not self._turn_todos():
+        if not self._chat.toggle_todos():
             self._app_context.notify("The model keeps no to-do list now, or all of it is done.")
 
     async def _continue(self, _: str) -> None:

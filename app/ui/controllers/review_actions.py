@@ -5,7 +5,7 @@ Kept whole: each message of the review has its effect here.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from app.agent.updates import PhaseChanged
 from app.images.mentions import is_named_like_an_image
@@ -35,6 +35,24 @@ if TYPE_CHECKING:
 
 
 _WITH_THE_ANSWER = " Your words go to the model with your answer to its question."
+
+
+class ChatAccess(Protocol):
+    """What the review needs of the chat."""
+
+    @property
+    def attaching(self) -> ImageAttacher:
+        """Finds the images that the user names."""
+        ...
+
+    def show(self) -> None:
+        """Show the chat and focus its composer."""
+        ...
+
+    @property
+    def show_proposals(self) -> "Callable[[], Awaitable[None]]":
+        """Show the waiting proposals as they are now."""
+        ...
 
 
 class AfterDecision:
@@ -151,11 +169,7 @@ class ReviewActions:
         preferences: Preferences,
         editor: "ExternalEditor",
         app_context: AppContext,
-        checks: ReviewChecks,
-        attaching: ImageAttacher,
-        *,
-        leave: Callable[[], None],
-        show_proposals: Callable[[], Awaitable[None]],
+        chat: ChatAccess,
     ) -> None:
         """The review may be there before the session is; what is decided then waits for it.
 
@@ -166,20 +180,16 @@ class ReviewActions:
             preferences: the settings in force.
             editor: the user's own.
             app_context: How work is run and the user is notified or asked.
-            checks: run before an approval, and end with a decision.
-            attaching: attaches the images that the user names in the words of a decision.
-            leave: leads back to the composer.
-            show_proposals: brings the review up to date.
+            chat: where the focus goes after the last decision.
         """
         self._review = review
         self._session = session
         self._runtime = runtime
         self._editor = editor
         self._app_context = app_context
-        self._checks = checks
-        self._attaching = attaching
-        self._show_proposals = show_proposals
-        self.aftermath = AfterDecision(review, session, preferences, leave)
+        self._chat = chat
+        self.checks = ReviewChecks(review, runtime, app_context)
+        self.aftermath = AfterDecision(review, session, preferences, chat.show)
         self._preferences = preferences
         self.outside = ExternalDiffs(review, runtime, app_context)
 
@@ -276,12 +286,12 @@ class ReviewActions:
 
     async def _write(self, event: review_messages.Approve) -> "DecisionResult":
         words = event.words
-        if red := await self._checks.run_before_approval(event):
+        if red := await self.checks.run_before_approval(event):
             said = ", ".join(f"{one.name}: {one.words}" for one in red)
             hint = "" if any(one.has_new_failure for one in red) else "; approve it again to write it all the same"
             raise CheckFailed(f"{event.proposal_id} was not written ({said}){hint}.")
         images = await self._images(event)
-        self._checks.stop(event.proposal_id)
+        self.checks.stop(event.proposal_id)
         result = await self._session.open_session.decisions.approve(
             event.proposal_id,
             event.hunks,
@@ -298,7 +308,7 @@ class ReviewActions:
         words = event.words
         circumstances = self._circumstances(event.proposal_id)
         images = await self._images(event)
-        self._checks.stop(event.proposal_id)
+        self.checks.stop(event.proposal_id)
         decisions = self._session.open_session.decisions
         return await decisions.deny(
             event.proposal_id, event.hunks, words.feedback, words.comments, event.revision, circumstances, images
@@ -311,7 +321,7 @@ class ReviewActions:
             self._tell_of_names(event.words.mentions, proposal.origin.agent_name)
             return ()
         undone = f"{event.proposal_id} waits as it did, and your words are where you wrote them"
-        return await self._attaching.find_images(event.words.mentions, undone)
+        return await self._chat.attaching.find_images(event.words.mentions, undone)
 
     def _circumstances(self, proposal_id: str) -> "DecisionContext":
         """What the user has before them of a proposal, for the record."""
@@ -415,7 +425,7 @@ class ReviewActions:
             lambda: self._runtime.service.split(event.proposal_id, event.lines, event.revision)
         )
         self._review.take_parts(event.proposal_id, parts, event.whole)
-        await self._show_proposals()
+        await self._chat.show_proposals()
 
     async def edit(self, event: review_messages.Edit) -> None:
         """Let the user change the proposed text of a file, and put the result in its place."""
@@ -453,7 +463,7 @@ class ReviewActions:
                 await decisions.resolve_conflict(name, event.path, conflict.text(), conflict.disk)
             self._say(f"{event.path} in {name} is yours now; {self._key('approve')} writes it.")
 
-        text, tell = proposed_text(diff), self._app_context.notify
+        text = proposed_text(diff)
         await self._app_context.push_screen(
             EditScreen(
                 name,
@@ -461,7 +471,6 @@ class ReviewActions:
                 text,
                 save,
                 self._editor,
-                tell,
                 line=event.line,
                 vim=self._preferences.settings.vim,
             )
@@ -491,8 +500,8 @@ class ReviewActions:
             async def again(text: "UnsavedText | None", path: str = path) -> "FileConflict":
                 return await asyncio.to_thread(service.conflict, name, path, text)
 
-            vim, tell = self._preferences.settings.vim, self._app_context.notify
-            screen = ResolveScreen(conflict, save, again, self._editor, tell, unsaved=unsaved, vim=vim)
+            vim = self._preferences.settings.vim
+            screen = ResolveScreen(conflict, save, again, self._editor, unsaved=unsaved, vim=vim)
             if not await self._app_context.push_screen(screen):
                 return
             proposal = await asyncio.to_thread(service.get, name)

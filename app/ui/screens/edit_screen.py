@@ -57,7 +57,6 @@ class EditScreen(Dialog[bool]):
         text: str,
         save: Callable[[str], Awaitable[None]],
         editor: EditorAccess,
-        tell: Callable[..., None],
         *,
         line: int = 0,
         vim: bool = False,
@@ -70,7 +69,6 @@ class EditScreen(Dialog[bool]):
             text: what it would write now.
             save: puts another text in its place; raises ProposalError or StorageError.
             editor: the user's own.
-            tell: shows a line.
             line: where the cursor begins, from 0.
             vim: whether the user wants vim's keys.
         """
@@ -80,7 +78,6 @@ class EditScreen(Dialog[bool]):
         self._text = text
         self._save = save
         self._editor = editor
-        self._tell = tell
         self._line = line
         self._vim = vim
 
@@ -149,7 +146,7 @@ class EditScreen(Dialog[bool]):
         try:
             await self._save(self.query_one(CodeEditor).source)
         except (ProposalError, StorageError) as error:
-            self._tell(str(error), problem=True)
+            self.notify(str(error), severity="warning", markup=False)
             return
         self.dismiss(True)
 
@@ -164,7 +161,7 @@ class EditScreen(Dialog[bool]):
         try:
             text = await self._editor.edit(area.source, name=self._path)
         except EditorFailed as error:
-            self._tell(str(error), problem=True)
+            self.notify(str(error), severity="warning", markup=False)
             return
         if text != area.source:
             area.source = text

@@ -50,7 +50,6 @@ class ResolveScreen(EditScreen):
         save: Callable[[Answer, FileVersion | None], Awaitable[None]],
         again: Callable[[UnsavedText | None], Awaitable[FileConflict]],
         editor: EditorAccess,
-        tell: Callable[..., None],
         *,
         unsaved: UnsavedText | None = None,
         vim: bool = False,
@@ -63,7 +62,6 @@ class ResolveScreen(EditScreen):
                 something else is there now, other ProposalErrors or StorageError.
             again: gives the conflict as it is now, with the user's text merged in if there is one.
             editor: the user's own.
-            tell: shows a line.
             unsaved: the user's text, if the conflict is with that.
             vim: whether the user wants vim's keys.
         """
@@ -71,7 +69,7 @@ class ResolveScreen(EditScreen):
         def save_text(text: str) -> Awaitable[None]:
             return save(text, self._conflict.disk)
 
-        super().__init__(conflict.proposal, conflict.path, conflict.text(), save_text, editor, tell, vim=vim)
+        super().__init__(conflict.proposal, conflict.path, conflict.text(), save_text, editor, vim=vim)
         self._conflict = conflict
         self._save_answer = save
         self._again = again
@@ -198,7 +196,7 @@ class ResolveScreen(EditScreen):
                 await self._begin_again(str(error))
                 return
         except (ProposalError, StorageError) as error:
-            self._tell(str(error), problem=True)
+            self.notify(str(error), severity="warning", markup=False)
             return
         self.dismiss(True)
 
