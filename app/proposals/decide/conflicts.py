@@ -21,9 +21,8 @@ from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import BOM, Document, decode, split_text
 from app.proposals.text.file_warnings import size_words
 from app.proposals.text.merge import merge_lines
-from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Proposal
-from app.proposals.values.proposal_errors import ChangedSinceSeen, EditRejected
+from app.proposals.values.proposal_errors import ChangedSinceSeen, EditRefused, EditRejected
 from app.workspace.secrets import secret_reason
 
 
