@@ -102,7 +102,7 @@ async def test_escape_stops_the_answer_and_then_closes_while_the_turn_goes_on(
         await run.see("Esc stops the answer")
         run.app.session().interrupt()
         await run.settled()
-        assert run.app.workbench.review.threads.on("P1")[-1].answer is None, "the question is still out"
+        assert run.app.workbench.review.asking.threads.on("P1")[-1].answer is None, "the question is still out"
 
 
 async def test_escape_in_the_diff_closes_the_question_before_it_interrupts_the_turn(
@@ -117,7 +117,9 @@ async def test_escape_in_the_diff_closes_the_question_before_it_interrupts_the_t
         await run.pilot.press("escape")
         review = run.app.workbench.review
         await run.until(lambda: not review.asking.is_open)
-        assert run.app.session().busy and review.threads.awaited(review.threads.on("P1")[0].question.place)
+        assert run.app.session().busy and review.asking.threads.awaited(
+            review.asking.threads.on("P1")[0].question.place
+        )
         assert "Esc Close" not in run.text and run.app.focused is review.view
         await run.pilot.press("q")
         await run.see("▌ why?", "Aside so far")
@@ -282,13 +284,13 @@ async def test_an_answer_is_no_feedback_for_what_is_decided_by_now() -> None:
         await ready(pilot)
         place = ThreadAnchor("P1", "a.py", item[1][0].change.hunks[0].id)
         question = SideQuestion(uid="q", **place._asdict(), number=1, text="why?")
-        app.review.load_threads([question, SideAnswer(question="q", proposal="P1", text="So.")])
+        app.review.asking.load_threads([question, SideAnswer(question="q", proposal="P1", text="So.")])
         await pilot.press("q", "n", "o", "w", "question_mark")
         app.put(item[0].model_copy(update={"state": ProposalState.APPLIED}))
         await pilot.press("ctrl+f")
         assert "P1 is decided, or not listed here: nobody would get the feedback." in screen(app)
         assert app.review.asking.has_keys and app.review.state.unsaid.drafts == {}
-        app.review.handle_side_update(Recorded(SideQuestion(uid="r", **place._asdict(), number=1, text="and?")))
+        app.review.asking.handle_update(Recorded(SideQuestion(uid="r", **place._asdict(), number=1, text="and?")))
         await pilot.press("enter")
         assert posted(app) == [], "the answer before is awaited"
 
@@ -313,7 +315,7 @@ async def test_what_is_asked_about_stays_in_view_above_the_panel() -> None:
             if told is None:
                 await pilot.press("q")
             else:
-                app.review.handle_side_update(told)
+                app.review.asking.handle_update(told)
             await pilot.pause()
             top, room = view.scroll_offset.y, view.scrollable_content_region.height
             assert view.cursor.number == row and top <= view.rows.line_of(row) < top + room, told
@@ -362,7 +364,7 @@ async def test_what_was_asked_of_the_file_or_of_a_hunk_that_is_no_more_is_marked
             SideQuestion(uid="3", proposal="P1", path="a.py", hunk=hunk, number=1, text="and this?"),
             SideQuestion(uid="4", proposal="P1", path="b.py", text="elsewhere?"),
         ]
-        app.review.load_threads(asked)
+        app.review.asking.load_threads(asked)
         await pilot.pause()
         text = screen(app)
         assert "You asked about the file: all of it? (Enter shows the answer)" in text

@@ -1,6 +1,9 @@
-"""The panel below the diff for side questions and their answers; nothing typed in it decides."""
+"""The panel below the diff for side questions and their answers; nothing typed in it decides.
 
-from collections.abc import Mapping, Sequence
+All of it can be done while a turn runs and decisions are closed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,16 +14,31 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from app.conversation.events import ThreadAnchor
+from app.agent.updates import Recorded, SideUpdate
+from app.conversation.events import EventBase, SideExchange, ThreadAnchor
 from app.keys.keymap import first_key
 from app.keys.registry import bindings
+from app.proposals.values.models import FileDiff, Hunk
 from widgets.chat.composer_field import Editor
 from widgets.chat.entries.entry_base import PutEntry, TranscriptEntry
 from widgets.chat.folded_pastes import ComposerDraft
+from widgets.chat.markdown.styled_lines import shorten
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
+from widgets.diff.diff_arrangement import Comment
+from widgets.diff.diff_pane import DiffPane
+from widgets.diff.diff_rows import CommentRow, Side, SourceLine, lines_of
+from widgets.diff.line_selection import PickedLines
+from widgets.review import review_messages
+from widgets.review.preview_controller import PreviewController
+from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import safe
+from widgets.review.side_threads import SideThreads
 
+_MOST_PICKED = 200
+"""Picked lines that go out with a question; of more, the first."""
+_MOST_SAID = 120
+"""Cells of a question in the mark at its hunk: the thread has all of it."""
 _SLICE = 0.004
 """Seconds for the keyboard between two slices of layout that did not fit into one."""
 
@@ -70,19 +88,6 @@ class AskPanel(Column):
     """
 
     @dataclass
-    class Asked(Message):
-        """The user has asked."""
-
-        topic: PanelTopic
-        text: str
-
-    @dataclass
-    class Stopped(Message):
-        """The user does not want to wait for the answer."""
-
-        place: ThreadAnchor
-
-    @dataclass
     class Closed(Message):
         """The user is done with it."""
 
@@ -92,8 +97,24 @@ class AskPanel(Column):
 
         place: ThreadAnchor
 
-    def __init__(self) -> None:
+    def __init__(self, state: ReviewState, diff_pane: DiffPane, preview: PreviewController) -> None:
+        """Show nothing yet.
+
+        Args:
+            state: What the review shows.
+            diff_pane: Where the hunks and lines are that are asked about; it shows a mark for each thread.
+            preview: Says which diff is on the screen.
+        """
         super().__init__(id="asking")
+        self.threads = SideThreads()
+        self._state = state
+        self._diff_pane = diff_pane
+        self._view = diff_pane.view
+        self._preview = preview
+        self._marked: Mapping[Comment, ThreadAnchor] = {}
+        """The marks in the diff, each with the thread that it is of."""
+        self._sought: ThreadAnchor | None = None
+        """Where the cursor is to go once its diff is there."""
         self.topic: PanelTopic | None = None
         """None while it is closed."""
         self._keys: Mapping[str, str] = {}
@@ -101,7 +122,7 @@ class AskPanel(Column):
         self._answers = Answers()
         self._drafts: dict[ThreadAnchor, ComposerDraft] = {}
         """What is being written, by thread."""
-        self._waits = self._answered = False
+        self._waits = self._answered = self._had_keys = False
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
@@ -129,22 +150,114 @@ class AskPanel(Column):
         self._keys = keys
         self._draw_title()
 
-    def open(self, topic: PanelTopic, entries: Sequence[TranscriptEntry], *, waits: bool) -> None:
-        """Show a thread and let the user write; a draft that was left there is back."""
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is something on the screen to ask about."""
+        return self._state.proposal is not None and bool(self._view.diffs) and not self._preview.comparing
+
+    def open_at_cursor(self) -> bool:
+        """Open the thread of the mark at the cursor, of the picked lines, the hunk, or else the file.
+
+        Returns:
+            Whether there was one to open.
+        """
+        place = self._marked_at_cursor()
+        topic = self._topic_at_cursor() if place is None else self._topic_of(place)
+        if topic is None:
+            return False
+        if place is None:
+            self._view.end_picking()
+        self._open(topic)
+        return True
+
+    def _topic_at_cursor(self) -> PanelTopic | None:
+        proposal, view = self._state.proposal, self._view
+        if proposal is None or not self.can_ask or not self._preview.shows(proposal):
+            return None
+        picked = view.picked()
+        file = view.cursor.file
+        hunk = view.cursor.hunk
+        if picked is not None:
+            file = next(at for at, diff in enumerate(view.diffs) if diff.change.path == picked.lines.path)
+            hunk = next(one for one in view.diffs[file].change.hunks if one.id in picked.hunks)
+        diff = view.diffs[file]
+        path = diff.change.path
+        words = f"hunk {hunk.number} of {proposal.id} in {path}" if hunk is not None else f"{path} in {proposal.id}"
+        lines = "" if picked is None else _quoted(diff, picked)
+        return PanelTopic(ThreadAnchor(proposal.id, path, hunk.id if hunk is not None else ""), words, lines)
+
+    def show_thread(self, place: ThreadAnchor) -> None:
+        """Open the thread of a place, and go to that as soon as its diff is there."""
+        self._sought = place
+        self.go_to_sought()
+        self._open(self._topic_of(place))
+
+    def _topic_of(self, place: ThreadAnchor) -> PanelTopic:
+        """Return the topic of a place, named as when something was asked there last."""
+        asked = self.threads.of(place)
+        return PanelTopic(place, asked[-1].question.subject if asked else f"{place.path} in {place.proposal}")
+
+    def _marked_at_cursor(self) -> ThreadAnchor | None:
+        """Return the place of the thread whose mark the cursor is on, if no lines are picked."""
+        row = self._view.cursor.row
+        if not isinstance(row, CommentRow) or self._view.picking.start is not None:
+            return None
+        return self._marked.get(self._view.sheet.comments[row.comment])
+
+    def go_to_sought(self) -> None:
+        """Move the cursor to the thread that was to be shown, if its hunk is laid out by now."""
+        place = self._sought
+        if place is None or not self._view.diffs or self._state.current != place.proposal:
+            return
+        hunks = (
+            (file, number)
+            for file, diff in enumerate(self._view.diffs)
+            for number, hunk in enumerate(diff.change.hunks)
+            if diff.change.path == place.path and hunk.id == place.hunk
+        )
+        found = next(hunks, None)
+        row = None if found is None else self._view.rows.row_of_hunk(*found)
+        if found is None or row is not None:
+            self._sought = None
+        if row is not None:
+            self._view.cursor.go_to(row)
+
+    def _open(self, topic: PanelTopic) -> None:
+        """Show a thread and let the user write; restore a draft that was left there."""
+        self.post_message(review_messages.ThreadsWanted(topic.place.proposal))
         self._put_aside()
         self.topic = topic
+        entries = self.threads.entries(topic.place)
         self._editor.show(self._drafts.pop(topic.place, ComposerDraft("")))
         self._editor.placeholder = Content("what calls this? why? is that tested?")
         layout = self._answers.new_layout()
         for entry in entries:
             layout.apply(PutEntry(entry))
         self._answers.show_layout(layout)
-        self._take_state(entries, waits=waits)
+        self._take_state(entries)
         self.add_class("shown")
         self.screen.set_focus(self._editor)
+        self._keep_line_in_view()
 
-    def show(self, entries: Sequence[TranscriptEntry], *, waits: bool) -> None:
+    def load_threads(self, events: Iterable[EventBase]) -> None:
+        """Take the side questions of a proposal, and their answers, from the store."""
+        self.threads.load(events)
+        self._show_thread()
+        self.show_marks()
+
+    def handle_update(self, update: SideUpdate) -> None:
+        """Handle an update of a side question."""
+        place = self.threads.take(update)
+        if place is not None and self.topic is not None and self.topic.place == place:
+            self._show_thread()
+        if isinstance(update, Recorded):
+            self.show_marks()
+
+    def _show_thread(self) -> None:
         """Show the thread as it is now."""
+        if self.topic is None:
+            return
+        had_thread, entries = self.has_thread, self.threads.entries(self.topic.place)
         shown = {entry.key: entry for entry in self._answers.entries}
         changed = [PutEntry(entry) for entry in entries if shown.get(entry.key) != entry]
         keys = [entry.key for entry in entries]
@@ -156,11 +269,45 @@ class AskPanel(Column):
             self._answers.show_layout(layout)
         elif not self._answers.apply(changed):
             self._lay_out_later()
-        self._take_state(entries, waits=waits)
+        self._take_state(entries)
+        if self.has_thread != had_thread:
+            self._keep_line_in_view()
+
+    def _keep_line_in_view(self) -> None:
+        """Keep the cursor in view above the panel, which takes its room from the diff."""
+        self.call_after_refresh(lambda: self._view.cursor.move_to(self._view.cursor.number))
+
+    def show_marks(self) -> None:
+        """Put a mark at each hunk that something was asked about, and at the first for what was asked of the file."""
+        threads: dict[ThreadAnchor, list[SideExchange]] = {}
+        for one in () if self._preview.comparing else self.threads.on(self._state.current):
+            threads.setdefault(one.question.place, []).append(one)
+        files = {diff.change.path: number for number, diff in enumerate(self._view.diffs if threads else ())}
+        marked: dict[Comment, ThreadAnchor] = {}
+        for place, asked in threads.items():
+            if (file := files.get(place.path)) is None:
+                continue
+            hunks = self._view.diffs[file].change.hunks
+            own = next((hunk for hunk in hunks if hunk.id == place.hunk), None)
+            # A hunk that was cut or edited since is no more, and what was asked about it is of the file.
+            line = next((line for hunk in hunks if own in (hunk, None) and (line := _last_line(file, hunk))), None)
+            if line is not None:
+                marked[Comment(line, self._mark_of(asked, of_hunk=own is not None), "asked")] = place
+        self._marked = marked
+        self._diff_pane.set_asked([*marked])
+
+    def _mark_of(self, asked: Sequence[SideExchange], *, of_hunk: bool) -> str:
+        """Return the text of a thread's mark: the last question, and the key that shows the thread."""
+        question = asked[-1].question
+        about = "" if of_hunk else " about a hunk as it was" if question.hunk else " about the file"
+        more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
+        key = first_key("review.ask" if of_hunk else "diff.open", self._keys)
+        return f"You asked{about}: {shorten(question.text, _MOST_SAID)}{more} ({key} shows the answer)"
 
     def close(self) -> None:
         """Put it away; what is being written stays with its thread."""
         self._put_aside()
+        self._sought = None
         self.topic = None
         self.remove_class("shown")
 
@@ -172,15 +319,19 @@ class AskPanel(Column):
             self._drafts[place] = ComposerDraft(text)
 
     def follow_focus(self) -> None:
-        """Say what the keys do, which depends on whether the user writes here."""
+        """Name the keys that work now: they depend on whether the user writes here."""
+        if self.has_keys != self._had_keys:
+            self._had_keys = self.has_keys
+            self._keep_line_in_view()
         self._draw_title()
 
     def _put_aside(self) -> None:
         if self.topic is not None and self._editor.draft.text.strip():
             self._drafts[self.topic.place] = self._editor.draft
 
-    def _take_state(self, entries: Sequence[TranscriptEntry], *, waits: bool) -> None:
+    def _take_state(self, entries: Sequence[TranscriptEntry]) -> None:
         self.set_class(bool(entries), "-thread")
+        waits = self.topic is not None and bool(self.threads.awaited(self.topic.place))
         answered = any(entry.key.startswith("answer") for entry in entries)
         if (waits, answered) != (self._waits, self._answered):
             self._waits, self._answered = waits, answered
@@ -230,7 +381,7 @@ class AskPanel(Column):
         if self.topic is None or not (text := self._editor.draft.text.strip()) or self._waits:
             return
         self._editor.show(ComposerDraft(""))
-        self.post_message(self.Asked(self.topic, text))
+        self.post_message(review_messages.SideQuestionAsked(self.topic.place, text, self.topic.picked))
 
     def action_newline(self) -> None:
         """Start a new line."""
@@ -244,7 +395,7 @@ class AskPanel(Column):
     def action_close(self) -> None:
         """Stop the answer that is awaited; else go away."""
         if self.topic is not None and self._waits:
-            self.post_message(self.Stopped(self.topic.place))
+            self.post_message(review_messages.SideQuestionStopped(self.threads.awaited(self.topic.place)))
         else:
             self.post_message(self.Closed())
 
@@ -258,3 +409,19 @@ class AskPanel(Column):
         if self.is_open and not self.has_keys:
             event.stop()
             self.screen.set_focus(self._editor)
+
+
+def _last_line(file: int, hunk: Hunk) -> SourceLine | None:
+    """Return the line of a hunk below which its mark stands; None if the hunk has no lines any more."""
+    side: Side = "new" if hunk.new_count else "old"
+    lines = lines_of(hunk, side)
+    return SourceLine(file, side, lines[-1]) if lines else None
+
+
+def _quoted(diff: FileDiff, picked: PickedLines) -> str:
+    """Return the picked lines with their signs, the removed ones of each hunk before the added ones."""
+    rows: list[str] = []
+    for hunk in diff.change.hunks:
+        rows += [f"-{diff.old[line]}" for line in lines_of(hunk, "old") if line in picked.lines.old]
+        rows += [f"+{diff.new[line]}" for line in lines_of(hunk, "new") if line in picked.lines.new]
+    return "\n".join(rows[:_MOST_PICKED])

@@ -1,30 +1,75 @@
-"""The review: diff above, approvals below, and the keys that decide. It only posts messages.
+"""The review: the diff above, the approvals below, and the keys that decide; decisions leave it as messages."""
 
-Kept whole: Textual looks for all of its actions in this class.
-"""
-
-from collections.abc import Sequence
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Literal
 
 from textual import events, on
-from textual.binding import BindingType
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.widgets import Static
 
+from app.automation.check_results import ProposalChecks, findings_as_feedback
+from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
-from app.keys.registry import bindings, in_scope
-from app.proposals.values.models import HunkState
-from app.tools.base.contract import ConfirmationAnswer, PermissionScope
+from app.keys.keymap import key_name, keys_of
+from app.keys.registry import Action, bindings, in_scope
+from app.proposals.decide.comment_follow_up import CommentFollowUp
+from app.proposals.stack.hunk_splitting import HunkPart
+from app.proposals.values.decision_facts import LineComment
+from app.proposals.values.models import FileDiff, HunkState, Proposal
+from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
+from widgets.chat.transcript import Transcript
+from widgets.common.containers import Column
+from widgets.common.input_order import arrival, came_joined
 from widgets.common.key_hints import MAIN_BUTTON
-from widgets.diff.diff_messages import ComparisonWanted, HunkClicked
+from widgets.common.splitter import Splitter
+from widgets.diff.diff_messages import (
+    AskWanted,
+    CameOnScreen,
+    ComparisonWanted,
+    HunkClicked,
+    NoteClicked,
+    NothingUnseen,
+    OrderWanted,
+    ViewMoved,
+)
 from widgets.diff.diff_pane import DiffPane
+from widgets.diff.file_list import FileList
 from widgets.diff.line_selection import PickedLines
 from widgets.diff.writing_field import WritingField
 from widgets.review import review_messages
-from widgets.review.asking_keys import AskingKeys
-from widgets.review.key_availability import CHECKS, DECIDES, SHAPES
-from widgets.review.review_wording import ACTION
+from widgets.review.approval_pane import ApprovalPane
+from widgets.review.ask_panel import AskPanel
+from widgets.review.key_availability import (
+    CHECKS,
+    DECIDES,
+    GRACE_SECONDS,
+    SHAPES,
+    GracePeriod,
+    Readiness,
+    is_offered,
+    title_now,
+)
+from widgets.review.preview_controller import PreviewController, written_versions
+from widgets.review.review_queue import ReviewQueue
+from widgets.review.review_state import ReviewState
+from widgets.review.review_wording import ACTION, question_line, safe
+from widgets.review.review_writing import AUTHORS_WORDS, FeedbackField, ReviewWriting
+from widgets.review.side_threads import as_feedback
+from widgets.review.unfinished_review import ReviewFeedback, UnfinishedReview
+from widgets.review.verdict_handler import VerdictHandler
 from widgets.review.verdicts import approve, approve_all, can_be_asked_anew, deny, deny_all, deny_in_words
 
+_GO_HERE = next(action for action in in_scope("app") if action.id == "app.focus_approvals")
+_TAKE_BACK = frozenset({"undo", "redo"})
+_LEAST = Size(40, 12)
+"""Of the terminal, below which nothing can be reviewed."""
+_A_LITTLE = 0.05
+"""Seconds by which the look of the keys may lag behind their working again."""
 _OF_DIFF = frozenset(action.handler for action in in_scope("diff"))
 _FIELD_CLOSED = "The field was closed just now. Press the key again."
 """Whoever writes on although it is gone decides nothing."""
@@ -32,21 +77,491 @@ _UNTIL_SEEN = 1.0
 """Seconds that it has to be drawn in, before a command goes on without."""
 
 
-class Review(AskingKeys):
-    """The review panes with their keys."""
+class Review(Column):
+    """The diff preview above the approvals, showing one item of the queue, with the keys that decide on it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("review"), *bindings("diff", through="in_diff")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close_thread", "Close"),
+        *bindings("review"),
+        *bindings("diff", through="in_diff"),
+    ]
 
-    _held: str | None = None
-    """The action of the chip on which the mouse button went down."""
+    DEFAULT_CSS: ClassVar[str] = """
+    Review {
+        width: 1fr;
+        height: 1fr;
+        layers: default notice;
+        #too-small {
+            display: none;
+            layer: notice;
+            width: 100%;
+            height: 100%;
+            content-align: center middle;
+            text-align: center;
+            background: $background;
+            color: $text-warning;
+        }
+        &.-aside #headline { display: none; }
+        &.-aside ApprovalPane { min-height: 2; }
+        &.-full ApprovalPane { min-height: 0; }
+    }
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        keys: Mapping[str, str] | None = None,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        """`clock` gives monotonic seconds; `keys` overrides the registry's keys for the hints, by action id."""
+        super().__init__(id=id)
+        self.state = ReviewState()
+        self.diff_pane = DiffPane()
+        self.view = self.diff_pane.view
+        self.view.drawn = lambda: self.readiness.note_painted(in_focus=self.in_focus)
+        self.pane = ApprovalPane()
+        self.feedback = FeedbackField()
+        self.preview = PreviewController(self.state, self.diff_pane, self.post_message)
+        self.asking = AskPanel(self.state, self.diff_pane, self.preview)
+        self.readiness = Readiness(clock)
+        self.writing = ReviewWriting(self.state, self.feedback, self.diff_pane, self.post_message)
+        self.deciding = VerdictHandler(self.state, self.writing.take, self.post_message, self.show_notice, self.draw)
+        self.drawn: Callable[[], None] = lambda: None
+        """Called whenever what waits is drawn anew."""
+        self._had_focus = False
+        self._possible: frozenset[tuple[str, str | None]] = frozenset()
+        """The actions that had something to act on when it was drawn last, and what they meant."""
+        self._keys = dict(keys or {})
+        """Keys that mean something in the review."""
+        self._held_action: str | None = None
+        """The action of the chip on which the mouse button went down."""
+        self._could_ask = False
+
+    def compose(self) -> ComposeResult:
+        yield self.diff_pane
+        yield self.asking
+        yield Splitter()
+        yield self.feedback
+        yield self.pane
+        yield Static(
+            f"too small to review\n{_LEAST.width}x{_LEAST.height} is the least", id="too-small", markup=False
+        )
+
+    def on_mount(self) -> None:
+        """Show what there is."""
+        for field in self.query(WritingField):
+            field.take_pastes(self.writing.dropped.mention_text)
+        for field in (*self.query(WritingField), self.asking):
+            field.set_keys(self._keys)
+        self.view.sheet.space_key = self.key_of("toggle_white_space")
+        self.pane.on_named_keys = self.refresh_bindings
+        self.preview.show_current()
+
+    def on_resize(self) -> None:
+        """Share the height between the panes; where there is hardly any, say that."""
+        self.query_one("#too-small").display = self.is_too_small
+        self.pane.fit_height(self.size.height)
+        self.call_after_refresh(self.drawn)
+
+    @property
+    def is_too_small(self) -> bool:
+        """Whether the terminal has no room for what would be decided."""
+        return self.app.size.width < _LEAST.width or self.app.size.height < _LEAST.height
+
+    # What the application tells
+
+    def set_proposals(self, proposals: Sequence[Proposal]) -> None:
+        """Take all waiting and recent proposals as they are now; no word about what was decided elsewhere is lost."""
+        before = self.state.current
+        known = set(self.state.keys)
+        self.state.update(proposals, attended=self.is_mounted and (self.in_focus or self.is_writing))
+        if not known.issuperset(self.state.waiting_keys):
+            # What came of a decision before has been overtaken: the model has answered.
+            self.pane.show_outcome(None)
+        self.deciding.follow()
+        if self.state.current != before:
+            self.show_current()
+        else:
+            self.preview.update_shown()
+            self.draw()
+        self.writing.strand()
+
+    def set_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
+        """Take the diffs that were wanted; those of another proposal than the shown one are ignored."""
+        if self.preview.take_diffs(proposal_id, diffs):
+            self.draw()
+        self.post_message(review_messages.ThreadsWanted(proposal_id))
+
+    def set_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
+        """Take the changes from the version before to this one, and show them if they are still wanted."""
+        if self.preview.take_versions(proposal_id, diffs):
+            self.draw()
+
+    def set_checks(self, checked: ProposalChecks) -> None:
+        """Take what the checks say of a proposal by now."""
+        self.state.checks[checked.proposal] = checked
+        if checked.proposal == self.state.current and self.is_mounted:
+            self.preview.show_findings()
+            self.draw()
+
+    def take_parts(self, proposal_id: str, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
+        """Lines were cut out of their hunks: take them in or out. The proposal with the parts comes next."""
+        if (proposal := self.state.get(proposal_id)) is not None:
+            self.state.take_parts(proposal, parts, whole)
+
+    def set_sent_comments(self, proposal_id: str, comments: Sequence[LineComment]) -> None:
+        """Take the comments that went to the model with the denial of a proposal, to tick off in the next version."""
+        self.state.unsaid.sent[proposal_id] = tuple(comments)
+        self.preview.request_follow_ups()
+        self.preview.show_notes()
+
+    def set_answers(self, proposal_id: str, answers: Sequence[CommentFollowUp]) -> None:
+        """Take what a proposal does at each of the comments on the version before."""
+        self.state.unsaid.answers[proposal_id] = tuple(answers)
+        if proposal_id == self.state.current:
+            self.preview.show_notes()
+
+    def add_confirmation(self, key: str, confirmation: Confirmation) -> None:
+        """Ask the user; the model's turn waits for it."""
+        self.state.permissions.asked[key] = confirmation
+        self.pane.show_outcome(None)
+        # What the user is writing about stays in view until it is written.
+        if self.is_writing or not self.show_permission():
+            self.draw()
+
+    @property
+    def keymap(self) -> Mapping[str, str]:
+        """The user's own keys, by action id."""
+        return self._keys
+
+    def shows_all_of(self, key: str) -> bool:
+        """Whether there is room for all that a tool asks, and that is shown."""
+        view = self.view
+        return self.state.current == key and 0 < view.rows.height <= view.size.height
+
+    def show_permission(self) -> bool:
+        """Show what a tool waits for, which has the keys then; whether that was not shown."""
+        if not self.state.permission_first:
+            return False
+        self.state.show_permission()
+        self.show_current()
+        return True
+
+    def remove_confirmation(self, key: str) -> None:
+        """The question is gone, answered or not."""
+        self.state.permissions.remove(key)
+        self.writing.end_permission(key)
+        if self.state.current == key:
+            self.state.leave_permission()
+            self.show_current()
+        else:
+            self.draw()
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether the user writes feedback, a comment or a question."""
+        return self.asking.has_keys or any(field.is_open for field in self.query(WritingField))
+
+    @property
+    def open_permission_count(self) -> int:
+        """Return the number of open permission requests."""
+        return len(self.state.permissions.asked)
+
+    def restore_notes(self, notes: Mapping[str, UnfinishedReview]) -> None:
+        """Restore unfinished reviews after a restart, by proposal."""
+        for key, begun in notes.items():
+            self.state.restore_notes(key, begun)
+        self.preview.show_choice()
+        self.preview.show_notes()
+        self.draw()
+
+    def clear_sent_feedback(self, key: str, words: ReviewFeedback) -> None:
+        """Remove the feedback draft: it was recorded with the decision."""
+        self.writing.said(key, words)
+
+    def restore_feedback(self, key: str, words: ReviewFeedback) -> None:
+        """Restore the feedback of a failed decision."""
+        self.writing.give_back(key, words)
+        self.preview.show_choice()
+        self.draw()
+
+    def set_question_pending(self, asked: bool) -> None:
+        """Set whether the model waits for the answer to a question in the chat."""
+        if asked != self.state.asked_in_chat:
+            self.state.asked_in_chat = asked
+            self.draw_approvals()
+
+    def show_outcome(
+        self, text: str, *, problem: bool = False, passing: bool = False, back: tuple[str, str] | None = None
+    ) -> None:
+        """Say in one line what a decision came to, or what went wrong.
+
+        Args:
+            text: `P1 written: a.py.`
+            problem: it went wrong.
+            passing: it holds only until the model's turn is over.
+            back: the action that takes it back, and what that does: `undo`, `undoes it`.
+        """
+        if problem:
+            self.deciding.failed()
+        words = None if back is None else lambda: f"{self.keys_to(back[0])} {back[1]}."
+        self.pane.show_outcome(safe(text), problem=problem, passing=passing, back=words)
+
+    def show_notice(self, text: str) -> None:
+        """Show in one line why something was not done."""
+        self.pane.show_outcome(safe(text) if text else None, problem=bool(text))
+
+    def end_turn(self, instead: str) -> None:
+        """Replace a status that held only during the turn by `instead`; remove it if that is empty."""
+        if self.pane.is_passing:
+            self.pane.show_outcome(safe(instead) if instead else None, passing=bool(instead))
+
+    def set_keys(self, keys: Mapping[str, str]) -> None:
+        """Override the keys that the hints name, by action id."""
+        self._keys = dict(keys)
+        for field in (*self.query(WritingField), self.asking):
+            field.set_keys(keys)
+        self.view.sheet.space_key = self.key_of("toggle_white_space")
+        self.draw()
+
+    def set_goes_on(self, goes_on: bool) -> None:
+        """Take whether the model goes on by itself once nothing waits any more."""
+        if goes_on != self.state.goes_on:
+            self.state.goes_on = goes_on
+            self.draw()
+
+    def show_item(self, key: str) -> None:
+        """Show a proposal or a confirmation of the queue, by its id or key."""
+        if self.state.is_listed(key) and key != self.state.current:
+            self.state.current, self.state.picked = key, True
+            self.show_current()
+
+    # Drawing
+
+    def show_current(self) -> None:
+        """Show the current item from the start."""
+        self.deciding.question = None
+        self.pane.clear_key_notice()
+        self.preview.show_current()
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw everything anew, offer the keys that have something to act on; begin a grace period."""
+        state, question, proposal = self.state, self.deciding.question, self.state.proposal
+        item = (state.current, proposal and proposal.revision, proposal and written_versions(proposal.files))
+        shown = proposal is not None and self.preview.shows(proposal)
+        chosen = state.chosen.chosen_part(proposal).hunks if proposal is not None else ()
+        self.readiness.choice_guard.watch(item)
+        changed = self.readiness.guard.watch((item, shown, chosen, state.form, question))
+        if changed or not state.queue_position(state.current):
+            self._dim_keys()
+        if changed:
+            self.wait_for_paint()
+        self.draw_approvals()
+        self.diff_pane.set_title(self.preview.title, self.preview.origin)
+        self.pane.set_class(self.feedback.is_open, "-writing")
+        offered = (one for one in DECIDES | SHAPES | CHECKS if is_offered(one, state, question))
+        possible = frozenset((one, self.title_of(one)) for one in offered)
+        if possible != self._possible:
+            self._possible = possible
+            self.refresh_bindings()
+        self.drawn()
+        self.asking.show_marks()
+        if self.asking.can_ask != self._could_ask:
+            self._could_ask = self.asking.can_ask
+            self.refresh_bindings()
+
+    def draw_approvals(self) -> None:
+        """Draw the lower pane anew."""
+        question = self.deciding.question
+        self.pane.show_question(None if question is None else question_line(question, self.key_of))
+        # A class would have all that is inside styled again.
+        self.pane.queue.display = not self.has_class("-full")
+        notes_shown = self.view.rows.height <= self.view.size.height
+        self.pane.show(self.state, self._key_in_headline, comparing=self.preview.comparing, notes_shown=notes_shown)
+        self.query_one(Splitter).display = self.pane.queue.display and bool(self.pane.queue.items)
+        if self.preview.title_is_cut == self.pane.shows_title:
+            self.preview.title_is_cut = not self.pane.shows_title
+            self.preview.show_notes()
+
+    def hold_keys(self, why: str) -> None:
+        """Start the grace period again."""
+        self.readiness.restart(why)
+        self._dim_keys()
+
+    def wait_for_paint(self) -> None:
+        """Ignore keys until everything has been painted again."""
+        self.readiness.wait_for_paint()
+        self.view.refresh()
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _follow_focus(self) -> None:
+        if self.in_focus != self._had_focus:
+            self._had_focus = self.in_focus
+            self.readiness.sight.lose()
+            self.view.refresh()
+            self.pane.clear_key_notice()
+            self.pane.draw_outcome()
+            self.draw_approvals()
+        # In the field for side questions, the keys that decide are letters.
+        self.set_class(self.asking.has_keys, "-aside")
+        self.asking.follow_focus()
+
+    @property
+    def in_focus(self) -> bool:
+        """Whether keys come here rather than to a field."""
+        focused = self.screen.focused
+        return focused is self.view or isinstance(focused, ReviewQueue | FileList)
+
+    def _dim_keys(self) -> None:
+        """Show that the keys are dead, while there is something to decide."""
+        waits = self.state.queue_position(self.state.current) > 0
+        self.pane.set_class(waits, "-changed")
+        if waits:
+            # A timer of Textual's that is late from the start never fires.
+            asyncio.get_running_loop().call_later(GRACE_SECONDS + _A_LITTLE, self._end_grace)
+
+    def _end_grace(self) -> None:
+        if self.readiness.guard.is_over:
+            self.pane.remove_class("-changed")
+
+    def title_of(self, action: str) -> str | None:
+        """What a key answers at this moment; empty if it does what its action is called, None if only to refuse."""
+        if action == "in_diff('external_diff')":
+            return self.view.title_of("external_diff")
+        return title_now(action, self.state, self.deciding.question, comparing=self.preview.comparing)
+
+    @property
+    def named_keys(self) -> frozenset[str]:
+        """The actions whose keys are named above the list now."""
+        return frozenset() if self.has_class("-aside") or self.feedback.is_open else self.pane.named_keys
+
+    def key_of(self, action: str) -> str:
+        """The key of an action of the review or the diff as hints show it."""
+        return self._first_key(next(item for item in in_scope("review", "diff") if item.handler == action))
+
+    def keys_to(self, action: str) -> str:
+        """The key of an action, after the one that leads here while the focus is elsewhere."""
+        return self.key_of(action) if self.in_focus else f"{self._first_key(_GO_HERE)} {self.key_of(action)}"
+
+    def _key_in_headline(self, action: str) -> str:
+        # A decision may have led back to the composer, where the key that takes it back would be typed.
+        return self.keys_to(action) if action in _TAKE_BACK else self.key_of(action)
+
+    def _first_key(self, action: Action) -> str:
+        return key_name(keys_of(action, self._keys)[0])
+
+    @on(CameOnScreen)
+    @on(ReviewQueue.Turned)
+    def _count_unseen(self) -> None:
+        if self.deciding.asks_anew():
+            self.draw()
+        else:
+            self.draw_approvals()
+
+    @on(OrderWanted)
+    def _turn_order(self) -> None:
+        self.show_notice(self.preview.toggle_order())
+        self.draw()
+
+    @on(NothingUnseen)
+    def _say_all_was_seen(self) -> None:
+        self.pane.show_outcome(safe("Everything that would be written has been on screen."))
+
+    @on(NoteClicked)
+    def _tick(self, event: NoteClicked) -> None:
+        if event.key == AUTHORS_WORDS:
+            self.preview.toggle_description()
+            return
+        self.state.unsaid.answered ^= {event.key}
+        self.writing.keep(event.key.partition("/")[0])
+        self.preview.show_notes()
+
+    @on(ReviewQueue.Picked)
+    def _pick(self, event: ReviewQueue.Picked) -> None:
+        self.show_item(event.key)
+
+    @on(Splitter.Dragged)
+    def _drag(self, event: Splitter.Dragged) -> None:
+        event.stop()
+        self.pane.set_list_height(max(4, min(self.region.bottom - event.screen_y - 1, self.size.height - 6)))
+
+    # Whether keys take effect
+
+    def has_effect(self, *names: str | None) -> bool:
+        """Return whether a key, by any of its names, does something here now."""
+        return any(
+            not {*names}.isdisjoint(keys_of(action, self._keys)) and self._is_live(action.handler)
+            for action in in_scope("app", "review", "diff", "files", "approval")
+        )
+
+    def _is_live(self, action: str) -> bool:
+        return action not in DECIDES | SHAPES | CHECKS or is_offered(action, self.state, self.deciding.question)
+
+    def _ready(self, guard: GracePeriod | None = None, *, writes: bool = False) -> bool:
+        """Whether a decision key counts now; says so if it doesn't, and has the next ones wait anew.
+
+        Whoever presses `r` too early may write on, into the field that has not opened.
+
+        Args:
+            guard: The grace period that it is subject to, if it is not that of decisions.
+            writes: It only opens a field, so that it counts, too, where the text for it came in the same read.
+        """
+        if not self.in_focus or self.is_too_small:
+            return False
+        joined = not writes and came_joined(self.app)
+        why_not = self.readiness.blocking_reason(guard or self.readiness.guard, arrival(self.app), joined=joined)
+        if why_not:
+            self.hold_keys(why_not)
+            self.pane.show_outcome(safe(why_not), problem=True, of_key=True)
+        return not why_not
+
+    def _decides(self, *, writes: bool = False) -> bool:
+        """Whether a decision key counts now, and for what is shown: what a tool waits for comes first."""
+        return self._ready(writes=writes) and not self.show_permission()
+
+    @property
+    def _choosable(self) -> Proposal | None:
+        """The shown proposal, if it waits, all of it is shown, and no question is open."""
+        proposal = self.state.proposal
+        free = self.deciding.question is None and not self.preview.comparing
+        return proposal if proposal is not None and proposal.state.is_pending and free else None
+
+    # Checks
+
+    def action_run_checks(self) -> None:
+        """Run the checks of what is shown that were not run, or all again."""
+        self.post_message(review_messages.ChecksWanted(self.state.current))
+
+    def action_show_checks(self) -> None:
+        """Show what the checks have printed."""
+        self.post_message(review_messages.CheckOutputWanted(self.state.current))
+
+    def action_send_findings(self) -> None:
+        """Deny the proposal with what the checks found as the feedback; the model goes on."""
+        proposal = self._choosable
+        # What is on disk already is taken back by a key of its own, which says what would be lost.
+        if proposal is None or proposal.on_disk or not self._decides() or self.deciding.is_busy(proposal):
+            return
+        checked = self.state.checks.get(proposal.id)
+        if checked is not None and checked.new_failures and self.preview.shows(proposal):
+            self.deciding.deny_with(proposal, findings_as_feedback(checked))
+
     # Keys that decide
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Decisions exist only while a pane itself has the focus, and while there is something to decide."""
         if action in DECIDES | SHAPES | CHECKS:
             return self.in_focus and self._is_live(action)
-        if action == "in_diff":
-            return self.in_focus and self.view.check_action(str(parameters[0]), ())
+        match action:
+            case "in_diff":
+                return self.in_focus and self.view.check_action(str(parameters[0]), ())
+            case "ask":
+                return self.asking.can_ask
+            case "close_thread":  # Else Escape interrupts the turn.
+                return self.in_focus and self.asking.is_open
         return super().check_action(action, parameters)
 
     def action_approve(self) -> None:
@@ -197,14 +712,14 @@ class Review(AskingKeys):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Remember the chip on which a click begins."""
-        self._held = event.style.meta.get(ACTION)
+        self._held_action = event.style.meta.get(ACTION)
 
     async def on_click(self, event: events.Click) -> None:
         """A click on a chip is a press of its key, in the review as if it had the focus.
 
         It begins and ends on the same chip: to select words in the pane, or to slide off a chip, decides nothing.
         """
-        action, self._held = self._held, None
+        action, self._held_action = self._held_action, None
         if action is None or event.button != MAIN_BUTTON or event.style.meta.get(ACTION) != action:
             return
         event.stop()
@@ -386,6 +901,60 @@ class Review(AskingKeys):
     def _put_comment_aside(self) -> None:
         self.writing.strand()
         self.show_permission()
+
+    # Side questions
+
+    @on(AskWanted)
+    def action_ask(self) -> None:
+        """Ask about the hunk at the cursor, the picked lines, or else the file; on a mark, show its thread."""
+        opened = self.asking.open_at_cursor()
+        self.show_notice("" if opened else "There is no proposal on the screen to ask about.")
+
+    @on(ViewMoved)
+    def _follow_view(self) -> None:
+        self.asking.go_to_sought()
+
+    def show_thread(self, place: ThreadAnchor) -> None:
+        """Show what was asked at a place, and where that is, as soon as its diff is there."""
+        self.show_notice("")
+        self.asking.show_thread(place)
+
+    def action_close_thread(self) -> None:
+        """Put away the question that stands open beside the diff; what is being answered there is answered."""
+        self.asking.close()
+        self.refresh_bindings()
+
+    @on(AskPanel.Closed)
+    def _leave_thread(self, event: AskPanel.Closed) -> None:
+        event.stop()
+        self._end_asking()
+        self.show_permission()
+
+    def _end_asking(self) -> None:
+        self.asking.close()
+        self.screen.set_focus(self.view)
+        # Whoever writes on although the field is gone decides nothing.
+        self.hold_keys("The field for questions was closed just now. Press the key again.")
+
+    @on(AskPanel.FeedbackWanted)
+    def _make_feedback(self, event: AskPanel.FeedbackWanted) -> None:
+        event.stop()
+        place, answered = event.place, [one for one in self.asking.threads.of(event.place) if one.answered]
+        proposal = self.state.get(place.proposal)
+        if proposal is None or not proposal.state.is_pending or not self.state.is_listed(proposal.id):
+            self.show_notice(f"{place.proposal} is decided, or not listed here: nobody would get the feedback.")
+            return
+        self._end_asking()
+        self.show_item(proposal.id)
+        before = self.state.unsaid.drafts.get(proposal.id, "").rstrip()
+        self.writing.put_aside(proposal.id, "\n\n".join(filter(None, (before, as_feedback(answered[-1])))))
+        self.writing.open()
+        self.pane.set_class(self.feedback.is_open, "-writing")
+
+    @on(Transcript.LinkOpened)
+    def _open_link(self, event: Transcript.LinkOpened) -> None:
+        event.stop()
+        self.post_message(review_messages.LinkWanted(event.href))
 
     # Versions
 

@@ -67,19 +67,19 @@ class SideQuestionActions:
         """
         session = self._session.current
         if session is None or not session.aside.stop(event.question):
-            self._review.handle_side_update(SideDiscarded(event.question, over=True))
+            self._review.asking.handle_update(SideDiscarded(event.question, over=True))
 
     def handle_update(self, update: Update) -> None:
         """Show what the session says of a question."""
         match update:
             case SideStreamed() | SideDiscarded() | Recorded(event=SideQuestion() | SideAnswer()):
-                self._review.handle_side_update(update)
+                self._review.asking.handle_update(update)
 
     async def load(self, event: review_messages.ThreadsWanted) -> None:
         """Bring what was asked about a proposal, in whichever session; raises StorageError."""
         asked = await asyncio.to_thread(self._runtime.sessions.side_questions, event.proposal_id)
         if asked:
-            self._review.load_threads(asked)
+            self._review.asking.load_threads(asked)
 
 
 class ReviewChecks:
