@@ -1,8 +1,6 @@
 """Service in which proposals are staged, decided, undone and kept in step with the disk.
 
 What drafts, decides and undoes is imported where it is used: a session opens without it.
-
-Kept whole: every way in which a proposal comes to be another one.
 """
 
 from collections.abc import Callable, Collection, Sequence

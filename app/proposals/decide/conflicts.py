@@ -3,8 +3,6 @@
 A conflict is shown as `git merge-file --diff3` writes it, over the texts of the lines: what only differs in line
 endings or in a byte order mark is no conflict here. The answer is a whole text, or one side for a file that can't be
 merged as text. Nothing on disk changes by it.
-
-Kept whole: what meets in a file is worked out once, for whoever opens a conflict, answers it or tells of it.
 """
 
 from collections.abc import Iterator, Sequence

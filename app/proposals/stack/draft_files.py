@@ -40,7 +40,6 @@ class DraftFiles:
     """What a draft holds by path; each method is given the overlay that the draft lies on."""
 
     def __init__(self) -> None:
-        """Nothing is changed."""
         self.by_path: dict[str, DraftFile] = {}
         self._sorted: list[str] = []
 

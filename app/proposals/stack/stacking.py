@@ -65,7 +65,6 @@ class RecordingReader:
     """Reads the disk and records the first result of each read."""
 
     def __init__(self, disk: ReadableDisk) -> None:
-        """Nothing is noted yet."""
         self._disk = disk
         self._kinds: dict[str, Kind] = {}
         self._versions: dict[str, FileVersion | None] = {}
