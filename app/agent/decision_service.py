@@ -10,10 +10,9 @@ from app.images.image import Image
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, LineComment
 from app.proposals.values.decision_results import DecisionResult
-from app.proposals.values.models import FileVersion, Proposal, ProposalState
+from app.proposals.values.models import FileVersion, Proposal, ProposalState, state_words
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import NotRecorded, ProposalError
-from app.proposals.values.proposal_states import state_words
 
 if TYPE_CHECKING:
     from app.agent.ports import OtherSession

@@ -15,10 +15,9 @@ from app.cli.proposals_command import line_of
 from app.config.settings import WORKSPACE_FILE, CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.decision_facts import CheckFact
-from app.proposals.values.models import Proposal, ProposalState
+from app.proposals.values.models import Proposal, ProposalState, state_words
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NotPending, StaleProposal
-from app.proposals.values.proposal_states import state_words
 from app.runtime.open_workspace import OpenWorkspace
 
 _SIGNS = {CheckState.PASSED: "✓", CheckState.BROKEN: "!"}

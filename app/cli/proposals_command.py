@@ -40,7 +40,7 @@ def line_of(proposal: "Proposal") -> str:
     """One proposal as people read it."""
     files = ", ".join(change.path for change in proposal.files[:4])
     more = f" and {len(proposal.files) - 4} more" if len(proposal.files) > 4 else ""
-    from app.proposals.values.proposal_states import proposal_state_words
+    from app.proposals.values.models import proposal_state_words
 
     state = proposal_state_words(proposal)
     counts = f"+{proposal.added} -{proposal.removed}"

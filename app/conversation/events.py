@@ -2,8 +2,6 @@
 
 An event is written once and never edited. Everything else that signoff shows or sends (the payload of a
 request, the transcript, the state of the gate) is computed from the log, so no other copy can disagree with it.
-
-Kept whole: it is the vocabulary of all logs, which is read as one list.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,4 @@
-"""The model's to-do list, as the tool takes it, the log keeps it and the screen shows it.
-
-Kept apart: tools, conversation and widgets speak of it, and none of them may know the others.
-"""
+"""The model's to-do list, as the tool takes it, the log keeps it and the screen shows it."""
 
 from collections.abc import Sequence
 from typing import Literal

@@ -1,7 +1,4 @@
-"""Tokens and cost of several requests.
-
-Kept apart: the session sums it up, and the panes show it, with nothing else in common.
-"""
+"""Tokens and cost of several requests."""
 
 from typing import TYPE_CHECKING, NamedTuple
 

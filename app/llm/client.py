@@ -14,7 +14,7 @@ from typing import Any
 
 from app.config.config_tables import Price
 from app.llm.capabilities.correction_trial import CorrectionTrial
-from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, listed_facts
+from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, listed_facts, with_cost
 from app.llm.capabilities.profiles import LearnedProfile, ProfileCache, seed_profile
 from app.llm.capabilities.template_check import TemplateFinding, TrialBuilder, check_template
 from app.llm.failures.failures import FailureReader
@@ -33,7 +33,6 @@ from app.llm.response.response_limits import ResponseTooLarge
 from app.llm.response.sse import ServerEvent
 from app.llm.sdk import Sdk
 from app.llm.transport import ProgressTimeout, StreamEnd, Timeouts, Transport
-from app.llm.values.prices import with_cost
 from app.llm.values.profile import NEXT_PLACEMENT, Profile
 from app.llm.values.types import (
     AttemptDiscarded,
@@ -48,8 +47,7 @@ from app.llm.values.types import (
     TemplateChecked,
     TextDelta,
 )
-from app.llm.wires.chunks import as_mapping
-from app.llm.wires.wire import Decoder, Wire
+from app.llm.wires.wire import Decoder, Wire, as_mapping
 from app.llm.wires.wire_registry import SentRequest, wire_for
 
 

@@ -1,8 +1,6 @@
 """Service in which proposals are staged, decided, undone and kept in step with the disk.
 
 What drafts, decides and undoes is imported where it is used: a session opens without it.
-
-Kept whole: every way in which a proposal comes to be another one.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -16,13 +14,11 @@ from app.proposals.files.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, Po
 from app.proposals.journal.journal import effective_records
 from app.proposals.overlay.overlay import Contents, Overlay, is_undecided
 from app.proposals.stack.locked_proposals import LockedProposals
-from app.proposals.stack.stack_cache import StackCache
-from app.proposals.stack.stacking import proposal_paths
+from app.proposals.stack.stacking import StackCache, proposal_paths
 from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, HunkFact, LineComment
-from app.proposals.values.models import FileDiff, FileVersion, Proposal, ProposalState
+from app.proposals.values.models import FileDiff, FileVersion, Proposal, ProposalState, compute_state, set_state
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import ChangedSinceSeen, NothingStaged, ProposalError
-from app.proposals.values.proposal_states import compute_state, set_state
 from app.workspace.git_repository import folder_in_repository
 from app.workspace.paths import Workspace
 

@@ -22,13 +22,12 @@ from app.config.config_tables import ModelTable
 from app.config.settings import Settings
 from app.conversation.events import Event, ProposalDecided
 from app.conversation.payload.render_trials import make_render_trials
-from app.llm.capabilities.model_list import ListedModel
+from app.llm.capabilities.model_list import ListedModel, price_for
 from app.llm.capabilities.profiles import ProfileError, resolve_profile
 from app.llm.client import ModelClient
 from app.llm.failures.request_errors import STANDARD, RetryPolicy
 from app.llm.transport import Timeouts
 from app.llm.values.address import is_private, parse_address
-from app.llm.values.prices import price_for
 from app.llm.values.types import Endpoint, RequestOptions
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace

@@ -9,8 +9,7 @@ from app.conversation.markdown_export import fence_code, quote_text
 from app.images.image import names_of
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.decision_facts import LineComment
-from app.proposals.values.models import FileChange, FileDiff, FileVersion, Proposal
-from app.proposals.values.proposal_states import proposal_state_words
+from app.proposals.values.models import FileChange, FileDiff, FileVersion, Proposal, proposal_state_words
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordedDecision, RecordStore
 from app.text.plural import plural

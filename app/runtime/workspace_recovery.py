@@ -8,10 +8,9 @@ from app.conversation.events import Decision, Event, Notice, ProposalDecided, Tu
 from app.proposals.files.filesystem import default_mode
 from app.proposals.text.hunks import hunk_header
 from app.proposals.values.decision_facts import HunkFact, LastDecision
-from app.proposals.values.models import HunkState, Proposal, ProposalState
+from app.proposals.values.models import HunkState, Proposal, ProposalState, state_words
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged, ProposalError
-from app.proposals.values.proposal_states import state_words
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import Leaf, PathChange
 from app.storage.captured_edit_store import AgentTurn, CapturedFile

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.proposals import risk
-from app.proposals.risk.literal_search import LiteralPattern
+from app.proposals.risk.edited_file import LiteralPattern
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import Proposal
 from tests.attention.commits import as_proposal

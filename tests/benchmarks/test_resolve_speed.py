@@ -7,8 +7,8 @@ import pytest
 
 from app.proposals.locate.matching import Replacement, apply_replacements
 from app.proposals.text.document import Document
-from app.proposals.values.edit_refusals import NoMatch
 from app.proposals.values.models import MatchLevel
+from app.proposals.values.proposal_errors import NoMatch
 
 LINES = 20_000
 EDITS = 200

@@ -4,10 +4,10 @@ import ast
 import re
 from pathlib import Path
 
-from app.proposals.values import edit_refusals
+from app.proposals.values import proposal_errors
 
 ROOT = Path(__file__).resolve().parents[2] / "app" / "proposals"
-KINDS = {name for name, kind in vars(edit_refusals).items() if isinstance(kind, type)}
+KINDS = {name for name, kind in vars(proposal_errors).items() if isinstance(kind, type)}
 FOR_A_MODEL = re.compile(r"\b(list_files|read_file|write_file|edit_file|Give|[Rr]ead (it|the file) again)\b")
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from app.proposals.patch.patching import scan_patch
-from app.proposals.values.edit_refusals import EditRefused
+from app.proposals.values.proposal_errors import EditRefused
 from app.text.deceiving_text import find_deceptive
 from app.tools.command.command_text import PlainText
 from app.workspace.secrets import secret_reason

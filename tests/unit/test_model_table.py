@@ -6,8 +6,7 @@ import pytest
 
 from app.config.config_tables import Price, matching_patterns
 from app.config.settings import ConfigError, Configuration, Settings, load_configuration
-from app.llm.capabilities.model_list import ListedModel
-from app.llm.values.prices import price_for
+from app.llm.capabilities.model_list import ListedModel, price_for
 from app.runtime.model_connection import NotConnected, connect
 from app.runtime.open_workspace import open_runtime
 from app.ui.screens.model_settings_screen import ModelSetting, facts_of

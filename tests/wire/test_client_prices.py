@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from app.config.config_tables import Price
 from app.config.settings import ConfigError, Settings, validated_value
+from app.llm.capabilities.model_list import price_for, with_cost
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
-from app.llm.values.prices import price_for, with_cost
 from app.llm.values.profile import Profile
 from app.llm.values.types import Completed, Endpoint, Usage
 from app.runtime.model_connection import endpoint_of

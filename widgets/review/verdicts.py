@@ -5,9 +5,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.proposals.text.file_warnings import mode_words
-from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
+from app.proposals.values.models import (
+    ON_DISK_WORDS,
+    FileChange,
+    FileOperation,
+    Proposal,
+    ProposalState,
+    partial_state_words,
+)
 from app.proposals.values.pending_paths import is_undecided
-from app.proposals.values.proposal_states import ON_DISK_WORDS, partial_state_words
 from app.text.plural import plural
 from widgets.review.review_state import ReviewState, UnseenParts
 

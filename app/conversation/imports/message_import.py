@@ -30,19 +30,16 @@ _RESULT_ROLES = frozenset({"tool", "function"})
 _READ_FIELDS = frozenset({"role", "content", "tool_calls", "function_call", "reasoning_content", "name", "refusal"})
 
 
-def import_messages(
-    messages: Iterable[Any], *, first_id: int = 1, repairs: Counter[str] | None = None
-) -> list[Event]:
+def import_messages(messages: Iterable[Any], *, repairs: Counter[str] | None = None) -> list[Event]:
     """Return the events for a list of OpenAI-style messages; linear, and total on any list.
 
     A system message before anything else is the old prompt and left out; others become interventions, each text once.
 
     Args:
         messages: dicts with a `role`; anything else is skipped.
-        first_id: id of the first event; the others follow.
         repairs: takes how often what was put right, by what it is: `calls without a result`.
     """
-    reader = _Reader(first_id)
+    reader = _Reader()
     for message in messages:
         if isinstance(message, Mapping):
             reader.read(message)
@@ -53,10 +50,10 @@ def import_messages(
 
 
 class _Reader:
-    def __init__(self, first_id: int) -> None:
+    def __init__(self) -> None:
         self.events: list[Event] = []
         self.repairs: Counter[str] = Counter()
-        self._next_id = first_id
+        self._next_id = 1
         self._responses = 0
         self._begun = False
         self._prompts: set[str] = set()

@@ -25,11 +25,10 @@ from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 from app.proposals.text.hunks import raw_lines
 from app.proposals.values.decision_results import EditReport
-from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.models import HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.pending_paths import format_ids
-from app.proposals.values.proposal_errors import ProposalError
+from app.proposals.values.proposal_errors import EditRefused, ProposalError
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from app.runtime.workspace_recovery import recover_and_report
 from app.storage.captured_edit_store import AgentTurn

@@ -12,7 +12,7 @@ from app.llm.values.profile import Profile
 from app.llm.values.types import Payload, ProfileCorrected
 
 if TYPE_CHECKING:
-    from app.llm.capabilities.correction_rule import Correction
+    from app.llm.capabilities.corrections import Correction
 
 
 class CorrectionTrial:

@@ -1,19 +1,49 @@
 """What a refusal teaches about an endpoint: pure functions from a profile and a failure to a better profile.
 
 Each correction is tried at most once per request, and only if it changes something, so a server that refuses
-everything ends in its own error message and not in a loop. Which of them were right, `lessons` finds out.
+everything ends in its own error message and not in a loop. `CorrectionTrial` finds out which of them were right.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from app.llm.capabilities.correction_rule import Correction, Rule, profile_change, rule_for
 from app.llm.failures.classification import NINE_CHARACTERS, NO_SYSTEM, SINGLE_CALL, SPEAKING_ORDER
 from app.llm.failures.request_errors import Failure, FailureKind
 from app.llm.values.profile import Profile, tool_key, tool_name
 from app.llm.values.types import EFFORT, Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A better profile, and the notice for the user."""
+
+    name: str
+    """Which rule and rung; a request uses each at most once."""
+    profile: Profile
+    notice: str
+
+
+Rule = Callable[[Profile, Failure, Payload], Iterator[Correction]]
+"""What may cure the failure, the likeliest first."""
+
+
+def profile_change(name: str, profile: Profile, notice: str, **changes: Any) -> Correction:
+    """Return the correction that makes these changes."""
+    return Correction(name, profile.model_copy(update=changes), notice)
+
+
+def rule_for(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
+    """Return the rule: a server that says this needs these changes."""
+
+    def rule(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
+        if pattern.search(failure.text):
+            yield profile_change(name, profile, notice, **changes)
+
+    return rule
+
 
 _REASONING_EFFORT = r"(?<!\w)reasoning[._]effort(?!\w)|(?<!\w)effort(?!\w)"
 _EFFORT = {

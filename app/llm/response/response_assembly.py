@@ -9,8 +9,8 @@ from app.llm.response.call_assembly import CallAssembly
 from app.llm.response.response_limits import ResponseTooLarge
 from app.llm.response.text_filters import CallMarkupHider, SurrogateJoiner, ThinkSplitter
 from app.llm.values.types import CallProgress, Completed, ReasoningDelta, ReceivedCall, TextDelta, Usage
-from app.llm.wires.chunks import token_count
 from app.llm.wires.items import OPAQUE_BLOCKS
+from app.llm.wires.wire import token_count
 
 Delta = TextDelta | ReasoningDelta | CallProgress
 

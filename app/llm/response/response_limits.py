@@ -1,8 +1,6 @@
 """Size limits of a response, far above what any model writes.
 
 What exceeds one is not read on, not kept and not asked for again: the same server would send the same again.
-
-Kept apart: bodies, events, responses and calls are read in modules of their own.
 """
 
 import json

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
-from app.llm.wires.chunks import OpaqueBlocks, as_list, as_mapping, call_delta, make_chunk, token_count, usage_fields
 from app.llm.wires.items import (
     NO_BEGINNING,
     Attachment,
@@ -25,7 +24,19 @@ from app.llm.wires.items import (
     UserText,
     tag_text,
 )
-from app.llm.wires.wire import Decoder, WireMessages, tool_fields, write_items
+from app.llm.wires.wire import (
+    Decoder,
+    OpaqueBlocks,
+    WireMessages,
+    as_list,
+    as_mapping,
+    call_delta,
+    make_chunk,
+    token_count,
+    tool_fields,
+    usage_fields,
+    write_items,
+)
 
 _FINISH = {
     "end_turn": "stop",

@@ -9,9 +9,20 @@ from typing import Any, Literal
 
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
-from app.llm.wires.chunks import OpaqueBlocks, as_list, as_mapping, call_delta, make_chunk, token_count, usage_fields
 from app.llm.wires.items import Attachment, CallWithResult, Item, ModelTurn, SystemText, UserText
-from app.llm.wires.wire import Decoder, WireMessages, tool_fields, write_items
+from app.llm.wires.wire import (
+    Decoder,
+    OpaqueBlocks,
+    WireMessages,
+    as_list,
+    as_mapping,
+    call_delta,
+    make_chunk,
+    token_count,
+    tool_fields,
+    usage_fields,
+    write_items,
+)
 
 _FINISH = {"max_output_tokens": "length", "max_tokens": "length"}
 """Why a response is incomplete, as chat completions calls it; the others go by their own names."""

@@ -1,7 +1,4 @@
-"""The protocols by name, and a request in one of them.
-
-Kept apart: the only place that knows all of them.
-"""
+"""The protocols by name, and a request in one of them."""
 
 from dataclasses import dataclass
 from typing import Any

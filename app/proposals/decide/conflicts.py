@@ -3,8 +3,6 @@
 A conflict is shown as `git merge-file --diff3` writes it, over the texts of the lines: what only differs in line
 endings or in a byte order mark is no conflict here. The answer is a whole text, or one side for a file that can't be
 merged as text. Nothing on disk changes by it.
-
-Kept whole: what meets in a file is worked out once, for whoever opens a conflict, answers it or tells of it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,9 +19,8 @@ from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import BOM, Document, decode, split_text
 from app.proposals.text.file_warnings import size_words
 from app.proposals.text.merge import merge_lines
-from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Proposal
-from app.proposals.values.proposal_errors import ChangedSinceSeen, EditRejected
+from app.proposals.values.proposal_errors import ChangedSinceSeen, EditRefused, EditRejected
 from app.workspace.secrets import secret_reason
 
 

@@ -15,9 +15,16 @@ from app.proposals.overlay.overlay import Contents, same_version
 from app.proposals.stack.rebase import merge_bytes
 from app.proposals.text.hunks import has_effect
 from app.proposals.values.decision_facts import FileStat
-from app.proposals.values.models import FileChange, FileOperation, FileVersion, HunkState, Proposal, ProposalState
+from app.proposals.values.models import (
+    FileChange,
+    FileOperation,
+    FileVersion,
+    HunkState,
+    Proposal,
+    ProposalState,
+    set_state,
+)
 from app.proposals.values.proposal_errors import NothingToUndo
-from app.proposals.values.proposal_states import set_state
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
 Versions = Mapping[str, FileVersion | None]

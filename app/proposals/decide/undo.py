@@ -20,9 +20,16 @@ from app.proposals.stack.stacking import proposal_paths
 from app.proposals.text.document import Document
 from app.proposals.values.decision_facts import DecisionContext, FileStat
 from app.proposals.values.decision_results import DecisionResult
-from app.proposals.values.models import FileVersion, HunkState, Proposal, ProposalState
+from app.proposals.values.models import (
+    FileVersion,
+    HunkState,
+    Proposal,
+    ProposalState,
+    compute_state,
+    set_state,
+    state_words,
+)
 from app.proposals.values.proposal_errors import NothingToUndo, UndoConflict
-from app.proposals.values.proposal_states import compute_state, set_state, state_words
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
 

@@ -12,7 +12,7 @@ from app.proposals.locate.line_index import BlockPlace
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document, encode, split_text
 from app.proposals.text.line_edits import NewLine
-from app.proposals.values.edit_refusals import NoMatch
+from app.proposals.values.proposal_errors import NoMatch
 
 
 def encode_content(document: Document, text: str) -> bytes:

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from app.proposals.locate.alignment import aligned_places
+from app.proposals.locate.alignment import aligned_places, describe_nearest, describe_places
 from app.proposals.locate.carry_over import ScriptLine, carry_over, removed_lines, script_between
 from app.proposals.locate.equivalence import BLANKS
 from app.proposals.locate.line_index import BlockPlace, TextIndex, find_like_place, find_places
-from app.proposals.locate.nearest import describe_nearest, describe_places
 from app.proposals.text.document import Document, split_text
 from app.proposals.text.line_edits import LineEdit, LineEdits, NewLine, line_edits, split_kept_and_new
-from app.proposals.values.edit_refusals import (
+from app.proposals.values.models import EditMatch, MatchLevel
+from app.proposals.values.proposal_errors import (
     AlreadyApplied,
     AmbiguousMatch,
     EditRefused,
@@ -28,7 +28,6 @@ from app.proposals.values.edit_refusals import (
     NotEditable,
     OverlappingEdits,
 )
-from app.proposals.values.models import EditMatch, MatchLevel
 
 _DOTS = r"(?:\.{3}|…)"
 _BARE = re.compile(rf"\s*{_DOTS}\s*")

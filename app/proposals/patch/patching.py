@@ -17,14 +17,14 @@ from app.proposals.patch.scan_unified import UnifiedScanner
 from app.proposals.text.document import MAX_BYTES, MOST_COMPARED, Document, decode
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.decision_results import EditReport, binary_note
-from app.proposals.values.edit_refusals import (
+from app.proposals.values.models import EditMatch, FileOperation
+from app.proposals.values.proposal_errors import (
     AlreadyApplied,
     EditRefused,
     MalformedPatch,
     NotEditable,
     UnsupportedPatch,
 )
-from app.proposals.values.models import EditMatch, FileOperation
 
 MAX_CHARACTERS = 64 * 1024 * 1024
 """Longest patch text that is read."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from app.proposals.locate.alignment import describe_nearest, describe_places
 from app.proposals.locate.carry_over import LineOperation, ScriptLine, carry_over
 from app.proposals.locate.equivalence import BLANKS, fold_spacing, without_trailing_space
 from app.proposals.locate.line_index import BlockPlace, TextIndex, count_candidates, find_places, matches_at
@@ -19,11 +20,11 @@ from app.proposals.locate.matching import (
     resolve_places,
     tolerant_places,
 )
-from app.proposals.locate.nearest import describe_nearest, describe_places
 from app.proposals.patch.parts import FilePatch, PatchHunk, content, is_blob
 from app.proposals.text.document import BOM, Document, encode
 from app.proposals.text.line_edits import LineEdit, LineEdits, line_edits
-from app.proposals.values.edit_refusals import (
+from app.proposals.values.models import EditMatch, FileOperation, MatchLevel
+from app.proposals.values.proposal_errors import (
     AlreadyApplied,
     AmbiguousMatch,
     EditRefused,
@@ -31,7 +32,6 @@ from app.proposals.values.edit_refusals import (
     NoMatch,
     OverlappingEdits,
 )
-from app.proposals.values.models import EditMatch, FileOperation, MatchLevel
 
 
 @dataclass(slots=True)

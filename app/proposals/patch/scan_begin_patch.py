@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from app.proposals.locate.carry_over import LineOperation, ScriptLine
 from app.proposals.patch.parts import FilePatch, PatchHunk
 from app.proposals.patch.prose import HunkHeader, begins_file, is_fence, is_list_line, read_hunk_header, skip_blank
-from app.proposals.values.edit_refusals import MalformedPatch
 from app.proposals.values.models import FileOperation
+from app.proposals.values.proposal_errors import MalformedPatch
 
 _SECTION = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$")
 _MOVE = "*** Move to: "

@@ -40,8 +40,8 @@ from app.proposals.patch.prose import (
     read_hunk_header,
     skip_blank,
 )
-from app.proposals.values.edit_refusals import MalformedPatch, UnsupportedPatch
 from app.proposals.values.models import FileOperation
+from app.proposals.values.proposal_errors import MalformedPatch, UnsupportedPatch
 
 _INDEX = re.compile(r"^index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: (\d+))?")
 _BINARY = re.compile(r"^Binary files? (.+) and (.+) differ$")

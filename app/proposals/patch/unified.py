@@ -5,7 +5,6 @@ written as a git binary patch, which `git apply` takes and `patch` passes over.
 """
 
 import base64
-import hashlib
 import stat
 import zlib
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from dataclasses import dataclass, replace
 from app.proposals.patch.names import NO_FILE, quote_name
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document, encode, split_lines
+from app.proposals.values.record_entries import blob_id
 
 CONTEXT_LINES = 3
 
@@ -98,11 +98,11 @@ def has_hunks(file: PatchFileContent) -> bool:
     )
 
 
-def group_changes(changes: Sequence[LineChange], context: int = CONTEXT_LINES) -> list[list[LineChange]]:
+def group_changes(changes: Sequence[LineChange]) -> list[list[LineChange]]:
     """Group the changes by hunk: those whose context lines touch share one."""
     groups: list[list[LineChange]] = []
     for change in changes:
-        if groups and change.old_start - groups[-1][-1].old_end <= 2 * context:
+        if groups and change.old_start - groups[-1][-1].old_end <= 2 * CONTEXT_LINES:
             groups[-1].append(change)
         else:
             groups.append([change])
@@ -159,7 +159,7 @@ def _is_binary(data: bytes) -> bool:
 def _blob(data: bytes | None) -> bytes:
     if data is None:
         return b"0" * 40
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest().encode("ascii")
+    return blob_id(data).encode("ascii")
 
 
 def _similarity(old: bytes, new: bytes, old_lines: Sequence[bytes], changes: Sequence[LineChange]) -> int:

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from app.proposals.risk.edited_file import EditedFile, is_prose, is_test, test_subject
-from app.proposals.risk.literal_search import LiteralPattern
+from app.proposals.risk.edited_file import EditedFile, LiteralPattern, is_prose, is_test, test_subject
 from app.proposals.values.attention_reason import Reason, ReasonKind
 
 _Item = TypeVar("_Item")

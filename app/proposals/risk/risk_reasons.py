@@ -10,6 +10,7 @@ from app.proposals.risk.edited_file import (
     ChangedLine,
     EditedFile,
     LexingBudget,
+    LiteralPattern,
     automation_root,
     is_generated,
     is_prose,
@@ -17,7 +18,6 @@ from app.proposals.risk.edited_file import (
     lock_source,
     test_subject,
 )
-from app.proposals.risk.literal_search import LiteralPattern
 from app.proposals.risk.reading_order import order_by_need
 from app.proposals.text.document import Document
 from app.proposals.text.line_comparison import equal_ends

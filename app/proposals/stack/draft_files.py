@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from app.proposals.files.filesystem import default_mode, file_version
 from app.proposals.journal.preflight import find_case_clash
 from app.proposals.overlay.overlay import Overlay, parent_folders, same_version
-from app.proposals.values.edit_refusals import EditRefused, NotEditable
 from app.proposals.values.models import EditMatch, FileVersion
+from app.proposals.values.proposal_errors import EditRefused, NotEditable
 
 
 @dataclass(slots=True)
@@ -40,7 +40,6 @@ class DraftFiles:
     """What a draft holds by path; each method is given the overlay that the draft lies on."""
 
     def __init__(self) -> None:
-        """Nothing is changed."""
         self.by_path: dict[str, DraftFile] = {}
         self._sorted: list[str] = []
 

@@ -13,15 +13,13 @@ from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.rebase import rebase
-from app.proposals.stack.stack_cache import StackCache
-from app.proposals.stack.stacking import proposal_paths, related_proposals, restack_proposals
+from app.proposals.stack.stacking import StackCache, proposal_paths, related_proposals, restack_proposals
 from app.proposals.text.hunks import set_states
 from app.proposals.values.decision_facts import ExcludedHunks
 from app.proposals.values.decision_results import binary_note
-from app.proposals.values.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
+from app.proposals.values.models import FileChange, FileVersion, HunkState, Proposal, ProposalState, set_state
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import NothingStaged
-from app.proposals.values.proposal_states import set_state
 from app.proposals.values.proposal_store import ProposalStore
 
 _SUMMARY_CHARACTERS = 200

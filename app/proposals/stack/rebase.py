@@ -14,9 +14,16 @@ from app.proposals.overlay.file_changes import compare_again, file_operation, ne
 from app.proposals.overlay.overlay import Overlay, is_undecided, same_version
 from app.proposals.text.document import Document, decode
 from app.proposals.text.merge import MergeResult, merge_lines
-from app.proposals.values.models import Conflict, FileChange, FileVersion, Proposal, ProposalState
+from app.proposals.values.models import (
+    Conflict,
+    FileChange,
+    FileVersion,
+    Proposal,
+    ProposalState,
+    compute_state,
+    set_state,
+)
 from app.proposals.values.proposal_errors import MissingContent
-from app.proposals.values.proposal_states import compute_state, set_state
 from app.text.plural import plural
 
 _CONFLICT_LINES = 60

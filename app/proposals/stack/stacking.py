@@ -1,11 +1,13 @@
-"""The stack of pending proposals: each is based on the disk with all older ones applied."""
+"""The stack of pending proposals, and its cache: each is based on the disk with all older ones applied."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from threading import RLock
 
-from app.proposals.files.filesystem import ReadableDisk
+from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk
 from app.proposals.overlay.overlay import Contents, Overlay
-from app.proposals.values.models import Proposal
-from app.proposals.values.pending_paths import parent_folders
+from app.proposals.values.models import FileVersion, HunkState, Proposal
+from app.proposals.values.pending_paths import PendingPaths, parent_folders
 from app.proposals.values.proposal_store import ProposalStore
 
 
@@ -57,3 +59,149 @@ def related_proposals(store: ProposalStore, paths: Collection[str] | None) -> li
 def proposal_paths(proposal: Proposal) -> set[str]:
     """Return every path that a proposal names."""
     return {path for change in proposal.files for path in (change.path, change.old_path) if path}
+
+
+class RecordingReader:
+    """Reads the disk and records the first result of each read."""
+
+    def __init__(self, disk: ReadableDisk) -> None:
+        self._disk = disk
+        self._kinds: dict[str, Kind] = {}
+        self._versions: dict[str, FileVersion | None] = {}
+        self._names: dict[str, list[str]] = {}
+        self._unreadable = False
+
+    def kind(self, path: str) -> Kind:
+        """What the path is."""
+        kind = self._disk.kind(path)
+        self._kinds.setdefault(path, kind)
+        return kind
+
+    def read(self, path: str, limit: int | None = None) -> DiskFile | None:
+        """The file; None if there is none."""
+        try:
+            file = self._disk.read(path, limit)
+        except OSError:
+            self._unreadable = True
+            raise
+        self._versions.setdefault(path, file.version if file else None)
+        return file
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder."""
+        names = self._disk.names(folder)
+        self._names.setdefault(folder, sorted(names))
+        return names
+
+    def is_current(self) -> bool:
+        """Return whether every recorded read would give the same result now."""
+        try:
+            return not self._unreadable and (
+                all(self._disk.kind(path) == kind for path, kind in self._kinds.items())
+                and all(self._version(path) == version for path, version in self._versions.items())
+                and all(sorted(self._disk.names(folder)) == names for folder, names in self._names.items())
+            )
+        except OSError:
+            return False
+
+    def adopt(self, other: "RecordingReader") -> None:
+        """Add the recorded reads of another reader of the same disk."""
+        self._kinds |= other._kinds
+        self._versions |= other._versions
+        self._names |= other._names
+        self._unreadable |= other._unreadable
+
+    def _version(self, path: str) -> FileVersion | None:
+        file = self._disk.read(path)
+        return file.version if file else None
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalStack:
+    """Related pending proposals, each of which fits the disk with those before it."""
+
+    paths: frozenset[str]
+    """Every path that one of them names, or that was asked for."""
+    disk: RecordingReader
+    """What they were found to fit."""
+    denied: tuple[Proposal, ...] = ()
+    """Those of them of which the user has denied a part."""
+
+
+class StackCache:
+    """The stacks of one workspace, kept from one staging to the next.
+
+    Where a proposal stands depends on the stored proposals and on what was found on disk, and on nothing else. So it
+    need not be computed again for as long as the store has had no other write and the disk is as it was found. Used
+    under the lock of the workspace, except `pending`, which any thread may call.
+    """
+
+    def __init__(
+        self, store: ProposalStore, filesystem: ReadableDisk, contents: Contents, save: Callable[..., None]
+    ) -> None:
+        """Nothing is read yet.
+
+        Args:
+            store: Has what waits.
+            filesystem: The disk.
+            contents: Where the bytes are.
+            save: Called with the proposals that had to be re-based.
+        """
+        self._store = store
+        self._filesystem = filesystem
+        self._contents = contents
+        self._save = save
+        self._lock = RLock()
+        self._generation: tuple[int, ...] = ()
+        self._pending = PendingPaths()
+        self._stacks: dict[str, ProposalStack] = {}
+        """By each path that one is about."""
+
+    def pending(self) -> PendingPaths:
+        """Return what the pending proposals have put at each path, as they are stored now."""
+        with self._lock:
+            generation = self._store.generation()
+            if generation != self._generation:
+                self._pending = PendingPaths(lambda paths: related_proposals(self._store, paths))
+                self._stacks = {}
+                self._generation = generation
+            return self._pending
+
+    def stack(self, paths: Collection[str]) -> ProposalStack:
+        """Return the pending proposals related to some paths, each re-based on those before it, and saved."""
+        if known := self._known(paths):
+            return known
+        disk = RecordingReader(self._filesystem)
+        proposals = related_proposals(self._store, paths)
+        _, moved = restack_proposals(disk, self._contents, proposals)
+        if moved:
+            self._save(*moved)
+            proposals = related_proposals(self._store, paths)
+        every = frozenset(path for each in proposals for path in proposal_paths(each)).union(paths)
+        self.pending().load(every)
+        denied = (each for each in proposals if any(hunk.state is HunkState.DENIED for hunk in each.hunks))
+        return ProposalStack(every, disk, tuple(denied))
+
+    def _known(self, paths: Collection[str]) -> ProposalStack | None:
+        """The stack on some paths that was worked out before, if the disk is still as it was then."""
+        self.pending()
+        if not paths or not all(path in self._stacks for path in paths):
+            return None
+        stacks = {id(stack): stack for stack in map(self._stacks.__getitem__, paths)}.values()
+        if not all(stack.disk.is_current() for stack in stacks):
+            return None
+        first, *others = stacks
+        for other in others:
+            first.disk.adopt(other.disk)
+        every = frozenset(path for stack in stacks for path in stack.paths)
+        return ProposalStack(every, first.disk, tuple(each for stack in stacks for each in stack.denied))
+
+    def add_staged(self, stack: ProposalStack, proposal: Proposal) -> None:
+        """Take in a proposal that fits on top of a stack and was stored just now: the only write since."""
+        longer = ProposalStack(stack.paths | proposal_paths(proposal), stack.disk, stack.denied)
+        with self._lock:
+            self._generation = self._store.generation()
+            # Unless another thread has asked meanwhile, and all was forgotten, these are known.
+            self._pending.load(longer.paths)
+            self._pending.add_proposal(proposal)
+            self._stacks |= dict.fromkeys(longer.paths, longer)

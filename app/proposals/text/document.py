@@ -10,7 +10,7 @@ from functools import cached_property
 from io import BytesIO
 from typing import Literal
 
-from app.proposals.values.edit_refusals import NotEditable
+from app.proposals.values.proposal_errors import NotEditable
 
 MAX_BYTES = 20 * 1024 * 1024
 """Largest file that is compared and edited as text; a larger one is decided on as a whole."""

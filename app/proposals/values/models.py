@@ -1,4 +1,4 @@
-"""Proposal, file change, hunk: the values that cross to disk, JSON and the screen."""
+"""Proposal, file change, hunk: values that cross to disk, JSON and the screen; and the states of a proposal."""
 
 import stat
 from collections.abc import Collection, Sequence
@@ -16,12 +16,13 @@ from app.proposals.values.decision_facts import (
     LineComment,
 )
 from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.proposal_errors import InvalidTransition
 from app.sandbox.captured_changes import IgnoredPath, describe_ignored
 from app.workspace.path_rules import windows_problem
 
 
 class ProposalState(StrEnum):
-    """Where a proposal stands; `app.proposals.values.proposal_states` holds the allowed transitions."""
+    """Where a proposal stands; `TRANSITIONS` has the allowed changes."""
 
     PENDING = "pending"
     PARTLY_APPROVED = "partly_approved"
@@ -395,3 +396,103 @@ class FileDiff(FrozenModel):
     def stands_last(self) -> bool:
         """Whether nobody writes it by hand, and nothing in it deserves eyes all the same."""
         return bool(self.reasons) and not any(reason.kind.is_risk for reason in self.reasons)
+
+
+TRANSITIONS: dict[ProposalState, frozenset[ProposalState]] = {
+    ProposalState.PENDING: frozenset(
+        {
+            ProposalState.PARTLY_APPROVED,
+            ProposalState.APPLIED,
+            ProposalState.DENIED,
+            ProposalState.STALE,
+            ProposalState.SUPERSEDED,
+            ProposalState.FAILED,
+        }
+    ),
+    ProposalState.PARTLY_APPROVED: frozenset(
+        {ProposalState.PENDING, ProposalState.APPLIED, ProposalState.STALE, ProposalState.FAILED}
+    ),
+    ProposalState.STALE: frozenset(
+        {
+            ProposalState.PENDING,
+            ProposalState.PARTLY_APPROVED,
+            ProposalState.APPLIED,
+            ProposalState.DENIED,
+            ProposalState.SUPERSEDED,
+            ProposalState.FAILED,
+        }
+    ),
+    ProposalState.APPLIED: frozenset({ProposalState.UNDONE, ProposalState.FAILED}),
+    ProposalState.UNDONE: frozenset({ProposalState.APPLIED, ProposalState.FAILED}),
+    ProposalState.FAILED: frozenset(
+        {ProposalState.PENDING, ProposalState.PARTLY_APPROVED, ProposalState.APPLIED, ProposalState.UNDONE}
+    ),
+    ProposalState.DENIED: frozenset({ProposalState.PENDING}),
+    ProposalState.SUPERSEDED: frozenset(),
+}
+"""From each state to those that may follow.
+
+A partly approved proposal becomes pending again when its approved hunks are undone, and applied when the rest is
+approved, denied or superseded. A denied one waits again when the denial is taken back. A stale one returns when the
+disk does. A failed one is where an apply broke off and
+the files were changed by someone else before it could be finished: recovery brings it back to where it was.
+"""
+
+ON_DISK_TRANSITIONS: dict[ProposalState, frozenset[ProposalState]] = {
+    ProposalState.APPLIED: frozenset({ProposalState.PENDING, ProposalState.PARTLY_APPROVED}),
+}
+"""And those of a proposal that was on disk before it was decided on: to take back that it is kept writes nothing."""
+
+REMAINING: frozenset[ProposalState] = frozenset(
+    {ProposalState.PENDING, ProposalState.PARTLY_APPROVED, ProposalState.STALE}
+)
+"""States in which a proposal may change (a re-base, a hunk decided) and stay where it is."""
+
+
+def set_state(proposal: Proposal, state: ProposalState, reason: str = "") -> Proposal:
+    """Return the proposal in another state, or in the same one where it may stay.
+
+    Raises:
+        InvalidTransition: there is no such transition.
+    """
+    allowed = state in TRANSITIONS[proposal.state] or (state is proposal.state and state in REMAINING)
+    if proposal.on_disk and state in ON_DISK_TRANSITIONS.get(proposal.state, ()):
+        allowed = True
+    if not allowed:
+        raise InvalidTransition(
+            f"{proposal.id} is {state_words(proposal.state)} and can't become {state_words(state)}."
+        )
+    return proposal.model_copy(update={"state": state, "reason": reason})
+
+
+def state_words(state: ProposalState) -> str:
+    """Return the state as the user reads it."""
+    return state.value.replace("_", " ")
+
+
+ON_DISK_WORDS = {
+    ProposalState.PARTLY_APPROVED: "partly kept",
+    ProposalState.APPLIED: "kept",
+    ProposalState.DENIED: "taken back",
+}
+"""Where a proposal stands that was on disk before it was decided on, where that is called otherwise."""
+
+
+def proposal_state_words(proposal: Proposal) -> str:
+    """Return the state of a proposal as the user reads it."""
+    return partial_state_words(
+        proposal, (ON_DISK_WORDS if proposal.on_disk else {}).get(proposal.state) or state_words(proposal.state)
+    )
+
+
+def partial_state_words(proposal: Proposal, state: str) -> str:
+    """The words for where a proposal stands, or that this is true of a part of it and the rest was denied."""
+    return f"{state} in part" if proposal.denied_in_part else state
+
+
+def compute_state(proposal: Proposal) -> ProposalState:
+    """Return the state that follows from the hunks and files of a proposal, re-bases and undos aside."""
+    states = {change.state for change in proposal.files} | {hunk.state for hunk in proposal.hunks}
+    if HunkState.PENDING in states:
+        return ProposalState.PARTLY_APPROVED if HunkState.APPLIED in states else ProposalState.PENDING
+    return ProposalState.APPLIED if HunkState.APPLIED in states else ProposalState.DENIED

@@ -1,7 +1,4 @@
-"""Where a proposal comes from: signoff's own model, another agent, a command, a patch, the disk.
-
-Kept apart from the models since all that shows, filters or records proposals names it.
-"""
+"""Where a proposal comes from: signoff's own model, another agent, a command, a patch, the disk."""
 
 from enum import StrEnum
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from app.proposals.values.decision_results import EditReport
-from app.proposals.values.edit_refusals import EditRefused
+from app.proposals.values.proposal_errors import EditRefused
 from app.tools.base.contract import ToolContext, ToolError, ToolOutput
 from app.workspace.paths import WorkspaceError
 

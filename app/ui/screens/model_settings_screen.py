@@ -14,10 +14,9 @@ from textual.widgets.option_list import Option
 from app.config.config_tables import ChosenWire, Effort, Price, is_pattern, matching_patterns
 from app.config.settings import WORKSPACE_FILE, ConfigError, Settings, read_configuration
 from app.config.toml import parse_toml
-from app.llm.capabilities.model_list import ListedModel
+from app.llm.capabilities.model_list import ListedModel, price_for
 from app.llm.capabilities.profiles import LearnedField, seed_profile, valid_fields
 from app.llm.values.address import parse_address
-from app.llm.values.prices import price_for
 from app.runtime.model_connection import LearnedProfiles, base_url_of
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe

@@ -12,7 +12,7 @@ from app.conversation.events import CallDenied, Decision, ProposalDecided
 from app.llm.wires.items import SystemText
 from app.proposals.locate.matching import Replacement
 from app.proposals.values.decision_facts import FileStat
-from app.proposals.values.edit_refusals import EditRefused
+from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
 from app.sandbox.sandbox import Sandbox
 from app.tools.base.contract import CallRejected, Confirmation, ConfirmationAnswer, ToolContext, ToolError

@@ -17,10 +17,9 @@ from app.proposals.journal.rollback import holds_prepared
 from app.proposals.locate.matching import Replacement
 from app.proposals.overlay.overlay import Contents
 from app.proposals.proposal_service import ProposalService
-from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.models import FileIdentity, FileOperation, ProposalState
 from app.proposals.values.origin import Origin
-from app.proposals.values.proposal_errors import ApplyFailed, NotPending, StaleProposal
+from app.proposals.values.proposal_errors import ApplyFailed, EditRefused, NotPending, StaleProposal
 from app.proposals.values.proposal_store import JournalEntry
 from app.sandbox.captured_changes import Leaf, PathChange
 from app.storage.change_signals import ChangeSignal

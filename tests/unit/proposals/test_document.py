@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.text.document import MAX_LINES, Document, display_pair, encode, split_lines, split_text
-from app.proposals.values.edit_refusals import NotEditable
+from app.proposals.values.proposal_errors import NotEditable
 
 CORPUS = {
     "empty": b"",

@@ -10,8 +10,8 @@ from app.proposals.locate.matching import Replacement
 from app.proposals.overlay.overlay import Contents
 from app.proposals.text.file_warnings import file_cautions
 from app.proposals.text.line_comparison import LineSpan
-from app.proposals.values.edit_refusals import EditRefused, NotEditable
 from app.proposals.values.models import FileOperation, MatchLevel
+from app.proposals.values.proposal_errors import EditRefused, NotEditable
 from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
 from tests.unit.proposals.bench import Bench, numbered
 

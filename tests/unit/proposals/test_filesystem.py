@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.proposals.files.filesystem import PosixFilesystem
-from app.proposals.stack.stack_cache import RecordingReader
+from app.proposals.stack.stacking import RecordingReader
 
 
 @pytest.fixture

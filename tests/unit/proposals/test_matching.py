@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from app.proposals.locate.alignment import most_voted
 from app.proposals.locate.matching import Replacement, apply_replacements
 from app.proposals.text.document import Document
-from app.proposals.values.edit_refusals import (
+from app.proposals.values.models import EditMatch, MatchLevel
+from app.proposals.values.proposal_errors import (
     MESSAGE_LIMIT,
     AlreadyApplied,
     AmbiguousMatch,
@@ -20,7 +21,6 @@ from app.proposals.values.edit_refusals import (
     NoMatch,
     NotEditable,
 )
-from app.proposals.values.models import EditMatch, MatchLevel
 
 SOURCE = """\
 import os

@@ -8,8 +8,8 @@ from app.proposals.patch.parts import is_blob
 from app.proposals.patch.patching import scan_patch
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.text.document import Document
-from app.proposals.values.edit_refusals import AlreadyApplied, AmbiguousMatch, EditRefused, MalformedPatch, NoMatch
 from app.proposals.values.models import EditMatch, FileOperation, MatchLevel
+from app.proposals.values.proposal_errors import AlreadyApplied, AmbiguousMatch, EditRefused, MalformedPatch, NoMatch
 
 SOURCE = """\
 class A:

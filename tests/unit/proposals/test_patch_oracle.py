@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from app.proposals.patch.patching import scan_patch
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.text.document import Document
-from app.proposals.values.edit_refusals import EditRefused
-from app.proposals.values.proposal_errors import PatchRefused, ProposalError
+from app.proposals.values.proposal_errors import EditRefused, PatchRefused, ProposalError
 from tests.unit.proposals.bench import Bench, Tree, numbered, tree
 
 Make = Callable[..., Bench]

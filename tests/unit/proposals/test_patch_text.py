@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from app.proposals.patch.names import git_header_names, header_name, plain_names, quote_name, unquote_name
 from app.proposals.patch.parts import FilePatch
 from app.proposals.patch.patching import MAX_CHARACTERS, check_conservation, scan_patch
-from app.proposals.values.edit_refusals import EditRefused, MalformedPatch, UnsupportedPatch
 from app.proposals.values.models import FileOperation
+from app.proposals.values.proposal_errors import EditRefused, MalformedPatch, UnsupportedPatch
 
 PLAIN = """\
 --- a/app.py

@@ -12,10 +12,15 @@ from unidiff.patch import PatchSet
 import app.proposals
 from app.proposals.decide.commit_trailers import commit_proposal
 from app.proposals.locate.matching import Replacement
-from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.models import FileOperation
 from app.proposals.values.origin import OriginKind
-from app.proposals.values.proposal_errors import CommitFailed, PatchRefused, ProposalError, UnreadablePatch
+from app.proposals.values.proposal_errors import (
+    CommitFailed,
+    EditRefused,
+    PatchRefused,
+    ProposalError,
+    UnreadablePatch,
+)
 from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
 from tests.unit.proposals.bench import Bench, Tree, numbered, tree
 from tests.unit.proposals.repositories import git, repository

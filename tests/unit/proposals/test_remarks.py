@@ -8,8 +8,8 @@ from app.proposals.overlay.file_changes import count_lines, file_operation
 from app.proposals.overlay.overlay import Contents
 from app.proposals.text.file_warnings import file_cautions, mode_words
 from app.proposals.values.decision_results import binary_note
-from app.proposals.values.edit_refusals import EditRefused, shorten_bytes
 from app.proposals.values.models import FileOperation
+from app.proposals.values.proposal_errors import EditRefused, shorten_bytes
 from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
 from tests.unit.proposals.bench import Bench
 from tests.unit.proposals.memory_store import MemoryStore

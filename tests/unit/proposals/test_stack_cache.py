@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem
 from app.proposals.locate.matching import Replacement
-from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.models import Proposal, ProposalState
-from app.proposals.values.proposal_errors import ProposalError
+from app.proposals.values.proposal_errors import EditRefused, ProposalError
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
 

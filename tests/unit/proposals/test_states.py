@@ -4,9 +4,18 @@ from itertools import product
 
 import pytest
 
-from app.proposals.values.models import FileChange, FileOperation, Hunk, HunkState, Proposal, ProposalState
+from app.proposals.values.models import (
+    TRANSITIONS,
+    FileChange,
+    FileOperation,
+    Hunk,
+    HunkState,
+    Proposal,
+    ProposalState,
+    compute_state,
+    set_state,
+)
 from app.proposals.values.proposal_errors import InvalidTransition
-from app.proposals.values.proposal_states import TRANSITIONS, compute_state, set_state
 
 ALLOWED = {
     "pending": "pending partly_approved applied denied stale superseded failed",

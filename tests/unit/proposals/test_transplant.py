@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from app.proposals.locate.matching import Replacement, apply_replacements
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
-from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.models import MatchLevel
+from app.proposals.values.proposal_errors import EditRefused
 
 WORDS = ["load", "save", "path", "data", "index", "value", "store", "key", "item", "count"]
 

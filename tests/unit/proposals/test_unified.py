@@ -18,9 +18,8 @@ from app.proposals.patch.place import apply_file_patch
 from app.proposals.patch.unified import PatchFileContent, has_hunks, render_diff
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document, decode, split_lines
-from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.models import FileOperation
-from app.proposals.values.proposal_errors import UnreadablePatch
+from app.proposals.values.proposal_errors import EditRefused, UnreadablePatch
 from tests.unit.proposals.applied_changes import apply_changes
 
 LINES = [

@@ -9,7 +9,7 @@ from typing import Any
 from app.proposals.locate.matching import Replacement
 from app.proposals.patch.parts import named_paths
 from app.proposals.patch.patching import scan_patch
-from app.proposals.values.edit_refusals import EditRefused
+from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode

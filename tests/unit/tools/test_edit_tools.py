@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.proposals.values.edit_refusals import EditRefused
+from app.proposals.values.proposal_errors import EditRefused
 from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
 from tests.unit.tools.memory_draft import Bench, File, Report, Stat
 

@@ -13,9 +13,8 @@ from app.proposals.overlay.overlay import Contents
 from app.proposals.proposal_service import ProposalService
 from app.proposals.stack.draft import Draft
 from app.proposals.text.document import MAX_BYTES
-from app.proposals.values.edit_refusals import EditRefused
 from app.proposals.values.origin import Origin, OriginKind
-from app.proposals.values.proposal_errors import NothingStaged
+from app.proposals.values.proposal_errors import EditRefused, NothingStaged
 from app.sandbox.captured_changes import Leaf, PathChange
 from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
 from app.workspace.paths import Workspace
