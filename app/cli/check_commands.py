@@ -72,7 +72,7 @@ def check_before_writing(
     wanted = [each for each in wanted if matching_files(each, trees.files) is not None]
     results = asyncio.run(_run(runtime, wanted, trees, quiet=quiet))
     if against := [one for one in results if one.has_new_failure or one.state is CheckState.BROKEN or one.stale]:
-        said = ", ".join(f"{result.name} {result.words}" for result in against)
+        said = ", ".join(f"{result.name} {result.summary}" for result in against)
         raise CommandError(
             f"{proposal.id} is not written: {said}. `--unchecked` writes it all the same.", ExitCode.REFUSED
         )
@@ -121,7 +121,7 @@ def _configured(runtime: OpenWorkspace, only: Sequence[str]) -> list[CheckTable]
 async def _run(
     runtime: OpenWorkspace, checks: Sequence[CheckTable], trees: WorkspaceVersions, *, quiet: bool
 ) -> list[CheckResult]:
-    if checks and (reason := await runtime.checks.why_not()):
+    if checks and (reason := await runtime.checks.obstacle()):
         raise CommandError(f"Not checked: {reason}.")
     results = []
     for each in checks:
@@ -140,7 +140,7 @@ async def _run(
 
 
 def _print(result: CheckResult) -> None:
-    print_line(f"{result.name} {_SIGNS.get(result.state, '✗')} {result.words}")
+    print_line(f"{result.name} {_SIGNS.get(result.state, '✗')} {result.summary}")
     if result.outcome is not None and result.state is not CheckState.PASSED and result.outcome.output.strip():
         for line in result.outcome.output.rstrip("\n").split("\n"):
             print_line(f"    {line}")
@@ -153,7 +153,7 @@ def _line(result: CheckResult) -> CheckResultLine:
         state=result.state,
         ok=result.state is CheckState.PASSED,
         worse=result.has_new_failure,
-        words=result.words,
+        words=result.summary,
         seconds=round(outcome.seconds, 3),
         code=outcome.code,
         failures=outcome.count,

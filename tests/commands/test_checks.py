@@ -179,7 +179,7 @@ def test_where_no_check_can_run_it_is_said(runtime: OpenWorkspace, monkeypatch: 
     async def why_not(_: CheckRunner) -> str:
         return "the system has no room"
 
-    monkeypatch.setattr(CheckRunner, "why_not", why_not)
+    monkeypatch.setattr(CheckRunner, "obstacle", why_not)
     with pytest.raises(CommandError, match="Not checked: the system has no room"):
         check(runtime, asked())
 
