@@ -1,1 +1,1 @@
-"""The user's checks of a proposal and hooks on events, and the processes that run them."""
+"""The user's checks of proposals and hooks on events, and the processes that run them."""

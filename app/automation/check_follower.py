@@ -1,4 +1,4 @@
-"""Follows what waits: runs the checks of a proposal as soon as it is staged or shown, and stops them with it.
+"""Runs the checks of a proposal as soon as it is staged or shown, and stops them when it is decided.
 
 A result belongs to the exact bytes on which it was obtained. As soon as an approval would leave other bytes, it is
 shown as outdated with the reason, and checks that run by themselves run anew.
@@ -30,7 +30,7 @@ _MOST_FOLDERS = 20_000
 
 
 async def watch_workspace(workspace: Workspace) -> AsyncGenerator[None]:
-    """Yields once the workspace is watched, and then soon after something in it may have changed.
+    """Yield once the workspace is watched, and then soon after each change in it.
 
     Where the system lets no more folders be watched, it yields every few seconds.
     """
@@ -125,7 +125,7 @@ class _CheckedProposal:
 
 
 class CheckFollower:
-    """The checks of what waits in one workspace; to be used on one event loop."""
+    """Keeps the checks of all waiting proposals of a workspace up to date; for one event loop."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class CheckFollower:
         """The workspace without any proposal, as it was read last."""
 
     def follow(self, proposals: Iterable[Proposal], shown: str = "") -> None:
-        """Take what there is now: check what is newly staged and what is shown, let go of what is decided."""
+        """Take the current proposals: check new and shown ones, and stop the checks of decided ones."""
         proposals = tuple(proposals)
         waiting = {one.id: one for one in proposals if one.state in _TO_BE_DECIDED}
         self._shown = shown
@@ -184,7 +184,7 @@ class CheckFollower:
                 self._begin(proposal_id, followed.restarted_copy(), calm=_CALM)
 
     async def follow_disk(self, changes: AsyncIterator[None]) -> None:
-        """Mark results as outdated, and run checks anew, whenever the workspace has changed, until `changes` ends.
+        """Mark results outdated and rerun checks after changes of the workspace, until `changes` ends.
 
         Args:
             changes: Yields whenever something in the workspace may have changed.
@@ -228,13 +228,13 @@ class CheckFollower:
         self._publish_results(proposal_id, followed)
 
     def stop(self, proposal_ids: Collection[str]) -> None:
-        """End the checks of proposals that are being decided on."""
+        """Stop the checks of proposals that are being decided."""
         for proposal_id in proposal_ids:
             if followed := self._followed.pop(proposal_id, None):
                 followed.cancel()
 
     def run_or_stop(self, proposal_id: str) -> bool:
-        """Run the checks of a proposal that were not run; where all were, all again; end those that run.
+        """Run the checks of a proposal that were not run, or all again; stop those that are running.
 
         Returns:
             Whether there is any of that to do.
@@ -258,7 +258,7 @@ class CheckFollower:
         return True
 
     async def run_before_approval(self, proposal_id: str, revision: int, hunks: Chosen) -> tuple[CheckResult, ...]:
-        """Run what is to be run before hunks of a proposal are written, on exactly what that leaves, unless it was.
+        """Run the required checks on exactly what approving these hunks would leave, unless they were run.
 
         Args:
             proposal_id: A waiting one.
@@ -306,7 +306,7 @@ class CheckFollower:
         return ran
 
     async def close(self) -> None:
-        """End all; no process is left."""
+        """Stop all checks and their processes."""
         self.stop(tuple(self._followed))
         if self._tasks:
             await asyncio.wait(self._tasks)
@@ -345,7 +345,7 @@ class CheckFollower:
         # Results stay in place until all are known: a look that is cancelled must not lose them.
         earlier, found = followed.results, dict[str, CheckResult]()
         if checks:
-            followed.why_not = await self._runner.why_not()
+            followed.why_not = await self._runner.obstacle()
             if followed.why_not:
                 followed.results = found
                 return

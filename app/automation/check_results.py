@@ -1,4 +1,4 @@
-"""What came of checks: the values that the review, the command line and the model are told from."""
+"""Results of checks: the values that the review, the command line and the model get."""
 
 import os
 import re
@@ -31,7 +31,7 @@ _SUMMARY_LINES = 12
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a tool says about a line."""
+    """A problem that a tool reports for a line."""
 
     path: str
     """Of the workspace."""
@@ -42,8 +42,8 @@ class Finding:
     """Whether it is not said of the workspace without the proposal."""
 
 
-def find_findings(output: str, root: Path) -> tuple[Finding, ...]:
-    """The places that a tool names in its output, each once; paths outside the workspace are none."""
+def parse_findings(output: str, root: Path) -> tuple[Finding, ...]:
+    """Return the places that a tool's output names, each once; paths outside the workspace are left out."""
     found: dict[Finding, None] = {}
     for line in output.splitlines():
         if len(line) > _LONGEST or ":" not in line or (match := _PLACE.match(line)) is None:
@@ -56,7 +56,7 @@ def find_findings(output: str, root: Path) -> tuple[Finding, ...]:
 
 
 def mark_new_findings(found: Sequence[Finding], before: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings, each marked as new unless the same was said before, on whatever line of the file."""
+    """Mark each finding as new unless the same was reported before, on any line of the file."""
     old = Counter((each.path, each.text) for each in before)
     marked = []
     for each in found:
@@ -67,7 +67,7 @@ def mark_new_findings(found: Sequence[Finding], before: Iterable[Finding]) -> tu
 
 
 def count_failures(output: str) -> tuple[int, str] | None:
-    """How many things failed, and what the tool calls them, by what it says at the end; None where it doesn't."""
+    """Return how many things failed and what the tool calls them, from its summary; None if it gives none."""
     for line in reversed(output.splitlines()[-_SUMMARY_LINES:]):
         line = line[-_LONGEST:]
         for pattern, noun in _COUNTS:
@@ -85,7 +85,7 @@ def _inside(path: str, root: Path) -> str:
 
 
 class CheckState(StrEnum):
-    """Where a check of a proposal stands."""
+    """State of a check of a proposal."""
 
     WAITING = "waiting"
     """For those before it."""
@@ -101,13 +101,13 @@ class CheckState(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether it was run to its end."""
+        """Return whether the check ran to its end."""
         return self in (CheckState.PASSED, CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """What a check came to on one tree."""
+    """Result of a check on one tree."""
 
     state: CheckState
     code: int = 0
@@ -122,7 +122,7 @@ class CheckOutcome:
 
     @property
     def count(self) -> int | None:
-        """How much is wrong; None where it can't be told."""
+        """Return the number of failures; None if it is unknown."""
         if self.state is CheckState.PASSED:
             return 0
         if self.state is not CheckState.FAILED:
@@ -131,7 +131,7 @@ class CheckOutcome:
 
     @property
     def amount(self) -> str:
-        """How much is wrong, in words: `3 failed`."""
+        """Return the number of failures in words: `3 failed`."""
         if self.failures is not None:
             number, noun = self.failures
             return plural(number, "error") if noun == "errors" else f"{number:,} {noun}"
@@ -140,7 +140,7 @@ class CheckOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One check of one proposal."""
+    """Result of one check for one proposal."""
 
     name: str
     state: CheckState
@@ -160,22 +160,22 @@ class CheckResult:
 
     @property
     def is_current(self) -> bool:
-        """Whether it was run to its end on what an approval would leave."""
+        """Return whether it ran to its end on what an approval would leave."""
         return self.state.is_final and not self.stale
 
     def as_outdated(self, now: WorkspaceTree, change: str = "") -> "CheckResult":
-        """The same result once an approval would leave another tree, for the reason `change` if that is known."""
+        """Return the result marked outdated, since an approval would leave another tree; `change` says why."""
         return replace(self, stale=change or _difference(self.tree, now))
 
     @property
     def record_fact(self) -> CheckFact:
-        """What the record holds of it."""
+        """Return what the record stores of it."""
         tree = "" if self.tree is None else self.tree.id
-        return CheckFact(name=self.name, state=self.state, words=self.words, tree=tree, stale=self.stale)
+        return CheckFact(name=self.name, state=self.state, words=self.summary, tree=tree, stale=self.stale)
 
     @property
     def has_new_failure(self) -> bool:
-        """Whether it speaks against the proposal: it failed, and did not fail just so without it."""
+        """Return whether it speaks against the proposal: it failed, and not in the same way without it."""
         if self.outcome is None or self.outcome.state not in (CheckState.FAILED, CheckState.TIMED_OUT):
             return False
         if self.before is None or self.before.state is not self.outcome.state:
@@ -186,8 +186,8 @@ class CheckResult:
         return now is not None and then is not None and now > then
 
     @property
-    def words(self) -> str:
-        """What it came to, in few words: `3 failed, 0 before`; of an outdated one also why it is that."""
+    def summary(self) -> str:
+        """Return the result in few words: `3 failed, 0 before`; with the reason if it is outdated."""
         return f"{self._words}, {self.stale}" if self.stale else self._words
 
     @property
@@ -232,7 +232,7 @@ def _difference(before: WorkspaceTree | None, now: WorkspaceTree) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProposalChecks:
-    """All that the checks say of one proposal."""
+    """All check results of one proposal."""
 
     proposal: str
     revision: int
@@ -242,17 +242,17 @@ class ProposalChecks:
 
     @property
     def new_failures(self) -> tuple[CheckResult, ...]:
-        """Those that speak against it."""
+        """Return the results that speak against the proposal."""
         return tuple(result for result in self.results if result.has_new_failure)
 
     @property
     def is_running(self) -> bool:
-        """Whether any runs or waits for its turn."""
+        """Return whether a check runs or waits for its turn."""
         return any(result.state in (CheckState.WAITING, CheckState.RUNNING) for result in self.results)
 
     @property
     def findings(self) -> tuple[tuple[str, Finding], ...]:
-        """The places that they name in what is shown, each with the name of the check."""
+        """Return the findings in the shown files, each with the name of its check."""
         return tuple(
             (result.name, finding)
             for result in self.results
@@ -267,12 +267,12 @@ _FINDINGS = 30
 
 
 def findings_as_feedback(checked: ProposalChecks) -> str:
-    """What the checks that speak against a proposal found, as words that the user sends."""
+    """Return the findings against a proposal as feedback that the user sends."""
     return "\n\n".join(_finding_text(result) for result in checked.new_failures)
 
 
 def feedback_for_result(results: Iterable[CheckResult]) -> str:
-    """The same, to be added to the result of a staging step; empty where nothing speaks against it.
+    """Return the findings as text for the result of a staging step; empty if there are none.
 
     Tools print whatever the code under test says, so it is a result of a tool and never an instruction of ours.
     """
@@ -288,7 +288,7 @@ def feedback_for_result(results: Iterable[CheckResult]) -> str:
 def _finding_text(result: CheckResult) -> str:
     """What one check found: what it came to, the places that are new, and its output between fences."""
     assert result.outcome is not None
-    head = f"The check {result.name} fails on this proposal: {result.words}."
+    head = f"The check {result.name} fails on this proposal: {result.summary}."
     places = [f"{one.path}:{one.line}: {one.text}" for one in result.outcome.findings if one.new]
     lines = places[:_FINDINGS]
     if len(places) > _FINDINGS:

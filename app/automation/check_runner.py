@@ -1,4 +1,4 @@
-"""Runs checks one at a time, whoever wants them, and remembers what they came to."""
+"""Runs checks one at a time and caches their results by content."""
 
 import asyncio
 import shlex
@@ -15,8 +15,8 @@ from app.automation.check_results import (
     CheckResult,
     CheckState,
     count_failures,
-    find_findings,
     mark_new_findings,
+    parse_findings,
 )
 from app.automation.workspace_tree import WorkspaceTree, WorkspaceTrees
 from app.config.config_tables import FILES
@@ -36,25 +36,25 @@ _CANNOT_RUN = {126: "not executable", 127: "command not found"}
 
 
 def matching_files(check: CheckTable, files: Sequence[str]) -> tuple[str, ...] | None:
-    """Those of a proposal's files that a check is about; None if it is not about the proposal at all."""
+    """Return the files of a proposal that a check covers; None if it does not cover the proposal."""
     rules = IgnoreFile(compile_patterns("\n".join(check.files)))
     chosen = tuple(path for path in files if not check.files or rules.verdict(path, path.rpartition("/")[2], False))
     # A tool that is given no file would look at all there are.
-    return chosen if chosen or not (check.files or names_files(check)) else None
+    return chosen if chosen or not (check.files or takes_files(check)) else None
 
 
-def names_files(check: CheckTable) -> bool:
-    """Whether its command is given the files."""
+def takes_files(check: CheckTable) -> bool:
+    """Return whether the check's command takes file names."""
     return FILES in check.run
 
 
-async def why_not(sandbox: Sandbox) -> str:
-    """Why checks can't be run here; empty if they can."""
+async def sandbox_obstacle(sandbox: Sandbox) -> str:
+    """Return why checks cannot run here; empty if they can."""
     probe = await sandbox.probe()
     return f"checks need a layer over the files: {probe.why_not}" if probe.mode is SandboxMode.IN_PLACE else ""
 
 
-async def run_on(
+async def run_check(
     sandbox: Sandbox,
     root: Path,
     check: CheckTable,
@@ -72,7 +72,7 @@ async def run_on(
         files: What `{files}` stands for.
         progress: Takes the last line of its output as it grows.
     """
-    if reason := await why_not(sandbox):
+    if reason := await sandbox_obstacle(sandbox):
         # In place it would run on the user's own files, and not on what is proposed.
         return CheckOutcome(CheckState.BROKEN, reason=reason)
     plain, kept = PlainText(), HeadAndTail()
@@ -99,13 +99,13 @@ def _outcome(ended: ProcessResult, output: str, root: Path) -> CheckOutcome:
     if ended.limit:
         return CheckOutcome(CheckState.BROKEN, ended.code, ended.seconds, output, reason=f"stopped: {ended.limit}")
     if ended.timed_out:
-        return CheckOutcome(CheckState.TIMED_OUT, ended.code, ended.seconds, output, find_findings(output, root))
+        return CheckOutcome(CheckState.TIMED_OUT, ended.code, ended.seconds, output, parse_findings(output, root))
     if ended.code == 0:
         return CheckOutcome(CheckState.PASSED, 0, ended.seconds, output)
     if reason := _CANNOT_RUN.get(ended.code):
         return CheckOutcome(CheckState.BROKEN, ended.code, ended.seconds, output, reason=reason)
     return CheckOutcome(
-        CheckState.FAILED, ended.code, ended.seconds, output, find_findings(output, root), count_failures(output)
+        CheckState.FAILED, ended.code, ended.seconds, output, parse_findings(output, root), count_failures(output)
     )
 
 
@@ -139,12 +139,12 @@ class CheckedTrees:
 
     @property
     def ids(self) -> tuple[str, str, str]:
-        """What tells them from all others."""
+        """Return the ids of the trees."""
         return self.after.commit, self.after.id, self.before.id
 
 
 class CheckRunner:
-    """Of one workspace; to be used on one event loop."""
+    """Runs the checks of one workspace; for one event loop."""
 
     def __init__(self, sandbox: Callable[[], Sandbox], workspace: Workspace) -> None:
         """
@@ -160,16 +160,16 @@ class CheckRunner:
             OrderedDict()
         )
 
-    async def why_not(self) -> str:
-        """Why checks can't be run here; empty if they can. Raises ConfigError."""
-        return await why_not(self._sandbox())
+    async def obstacle(self) -> str:
+        """Return why checks cannot run here; empty if they can. Raises `ConfigError`."""
+        return await sandbox_obstacle(self._sandbox())
 
     async def read_trees(self, trees: WorkspaceVersions) -> CheckedTrees:
-        """What a check would compare now; raises OSError."""
+        """Return the trees that a check would compare now. Raises `OSError`."""
         return CheckedTrees(*await asyncio.to_thread(self._trees.read, trees.after, trees.before))
 
     def cached_result(self, check: CheckTable, trees: WorkspaceVersions, read: CheckedTrees) -> CheckResult | None:
-        """Its result on these very bytes, if it has one."""
+        """Return the cached result for these exact bytes, if there is one."""
         known = self._known.get((check, trees.files, read.ids))
         return known and replace(known, tree=read.after)
 
@@ -181,7 +181,7 @@ class CheckRunner:
         *,
         patience: float | None = None,
     ) -> CheckResult:
-        """Run a check, and if it fails, also on the workspace without the proposal.
+        """Run a check and, if it fails, run it on the workspace without the proposal as well.
 
         The result names the tree on which it was obtained. Where the files have changed while it ran there is no such
         tree: the result says what has changed, and is not remembered. Cancelled, it leaves no process.
@@ -241,7 +241,7 @@ class CheckRunner:
             self._turn.release()
 
     def forget(self, check: CheckTable) -> None:
-        """Have it run anew when it is wanted again."""
+        """Drop a check's cached results."""
         for key in [key for key in self._known if key[0] == check]:
             del self._known[key]
 
@@ -249,14 +249,14 @@ class CheckRunner:
         self, check: CheckTable, trees: WorkspaceVersions, progress: Callable[[str], None]
     ) -> CheckOutcome:
         files = matching_files(check, trees.files) or ()
-        return await run_on(self._sandbox(), self._root, check, trees.after, files, progress)
+        return await run_check(self._sandbox(), self._root, check, trees.after, files, progress)
 
     async def _run_before(self, check: CheckTable, trees: WorkspaceVersions) -> CheckOutcome:
         files = matching_files(check, trees.old_files)
-        if files is None and names_files(check):
+        if files is None and takes_files(check):
             # What it looked at was not there, so there was nothing wrong with it.
             return CheckOutcome(CheckState.PASSED)
-        return await run_on(self._sandbox(), self._root, check, trees.before, files or (), lambda line: None)
+        return await run_check(self._sandbox(), self._root, check, trees.before, files or (), lambda line: None)
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""Proposes `[[check]]` tables from what a workspace has: pre-commit, just, make, npm, tox, nox, and its language.
+"""Suggests `[[check]]` tables from the tools that a workspace uses: pre-commit, just, make, npm, tox, nox, and
+others.
 
 Nothing is run for it, and what is suggested is staged as a proposal: what it runs is for the user to say.
 """
@@ -26,14 +27,14 @@ Read = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class SuggestedCheck:
-    """A check, and what it comes from."""
+    """A suggested check and the file that suggests it."""
 
     check: CheckTable
     source: str
 
 
 def suggest_checks(workspace: Workspace) -> list[SuggestedCheck]:
-    """What could be checked here, the quick ones first; of one name the first is taken."""
+    """Return checks for the workspace, quick ones first, one for each name."""
 
     def read(path: str) -> str:
         try:
@@ -49,19 +50,19 @@ def suggest_checks(workspace: Workspace) -> list[SuggestedCheck]:
 
 
 def append_tables(suggested: Sequence[SuggestedCheck], before: str) -> str:
-    """The text of the workspace's file with these added at its end."""
+    """Return the text of the workspace's file with these tables appended."""
     tables = "\n".join(_table(each) for each in suggested)
     return f"{before.rstrip()}\n\n{_HEAD}{tables}".lstrip()
 
 
 def missing_checks(suggested: Sequence[SuggestedCheck], there: Sequence[CheckTable]) -> list[SuggestedCheck]:
-    """Those whose name and command are not there yet."""
+    """Return the suggestions that are not configured by name and command."""
     names, commands = {each.name for each in there}, {each.run for each in there}
     return [each for each in suggested if each.check.name not in names and each.check.run not in commands]
 
 
 def parse_checks(text: str) -> list[CheckTable]:
-    """The checks of a configuration file. Raises ValueError where they are wrong."""
+    """Return the checks of a configuration text. Raises `ValueError`."""
     return [CheckTable.model_validate(table) for table in parse_toml(text.encode()).get("check", ())]
 
 

@@ -1,4 +1,4 @@
-"""Checks that answer the staging step itself: run on the draft, before it is a proposal and control is handed back.
+"""Checks that run on a draft before it becomes a proposal; the model gets them in the result of its edit.
 
 They tell the model why its edits are red, in the result of the call that made them. They open no gate: whatever they
 say, the gate closes as it would without them, and what the model says about it is for the user.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DraftChecks:
-    """What a model is told of the checks of its draft."""
+    """Runs the checks of a draft, and returns what the model is told of them."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class DraftChecks:
 
         trees = await asyncio.to_thread(self._trees, draft)
         checks = [check for check in checks if matching_files(check, trees.files) is not None]
-        if not checks or await self._runner().why_not():
+        if not checks or await self._runner().obstacle():
             return ""
         results = []
         for check in checks:

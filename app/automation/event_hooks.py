@@ -1,4 +1,4 @@
-"""Runs hooks, each on a thread of its own: one event after the other, none of them ever waited for by a turn."""
+"""Runs hooks, each on its own thread, one event after the other; no turn waits for them."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ _LONGEST_TEXT = 20_000
 
 
 class HookFile(BaseModel):
-    """A file of a proposal, in numbers."""
+    """A file of a proposal with its counts of lines."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -38,7 +38,7 @@ class HookFile(BaseModel):
 
 
 class HookDocument(BaseModel):
-    """One event. Fields that are not about its kind are empty."""
+    """The JSON document of one event; fields that do not apply are empty."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -72,7 +72,7 @@ class HookDocument(BaseModel):
 
 
 def proposal_document(proposal: Proposal, workspace: str) -> HookDocument:
-    """That a proposal was staged."""
+    """Return the document of a staged proposal."""
     return HookDocument(
         event="staged",
         workspace=workspace,
@@ -86,7 +86,7 @@ def proposal_document(proposal: Proposal, workspace: str) -> HookDocument:
 
 
 def event_document(event: Event, session: str, workspace: str, now: float) -> HookDocument | None:
-    """What hooks are told of an event in a log; None for one that they are not told of."""
+    """Return the document for an event of a session's log; None for events without hooks."""
     told = partial(HookDocument, workspace=workspace, session=session, time=event.time or now)
     match event:
         case ProposalDecided():
@@ -121,7 +121,7 @@ _KEPT_VARIABLES = ("SIGNOFF_HOME",)
 
 
 class HookRunner:
-    """The hooks of one workspace. `put` may be called on any thread and returns at once."""
+    """Runs the hooks of a workspace. `put` may be called on any thread and returns at once."""
 
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         """Nothing runs yet.
@@ -142,7 +142,7 @@ class HookRunner:
         """Seconds that `close` waits for what still runs; None for as long as the hooks may take."""
 
     def put(self, hooks: Sequence[Hook], document: HookDocument) -> None:
-        """Have those of the hooks that are for it told of an event."""
+        """Queue an event for the hooks that want it."""
         # In ASCII: a path may have bytes that are no text, which the other way of writing it does not take.
         text = json.dumps(document.model_dump()).encode("ascii") + b"\n"
         for hook in hooks:
@@ -157,7 +157,7 @@ class HookRunner:
             return self._lines.get(hook)
 
     def close(self) -> None:
-        """Wait for what runs and what waits, then end what is left with all that it has started."""
+        """Wait a limited time for running and queued hooks, then end the rest with their child processes."""
         end = None if self.patience is None else time.monotonic() + self.patience
         with self._making:
             self._closed = True

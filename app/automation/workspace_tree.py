@@ -1,4 +1,4 @@
-"""Names the exact content of a workspace: a result of a check belongs to one such content and to no other.
+"""Identifies the exact content of a workspace: a check result belongs to one such content.
 
 In a git repository the name is the id of the git tree that `git add -A && git write-tree` would give, with the bytes
 of each file taken as they are. Elsewhere it is a SHA-256 over all files that no ignore rule leaves out.
@@ -32,7 +32,7 @@ _Facts = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceTree:
-    """All that a check can read in a workspace, but for what git ignores."""
+    """Everything that a check can read in a workspace, except what git ignores."""
 
     commit: str
     """The commit that is checked out; empty outside of a repository, and before the first commit."""
@@ -43,13 +43,13 @@ class WorkspaceTree:
     commit, or outside of a repository of all files."""
 
     def changed_since(self, earlier: "WorkspaceTree") -> list[str]:
-        """The paths whose content may be another than it was, sorted."""
+        """Return the sorted paths whose content may differ from an earlier tree."""
         paths = self.files.keys() | earlier.files.keys()
         return sorted(path for path in paths if self.files.get(path) != earlier.files.get(path))
 
 
 class WorkspaceTrees:
-    """Reads the content of one workspace; its methods block and may be called from any thread."""
+    """Reads the tree of a workspace; its methods block and may run on any thread."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -57,7 +57,7 @@ class WorkspaceTrees:
         """Of each file, by its name and the hash function, what it held at these facts."""
 
     def read(self, *layers: Pending) -> list[WorkspaceTree]:
-        """The workspace under each of these layers.
+        """Return the tree of the workspace under each of these layers.
 
         Args:
             layers: What lies over the disk, by workspace path.

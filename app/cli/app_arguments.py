@@ -1,4 +1,4 @@
-"""What the words of the command line come to, apart from the parsers: most starts have no words, and need none."""
+"""Arguments that open the app, read without the parsers: most starts have none and need no parser."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ COMMANDS = (
 
 
 class AppArguments(NamedTuple):
-    """What opens the app; as it stands, for no words at all."""
+    """Arguments that open the app, with the defaults of a start without any."""
 
     workspace: str | None = None
     resume: bool = False
@@ -50,8 +50,8 @@ class AppArguments(NamedTuple):
     debug: str | None = None
 
 
-def flags_of(arguments: object) -> Mapping[str, Any]:
-    """The settings that the command line sets; None for those that it doesn't."""
+def settings_of_flags(arguments: object) -> Mapping[str, Any]:
+    """Return the settings that the command line sets, by name; None for those that it does not set."""
     named = {
         key: getattr(arguments, key, None) for key in ("model", "base_url", "reasoning_effort", "theme", "max_steps")
     }

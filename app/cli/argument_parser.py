@@ -53,7 +53,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 refused (stale, confl
 
 
 class UsageError(SystemExit):
-    """The words make no sense, which standard error has been told."""
+    """The arguments are wrong; argparse has written the reason to standard error."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(2)
@@ -61,16 +61,16 @@ class UsageError(SystemExit):
 
 
 class Parser(argparse.ArgumentParser):
-    """Tells what is wrong with the words as every parser does, and lets it be told once more."""
+    """An argparse parser that raises `UsageError` instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
-        """Say it, and leave."""
+        """Write the usage and the reason to standard error; raise `UsageError`."""
         self.print_usage(sys.stderr)
         sys.stderr.write(f"{self.prog}: error: {message}\n")
         raise UsageError(message)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """As every parser, but with nothing left over: else a command would have the program tell of its words."""
+        """Parse all arguments and refuse unknown ones, so that the command's own parser reports them."""
         known, surplus = super().parse_known_args(args, namespace)
         for word in surplus:
             if word.startswith("-"):
@@ -80,7 +80,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def app_parser() -> argparse.ArgumentParser:
-    """The parser of `signoff [WORKSPACE]`."""
+    """Return the parser of `signoff [WORKSPACE]`."""
     parser = Parser(
         prog="signoff",
         usage="signoff [WORKSPACE] [options]\n       signoff COMMAND [options]",
@@ -94,7 +94,7 @@ def app_parser() -> argparse.ArgumentParser:
 
 
 def add_app_options(parser: argparse.ArgumentParser) -> None:
-    """The options of the app itself."""
+    """Add the options of the app to a parser."""
     _add_session(parser)
     _add_model(parser)
     parser.add_argument("--theme", metavar="T", type=_text, help="theme of the app; /theme lists them")

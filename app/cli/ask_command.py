@@ -1,11 +1,11 @@
-"""`signoff ask`: a side question on a hunk, answered without the screen and without any effect."""
+"""`signoff ask`: a side question about a hunk, answered on standard output."""
 
 import argparse
 import asyncio
 from pathlib import Path
 
 from app.agent.session import Session
-from app.cli.app_arguments import flags_of
+from app.cli.app_arguments import settings_of_flags
 from app.cli.command_output import CommandError, ExitCode, check_folder, print_error, print_json, print_line
 from app.cli.json_documents import AnswerDocument, UsageLine
 from app.conversation.events import SideAnswer, SideExchange, ThreadAnchor, side_exchanges
@@ -18,7 +18,7 @@ from app.storage.session_store import SessionRecord
 
 
 def ask(arguments: argparse.Namespace) -> int:
-    """Ask the model about a hunk; the answer goes to standard output, and the conversation has none of it."""
+    """Ask the model about a hunk and print the answer; the conversation does not contain either."""
     check_folder(arguments.workspace)
     if not arguments.question.strip():
         raise CommandError('There is nothing to ask: signoff ask P1 "what calls this?"', ExitCode.USAGE)
@@ -26,7 +26,7 @@ def ask(arguments: argparse.Namespace) -> int:
 
 
 async def _ask(arguments: argparse.Namespace) -> int:
-    runtime = open_runtime(Path(arguments.workspace), flags_of(arguments))
+    runtime = open_runtime(Path(arguments.workspace), settings_of_flags(arguments))
     try:
         recover_and_report(runtime, print_error)
         proposal = runtime.service.get(arguments.id)

@@ -1,4 +1,4 @@
-"""`signoff check`: the workspace's checks on a proposal, without the screen."""
+"""`signoff check`: runs the workspace's checks on a proposal."""
 
 import argparse
 import asyncio
@@ -9,9 +9,9 @@ from app.automation.check_results import CheckOutcome, CheckResult, CheckState
 from app.automation.check_runner import matching_files
 from app.automation.check_suggestions import append_tables, missing_checks, parse_checks, suggest_checks
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
-from app.cli.hunk_numbers import hunks_named
+from app.cli.hunk_numbers import hunk_ids
 from app.cli.json_documents import CheckDocument, CheckResultLine, FindingLine, ProposalLine
-from app.cli.proposals_command import line_of
+from app.cli.proposals_command import format_proposal
 from app.config.settings import WORKSPACE_FILE, CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.decision_facts import CheckFact
@@ -25,7 +25,7 @@ _FAILED = (CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
 
 
 def check(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Run the checks of a proposal that waits; 1 if one of them fails."""
+    """Run the checks of a waiting proposal; return 1 if one of them fails."""
     proposal = runtime.service.get(arguments.id)
     if not proposal.state.is_pending:
         raise NotPending(
@@ -35,7 +35,7 @@ def check(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         raise StaleProposal(
             f"{proposal.id} is stale: {proposal.reason}; there is nothing to check before it fits again."
         )
-    trees = runtime.service.check_trees(proposal.id, hunks_named(proposal, arguments.hunks))
+    trees = runtime.service.check_trees(proposal.id, hunk_ids(proposal, arguments.hunks))
     wanted = [each for each in _configured(runtime, arguments.only) if matching_files(each, trees.files) is not None]
     results = asyncio.run(_run(runtime, wanted, trees, quiet=arguments.json))
     failed = any(result.state in _FAILED for result in results)
@@ -50,7 +50,7 @@ def check(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
 def check_before_writing(
     runtime: OpenWorkspace, proposal: Proposal, hunks: Collection[str] | None, *, quiet: bool
 ) -> tuple[CheckFact, ...]:
-    """Run the checks that the workspace wants before a write, on exactly what it would leave.
+    """Run the checks that the workspace requires before a write, on exactly what would be written.
 
     Args:
         runtime: The open workspace; while it is not trusted, the user's own checks are in force, and none of its.
@@ -71,7 +71,7 @@ def check_before_writing(
     wanted = [each for each in wanted if matching_files(each, trees.files) is not None]
     results = asyncio.run(_run(runtime, wanted, trees, quiet=quiet))
     if against := [one for one in results if one.has_new_failure or one.state is CheckState.BROKEN or one.stale]:
-        said = ", ".join(f"{result.name} {result.words}" for result in against)
+        said = ", ".join(f"{result.name} {result.summary}" for result in against)
         raise CommandError(
             f"{proposal.id} is not written: {said}. `--unchecked` writes it all the same.", ExitCode.REFUSED
         )
@@ -79,7 +79,7 @@ def check_before_writing(
 
 
 def suggest(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Stage `[[check]]` tables for what the workspace has."""
+    """Stage `[[check]]` tables for the tools that the workspace uses."""
     draft = runtime.service.draft("")
     draft.origin = Origin(kind=OriginKind.PROGRAM)
     text = (draft.read(WORKSPACE_FILE).content or b"").decode("utf-8", "replace")
@@ -95,7 +95,7 @@ def suggest(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     if arguments.json:
         print_json(ProposalLine.of(proposal))
     else:
-        print_line(f"Staged {line_of(proposal)}")
+        print_line(f"Staged {format_proposal(proposal)}")
         print_line("Once it is written, /trust in signoff has them run; edit out what you don't want.")
     return ExitCode.DONE
 
@@ -120,7 +120,7 @@ def _configured(runtime: OpenWorkspace, only: Sequence[str]) -> list[CheckTable]
 async def _run(
     runtime: OpenWorkspace, checks: Sequence[CheckTable], trees: WorkspaceVersions, *, quiet: bool
 ) -> list[CheckResult]:
-    if checks and (reason := await runtime.checks.why_not()):
+    if checks and (reason := await runtime.checks.obstacle()):
         raise CommandError(f"Not checked: {reason}.")
     results = []
     for each in checks:
@@ -139,7 +139,7 @@ async def _run(
 
 
 def _print(result: CheckResult) -> None:
-    print_line(f"{result.name} {_SIGNS.get(result.state, '✗')} {result.words}")
+    print_line(f"{result.name} {_SIGNS.get(result.state, '✗')} {result.summary}")
     if result.outcome is not None and result.state is not CheckState.PASSED and result.outcome.output.strip():
         for line in result.outcome.output.rstrip("\n").split("\n"):
             print_line(f"    {line}")
@@ -152,7 +152,7 @@ def _line(result: CheckResult) -> CheckResultLine:
         state=result.state,
         ok=result.state is CheckState.PASSED,
         worse=result.has_new_failure,
-        words=result.words,
+        words=result.summary,
         seconds=round(outcome.seconds, 3),
         code=outcome.code,
         failures=outcome.count,

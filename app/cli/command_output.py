@@ -1,4 +1,4 @@
-"""What commands print: text for people, one JSON document for programs, and the exit codes."""
+"""Output of commands: text for people, JSON for programs, and exit codes."""
 
 import json
 import re
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """Exit codes; scripts rely on them."""
+    """Exit codes of the command line; scripts rely on them."""
 
     DONE = 0
     FAILED = 1
@@ -30,7 +30,7 @@ class ExitCode(IntEnum):
 
 
 class CommandError(Exception):
-    """A command cannot do what was asked; the message is one line for standard error."""
+    """A command cannot be carried out; the message is one line for standard error."""
 
     def __init__(self, message: str, code: int = ExitCode.FAILED, done: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class CommandError(Exception):
 
 
 def exit_code(error: Exception) -> int | None:
-    """What an error that is meant for the user's eyes exits with; None for a defect."""
+    """Return the exit code for an error that the user can cause; None for a defect."""
     from app.config.settings import ConfigError
     from app.proposals.values.proposal_errors import ProposalError
     from app.storage.storage_errors import NoSuchSession, StorageError
@@ -61,7 +61,7 @@ def exit_code(error: Exception) -> int | None:
 
 @contextmanager
 def debug_file(path: str | None) -> "Iterator[DebugFile | None]":
-    """What `--debug` writes to, closed at the end, if it is given; raises CommandError."""
+    """Open the file of `--debug`, if it is given, until the end of the context; raise `CommandError`."""
     if path is None:
         yield None
         return
@@ -102,19 +102,19 @@ def check_folder(workspace: str, *, narrow: bool = False) -> None:
 
 
 def piped_text(what: str) -> str:
-    """Standard input as text. On a terminal it says first that it waits, and for what."""
+    """Return standard input as text; on a terminal, first tell the user what is waited for."""
     return piped_bytes(what).decode("utf-8", "replace")
 
 
 def piped_bytes(what: str) -> bytes:
-    """Standard input as it is, to its end."""
+    """Return all of standard input."""
     if sys.stdin.isatty():
         sys.stderr.write(f"signoff: Type {what}, then Ctrl-D.\n")
     return sys.stdin.buffer.read()
 
 
 def print_json(document: "BaseModel | Sequence[BaseModel]") -> None:
-    """Print one JSON document and nothing else."""
+    """Print one JSON document."""
     if not isinstance(document, Sequence):
         text = document.model_dump_json(indent=2)
     elif document:
@@ -130,7 +130,7 @@ def print_json(document: "BaseModel | Sequence[BaseModel]") -> None:
 
 
 def print_text(text: str) -> None:
-    """Print a text whose bytes matter, such as a patch: exactly, unless to a terminal, which is shown its glyphs."""
+    """Print a text unchanged, such as a patch; to a terminal, with control characters made visible."""
     if sys.stdout.isatty():
         _write(text)
         return
@@ -142,7 +142,7 @@ def print_text(text: str) -> None:
 
 
 def print_line(text: str) -> None:
-    """Print a line, with control characters shown instead of sent to the terminal."""
+    """Print one line with control characters made visible."""
     _write(escape_unsafe(text) + "\n")
 
 
@@ -159,11 +159,11 @@ def _writing() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise CommandError(unwritable(error)) from error
+        raise CommandError(output_error(error)) from error
 
 
-def unwritable(error: OSError) -> str:
-    """That standard output takes no more, and why."""
+def output_error(error: OSError) -> str:
+    """Return the error to raise when standard output cannot be written."""
     return f"Standard output cannot be written: {error.strerror or error}."
 
 

@@ -1,4 +1,4 @@
-"""`signoff approve`, `deny`, `undo` and `redo`, of one proposal or of several."""
+"""`signoff approve`, `deny`, `undo` and `redo`, for one proposal or several."""
 
 import argparse
 import asyncio
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from app.agent.decision_service import approval_event, decision_event, not_recorded_message, redo_event, undo_event
 from app.cli.command_output import CommandError, ExitCode, exit_code, piped_text, print_error, print_json, print_line
-from app.cli.hunk_numbers import hunks_named
+from app.cli.hunk_numbers import hunk_ids
 from app.cli.json_documents import DecisionDocument, FileLine
-from app.cli.seen_proposals import check_looked_at, look_needed, looked_at
+from app.cli.seen_proposals import check_seen, mark_seen, mark_unseen
 from app.conversation.events import Decision, ProposalDecided
 from app.images.image import Image
 from app.proposals.stack.stacking import proposal_paths, related_proposals
@@ -40,8 +40,8 @@ _MOST = 20
 _STDIN, _STDOUT = 0, 1
 
 
-def caller(environment: Mapping[str, str] = os.environ) -> CommandCaller:
-    """How this process was called; of variables their names alone."""
+def describe_caller(environment: Mapping[str, str] = os.environ) -> CommandCaller:
+    """Return how this process was called; of environment variables only the names."""
     markers = sorted(name for name in environment if _MARKER.fullmatch(name))
     return CommandCaller(
         stdin_is_terminal=_is_terminal(_STDIN),
@@ -76,12 +76,12 @@ class _Decided:
 
 
 def approve(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Write proposals to disk, or some hunks of one."""
+    """Write proposals, or some hunks of one, to disk."""
     _check_hunks(arguments)
     committing = runtime.settings.commit
 
     def one(proposal: Proposal) -> _Decided:
-        hunks = hunks_named(proposal, arguments.hunks)
+        hunks = hunk_ids(proposal, arguments.hunks)
         checks: tuple[CheckFact, ...] = ()
         if not arguments.unchecked:
             # Imported where it is wanted, since few have checks and everyone waits for a command to begin.
@@ -91,7 +91,7 @@ def approve(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         before = _states(runtime, proposal)
         with _as_shown(runtime, proposal, force=arguments.force):
             result = runtime.service.approve(proposal.id, hunks, circumstances=_here(checks))
-        looked_at(runtime, proposal.id)
+        mark_seen(runtime, proposal.id)
         verb = "kept" if proposal.on_disk else "approved"
         done = _Decided(result, verb, before, _record(runtime, result, approval_event(result)))
         if committing and result.proposal.can_be_committed:
@@ -109,7 +109,7 @@ def approve(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
 
 
 def deny(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Discard proposals, or some hunks of one; the feedback reaches the model in its session's next request."""
+    """Deny proposals, or some hunks of one; the feedback goes out with the next request of the session."""
     _check_hunks(arguments)
     feedback = arguments.message or ""
     if feedback == "-":
@@ -118,7 +118,7 @@ def deny(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
 
     def one(proposal: Proposal) -> _Decided:
         before = _states(runtime, proposal)
-        hunks = hunks_named(proposal, arguments.hunks)
+        hunks = hunk_ids(proposal, arguments.hunks)
         # Another agent reads files by itself, by their names.
         shown = () if proposal.origin.kind is OriginKind.AGENT else images
         if proposal.on_disk:
@@ -138,13 +138,13 @@ def _named_in(runtime: OpenWorkspace, feedback: str) -> tuple[Image, ...]:
     if "@" not in feedback:
         return ()
     # Imported where it is wanted, since few denials show anything.
-    from app.cli.headless_run import named_images
+    from app.cli.headless_run import load_named_images
 
-    return asyncio.run(named_images(runtime, feedback, "", "It is denied without images that your words name."))
+    return asyncio.run(load_named_images(runtime, feedback, "", "It is denied without images that your words name."))
 
 
 def undo(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Undo applied proposals, byte for byte, or have denied ones wait again."""
+    """Undo written proposals byte for byte, or reopen denied ones."""
 
     def one(proposal: Proposal) -> _Decided:
         before = _states(runtime, proposal)
@@ -156,7 +156,7 @@ def undo(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
 
 
 def redo(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Apply undone proposals again, or deny again those whose denial was undone."""
+    """Write undone proposals again, or deny reopened ones again."""
 
     def one(proposal: Proposal) -> _Decided:
         before = _states(runtime, proposal)
@@ -196,17 +196,17 @@ def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Ite
     if force:
         runtime.service.refresh(proposal_paths(proposal))
     else:
-        check_looked_at(runtime, proposal)
+        check_seen(runtime, proposal)
     try:
         yield
     except ChangedSinceSeen:
-        look_needed(runtime, runtime.service.get(proposal.id))
+        mark_unseen(runtime, runtime.service.get(proposal.id))
         raise
 
 
 def _here(checks: tuple[CheckFact, ...] = ()) -> DecisionContext:
     """What the record says of a decision of this command: how it was called, what its checks came to."""
-    return DecisionContext(through="command line", caller=caller(), checks=checks)
+    return DecisionContext(through="command line", caller=describe_caller(), checks=checks)
 
 
 def _check_hunks(arguments: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""`signoff demo-server`: the demo model by itself; and the demo model beside what else runs.
+"""`signoff demo-server`: serves the demo model, alone or beside another command.
 
 Kept apart: of all commands just the one that runs is loaded.
 """
@@ -14,7 +14,7 @@ from app.cli.command_output import CommandError, ExitCode
 
 
 def serve_demo(arguments: argparse.Namespace) -> ExitCode:
-    """Serve until interrupted; prints the base URL when it is ready."""
+    """Serve the demo model until interrupted; print its base URL when it is ready."""
     with suppress(KeyboardInterrupt, BrokenPipeError):
         asyncio.run(_serve(arguments.port, arguments.tokens_per_second))
     return ExitCode.DONE
@@ -22,7 +22,7 @@ def serve_demo(arguments: argparse.Namespace) -> ExitCode:
 
 @asynccontextmanager
 async def demo_endpoint(tokens_per_second: float = 60.0, port: int = 0) -> AsyncIterator[dict[str, Any]]:
-    """The demo model, for as long as this is open: gives the settings that lead to it; raises CommandError."""
+    """Serve the demo model for the time of the context; yield the settings that select it. Raise `CommandError`."""
     from app.demo.demo_server import DemoServerFailed, demo_server
 
     try:

@@ -1,4 +1,4 @@
-"""`signoff doctor`: what the endpoint honours, found out by tiny requests."""
+"""`signoff doctor`: finds out by small requests what the endpoint supports."""
 
 import argparse
 import asyncio
@@ -33,7 +33,7 @@ _MARKS = {True: "✓", False: "✗", None: "?"}
 
 
 def doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Examine the configured endpoint, if there is one, and what else there is; print all, keep what was learned."""
+    """Examine the configured endpoint and the installation, print the findings, and keep what was learned."""
     if arguments.hook_schema:
         from app.automation import event_hooks
         from app.cli.reference_commands import schema_of

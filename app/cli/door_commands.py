@@ -1,4 +1,4 @@
-"""`signoff doors`: which other agents there are, whether signoff is hooked in, and the proposals that change that."""
+"""`signoff doors`: lists other agents, and proposes the settings that hook signoff in."""
 
 import argparse
 from concurrent.futures import ThreadPoolExecutor
@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from app.cli.command_output import CommandError, ExitCode, print_json, print_line
 from app.cli.json_documents import DoorLine, ProposalLine, TrialLine
-from app.cli.proposals_command import line_of
+from app.cli.proposals_command import format_proposal
 from app.doors.hook.agents import AGENTS, Agent, find_agent
 from app.doors.hook.hook_settings import (
     InstalledHook,
@@ -37,8 +37,8 @@ _TRIAL = (
 )
 
 
-def doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Show the doors, or propose to change the settings of an agent."""
+def list_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """List the agents with the state of their hooks, or propose changes of an agent's settings."""
     if arguments.trial is not None:
         return _try(runtime, arguments)
     if arguments.what == "show":
@@ -71,7 +71,7 @@ def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> No
     if arguments.json:
         print_json(ProposalLine.of(proposal))
         return
-    print_line(f"Staged {line_of(proposal)}")
+    print_line(f"Staged {format_proposal(proposal)}")
     print_line(f"Once it is approved: {agent.next_step}")
     if arguments.what == "install":
         print_line(_UNSEEN)
@@ -160,7 +160,7 @@ def _installed_hook(runtime: OpenWorkspace, agent: Agent) -> InstalledHook | Non
 
 
 def hooks_of(runtime: OpenWorkspace, agent: Agent) -> dict[str, str]:
-    """The settings of an agent that hook signoff in, by their name, each with its command."""
+    """Return the settings of an agent that call signoff, by name, each with its command."""
     found: dict[str, str] = {}
     for name, path in agent.settings_files(runtime.workspace.root):
         with suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""`signoff run`: one turn without the screen. It may stage proposals and changes nothing on disk.
+"""`signoff run`: one turn without the screen; it may stage proposals and writes nothing to the workspace.
 
 Kept whole: all that a turn is told by where there is no screen.
 """
@@ -26,7 +26,7 @@ from app.agent.updates import (
     TextStreamed,
     Update,
 )
-from app.cli.app_arguments import flags_of
+from app.cli.app_arguments import settings_of_flags
 from app.cli.command_output import (
     CommandError,
     ExitCode,
@@ -68,10 +68,10 @@ from app.tools.base.contract import Confirmation, ConfirmationAnswer
 from app.tools.tool_registry import Unavailable
 
 
-async def named_images(
+async def load_named_images(
     runtime: OpenWorkspace, text: str, wire: str, without: str, hint: str = ""
 ) -> tuple[Image, ...]:
-    """Those in the workspace; what cannot be attached is said in a line.
+    """Return the images that the arguments name; print a line for each that cannot be attached.
 
     Such a text may be made of anyone's: what it names is not always meant, and nothing outside is sent for it.
 
@@ -95,7 +95,7 @@ async def named_images(
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run one turn and print what came of it: the answer on stdout, what happens meanwhile on stderr."""
+    """Run one turn; print the answer on standard output and the progress on standard error."""
     check_folder(arguments.workspace, narrow=not arguments.demo)
     prompt = piped_text("what you have to say") if arguments.prompt == "-" else arguments.prompt
     if not prompt.strip():
@@ -120,7 +120,7 @@ async def _run(prompt: str, arguments: argparse.Namespace) -> int:
 @contextlib.asynccontextmanager
 async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[str, object]]:
     """The flags; with `--demo`, those of a demo model that runs as long as this is open."""
-    flags = dict(flags_of(arguments))
+    flags = dict(settings_of_flags(arguments))
     if not arguments.demo:
         yield flags
         return
@@ -211,7 +211,7 @@ async def _images(runtime: OpenWorkspace, prompt: str, given: Sequence[str], wir
 
     images = await load_attachments(runtime, (), wire, given_is_meant, given)
     without, hint = "The prompt is sent without images that it names.", ": give it with --image to send it"
-    images += await named_images(runtime, prompt, wire, without, hint)
+    images += await load_named_images(runtime, prompt, wire, without, hint)
     return tuple({image.sha256: image for image in images}.values())
 
 

@@ -1,4 +1,4 @@
-"""The hunks that `--hunks 1,3-5` names."""
+"""Hunk numbers of the `--hunks 1,3-5` option."""
 
 from app.cli.command_output import CommandError, ExitCode
 from app.proposals.values.models import Proposal
@@ -6,8 +6,8 @@ from app.proposals.values.models import Proposal
 _MOST_DIGITS = 12
 
 
-def hunks_named(proposal: Proposal, numbers: str | None) -> set[str] | None:
-    """The ids of the hunks of these numbers, or None for all of a proposal.
+def hunk_ids(proposal: Proposal, numbers: str | None) -> set[str] | None:
+    """Return the ids of the hunks with these numbers; None for the whole proposal.
 
     Raises:
         CommandError: It has no hunk of such a number.

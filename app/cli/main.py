@@ -1,4 +1,4 @@
-"""The command line: parses, opens the workspace, and hands over. Textual is imported only to open the app."""
+"""Entry point of the command line: parses, opens the workspace and runs the command."""
 
 import contextlib
 import gc
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.app_arguments import COMMANDS, AppArguments, flags_of
+from app.cli.app_arguments import COMMANDS, AppArguments, settings_of_flags
 
 if TYPE_CHECKING:
     import argparse
@@ -89,9 +89,9 @@ def _without_readers(code: int) -> int:
 
 
 def _tell_unwritable(full: OSError) -> int:
-    from app.cli.command_output import ExitCode, print_error, unwritable
+    from app.cli.command_output import ExitCode, output_error, print_error
 
-    print_error(unwritable(full))
+    print_error(output_error(full))
     return ExitCode.FAILED
 
 
@@ -146,9 +146,9 @@ def _command(name: str) -> "Callable[[argparse.Namespace], int]":
         case "mcp" | "demo-server":
             return _server(name)
         case _:
-            from app.cli.reference_commands import completion
+            from app.cli.reference_commands import print_completion
 
-            return completion
+            return print_completion
 
 
 def _telling(name: str) -> "Callable[[Any, argparse.Namespace], int]":
@@ -158,17 +158,17 @@ def _telling(name: str) -> "Callable[[Any, argparse.Namespace], int]":
 
             return doctor
         case "doors":
-            from app.cli.door_commands import doors
+            from app.cli.door_commands import list_doors
 
-            return doors
+            return list_doors
         case "servers":
-            from app.cli.server_command import servers
+            from app.cli.server_command import list_servers
 
-            return servers
+            return list_servers
         case _:
-            from app.cli.reference_commands import keys
+            from app.cli.reference_commands import list_keys
 
-            return keys
+            return list_keys
 
 
 def _server(name: str) -> "Callable[[argparse.Namespace], int]":
@@ -185,7 +185,7 @@ def _record_command(name: str) -> "Callable[[Any, argparse.Namespace], int]":
     if name in ("trailers", "notes"):
         from app.cli import record_commands
 
-        return {"trailers": record_commands.print_trailers, "notes": record_commands.notes}[name]
+        return {"trailers": record_commands.print_trailers, "notes": record_commands.write_notes}[name]
     if name == "import":
         from app.cli.session_commands import import_session
 
@@ -194,9 +194,9 @@ def _record_command(name: str) -> "Callable[[Any, argparse.Namespace], int]":
 
     return {
         "sessions": session_commands.list_sessions,
-        "search": session_commands.search,
-        "export": session_commands.export,
-        "log": session_commands.log,
+        "search": session_commands.search_sessions,
+        "export": session_commands.export_session,
+        "log": session_commands.print_log,
     }[name]
 
 
@@ -233,7 +233,7 @@ def _in_workspace(
         from app.runtime.open_workspace import open_runtime
 
         check_folder(arguments.workspace)
-        runtime = open_runtime(Path(arguments.workspace), flags_of(arguments))
+        runtime = open_runtime(Path(arguments.workspace), settings_of_flags(arguments))
         runtime.hook_dispatcher.tell = print_error
         try:
             if recovering:

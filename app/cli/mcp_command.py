@@ -1,4 +1,4 @@
-"""`signoff mcp`: the server between the pipes of a host.
+"""`signoff mcp`: serves the MCP server on standard input and output.
 
 It has the standard streams for itself, and loads little, since hosts start it with every session.
 """
@@ -14,7 +14,7 @@ from app.doors.mcp.door_server import DoorServer, MessageWriter, Tools, read_lin
 
 
 def serve_mcp(arguments: argparse.Namespace) -> int:
-    """Serve until the host closes standard input or says by a signal that it is enough; always 0."""
+    """Serve until the host closes standard input or sends a signal; always return 0."""
     _check_streams()
     if sys.stdin.isatty():
         sys.stderr.write(

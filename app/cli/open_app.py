@@ -1,4 +1,4 @@
-"""Opens the app: the screen first, then, behind it, the workspace and the demo if asked for."""
+"""Opens the app: first the screen, then the workspace and, if asked for, the demo model."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.app_arguments import AppArguments, flags_of
+from app.cli.app_arguments import AppArguments, settings_of_flags
 from app.concurrency import WatchedSelector, make_imports_give_way
 from app.storage.app_dirs import find_app_dirs
 from app.ui.startup import OpenedWorkspace
@@ -26,7 +26,7 @@ out on a third; at Python's 5 ms a busy second one would hold it up at each step
 
 
 def open_app(arguments: AppArguments) -> int:
-    """Run the app until the user leaves; returns the exit code.
+    """Run the app until the user quits; return the exit code.
 
     Raises:
         CommandError, ConfigError, StorageError: the workspace, the session or the demo cannot be opened.
@@ -97,7 +97,7 @@ def _report_crash(report: str, log: Path) -> None:
 
 async def _open(arguments: AppArguments, stack: AsyncExitStack) -> OpenedWorkspace:
     """Open the workspace; the stack closes it again."""
-    root, flags = Path(arguments.workspace or "."), dict(flags_of(arguments))
+    root, flags = Path(arguments.workspace or "."), dict(settings_of_flags(arguments))
     if arguments.demo:
         root, demo = await _demo(arguments.workspace, stack)
         flags |= demo

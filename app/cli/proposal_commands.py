@@ -1,4 +1,4 @@
-"""`signoff show`."""
+"""`signoff show`, `stage` and `push`."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -15,8 +15,8 @@ from app.cli.command_output import (
     print_text,
 )
 from app.cli.json_documents import ProposalDetail, ProposalLine, PushDocument
-from app.cli.proposals_command import line_of
-from app.cli.seen_proposals import looked_at, refresh
+from app.cli.proposals_command import format_proposal
+from app.cli.seen_proposals import mark_seen, refresh_proposals
 from app.proposals.text.file_warnings import all_cautions
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
@@ -32,7 +32,7 @@ _NAMED = 10
 
 
 def stage(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Make a proposal of a diff made elsewhere, of commits, or of what is changed on disk."""
+    """Stage a diff made elsewhere, commits, or the changes on disk as a proposal."""
     if arguments.worktree is not None and arguments.source is not None:
         raise CommandError("Give --worktree or --from, one of them.", ExitCode.USAGE)
     if arguments.against is not None and arguments.worktree is None:
@@ -64,7 +64,7 @@ def stage(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
 
 
 def push(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Put a proposal on a reference of another repository."""
+    """Push a proposal as a commit to a reference of another repository."""
     from app.runtime.git_proposals import push_proposal
 
     pushed: PushedProposal = push_proposal(
@@ -90,7 +90,7 @@ def _print(proposal: Proposal, *, as_json: bool) -> None:
     if as_json:
         print_json(ProposalLine.of(proposal))
         return
-    print_line(f"Staged {line_of(proposal)}")
+    print_line(f"Staged {format_proposal(proposal)}")
     for left_out in proposal.left_out:
         hint = "; --all stages them too" if left_out.why == "signed" else ""
         print_line(f"{left_out.words}{hint}.")
@@ -106,10 +106,10 @@ def _print(proposal: Proposal, *, as_json: bool) -> None:
 
 
 def show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Print one proposal as a unified diff that `git apply` takes, or with `--hunks` what can be decided apart."""
-    refresh(runtime)
+    """Print a proposal as a unified diff for `git apply`, or its hunks with `--hunks`."""
+    refresh_proposals(runtime)
     proposal = runtime.service.get(arguments.id)
-    looked_at(runtime, proposal.id)
+    mark_seen(runtime, proposal.id)
     if arguments.json:
         print_json(ProposalDetail.of(proposal, runtime.service.diffs(proposal.id)))
         return ExitCode.DONE

@@ -1,4 +1,4 @@
-"""`signoff proposals`: what waits for a decision. Prompts of shells ask it often, so "nothing" costs little."""
+"""`signoff proposals`: lists waiting proposals. Shell prompts call it often, so an empty list costs little."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def list_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Print what waits, or everything with `--all`."""
+    """Print the waiting proposals, or all with `--all`."""
     found = _found(runtime, arguments)
     if arguments.json:
         _print_documents(found)
@@ -20,7 +20,7 @@ def list_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         from_whom = "" if arguments.origin is None else f" from {arguments.origin}"
         print_line(f"Nothing waits for you here{from_whom}{f', but in {above[0]} (--workspace)' if above else ''}.")
     for proposal in [] if arguments.json else found:
-        print_line(line_of(proposal))
+        print_line(format_proposal(proposal))
         if proposal.state.is_pending:
             if proposal.ignored:
                 print_line(f"    · {proposal.ignored_words}")
@@ -36,8 +36,8 @@ def _print_cautions(proposal: "Proposal") -> None:
         print_line(f"    ! {path}: {words}")
 
 
-def line_of(proposal: "Proposal") -> str:
-    """One proposal as people read it."""
+def format_proposal(proposal: "Proposal") -> str:
+    """Return one proposal as a line of text."""
     files = ", ".join(change.path for change in proposal.files[:4])
     more = f" and {len(proposal.files) - 4} more" if len(proposal.files) > 4 else ""
     from app.proposals.values.models import proposal_state_words
@@ -50,11 +50,11 @@ def line_of(proposal: "Proposal") -> str:
 def _found(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "list[Proposal]":
     if runtime.has_nothing_pending and not arguments.all:
         return []
-    from app.cli.seen_proposals import refresh
+    from app.cli.seen_proposals import refresh_proposals
     from app.runtime.workspace_recovery import recover_and_report
 
     recover_and_report(runtime, print_error)
-    refresh(runtime)
+    refresh_proposals(runtime)
     found = runtime.service.all() if arguments.all else runtime.service.pending()
     wanted = arguments.origin
     return found if wanted is None else [proposal for proposal in found if proposal.origin.matches(wanted)]

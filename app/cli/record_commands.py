@@ -1,4 +1,4 @@
-"""`signoff log --verify` and `signoff trailers`: what the record is worth, and what a commit says of it."""
+"""`signoff log --verify`, `signoff trailers` and `signoff notes`."""
 
 import argparse
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _COMMITS = 3
 
 
 def verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Walk the chain of the record, and compare with it the tables beside it and the disk.
+    """Verify the chain of the record, and compare it with the tables beside it and with the disk.
 
     Returns:
         `ExitCode.REFUSED` if the chain is broken, if anything differs from it, or if it is empty although
@@ -111,7 +111,7 @@ def _moved(runtime: OpenWorkspace, signed: dict[str, tuple[str, RecordEntry]]) -
 
 
 def print_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Print the trailers for a commit of what proposals have written, or put them into its message."""
+    """Print commit trailers for written proposals, or add them to a commit message."""
     if bool(arguments.ids) == arguments.staged:
         raise CommandError("Name proposals, or give --staged for what is in git's index.", ExitCode.USAGE)
     lines: list[str] = []
@@ -141,8 +141,8 @@ def print_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     return ExitCode.DONE
 
 
-def notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Note on a commit what was reviewed of it."""
+def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Write a git note on a commit that says which of its changes were reviewed."""
     from app.runtime.commit_records import GIT_AI_NOTES, NOTES, note_commit
 
     noted = note_commit(runtime, arguments.commit, git_ai=arguments.git_ai, denials=arguments.denials)

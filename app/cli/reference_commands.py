@@ -1,4 +1,4 @@
-"""`signoff keys`: every action with its keys, as the keymap has them.
+"""`signoff keys`, `print_completion` and the JSON schemas.
 
 Kept apart: of all commands just the one that runs is loaded.
 """
@@ -25,7 +25,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schema_of(document: Any, module: ModuleType = json_documents) -> dict[str, Any]:
-    """The schema of a document: one of a module's models, or a list of one, with the docstring of each field."""
+    """Return the JSON schema of a document, or of a list of one, with the docstring of each field."""
     schema = TypeAdapter(document).json_schema(mode="serialization")
     told = _docstrings(module)
     for part in [schema, *schema.get("$defs", {}).values()]:
@@ -47,8 +47,8 @@ def _docstrings(module: ModuleType) -> dict[tuple[str, str], str]:
     }
 
 
-def completion(arguments: argparse.Namespace) -> ExitCode:
-    """Print the script of one shell."""
+def print_completion(arguments: argparse.Namespace) -> ExitCode:
+    """Print the completion script of a shell."""
     import shtab
 
     parser = command_parser()
@@ -72,8 +72,8 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
                 yield from _actions(command)
 
 
-def keys(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """List them in the order of the help screen."""
+def list_keys(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """List all actions with their keys, in the order of the help screen."""
     keymap = runtime.settings.keys
     lines = [
         KeyLine(

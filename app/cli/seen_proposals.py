@@ -1,4 +1,4 @@
-"""What the user of the command line has to look at before it is approved: what has changed since it was shown.
+"""Proposals that must be shown before the command line may approve them: they changed since they were shown.
 
 Kept apart: a promise of its own, which showing and deciding share.
 """
@@ -10,27 +10,27 @@ from app.runtime.open_workspace import OpenWorkspace
 _SETTING = "look_needed"
 
 
-def refresh(runtime: OpenWorkspace) -> None:
-    """Re-base what waits onto the disk as it is now, and note what has to be looked at again for that."""
+def refresh_proposals(runtime: OpenWorkspace) -> None:
+    """Re-base waiting proposals onto the disk, and note those that changed by it."""
     seen = {each.id: each.revision for each in runtime.service.pending()}
     for changed in runtime.service.refresh():
         if seen.get(changed.id) != changed.revision:
-            look_needed(runtime, changed)
+            mark_unseen(runtime, changed)
 
 
-def look_needed(runtime: OpenWorkspace, proposal: Proposal) -> None:
-    """Note that nobody was shown what the proposal would write now."""
+def mark_unseen(runtime: OpenWorkspace, proposal: Proposal) -> None:
+    """Record that the current text of a proposal was not shown to anybody."""
     runtime.sessions.set_setting(f"{_SETTING}:{proposal.id}", str(proposal.revision))
 
 
-def looked_at(runtime: OpenWorkspace, proposal_id: str) -> None:
-    """Note that it was shown, or that it needs no look any more."""
+def mark_seen(runtime: OpenWorkspace, proposal_id: str) -> None:
+    """Record that a proposal was shown, or need not be shown any more."""
     if runtime.sessions.setting(f"{_SETTING}:{proposal_id}") is not None:
         runtime.sessions.set_setting(f"{_SETTING}:{proposal_id}", None)
 
 
-def check_looked_at(runtime: OpenWorkspace, proposal: Proposal) -> None:
-    """Raise ChangedSinceSeen if the proposal has changed and was not shown since."""
+def check_seen(runtime: OpenWorkspace, proposal: Proposal) -> None:
+    """Raise `ChangedSinceSeen` if the proposal has changed since it was shown."""
     if runtime.sessions.setting(f"{_SETTING}:{proposal.id}") is not None:
         raise ChangedSinceSeen(
             f"{proposal.id} has changed since it was shown: `signoff show {proposal.id}` shows what it is now, "

@@ -1,4 +1,4 @@
-"""`signoff servers`: the MCP servers that are configured, and whether they are trusted."""
+"""`signoff servers`: lists the configured MCP servers and whether they are trusted."""
 
 import argparse
 
@@ -9,8 +9,8 @@ from app.mcp_client.mcp_servers import SWITCHED
 from app.runtime.open_workspace import OpenWorkspace
 
 
-def servers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """List them in the order in which they count."""
+def list_servers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """List the configured MCP servers in order of precedence."""
     settings = runtime.settings
     environment = runtime.environment if settings.mcp_of_others else {}
     theirs = runtime.configuration.servers_of_workspace

@@ -1,4 +1,4 @@
-"""`signoff sessions`, `search`, `export` and `log`."""
+"""`signoff sessions`, `search_sessions`, `export_session`, `import` and `print_log`."""
 
 import argparse
 import contextlib
@@ -52,7 +52,7 @@ _FROM_ELSEWHERE = (
 
 
 def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Read a transcript as the events of a new session, and say what was repaired."""
+    """Create a session from a transcript; print what was repaired in it."""
     try:
         found = read_transcript(Path(arguments.file))
     except TranscriptError as error:
@@ -93,7 +93,7 @@ _LONGEST = 200
 
 
 def list_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """List the sessions of the workspace; with `--prune`, remove old ones first."""
+    """List the sessions of the workspace; with `--prune`, delete old ones first."""
     if arguments.prune is not None:
         removed = _prune(runtime, arguments.prune)
         if not arguments.json:
@@ -124,8 +124,8 @@ def list_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exit
     return ExitCode.DONE
 
 
-def search(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """List where words were said, proposed or read, the newest first."""
+def search_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """List where a text occurs in messages, proposals and reads, newest first."""
     found = runtime.search.find(" ".join(arguments.words))
     if arguments.json:
         print_json([SearchHitLine(**asdict(one)) for one in found])
@@ -137,8 +137,8 @@ def search(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-def export(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Write a session as Markdown, or its events as a JSON list; or what came of one proposal."""
+def export_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Write a session as Markdown or as a JSON list of events, or the history of one proposal."""
     if arguments.review:
         return _export_review(runtime, arguments.session, arguments.format)
     if arguments.format == "html":
@@ -219,8 +219,8 @@ def _diffs(runtime: OpenWorkspace, events: Sequence[Event]) -> dict[str, str]:
     return found
 
 
-def log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """List every decision: when, what, which files, which words; or whether the record holds; or its schema."""
+def print_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Print every decision with time, files and feedback; or verify the record; or print the schema."""
     if arguments.schema:
         from app.cli.reference_commands import schema_of
 

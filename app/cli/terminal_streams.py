@@ -1,4 +1,4 @@
-"""What goes to a terminal, whoever writes it: every command's output, and what the interpreter says of a defect.
+"""Standard streams that show control characters instead of sending them to a terminal.
 
 Kept apart: put in place before anything is printed, and rests on nothing but safe_text.
 """
@@ -29,7 +29,7 @@ class _VisibleText:
 
 
 def open_closed_streams() -> None:
-    """Put something in the place of standard streams that are closed, which is none of the files opened later.
+    """Open the null device in the place of closed standard streams.
 
     From such an input nothing comes; to such an output nothing can be written, as to one that is full.
     """
@@ -40,7 +40,7 @@ def open_closed_streams() -> None:
 
 
 def show_control_characters() -> None:
-    """Put such a stream before each of the standard ones that is a terminal; pipes and files get what is written."""
+    """Wrap the standard streams that are terminals; pipes and files stay unchanged."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and stream.isatty() and not isinstance(stream, _VisibleText):

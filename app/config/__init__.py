@@ -1,1 +1,1 @@
-"""What may be set, in which file, and which file counts."""
+"""Configuration: the settings, the files that set them, and their precedence."""

@@ -1,4 +1,4 @@
-"""The `[models."NAME"]` tables of the configuration: what is set for some models alone, by name or pattern.
+"""Tables of the configuration for servers, hooks, prices and models.
 
 Kept apart: the configuration parses them, and the words that they share with it are here.
 """
@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 
 class ServerTable(BaseModel):
-    """One server: a program of the user's, or an address; with neither it changes one that another file names."""
+    """An MCP server: a program or an address; with neither, it changes a server that another file names."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -53,7 +53,7 @@ HookEventName = Literal["staged", "decided", "turn_ended", "question"]
 
 
 class Hook(BaseModel):
-    """One command, and what it is told of."""
+    """A command that runs on events, and the events that it runs on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -75,7 +75,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 def validate_placeholder(command: str) -> str:
-    """The command, if no `{files}` in it stands within quotes, backquotes or a here-document, nor is escaped.
+    """Return the command; refuse `{files}` inside quotes, backquotes, a here-document, or escaped.
 
     Raises:
         ValueError: one does.
@@ -142,7 +142,7 @@ _ENDING = re.compile(r"\[([^][]*\])\Z")
 
 
 class Price(BaseModel):
-    """What a model's tokens cost, in US dollars per million: one entry of the `[price]` table."""
+    """Prices of a model in US dollars per million tokens: an entry of the `[price]` table."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
@@ -193,7 +193,7 @@ RequestFields = Annotated[dict[str, Any], AfterValidator(_addable)]
 
 
 class ModelTable(BaseModel):
-    """What is set for the models of one name or pattern, in the words of the general settings; None says nothing."""
+    """Settings for the models of one name or pattern; None leaves a general setting as it is."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -212,7 +212,7 @@ class ModelTable(BaseModel):
 
 
 def matching_patterns(model: str, patterns: Iterable[str]) -> list[str]:
-    """The patterns that fit a model's name, the most specific first: its own name, then the longest words.
+    """Return the patterns that match a model's name, most specific first: the name itself, then the longest.
 
     They are those of `fnmatch`, but that brackets at the end stand for themselves: names of models end so (`[1m]`).
     """
@@ -223,12 +223,12 @@ def matching_patterns(model: str, patterns: Iterable[str]) -> list[str]:
 
 
 def is_pattern(name: str) -> bool:
-    """Whether it stands for more than the model of this very name."""
+    """Return whether a name has wildcards."""
     return _literal_length(name) < len(name)
 
 
 def model_table(model: str, tables: Mapping[str, ModelTable]) -> ModelTable:
-    """What is set for a model: by all tables that fit its name, of which the more specific goes over the other."""
+    """Return the settings of a model: of all matching tables, the more specific one wins."""
     said: dict[str, Any] = {}
     for pattern in reversed(matching_patterns(model, tables)):
         for key in tables[pattern].model_fields_set:
@@ -239,7 +239,7 @@ def model_table(model: str, tables: Mapping[str, ModelTable]) -> ModelTable:
 
 
 def merge_tables(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields with more of them; of two tables of the same name one is made, else the later value counts."""
+    """Return the fields merged with more: tables of the same name are joined, other values replaced."""
     result = dict(fields)
     for name, value in more.items():
         before = result.get(name)

@@ -1,4 +1,4 @@
-"""The configuration: flags, then environment, then the workspace's file, then the user's file.
+"""The configuration, by precedence: flags, environment, the workspace's file, the user's file.
 
 Each layer is parsed into the same strict model, so a misspelt key is an error with a name, not a silent default.
 
@@ -83,7 +83,7 @@ def _as_tuple(value: Any) -> Any:
 
 
 class CheckTable(BaseModel):
-    """A command of the user's that says whether a proposal is sound: one `[[check]]` table."""
+    """A command that checks a proposal: one `[[check]]` table."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re", defer_build=True)
 
@@ -118,7 +118,7 @@ def _clean_key(key: object) -> object:
 
 
 class Settings(BaseModel):
-    """Everything that can be configured, with its default."""
+    """All settings with their defaults."""
 
     # The other engine takes 4 MB to count Unicode's letters.
     model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re")
@@ -202,19 +202,19 @@ class Settings(BaseModel):
 
     @property
     def has_endpoint(self) -> bool:
-        """Whether it is clear where requests go: by an address, or by a key whose host is known."""
+        """Whether requests have a destination: an address, or a key whose host is known."""
         return bool(self.base_url or self.api_key or self.anthropic_api_key)
 
     @property
     def profile_overrides(self) -> dict[str, Any]:
-        """What the user says of the endpoint: the profile's fields, the wire and the context window among them."""
+        """Return what the user sets of the endpoint's profile, the wire and the context window included."""
         window = {} if self.context_window is None else {"context_window": self.context_window}
         wire = {} if self.wire == "auto" else {"wire": self.wire}
         return {**self.profile, **window, **wire}
 
     @property
     def for_model(self) -> "Settings":
-        """These, with what is set for their model alone."""
+        """Return the settings with those of their model's tables applied."""
         own = model_table(self.model, self.models)
         changes = {key: getattr(own, key) for key in own.model_fields_set}
         for key in ("request", "profile"):
@@ -224,14 +224,14 @@ class Settings(BaseModel):
         return self.model_copy(update=changes)
 
     def with_effort(self, effort: str) -> "Settings":
-        """These, with an effort that is asked for now: it goes over what is set for any model."""
+        """Return the settings with a reasoning effort that overrides every model's."""
         models = {name: table.model_copy(update={"reasoning_effort": None}) for name, table in self.models.items()}
         return self.model_copy(update={"reasoning_effort": effort, "models": models})
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The merged settings and how they came about."""
+    """The merged settings, and the files and layers that they come from."""
 
     settings: Settings
     untrusted: tuple[str, ...] = ()
@@ -245,7 +245,7 @@ class Configuration:
 
 
 def read_configuration(path: Path) -> dict[str, Any]:
-    """A configuration file as a mapping, empty if there is none; raises ConfigError."""
+    """Read a configuration file; empty if there is none. Raises `ConfigError`."""
     try:
         content = _content(path)
     except FileNotFoundError:
@@ -263,7 +263,7 @@ def _content(path: Path) -> bytes:
 
 
 def parse_configuration(content: bytes, name: str) -> dict[str, Any]:
-    """The mapping in the bytes of a configuration file that errors call `name`; raises ConfigError."""
+    """Parse the bytes of a configuration file; `name` is used in errors. Raises `ConfigError`."""
     try:
         return parse_toml(content)
     except UnicodeDecodeError as error:
@@ -338,7 +338,7 @@ def setting_origin(
     flags: Mapping[str, Any],
     environment: Mapping[str, str],
 ) -> str:
-    """Where the value of a setting comes from, as the user knows it; empty for the default.
+    """Return where a setting's value comes from, in words for the user; empty for the default.
 
     Args:
         key: the setting.
@@ -360,7 +360,7 @@ def setting_origin(
 
 
 def validated_value(key: str, value: Any) -> Any:
-    """The value that a setting takes on, its default for None; raises ConfigError if it is of the wrong kind."""
+    """Return the value that a setting would take, its default for None. Raises `ConfigError`."""
     if value is None:
         return getattr(Settings(), key)
     try:
@@ -370,7 +370,7 @@ def validated_value(key: str, value: Any) -> Any:
 
 
 def save_settings(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> None:
-    """Write changed keys to the user's file, keeping its comments and order; None removes a key.
+    """Write changed keys to the user's file and keep its comments and order; None removes a key.
 
     A key stands below those before it. A link stays one: the file that it leads to is replaced. Nobody but the user
     can read it, at no moment.
@@ -398,7 +398,7 @@ def save_settings(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> No
 
 
 def set_nested(table: MutableMapping[str, Any], path: Sequence[str], value: Any) -> None:
-    """Set a value below tables, which come with it; None takes it out, and what is empty then."""
+    """Set a value in nested tables and create missing ones; None removes it, and tables that become empty."""
     key, *rest = path
     if not rest and value is not None:
         table[key] = value

@@ -1,4 +1,4 @@
-"""TOML of which somebody else may be the author: parsed in a time that grows no faster than its length.
+"""TOML from untrusted authors: parsed in time linear in its length.
 
 Kept apart: configuration, themes and trust rest on it, and it rests on nothing.
 """
@@ -11,7 +11,7 @@ _MOST_DOTS = 100
 
 
 def parse_toml(content: bytes) -> dict[str, Any]:
-    """The mapping that the bytes hold.
+    """Return the mapping that TOML bytes hold.
 
     Raises:
         ValueError: they are no TOML, not UTF-8 (UnicodeDecodeError), or nested beyond all need.

@@ -1,4 +1,4 @@
-"""What one thing is that the user can do: its name, its keys, where they work.
+"""An action of the user: its name, its keys, and where they work.
 
 Kept apart: the tables are made of it.
 """

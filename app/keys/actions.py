@@ -1,4 +1,4 @@
-"""What works everywhere: keys of the app, and the slash commands."""
+"""The table of all actions, and the slash commands."""
 
 from app.keys.action import Action
 

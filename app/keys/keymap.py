@@ -51,8 +51,8 @@ class KeymapError(Exception):
     """The keymap cannot be used; the message is one line."""
 
 
-def checked(keymap: Mapping[str, str]) -> dict[str, str]:
-    """The keymap as Textual takes it (action id to comma-separated keys).
+def validated_keymap(keymap: Mapping[str, str]) -> dict[str, str]:
+    """Return the keymap in Textual's form: comma-separated keys by action id. Raises `KeymapError`.
 
     Raises:
         KeymapError: an unknown action, an unknown key, a key used twice where both could be meant, or a
@@ -72,17 +72,17 @@ def checked(keymap: Mapping[str, str]) -> dict[str, str]:
 
 
 def keys_of(action: Action, keymap: Mapping[str, str]) -> tuple[str, ...]:
-    """The keys that call an action under this keymap."""
+    """Return the keys of an action under this keymap."""
     return _split(keymap.get(action.id, action.keys))
 
 
 def first_key(action_id: str, keymap: Mapping[str, str]) -> str:
-    """The first key that calls an action, as people know it."""
+    """Return the name of an action's first key."""
     return key_name(keys_of(next(action for action in ACTIONS if action.id == action_id), keymap)[0])
 
 
-def without_default(keymap: Mapping[str, str]) -> list[tuple[Action, str]]:
-    """The actions that have a key only by this keymap, each with its keys."""
+def new_bindings(keymap: Mapping[str, str]) -> list[tuple[Action, str]]:
+    """Return the actions that have a key only by this keymap, each with its keys."""
     return [(action, keymap[action.id]) for action in ACTIONS if not action.keys and action.id in keymap]
 
 

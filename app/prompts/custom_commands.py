@@ -1,4 +1,4 @@
-"""One command: what its file says of it, and the message that it makes of what was typed behind its name."""
+"""Custom slash commands: Markdown files that become messages."""
 
 import json
 import os
@@ -28,7 +28,7 @@ _PLACE = re.compile(r"\$(?:ARGUMENTS\b|([1-9])(?!\d))")
 
 
 class CommandUnusable(Exception):
-    """The command cannot be called, or not so; the message is one line that says why."""
+    """A command cannot be called, or not with these arguments; the message is one line that says why."""
 
     def __init__(self, message: str, *, untrusted: bool = False) -> None:
         """`untrusted`: for want of the user's trust."""
@@ -38,7 +38,7 @@ class CommandUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CustomCommand:
-    """A command as its file has it."""
+    """A custom command, as its file defines it."""
 
     name: str
     """`review`, or `git:review` for one in a folder; in lower case."""
@@ -58,12 +58,12 @@ class CustomCommand:
     """Why it cannot be called; empty if it can."""
 
     @property
-    def told(self) -> str:
-        """Its line in a list."""
+    def summary(self) -> str:
+        """Return its line for the list of commands."""
         return " · ".join(part for part in (self.argument, self.description) if part)
 
     def message(self, argument: str) -> str:
-        """What the model gets for what was typed behind the name; raises CommandUnusable."""
+        """Return the message for the model, with the argument filled in. Raises `CommandUnusable`."""
         if self.problem:
             raise CommandUnusable(f"/{self.name} cannot be used: {self.path}: {self.problem}.")
         text = expand(self.body, argument)
@@ -72,8 +72,8 @@ class CustomCommand:
         return text
 
 
-def name_of(path: str) -> str:
-    """The name that a file below a folder of commands has; raises CommandUnusable if it can have none."""
+def command_name(path: str) -> str:
+    """Return the command's name for a file below a commands folder. Raises `CommandUnusable`."""
     name = ":".join(PurePosixPath(path).with_suffix("").parts).lower()
     if not _NAME.fullmatch(name):
         raise CommandUnusable("a command's name is made of letters, digits, - and _, and begins with a letter")
@@ -81,7 +81,7 @@ def name_of(path: str) -> str:
 
 
 def read_command(name: str, path: str, content: bytes, *, takes_model: bool = True) -> CustomCommand:
-    """A command from its file.
+    """Return the command that a file defines.
 
     Args:
         name: what it is called by.
@@ -116,7 +116,7 @@ def read_command(name: str, path: str, content: bytes, *, takes_model: bool = Tr
 
 
 def expand(body: str, argument: str) -> str:
-    """The body with `$ARGUMENTS` and `$1` to `$9` filled in; what has no place in it goes below it.
+    """Return the body with `$ARGUMENTS` and `$1` to `$9` filled in; an argument without a place is appended.
 
     What is filled in is not looked through again. Words are parted as a shell does, by quotes and spaces; where the
     quotes do not match, as in "don't", by spaces alone. Raises CommandUnusable if it becomes too long.
@@ -174,7 +174,7 @@ OF_WORKSPACE = (".signoff/commands", ".claude/commands")
 
 @dataclass(frozen=True, slots=True)
 class FoundCommands:
-    """The commands of some folders."""
+    """The commands found in some folders, and the problems with their files."""
 
     commands: tuple[CustomCommand, ...] = ()
     problems: tuple[str, ...] = ()
@@ -185,8 +185,8 @@ class FoundCommands:
     """Path and text of each file, for the user to read before."""
 
 
-def in_workspace(workspace: Workspace) -> FoundCommands:
-    """Those that the workspace brings along; nothing of them counts before the user trusts `content`."""
+def workspace_commands(workspace: Workspace) -> FoundCommands:
+    """Return the commands of the workspace; they cannot be called before the user trusts `content`."""
     files: list[tuple[str, str, Callable[[], bytes]]] = []
     for folder in OF_WORKSPACE:
         try:
@@ -202,8 +202,8 @@ def in_workspace(workspace: Workspace) -> FoundCommands:
     return _read(files, LARGEST_ALL)
 
 
-def of_user(folders: Iterable[tuple[str, Path]]) -> FoundCommands:
-    """The user's own, wherever links lead to.
+def user_commands(folders: Iterable[tuple[str, Path]]) -> FoundCommands:
+    """Return the user's commands; links are followed.
 
     Args:
         folders: each with its name for the user's eyes.
@@ -248,7 +248,7 @@ def _read(files: Iterable[tuple[str, str, Callable[[], bytes]]], most: int = 2**
                 )
                 continue
             texts.append((shown, content.decode(errors="replace")))
-            command = read_command(name_of(below), shown, content, takes_model=".claude/" not in shown)
+            command = read_command(command_name(below), shown, content, takes_model=".claude/" not in shown)
         except CommandUnusable as unusable:
             problems.append(escape_unsafe(f"{shown}: {unusable}", keep=""))
         except WorkspaceError as error:
@@ -265,7 +265,7 @@ def _read(files: Iterable[tuple[str, str, Callable[[], bytes]]], most: int = 2**
 
 @dataclass(frozen=True, slots=True)
 class CommandCatalogue:
-    """What can be called, and what cannot."""
+    """All commands by name: callable ones, and those that cannot be called."""
 
     commands: Mapping[str, CustomCommand] = field(default_factory=dict)
     """By name, in order; those that have a problem say so when they are called."""
@@ -275,7 +275,7 @@ class CommandCatalogue:
     """Names of those that the workspace brings along and the user has not trusted."""
 
     def get(self, name: str) -> CustomCommand:
-        """The command of a name; raises CommandUnusable."""
+        """Return the command with a name. Raises `CommandUnusable`."""
         if command := self.commands.get(name.lower()):
             return command
         if name.lower() in self.held:
@@ -286,15 +286,15 @@ class CommandCatalogue:
             )
         raise CommandUnusable(f"There is no command /{name}; /help in the app lists them.")
 
-    def clashes(self) -> tuple[str, ...]:
-        """All that the user should know of the files: problems, and commands that cannot be called."""
+    def all_problems(self) -> tuple[str, ...]:
+        """Return lines for the user: problems with files, and commands that cannot be called."""
         return (*self.problems, *(f"{one.path}: {one.problem}" for one in self.commands.values() if one.problem))
 
 
-def catalogue(
+def build_catalogue(
     user: FoundCommands, workspace: FoundCommands, built_in: Collection[str], *, trusted: bool
 ) -> CommandCatalogue:
-    """Put commands together: signoff's own names first, then the user's, then the workspace's.
+    """Merge commands: signoff's own names first, then the user's, then the workspace's.
 
     Args:
         user: the user's.

@@ -18,7 +18,7 @@ _BLOCK = re.compile(r"([|>])[+-]?\d?[+-]?$")
 
 @dataclass(frozen=True, slots=True)
 class FrontMatterFile:
-    """A Markdown file in two."""
+    """A Markdown file split into front matter and body."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     """What the front matter says, by key."""
@@ -29,7 +29,7 @@ class FrontMatterFile:
 
 
 def parse_front_matter(text: str) -> FrontMatterFile:
-    """Take a Markdown text apart; what has no front matter is all body."""
+    """Split a Markdown text; a text without front matter is all body."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:
         return FrontMatterFile(body="\n".join(lines))

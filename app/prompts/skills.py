@@ -1,4 +1,4 @@
-"""Which skills there are: of the workspace and of the user, by name."""
+"""Skills of the workspace and of the user, by name."""
 
 import os
 import re
@@ -23,15 +23,15 @@ _MOST_LISTED = 2_000
 
 
 class SkillFolder(Protocol):
-    """The folder of one skill."""
+    """The folder of a skill."""
 
     @property
     def path(self) -> str:
-        """As commands can name it: from the workspace's root, or absolute."""
+        """Return the path for commands: relative to the workspace, or absolute."""
         ...
 
     def read(self, file: str) -> bytes:
-        """A file in it, of at most `LARGEST` bytes.
+        """Read a file of at most `LARGEST` bytes.
 
         Raises:
             OSError: It can't be read.
@@ -40,12 +40,12 @@ class SkillFolder(Protocol):
         ...
 
     def files(self) -> list[str]:
-        """What is in it, sorted; not more than `MOST_FILES`."""
+        """Return at most `MOST_FILES` paths, sorted."""
         ...
 
 
 class WorkspaceFolder:
-    """One in the workspace."""
+    """A skill folder inside the workspace."""
 
     def __init__(self, workspace: Workspace, path: str) -> None:
         """`path` leads to it from the root."""
@@ -66,7 +66,7 @@ class WorkspaceFolder:
 
 
 class UserFolder:
-    """One of the user's, which may be a link itself."""
+    """A skill folder of the user, which may be a link."""
 
     def __init__(self, root: Path) -> None:
         """`root` is the folder."""
@@ -118,7 +118,7 @@ _NAME = re.compile(r"[^\W_][\w.-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One skill, without its text."""
+    """A skill without its text."""
 
     name: str
     description: str
@@ -129,20 +129,20 @@ class Skill:
 
 @dataclass(frozen=True, slots=True)
 class Skills:
-    """All that there are."""
+    """All skills of a workspace and its user."""
 
     by_name: Mapping[str, Skill] = field(default_factory=dict)
     """In order of their names."""
     problems: tuple[str, ...] = ()
     """What is wrong with files, and names that are taken: a line each."""
 
-    def told(self) -> str:
-        """What the model is told of them: the same text as long as they are the same; empty if there are none."""
+    def prompt_text(self) -> str:
+        """Return what the model is told of the skills: stable while they are the same; empty without any."""
         return "\n".join(f"- {one.name}: {one.description}" for one in self.by_name.values())
 
 
 def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> Skills:
-    """Look for skills; blocks.
+    """Find all skills. Blocks on the disk.
 
     The workspace's need no trust: like `AGENTS.md` they are text, and what they want to run asks as ever. But they do
     not take the name of one of the user's.

@@ -227,7 +227,7 @@ def turn_settings(
         today=date.fromtimestamp(record.created),
         branch=current_branch(runtime.workspace.root),
         guidance=_guidance(runtime, tell),
-        skills=runtime.skills.told() if runtime.skills else "",
+        skills=runtime.skills.prompt_text() if runtime.skills else "",
     )
     hold = settings.ignored == "hold"
     return TurnSettings(lambda steps: prompt(chain_steps=steps), policy, settings.max_steps, settings.plan, hold)

@@ -7,7 +7,13 @@ from pathlib import Path
 from app.conversation.events import Invocation
 from app.keys.registry import ACTIONS
 from app.llm.doctor.endpoint_doctor import EndpointCheck
-from app.prompts.custom_commands import CommandCatalogue, FoundCommands, catalogue, in_workspace, of_user
+from app.prompts.custom_commands import (
+    CommandCatalogue,
+    FoundCommands,
+    build_catalogue,
+    user_commands,
+    workspace_commands,
+)
 from app.prompts.skills import Skills, find_skills
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.plural import plural
@@ -36,9 +42,9 @@ def load_custom_commands(runtime: OpenWorkspace, built_in: Collection[str]) -> C
     Raises:
         StorageError: whether the workspace's are trusted cannot be read.
     """
-    found = in_workspace(runtime.workspace)
+    found = workspace_commands(runtime.workspace)
     trusted = trust.is_trusted(found.content, runtime.sessions, trust.COMMAND_FILES)
-    return catalogue(_user_commands(runtime), found, built_in, trusted=trusted)
+    return build_catalogue(_user_commands(runtime), found, built_in, trusted=trusted)
 
 
 def untrusted_commands_notice(runtime: OpenWorkspace, known: CommandCatalogue) -> str:
@@ -49,7 +55,7 @@ def untrusted_commands_notice(runtime: OpenWorkspace, known: CommandCatalogue) -
     """
     if not known.held:
         return ""
-    content = in_workspace(runtime.workspace).content
+    content = workspace_commands(runtime.workspace).content
     if trust.is_trusted(content, runtime.sessions, _TOLD):
         return ""
     trust.trust(content, runtime.sessions, _TOLD)
@@ -83,13 +89,13 @@ def _user_commands(runtime: OpenWorkspace) -> FoundCommands:
     folders = [("commands", runtime.dirs.commands)]
     if home := runtime.environment.get("HOME"):
         folders.append(("~/.claude/commands", Path(home) / ".claude" / "commands"))
-    return of_user(folders)
+    return user_commands(folders)
 
 
 def check_prompt_sources(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
     """A finding for each kind of thing that there is any of; blocks. Raises StorageError."""
     known = load_custom_commands(runtime, {action.command for action in ACTIONS if action.command})
-    problems = known.clashes()
+    problems = known.all_problems()
     if known.commands or known.held or problems:
         facts = [
             f"{len(known.commands)} usable" if known.commands else "",

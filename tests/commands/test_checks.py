@@ -12,7 +12,7 @@ from app.automation.check_runner import CheckRunner
 from app.cli.check_commands import check, suggest
 from app.cli.command_output import CommandError, ExitCode
 from app.cli.decision_commands import approve
-from app.cli.seen_proposals import looked_at
+from app.cli.seen_proposals import mark_seen
 from app.proposals.values.proposal_errors import NotPending
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from app.storage.record_store import RecordStore
@@ -179,7 +179,7 @@ def test_where_no_check_can_run_it_is_said(runtime: OpenWorkspace, monkeypatch: 
     async def why_not(_: CheckRunner) -> str:
         return "the system has no room"
 
-    monkeypatch.setattr(CheckRunner, "why_not", why_not)
+    monkeypatch.setattr(CheckRunner, "obstacle", why_not)
     with pytest.raises(CommandError, match="Not checked: the system has no room"):
         check(runtime, asked())
 
@@ -215,7 +215,7 @@ def test_of_chosen_hunks_just_those_are_checked_and_the_record_says_on_which_tre
     def named(hunks: str | None) -> argparse.Namespace:
         return argparse.Namespace(ids=[proposal.id], hunks=hunks, force=False, unchecked=False, json=False)
 
-    looked_at(runtime, proposal.id)
+    mark_seen(runtime, proposal.id)
     with pytest.raises(CommandError, match="not written: both exit 1"):
         approve(runtime, named("1"))
     assert (root / "b.txt").read_text() == TWO_HUNKS

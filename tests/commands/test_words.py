@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.app_arguments import COMMANDS, flags_of
+from app.cli.app_arguments import COMMANDS, settings_of_flags
 from app.cli.argument_parser import app_parser, command_parser
 from app.cli.main import main
 from app.cli.terminal_streams import _VisibleText
@@ -87,7 +87,7 @@ def test_a_demo_server_writes_at_some_speed(rate: str, capsys: pytest.CaptureFix
     ],
 )
 def test_the_gate_is_taken_from_the_words(signoff: Run, gate: str | None, flags: tuple[object, object]) -> None:
-    found = flags_of(Namespace(gate=gate))
+    found = settings_of_flags(Namespace(gate=gate))
     assert (found["gate"], found.get("chain_steps")) == flags
     if gate:
         assert "--gate" not in refused(signoff("run", "hello", "--gate", gate), 2)

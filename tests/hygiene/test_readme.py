@@ -13,7 +13,7 @@ from textual.binding import Binding
 from app.cli.argument_parser import command_parser
 from app.config.settings import Settings
 from app.demo.demo_conversation import read_intent
-from app.keys.keymap import checked, key_name
+from app.keys.keymap import key_name, validated_keymap
 from app.keys.registry import ACTIONS
 from app.ui.context.slash_commands import COMMANDS
 from app.ui.screens.resolve_screen import ResolveScreen
@@ -36,7 +36,7 @@ def test_the_example_configuration_is_taken_as_it_is_and_names_every_setting() -
     (block,) = re.findall(r"```toml\n(.*?)```", read("docs/configuration.md"), re.DOTALL)
     values = tomllib.loads(block)
     settings = Settings.model_validate(values)
-    assert checked(settings.keys)
+    assert validated_keymap(settings.keys)
     assert set(Settings.model_fields) == set(values)
 
 

@@ -344,7 +344,7 @@ async def test_the_cursor_stays_in_view_whoever_has_the_focus(tmp_path: Path, se
         assert files.size.height <= view.size.height
         await run.pilot.press("q")
         for key in ("f3", "q", "f3"):
-            view.cursor.put(view.rows.at(view.scroll_offset.y + view.size.height - 1).number)
+            view.cursor.put(view.rows.part_at(view.scroll_offset.y + view.size.height - 1).number)
             await run.pilot.press(key)
             await run.painted()
             top = view.rows.line_of(view.cursor.number) - view.scroll_offset.y

@@ -275,10 +275,10 @@ async def test_a_file_comes_to_the_top_with_its_head(hunks: int) -> None:
             await pilot.press("right_curly_bracket")
             await pilot.pause()
             assert view.cursor.file == file
-            assert view.rows.at(view.scroll_offset.y)[0] == view.cursor.number
+            assert view.rows.part_at(view.scroll_offset.y)[0] == view.cursor.number
         await pilot.press("left_curly_bracket")
         await pilot.pause()
-        assert view.rows.at(view.scroll_offset.y)[0] == view.cursor.number
+        assert view.rows.part_at(view.scroll_offset.y)[0] == view.cursor.number
 
 
 async def searched(pilot: Pilot[None], view: DiffView) -> None:
@@ -426,7 +426,7 @@ async def test_lines_are_kept_while_the_focus_moves_and_drawn_anew_in_other_colo
         frame = FrameState(0, view.size.width, view.size.height, -1, "", range(0), None)
 
         def drawn() -> list[Strip]:
-            return [view.canvas.line(y, frame) for y in range(view.size.height)]
+            return [view.canvas.render_line(y, frame) for y in range(view.size.height)]
 
         await view.workers.wait_for_complete()
         await pilot.pause()

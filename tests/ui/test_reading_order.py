@@ -142,7 +142,7 @@ async def test_the_minimap_marks_the_hunk() -> None:
         assert [first, second] == view.rows.landmarks.hunks[:2]
         cells = map_rows(view.rows, minimap.size.height)
         marked = [y for y in range(len(cells)) if minimap.render_line(y).text == "!"]
-        assert [view.rows.at(y).number for y in marked] == [first, second]
+        assert [view.rows.part_at(y).number for y in marked] == [first, second]
         # Of a file that is folded, its head is marked.
         view.cursor.go_to_file(0)
         assert isinstance(view.cursor.row, FileRow)

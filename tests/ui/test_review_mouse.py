@@ -121,7 +121,7 @@ async def test_to_drag_from_the_line_numbers_of_the_right_half_takes_that_half()
         y = next(
             line
             for line in range(view.rows.height)
-            if isinstance(row := view.rows.at(line).row, LineRow) and row.new is not None and row.old == 5
+            if isinstance(row := view.rows.part_at(line).row, LineRow) and row.new is not None and row.old == 5
         )
         half = view.sheet.scene.gutter + view.sheet.scene.code_width
         top = view.region.offset
@@ -130,7 +130,7 @@ async def test_to_drag_from_the_line_numbers_of_the_right_half_takes_that_half()
         assert app.screen.get_selected_text() == "RETRIES = 3"
         await slide(pilot, top + Offset(3, y), top + Offset(view.sheet.scene.gutter + 10, y))
         assert app.screen.get_selected_text() == "RETRIES = 2"
-        assert view.rows.at(y).number != view.cursor.number == before, "who selects goes nowhere"
+        assert view.rows.part_at(y).number != view.cursor.number == before, "who selects goes nowhere"
 
 
 @pytest.mark.parametrize("keys", [(), ("v",), ("w",)])

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.binding import Binding
 
-from app.keys.keymap import DECISIONS, KeymapError, checked, key_name, keys_of, spelled, without_default
+from app.keys.keymap import DECISIONS, KeymapError, key_name, keys_of, new_bindings, spelled, validated_keymap
 from app.keys.registry import ACTIONS
 
 BY_ID = {action.id: action for action in ACTIONS}
 
 
 def test_the_standard_keys_are_taken_as_they_are() -> None:
-    assert checked({}) == {}
-    assert checked({action.id: action.keys for action in ACTIONS if action.keys})
+    assert validated_keymap({}) == {}
+    assert validated_keymap({action.id: action.keys for action in ACTIONS if action.keys})
 
 
 @pytest.mark.parametrize("sign", string.punctuation)
@@ -27,13 +27,13 @@ def test_a_sign_is_named_as_the_keyboard_has_it_and_taken_so_in_the_configuratio
 
 
 def test_a_sign_reaches_textual_by_its_name() -> None:
-    assert checked({"review.approve": "ctrl+y, |"}) == {"review.approve": "ctrl+y,vertical_line"}
+    assert validated_keymap({"review.approve": "ctrl+y, |"}) == {"review.approve": "ctrl+y,vertical_line"}
     with pytest.raises(KeymapError, match=r"are both on '\)'"):
-        checked({"review.approve": ")"})
+        validated_keymap({"review.approve": ")"})
 
 
 def test_a_free_key_is_taken() -> None:
-    keymap = checked({"review.approve": "ctrl+y"})
+    keymap = validated_keymap({"review.approve": "ctrl+y"})
     assert keys_of(BY_ID["review.approve"], keymap) == ("ctrl+y",)
     assert keys_of(BY_ID["review.deny"], keymap) == ("n",)
 
@@ -54,14 +54,14 @@ def test_a_free_key_is_taken() -> None:
 )
 def test_what_would_take_a_key_from_another_action_is_refused(keymap: dict[str, str], said: str) -> None:
     with pytest.raises(KeymapError, match=said):
-        checked(keymap)
+        validated_keymap(keymap)
 
 
 @pytest.mark.parametrize("key", ["enter", "escape", "space", "tab", "backspace"])
 @pytest.mark.parametrize("action", sorted(DECISIONS))
 def test_a_decision_is_never_on_a_key_that_is_pressed_without_looking(action: str, key: str) -> None:
     with pytest.raises(KeymapError, match="without looking"):
-        checked({action: key})
+        validated_keymap({action: key})
 
 
 @pytest.mark.parametrize(
@@ -95,27 +95,27 @@ def test_a_decision_is_never_on_a_key_that_is_pressed_without_looking(action: st
 )
 def test_nor_on_one_that_a_terminal_cannot_tell_from_it(key: str, pressed: str) -> None:
     with pytest.raises(KeymapError, match=f"cannot tell it from {pressed}"):
-        checked({"review.approve": key})
+        validated_keymap({"review.approve": key})
 
 
 @pytest.mark.parametrize("key", ["f12", "ctrl+f12", "ctrl+delete", "insert"])
 def test_a_key_without_a_character_may_decide(key: str) -> None:
-    assert keys_of(BY_ID["review.approve"], checked({"review.approve": key})) == (key,)
+    assert keys_of(BY_ID["review.approve"], validated_keymap({"review.approve": key})) == (key,)
 
 
 @given(st.sampled_from("abcdefgklnopqrstuvwxyz"))
 def test_every_other_letter_with_ctrl_may_decide(letter: str) -> None:
     with contextlib.suppress(KeymapError):
-        checked({"review.approve": f"ctrl+{letter}"})
+        validated_keymap({"review.approve": f"ctrl+{letter}"})
         return
     with pytest.raises(KeymapError, match="both on"):
-        checked({"review.approve": f"ctrl+{letter}"})
+        validated_keymap({"review.approve": f"ctrl+{letter}"})
 
 
 @given(st.dictionaries(st.sampled_from(sorted(BY_ID)), st.sampled_from("abcdefghijknrtuxyzYNUJK"), max_size=6))
 def test_no_accepted_keymap_puts_approve_and_deny_on_one_key(keymap: dict[str, str]) -> None:
     try:
-        taken = checked(keymap)
+        taken = validated_keymap(keymap)
     except KeymapError:
         return
     keys = {action: set(keys_of(BY_ID[action], taken)) for action in DECISIONS}
@@ -125,7 +125,7 @@ def test_no_accepted_keymap_puts_approve_and_deny_on_one_key(keymap: dict[str, s
 
 
 def test_actions_without_a_standard_key_can_get_one() -> None:
-    assert [(action.id, keys) for action, keys in without_default(checked({"app.settings": "f9"}))] == [
+    assert [(action.id, keys) for action, keys in new_bindings(validated_keymap({"app.settings": "f9"}))] == [
         ("app.settings", "f9")
     ]
 

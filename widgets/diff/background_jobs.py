@@ -1,4 +1,4 @@
-"""Work about what is shown that would hold up its first frame, and begins after that."""
+"""Background work on the shown change: moved lines, white space, and the rest of the layout."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,7 +26,7 @@ Job = Callable[[], Awaitable[None]]
 
 
 class BackgroundJobs:
-    """Finds out about the change on a sheet; one job of a kind at a time, each for what was shown when it began."""
+    """Runs background work on the shown change, one job of a kind at a time."""
 
     def __init__(
         self,
@@ -53,18 +53,18 @@ class BackgroundJobs:
         self._waiting: dict[str, Job] = {}
         self._lexing: RenderContext | None = None
 
-    def look_at_diffs(self) -> None:
-        """Another change is shown: find its moved lines, at once where that is quick."""
+    def find_moved_lines(self) -> None:
+        """Find the moved lines of the shown change, at once where that is quick."""
         self._waiting.clear()
         scene = self._sheet.scene
         if _is_small(scene.diffs):
             scene.marks.moved = moved_lines(scene.diffs)
         else:
             self._waiting["inspect"] = partial(self._inspect, scene)
-        self.look_for_spaces()
+        self.find_space_changes()
 
-    def look_for_spaces(self) -> None:
-        """Find what differs in white space alone, if that is to be left out; at once where it is quick."""
+    def find_space_changes(self) -> None:
+        """Find the hunks that change only white space, if these are folded; at once where that is quick."""
         sheet = self._sheet
         if sheet.white_space or sheet.spaces is not None:
             return
@@ -73,14 +73,14 @@ class BackgroundJobs:
         else:
             self._waiting["spaces"] = partial(self._find_spaces, sheet.diffs)
 
-    def lay_out(self) -> None:
-        """There is another layout: work out the rest of it."""
+    def finish_layout(self) -> None:
+        """Compute the rest of the current layout."""
         self._waiting.pop("layout", None)
         if not self._sheet.is_short:
             self._waiting["layout"] = partial(self._lay_out_rest, self._sheet.rows)
 
     def after_frame(self) -> bool:
-        """A frame was drawn, which may ask for colours; whether there is anything to start."""
+        """Return whether a drawn frame left work to start, such as colours."""
         scene = self._sheet.scene
         if scene.syntax.wanted and self._lexing is not scene:
             self._lexing = scene
@@ -88,7 +88,7 @@ class BackgroundJobs:
         return bool(self._waiting and self._sheet.rows.rows)
 
     def start(self) -> None:
-        """Start what waits."""
+        """Start the waiting work."""
         for name, job in self._waiting.items():
             self._run(name, job)
         self._waiting.clear()

@@ -1,4 +1,4 @@
-"""An editor for source text: Textual's, with the syntax colours of the diff preview.
+"""An editor for source text with the syntax colours of the diff preview.
 
 Textual colours its editor by compiled grammars, which are a dependency of their own. Here the lines on screen are
 coloured by Pygments in stretches of some fifty lines, so neither opening nor typing costs more in a longer file.
@@ -35,7 +35,7 @@ _PRIVATE = range(0xE000, 0xF900)
 
 
 class CodeEditor(TextArea):
-    """Line numbers, no wrapping, colours by the name of the file."""
+    """Text area with line numbers and syntax colours by file name, without wrapping."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+home", "document_start", "To the beginning", show=False),
@@ -87,11 +87,12 @@ class CodeEditor(TextArea):
 
     @source.setter
     def source(self, text: str) -> None:
+        """The text, with line separators that `text` shows as glyphs."""
         self._glyphs = _glyphs_for(text)
         self.text = text.translate(self._glyphs)
 
     def use_vim(self, tell: Callable[[str], None]) -> None:
-        """Have vim's keys from now on; `tell` takes the mode."""
+        """Use vim's keys from now on; `tell` is called with each new mode."""
         from widgets.vim.vim_keys import VimKeys
 
         self._vim = VimKeys(self, tell)
@@ -99,21 +100,21 @@ class CodeEditor(TextArea):
 
     @property
     def mode(self) -> str:
-        """What the user has to know of the mode of vim's keys."""
+        """Return the mode of vim's keys for the status line; empty without vim."""
         return self._vim.told if self._vim is not None and not self.read_only else ""
 
     def take_escape(self) -> bool:
-        """Whether vim's keys had a use for Escape."""
+        """Let vim's keys handle Escape; return whether they did."""
         return self._vim is not None and self._vim.take(events.Key("escape", None))
 
     def on_key(self, event: events.Key) -> None:
-        """Vim's keys come first."""
+        """Offer a key to vim's keys first."""
         if self._vim is not None and not self.read_only and event.key != "escape" and self._vim.take(event):
             event.stop()
             event.prevent_default()
 
     def get_line(self, line_index: int) -> Text:
-        """The line with its colours."""
+        """Return a line with its syntax colours."""
         line = super().get_line(line_index)
         if len(line.plain) <= LONGEST_LINE:
             for start, end, kind in self._spans(line_index):
@@ -121,20 +122,20 @@ class CodeEditor(TextArea):
         return line
 
     def get_component_rich_style(self, *names: str, partial: bool = False, default: Style | None = None) -> Style:
-        """The line of the cursor has a background of its own, and keeps its colours."""
+        """Return a style; the cursor line keeps the colours of its code."""
         style = super().get_component_rich_style(*names, partial=partial, default=default)
         return Style(bgcolor=style.bgcolor) if names == ("text-area--cursor-line",) else style
 
     def action_document_start(self) -> None:
-        """To the first character."""
+        """Move the cursor to the start of the text."""
         self.move_cursor((0, 0))
 
     def action_document_end(self) -> None:
-        """Behind the last character."""
+        """Move the cursor to the end of the text."""
         self.move_cursor(self.document.end)
 
     def notify_style_update(self) -> None:
-        """Another theme has other colours."""
+        """Drop colours of the previous theme."""
         self._colours = {}
         super().notify_style_update()
 

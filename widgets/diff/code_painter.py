@@ -1,4 +1,4 @@
-"""Lines of source as strips: state of the hunk, line numbers, sign, and code with all that is marked in it."""
+"""Paints lines of source as strips: hunk state, line numbers, sign, and code with its marks."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -39,7 +39,7 @@ _FLAG_CLASSES = (
 
 
 class CodeStyle(NamedTuple):
-    """How a line of source is drawn."""
+    """How a line of source is painted."""
 
     kind: str
     """`added`, `removed`, `moved`, or empty for context."""
@@ -52,7 +52,7 @@ class CodeStyle(NamedTuple):
 
 
 class CodePosition(NamedTuple):
-    """Where a piece of code is drawn."""
+    """Where a piece of code is painted."""
 
     row: LineRow
     side: Side
@@ -69,7 +69,7 @@ class CodePosition(NamedTuple):
 
 
 class CodePainter:
-    """Draws the rows that show source."""
+    """Paints the rows that show source."""
 
     def __init__(self, scene: RenderContext, style: StyleOf) -> None:
         self.scene = scene
@@ -84,10 +84,10 @@ class CodePainter:
         selection: Selection | None,
         offsets: bool,
     ) -> Strip:
-        """One terminal line of a row; with `offsets`, its pieces tell the mouse which characters they are."""
+        """Return one terminal line of a row as a strip; with `offsets`, segments carry their text positions."""
         width = self.scene.width
         plain = self.style(("diff--plain", *cursor))
-        state = self.state(row, part, cursor)
+        state = self.state_cells(row, part, cursor)
         if offsets:
             state = _before(state, 0, y)
         if not self.scene.split:
@@ -100,8 +100,8 @@ class CodePainter:
         cells = 2 * (self.scene.gutter + self.scene.code_width) - 1
         return Strip([state, *left, middle, *right], cells).adjust_cell_length(width, plain)
 
-    def state(self, row: LineRow, part: int, cursor: tuple[str, ...]) -> Segment:
-        """The two cells that say what becomes of the hunk."""
+    def state_cells(self, row: LineRow, part: int, cursor: tuple[str, ...]) -> Segment:
+        """Return the two cells that show the state of the hunk."""
         here = "›" if cursor and part == 0 else " "
         if row.hunk is None:
             return Segment(f" {here}", self.style(("diff--plain", "diff--state", *cursor)))
@@ -242,10 +242,10 @@ class CodePainter:
         if query := self.scene.query:
             current = _CURRENT if self.scene.found == (at.row.file, at.side, at.number) else 0
             low = max(0, first - len(query))
-            for begin in occurrences(shown.text[low : last + len(query)], query):
+            for begin in find_occurrences(shown.text[low : last + len(query)], query):
                 mark(low + begin, low + begin + len(query), _MATCH | current)
         if at.selection is not None:
-            span = selected(at.selection, at.y, self.scene.split, at.side)
+            span = selected_range(at.selection, at.y, self.scene.split, at.side)
             if span is not None:
                 mark(span[0], len(shown.text) if span[1] < 0 else span[1], _SELECTED)
         return flags
@@ -287,30 +287,30 @@ def _before(segment: Segment, column: int, y: int) -> Segment:
     return Segment(segment.text, segment.style + placed if segment.style else placed)
 
 
-def is_right(column: int) -> bool:
-    """Whether a selection offset is of the right half, or of what stands before its code."""
+def is_right_half(column: int) -> bool:
+    """Return whether a selection offset lies in the right half, or left of its code."""
     return column >= RIGHT_SIDE // 2
 
 
-def selected(selection: Selection, y: int, split: bool, side: Side) -> tuple[int, int] | None:
-    """The selected characters of the code on a terminal line; -1 stands for its end."""
+def selected_range(selection: Selection, y: int, split: bool, side: Side) -> tuple[int, int] | None:
+    """Return the range of selected characters of a terminal line; -1 stands for its end."""
     span = selection.get_span(y)
     if span is None:
         return None
     start, end = span
     if split:
-        right = selection.start is not None and is_right(selection.start.x)
+        right = selection.start is not None and is_right_half(selection.start.x)
         if right != (side == "new"):
             return None
         if right:
             start, end = start - RIGHT_SIDE, end if end == -1 else max(0, end - RIGHT_SIDE)
-        elif is_right(end):
+        elif is_right_half(end):
             end = -1
     return max(0, start), end if end == -1 else max(0, end)
 
 
-def occurrences(text: str, query: str) -> list[int]:
-    """Where a query occurs; case counts only if the query has upper-case letters."""
+def find_occurrences(text: str, query: str) -> list[int]:
+    """Return where a query occurs; upper-case letters in the query make it case-sensitive."""
     if query == query.lower():
         text = text.lower()
     found: list[int] = []

@@ -1,4 +1,4 @@
-"""An editor for a file with conflicts between markers: each side has its colour, and a choice replaces the block."""
+"""An editor for a file with conflict markers: each side has a colour, and a choice replaces the block."""
 
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from widgets.diff.code_editor import CodeEditor
 
 
 class ConflictEditor(CodeEditor):
-    """Read-only until the user wants to type; line numbers would be neither side's, so there are none."""
+    """Editor of conflicts, read-only until the user starts to type; without line numbers."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"conflict--{side}{part}" for side in ("disk", "base", "proposed") for part in ("", "-marker", "-here")
@@ -59,25 +59,25 @@ class ConflictEditor(CodeEditor):
         """What is shown behind a marker."""
 
     def show_conflict(self, conflict: FileConflict) -> None:
-        """Show another conflict in its place."""
+        """Show another conflict file."""
         self._conflict = conflict
         self.source = conflict.text()
 
     @property
     def blocks(self) -> list[MarkedBlock]:
-        """The conflicts that are still open."""
+        """Return the conflicts that are still open."""
         self._find_blocks()
         return self._blocks
 
     @property
-    def block(self) -> MarkedBlock | None:
-        """The open conflict at the cursor, else the next one, else the one before."""
+    def current_block(self) -> MarkedBlock | None:
+        """Return the open conflict at the cursor, else the next one, else the one before."""
         row = self.cursor_location[0]
         blocks = self.blocks
         return next((block for block in blocks if block.end >= row), blocks[-1] if blocks else None)
 
     def step(self, by: int) -> None:
-        """Go to the next open conflict, or to the one before with -1."""
+        """Move the cursor to the next open conflict, or to the previous one with -1."""
         row = self.cursor_location[0]
         if by > 0:
             found = next((block for block in self.blocks if block.start > row), None)
@@ -87,14 +87,14 @@ class ConflictEditor(CodeEditor):
             self.show_block(found)
 
     def show_block(self, block: MarkedBlock | None) -> None:
-        """Put the cursor on a conflict, with its beginning near the top."""
+        """Move the cursor to a conflict and scroll its start near the top."""
         if block is not None:
             self.move_cursor((block.start, 0))
             self.scroll_to(x=0, y=max(0, block.start - 2), animate=False)
 
     def choose(self, side: ConflictSide) -> bool:
-        """Put one side, or both, in the place of the open conflict at the cursor; whether there was one."""
-        block = self.block
+        """Replace the open conflict at the cursor by one side or both; return whether there was one."""
+        block = self.current_block
         if block is None:
             return False
         lines = list(block.region.lines(side))
@@ -107,16 +107,16 @@ class ConflictEditor(CodeEditor):
         self.replace("\n".join(lines), start, end)
         self.history.checkpoint()
         self.move_cursor((min(block.start, self.document.line_count - 1), 0))
-        self.show_block(self.block)
+        self.show_block(self.current_block)
         return True
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Find the conflicts anew if the text or the cursor is elsewhere."""
+        """Find the conflicts again if the text or the cursor has changed, and render."""
         self._find_blocks()
         return super().render_lines(crop)
 
     def get_line(self, line_index: int) -> Text:
-        """The line with the colour of its side."""
+        """Return a line in the colour of its side."""
         line = super().get_line(line_index)
         if (role := self._roles.get(line_index)) is not None:
             # The cursor may stand behind the last character.
@@ -125,7 +125,7 @@ class ConflictEditor(CodeEditor):
         return line
 
     def render_line(self, y: int) -> Strip:
-        """The colour reaches to the edge; a marker says in words what comes below it."""
+        """Extend the colour of a line to the edge; add a description to a marker."""
         strip = super().render_line(y)
         index = y + self.scroll_offset.y
         if (role := self._roles.get(index)) is None:
@@ -150,7 +150,7 @@ class ConflictEditor(CodeEditor):
             return
         self._known = known
         self._blocks = self._conflict.unresolved_blocks(known[0])
-        here = self.block
+        here = self.current_block
         self._words = {}
         roles: dict[int, str] = {}
         for block in self._blocks:

@@ -1,4 +1,4 @@
-"""From file diffs to a layout: which stretches are shown, folded or opened, and where comments stand.
+"""Arranges file diffs into a layout: stretches that are shown, folded or opened, and comments.
 
 Nothing here makes a list of the whole change: a segment is made when the layout asks for it.
 """
@@ -42,7 +42,7 @@ from widgets.diff.white_space import HiddenWhitespace
 
 @dataclass(frozen=True, slots=True)
 class DiffShape:
-    """What is open and what is folded; a change of it is another shape."""
+    """Which parts of a diff are folded and opened; immutable."""
 
     split: bool = False
     whole: bool = False
@@ -56,28 +56,28 @@ class DiffShape:
     spaces: frozenset[str] = frozenset()
     """Ids of hunks that are shown with their white space, whatever the others are."""
 
-    def turn_fold(self, file: int, gap: int) -> "DiffShape":
-        """Open an unchanged stretch, or close it."""
+    def toggle_gap(self, file: int, gap: int) -> "DiffShape":
+        """Return the shape with an unchanged stretch opened or folded."""
         return replace(self, opened=self.opened ^ {(file, gap)})
 
-    def turn_all(self) -> "DiffShape":
-        """Show the whole files, or only what is around the hunks."""
+    def toggle_all(self) -> "DiffShape":
+        """Return the shape that shows whole files, or only the surroundings of hunks."""
         return replace(self, whole=not self.whole, opened=frozenset())
 
-    def turn_file(self, file: int) -> "DiffShape":
-        """Show the head of a file alone, or all of it."""
+    def toggle_file(self, file: int) -> "DiffShape":
+        """Return the shape with a file folded to its head, or shown."""
         return replace(self, collapsed=self.collapsed ^ {file})
 
-    def turn_lines(self, lines: frozenset[SourceLine]) -> "DiffShape":
-        """Show all of some long lines, or leave out of them again what hasn't changed."""
+    def toggle_long_lines(self, lines: frozenset[SourceLine]) -> "DiffShape":
+        """Return the shape with long lines shown whole, or shortened to what changed."""
         return replace(self, lines=self.lines - lines if self.lines & lines else self.lines | lines)
 
     def with_spaces(self, hunk: str) -> "DiffShape":
-        """Show the white space of a hunk, by its id."""
+        """Return the shape that shows the white space changes of a hunk, by its id."""
         return replace(self, spaces=self.spaces | {hunk})
 
     def renumbered(self, numbers: Mapping[int, int]) -> "DiffShape":
-        """The same of files that stand in another order: the new number of each by the old one."""
+        """Return the shape for files in another order: new numbers by old ones."""
         return replace(
             self,
             opened=frozenset((numbers[file], gap) for file, gap in self.opened if file in numbers),
@@ -86,11 +86,11 @@ class DiffShape:
         )
 
     def with_file(self, file: int) -> "DiffShape":
-        """Show a file."""
+        """Return the shape with a file unfolded."""
         return replace(self, collapsed=self.collapsed - {file})
 
     def with_unchanged(self, line: SourceLine, hunks: Sequence[Hunk]) -> "DiffShape":
-        """Show an unchanged line of the new text of a file with these hunks."""
+        """Return the shape in which an unchanged line of the new text is visible."""
         fold = {(line.file, sum(hunk.new_start <= line.line for hunk in hunks))}
         return replace(self, opened=self.opened - fold if self.whole else self.opened | fold).with_file(line.file)
 
@@ -107,7 +107,7 @@ _MEASURED_ROWS = 250
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A remark on a line of the shown diff: the user's, or of a check."""
+    """A comment on a line of the shown diff: by the user, or by a check."""
 
     line: SourceLine
     text: str
@@ -272,7 +272,7 @@ def arrange(
     measure: Callable[[Row], int],
     fits: Callable[[Segment], bool] | None = None,
 ) -> DiffLayout:
-    """Lay out a change; the layout has to grow before it has any rows.
+    """Return the layout of a change; it must grow before it has rows.
 
     `top` stands above the first file, `notes` under the heads of files, and of the hunks `left_out` is not shown.
     `measure` tells how many terminal lines a row takes. It is asked about notes and comments, which are few, and of

@@ -1,4 +1,4 @@
-"""The cursor of the diff preview: which row it is on, and how the view follows it."""
+"""The cursor of the diff preview: its row, and how the view scrolls with it."""
 
 from typing import Literal, NamedTuple, Protocol
 
@@ -17,33 +17,33 @@ _NO_LINES = 20
 
 
 class CursorView(Protocol):
-    """What a cursor moves in."""
+    """The view that a cursor moves in."""
 
     @property
     def scroll_offset(self) -> Offset:
-        """What stands in the corner."""
+        """Return the scroll offset."""
 
     @property
     def room(self) -> int:
-        """Terminal lines on view; out of sight, as many as there were."""
+        """Return the visible terminal lines; while hidden, the number before."""
 
     def scroll_to(
         self, x: float | None = None, y: float | None = None, *, animate: bool = True, immediate: bool = False
     ) -> None:
-        """Show another part."""
+        """Scroll to an offset."""
 
     def refresh_lines(self, y_start: int, line_count: int = 1) -> None:
-        """Draw some terminal lines anew."""
+        """Redraw some terminal lines."""
 
     def fit(self) -> None:
-        """Take in that more has been laid out."""
+        """Update the virtual size after the layout has grown."""
 
     def cursor_moved(self) -> None:
-        """Take in that the cursor is on another row."""
+        """Called after the cursor moved to another row."""
 
 
 class CursorBookmark(NamedTuple):
-    """Where the cursor was, to come back to in another layout."""
+    """A cursor position that can be restored in another layout."""
 
     row: Row | None
     above: int
@@ -51,7 +51,7 @@ class CursorBookmark(NamedTuple):
 
 
 class DiffCursor:
-    """Moves over the rows of a sheet."""
+    """Moves over the rows of a diff layout."""
 
     def __init__(self, sheet: DiffModel, view: CursorView) -> None:
         self._sheet = sheet
@@ -63,19 +63,19 @@ class DiffCursor:
 
     @property
     def row(self) -> Row | None:
-        """What it stands on."""
+        """Return the row under the cursor."""
         rows = self._sheet.rows
         return rows.row(self.number) if self.number < rows.rows else None
 
     @property
     def file(self) -> int:
-        """The index of the file that it is in."""
+        """Return the index of the file under the cursor."""
         row = self.row
         return 0 if row is None else max(0, row.file)
 
     @property
     def hunk(self) -> Hunk | None:
-        """The hunk that it is in."""
+        """Return the hunk under the cursor, if there is one."""
         rows = self._sheet.rows
         if not rows.rows:
             return None
@@ -84,7 +84,7 @@ class DiffCursor:
 
     @property
     def gap(self) -> tuple[int, int] | None:
-        """The file and the number of the unchanged stretch that it is in, folded or open."""
+        """Return the file and number of the unchanged stretch under the cursor, folded or open."""
         rows, row = self._sheet.rows, self.row
         if isinstance(row, FoldRow):
             return row.file, row.gap
@@ -93,7 +93,7 @@ class DiffCursor:
 
     @property
     def source_line(self) -> SourceLine | None:
-        """The line that a comment would stand on; on a comment, the line that it is about."""
+        """Return the line that a comment would be attached to; on a comment, the line that it is about."""
         match self.row:
             case CommentRow(comment=comment):
                 return self._sheet.comments[comment].line
@@ -103,7 +103,7 @@ class DiffCursor:
                 return None
 
     def next_line(self) -> LineRow | None:
-        """The first line of a file that it is on, or that is below it."""
+        """Return the first line of a file at or below the cursor."""
         rows = self._sheet.rows
         below = map(rows.row, range(self.number, min(rows.rows, self.number + _NO_LINES)))
         return next((row for row in below if isinstance(row, LineRow)), None)
@@ -111,13 +111,13 @@ class DiffCursor:
     # Where it goes
 
     def find(self, row: Row) -> int | None:
-        """The number of a row, laid out that far if need be."""
+        """Return the number of a row, and lay out that far if needed."""
         number = self._sheet.rows.locate(row)
         self._view.fit()
         return number
 
     def move_to(self, row: int, *, above: int = MARGIN) -> None:
-        """Go to a row and scroll as little as needed, with `above` lines of margin."""
+        """Move to a row and scroll as little as needed, with `above` lines of margin."""
         rows = self._sheet.rows
         if not rows.rows:
             return
@@ -132,14 +132,14 @@ class DiffCursor:
         self.put(row)
 
     def put(self, row: int) -> None:
-        """Go to a row that is in view."""
+        """Move to a visible row without scrolling."""
         self.refresh()
         self.number = self._sheet.rows.nearest(row)
         self.refresh()
         self._view.cursor_moved()
 
     def go_to(self, row: int, *, at_top: bool = False) -> None:
-        """Go to a landmark, a few lines under the top if it has to be scrolled to, or at the top."""
+        """Move to a landmark, with a small margin if it must be scrolled to, or at the top."""
         rows, room, first = self._sheet.rows, self._room, self._view.scroll_offset.y
         line = rows.line_of(row)
         segment = rows.segments[rows.segment_of(row)]
@@ -150,14 +150,14 @@ class DiffCursor:
         self.move_to(row, above=0 if at_top else 1)
 
     def go_to_file(self, file: int) -> None:
-        """Go to the head of a file, by its index."""
+        """Move to the head of a file, by its index."""
         row = self._sheet.rows.row_of_file(file)
         self._view.fit()
         if row is not None:
             self.go_to(row, at_top=True)
 
     def jump(self, kind: Literal["hunks", "files"], by: int) -> None:
-        """Go to where the next hunk or file begins (1), or the one before (-1), if there is one."""
+        """Move to the next start of a hunk or file, or to the previous one with -1."""
         rows = self._sheet.rows
         starts = rows.landmarks.hunks if kind == "hunks" else rows.landmarks.files
         find = Landmarks.after if by > 0 else Landmarks.before
@@ -169,7 +169,7 @@ class DiffCursor:
             self.go_to(row, at_top=kind == "files")
 
     def step(self, by: int) -> None:
-        """One row down or up (1, -1); one that is taller than the view is scrolled through first."""
+        """Move one row down or up; scroll through a row that is taller than the view first."""
         rows, first = self._sheet.rows, self._view.scroll_offset.y
         if self._sheet.plain_text:
             self.scroll(by)
@@ -183,7 +183,7 @@ class DiffCursor:
         self.move_to(self.number + by)
 
     def page(self, by: int) -> None:
-        """One page down or up. The view stays where the page has come to also if the row begins above it."""
+        """Move one page down or up."""
         rows = self._sheet.rows
         if not rows.rows:
             return
@@ -193,33 +193,33 @@ class DiffCursor:
         if self._sheet.plain_text:
             return
         first = self._view.scroll_offset.y
-        self.put(rows.at(max(first, min(line, first + self._room - 1, rows.height - 1))).number)
+        self.put(rows.part_at(max(first, min(line, first + self._room - 1, rows.height - 1))).number)
 
     def to_top(self) -> None:
-        """To the first row."""
+        """Move to the first row."""
         self._scroll(0)
         self.move_to(0)
 
     def to_end(self) -> None:
-        """To the last row."""
+        """Move to the last row."""
         self.lay_out_all()
         rows = self._sheet.rows
         self._scroll(rows.height)
         self.move_to(rows.rows - 1)
 
     def bookmark(self) -> CursorBookmark:
-        """Where it is."""
+        """Return the current position as a bookmark."""
         row = self.row
         return CursorBookmark(
             row, 0 if row is None else self._sheet.rows.line_of(self.number) - self._view.scroll_offset.y
         )
 
     def scroll(self, lines: int) -> None:
-        """Show what is so many lines further down."""
+        """Scroll by a number of lines."""
         self._scroll(self._view.scroll_offset.y + lines)
 
     def refresh(self) -> None:
-        """Draw its row anew."""
+        """Redraw the cursor's row."""
         rows = self._sheet.rows
         if self.number < rows.rows:
             self._view.refresh_lines(rows.line_of(self.number), rows.height_of(self.number))
@@ -232,7 +232,7 @@ class DiffCursor:
         self._view.scroll_to(y=line, animate=False, immediate=True)
 
     def lay_out_all(self) -> None:
-        """Lay out at once what is left, for a move that leads there."""
+        """Complete the layout at once, for a move that needs all of it."""
         if not self._sheet.rows.complete:
             self._sheet.rows.grow()
             self._view.fit()

@@ -1,4 +1,4 @@
-"""Which row of a diff stands where, worked out as far down as somebody looks.
+"""Positions of the rows of a diff, computed only as far down as somebody looks.
 
 A layout takes its segments from an iterator, a few screens of them at first and the rest later, so that the first
 frame costs the same for ten changed lines and for a hundred thousand.
@@ -28,7 +28,7 @@ _STEP = 2_000
 
 
 class RowPart(NamedTuple):
-    """What stands on a terminal line."""
+    """The part of a row on one terminal line."""
 
     number: int
     """The row, from 0."""
@@ -38,7 +38,7 @@ class RowPart(NamedTuple):
 
 
 class Landmarks:
-    """The rows of a layout at which hunks and files begin, and those of the user's remarks."""
+    """Rows at which hunks, files and comments begin."""
 
     def __init__(self) -> None:
         self.hunks: list[int] = []
@@ -51,7 +51,7 @@ class Landmarks:
         """Row of each remark."""
 
     def note(self, row: int, segment: Segment) -> None:
-        """Take in what begins at a row."""
+        """Add what begins at a row."""
         if type(segment) is SingleSegment:
             if type(segment.content) is FileRow:
                 self.files.append(row)
@@ -65,19 +65,19 @@ class Landmarks:
 
     @staticmethod
     def after(rows: Sequence[int], row: int) -> int | None:
-        """The next landmark below a row."""
+        """Return the next landmark below a row."""
         index = bisect_right(rows, row)
         return rows[index] if index < len(rows) else None
 
     @staticmethod
     def before(rows: Sequence[int], row: int) -> int | None:
-        """The landmark above a row; from inside a hunk or file, its own beginning."""
+        """Return the landmark above a row; inside a hunk or file, its own start."""
         index = bisect_left(rows, row)
         return rows[index - 1] if index else None
 
 
 class DiffLayout:
-    """Segments with their offsets. Until it is `complete`, rows and terminal lines are those that are worked out."""
+    """Segments with their offsets; until it is `complete`, only the computed rows count."""
 
     def __init__(self, source: Iterable[Segment] = ()) -> None:
         self.segments: list[Segment] = []
@@ -88,7 +88,7 @@ class DiffLayout:
         self._lines = [0]
 
     def grow(self, *, lines: float = inf, seconds: float = inf) -> None:
-        """Go on until there are so many terminal lines, or for so long; without a limit, to the end."""
+        """Compute more rows, up to a number of terminal lines or seconds; without a limit, all."""
         if self._lines[-1] >= lines or self.complete:
             return
         segments, rows, heights, note = self.segments, self._rows, self._lines, self.landmarks.note
@@ -107,31 +107,31 @@ class DiffLayout:
 
     @property
     def rows(self) -> int:
-        """Rows in all."""
+        """Return the number of rows."""
         return self._rows[-1]
 
     @property
     def height(self) -> int:
-        """Terminal lines in all."""
+        """Return the number of terminal lines."""
         return self._lines[-1]
 
     def row(self, number: int) -> Row:
-        """A row by number; raises IndexError outside."""
+        """Return a row by its number. Raises `IndexError`."""
         index = self.segment_of(number)
         return self.segments[index].row(number - self._rows[index])
 
     def nearest(self, number: int) -> int:
-        """The number of a row that exists, as near as possible to one that may not."""
+        """Return the existing row number nearest to a number."""
         return max(0, min(number, self.rows - 1))
 
     def segment_of(self, number: int) -> int:
-        """The index of the segment that holds a row."""
+        """Return the index of the segment that holds a row."""
         if not 0 <= number < self.rows:
             raise IndexError(number)
         return bisect_right(self._rows, number) - 1
 
-    def at(self, line: int) -> RowPart:
-        """What stands on a terminal line; raises IndexError outside."""
+    def part_at(self, line: int) -> RowPart:
+        """Return the part of a row on a terminal line. Raises `IndexError`."""
         if not 0 <= line < self.height:
             raise IndexError(line)
         index = bisect_right(self._lines, line) - 1
@@ -143,7 +143,7 @@ class DiffLayout:
         return RowPart(self._rows[index] + number, segment.row(number), inner - above)
 
     def line_of(self, number: int) -> int:
-        """The first terminal line of a row."""
+        """Return the first terminal line of a row."""
         index = self.segment_of(number)
         segment, inner = self.segments[index], number - self._rows[index]
         if segment.heights is None or not inner:
@@ -151,17 +151,17 @@ class DiffLayout:
         return self._lines[index] + segment.heights[inner - 1]
 
     def height_of(self, number: int) -> int:
-        """Terminal lines of a row."""
+        """Return the number of terminal lines of a row."""
         return (self.line_of(number + 1) if number + 1 < self.rows else self.height) - self.line_of(number)
 
     def spans_between(self, first: int, last: int) -> Iterator[tuple[int, int, Segment]]:
-        """The segments on these terminal lines, each with its first line and the one after its last."""
+        """Return the segments on these terminal lines, each with its first line and the line after its last."""
         low, high = self._between(first, last)
         for index in range(low, high):
             yield self._lines[index], self._lines[index + 1], self.segments[index]
 
     def segments_between(self, first: int, last: int) -> Sequence[Segment]:
-        """The segments on the terminal lines `first` to `last`, the last not included."""
+        """Return the segments on the terminal lines `first` to `last`, without the last."""
         low, high = self._between(first, last)
         return self.segments[low:high]
 
@@ -172,7 +172,7 @@ class DiffLayout:
     # Finding
 
     def row_of_hunk(self, file: int, hunk: int) -> int | None:
-        """The first row of a hunk."""
+        """Return the first row of a hunk."""
         known = self.landmarks
         while not self.complete and (not known.hunk_keys or known.hunk_keys[-1] < (file, hunk)):
             self.grow(lines=self.height + _STEP)
@@ -181,14 +181,14 @@ class DiffLayout:
         return known.hunks[index] if found else None
 
     def row_of_file(self, file: int) -> int | None:
-        """The row of a file's head."""
+        """Return the row of a file's head."""
         files = self.landmarks.files
         while not self.complete and len(files) <= file:
             self.grow(lines=self.height + _STEP)
         return files[file] if file < len(files) else None
 
     def locate(self, row: Row) -> int | None:
-        """The number of an equal row of another layout of the same change.
+        """Return the number of the row that equals a row of another layout of the same change.
 
         A line that is folded here is found at its fold, a fold that is open here at its first line, and anything else
         that is gone at the head of its file. A line of a hunk may be context, or in one row with all of the hunk.

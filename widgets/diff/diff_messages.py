@@ -1,4 +1,4 @@
-"""What the diff preview tells: where it is, what came on screen, and what the user wants of its surroundings."""
+"""Messages of the diff preview."""
 
 from dataclasses import dataclass
 
@@ -16,11 +16,11 @@ class _Latest(Message):
 
 
 class ViewMoved(_Latest):
-    """The cursor, the scroll position, the layout or the result of a search is another."""
+    """The cursor, the scroll position, the layout or the search result has changed."""
 
 
 class CameOnScreen(_Latest):
-    """Something came on screen for the first time."""
+    """Some lines were on the screen for the first time."""
 
 
 class NothingUnseen(Message):
@@ -29,27 +29,27 @@ class NothingUnseen(Message):
 
 @dataclass
 class HunkClicked(Message):
-    """The state of a hunk was clicked."""
+    """The user clicked the state of a hunk."""
 
     hunk: str
 
 
 @dataclass
 class NoteClicked(Message):
-    """A note that can be ticked off was clicked or opened."""
+    """The user clicked or opened a note that can be ticked."""
 
     key: str
 
 
 @dataclass
 class CommentWanted(Message):
-    """The user wants to remark on a line."""
+    """The user wants to comment on a line."""
 
     line: SourceLine
 
 
 class AskWanted(Message):
-    """The user wants to see what was asked here, or to ask more."""
+    """The user wants to ask about the hunk, or to see its thread."""
 
 
 class SearchWanted(Message):
@@ -57,20 +57,20 @@ class SearchWanted(Message):
 
 
 class OrderWanted(Message):
-    """The user wants the files in the other order: by need or by path."""
+    """The user wants the files in the other order: by risk or by path."""
 
 
 class FilesWanted(Message):
-    """The user wants to go to the list of files, or to see it or not."""
+    """The user wants to focus, show or hide the list of files."""
 
 
 @dataclass
 class ExternalDiffWanted(Message):
-    """The user wants to see a file as their own diff program shows it."""
+    """The user wants to see a file in their own diff program."""
 
     proposal: str
     path: str
 
 
 class ComparisonWanted(Message):
-    """The user wants to see the earlier version against this one, or to go back."""
+    """The user wants to compare with the version before, or to go back."""

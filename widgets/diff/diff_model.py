@@ -1,4 +1,4 @@
-"""What the diff preview shows, laid out for its width: a change with notes and remarks, plain lines, or words."""
+"""The content of the diff preview and its layout for a width: a change, plain lines, or a message."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ LAYOUT_SLICE = 0.004
 
 
 class DiffModel:
-    """Holds what is shown and how the user wants to see it, and from that makes a layout and a scene."""
+    """Holds what is shown and how, and computes its layout."""
 
     def __init__(self) -> None:
         self.proposal: Proposal | None = None
@@ -66,7 +66,7 @@ class DiffModel:
     # What is shown
 
     def show(self, proposal: Proposal, diffs: Sequence[FileDiff], *, versions: bool) -> None:
-        """Take a change; how it is looked at is kept, also if its files stand in another order."""
+        """Show a change; folds and position are kept, even if its files are in another order."""
         places = {diff.change.path: number for number, diff in enumerate(diffs)}
         self._numbers = {
             number: places[diff.change.path] for number, diff in enumerate(self.diffs) if diff.change.path in places
@@ -90,32 +90,32 @@ class DiffModel:
         )
         self._widest = 0
 
-    def fold_last(self) -> None:
-        """Show of what nobody writes by hand the heads alone, unless there is nothing else."""
+    def fold_generated(self) -> None:
+        """Fold files that nobody writes by hand, unless there are no others."""
         last = frozenset(number for number, diff in enumerate(self.diffs) if diff.stands_last)
         if len(last) < len(self.diffs):
             self.shape = replace(self.shape, collapsed=self.shape.collapsed | last)
 
     def clear(self, message: str = "", plain_text: Sequence[NoteRow] | None = None) -> None:
-        """Show no change, but a message or plain lines."""
+        """Show a message or plain lines in place of a change."""
         self.proposal, self.diffs, self.versions = None, (), False
         self.message, self.plain_text = message, plain_text is not None
         self._top, self.notes = (), tuple(plain_text or ())
         self.forget()
 
     def forget(self) -> None:
-        """Forget how the change that was shown before was looked at."""
+        """Forget folds and position of the previous change."""
         self.comments = ()
         self.shape = DiffShape()
         self.scene = RenderContext()
         self.spaces = None
 
     def shows(self, proposal: Proposal) -> bool:
-        """Whether it is this one that is shown."""
+        """Return whether this proposal is shown."""
         return self.proposal is not None and self.proposal.id == proposal.id and bool(self.diffs)
 
-    def found_again(self, row: Row | None) -> Row | None:
-        """A row of the diffs before as one of the diffs now, in which files and hunks may have other numbers."""
+    def row_in_new_diffs(self, row: Row | None) -> Row | None:
+        """Return a row of the previous diffs in the current ones, whose numbers may differ."""
         if row is not None and row.file >= 0:
             if row.file not in self._numbers:
                 return None
@@ -127,26 +127,26 @@ class DiffModel:
                 return row._replace(hunk=number)
         return row
 
-    def shortened(self, row: LineRow) -> frozenset[SourceLine]:
-        """The lines on a row, if something is left out of them, or was until the user opened them."""
+    def long_lines(self, row: LineRow) -> frozenset[SourceLine]:
+        """Return the lines of a row that are shortened, or were until the user opened them."""
         lines = frozenset(SourceLine(row.file, side, line) for side, line in row.lines)
         left_out = any(self.scene.kept(row, side, line) for _, side, line in lines)
         return lines if left_out or lines & self.shape.lines else frozenset()
 
     # Layout
 
-    def split_at(self, width: int) -> bool:
-        """Whether the two sides stand side by side in so many columns."""
+    def is_split(self, width: int) -> bool:
+        """Return whether the sides are shown side by side at a width."""
         return width >= SPLIT_WIDTH if self.split_wanted is None else self.split_wanted
 
     def lay_out(self, size: Size, row: Row | None) -> int:
-        """Lay out anew as far as the view shows, and below a row if one is given; tells the number of that row."""
+        """Compute a new layout as far as visible, and down to a row if given; return that row's number."""
         if not size.width:
             # There is nothing to draw on yet; the first resize lays out.
             self.rows = DiffLayout()
             return 0
         scene = self.scene
-        self.shape = replace(self.shape, split=self.split_at(size.width))
+        self.shape = replace(self.shape, split=self.is_split(size.width))
         scene.width, scene.split, scene.wrap = size.width, self.shape.split, self.wrap
         scene.collapsed, scene.opened = self.shape.collapsed, self.shape.lines
         self.left_out = self._left_out()
@@ -176,12 +176,12 @@ class DiffModel:
         return self.spaces.but(self.diffs, self.shape.spaces, [comment.line for comment in self.comments])
 
     def is_left_out(self, line: SourceLine, hunk: int) -> bool:
-        """Whether a changed line of a hunk is shown as context, or in one line with all of the hunk."""
+        """Return whether a changed line of a hunk is shown as context, or folded into one line."""
         parts = self.left_out.parts.get((line.file, hunk))
         return parts is not None and not any(line.line in lines_of(part, line.side) for part in parts)
 
     def first_hunk(self) -> int:
-        """The first row of the first hunk; the first row where there is none."""
+        """Return the first row of the first hunk; 0 without hunks."""
         hunks = self.rows.landmarks.hunks
         while not hunks and not self.rows.complete:
             self.rows.grow(lines=self.rows.height + _LINES_AT_ONCE)
@@ -189,11 +189,11 @@ class DiffModel:
 
     @property
     def is_short(self) -> bool:
-        """Whether all of it is laid out and measured before the first frame."""
+        """Return whether the change is laid out and measured before the first frame."""
         return self.rows.complete and self.rows.rows <= _LINES_AT_ONCE
 
     def measure(self) -> None:
-        """Find out how wide the lines are that are laid out and measured at once."""
+        """Measure the width of the lines that are laid out at once."""
         if self.wrap or self.is_short:
             self._widest = 0
         if not self.wrap:
@@ -201,12 +201,12 @@ class DiffModel:
             self.note_width(widest(self.diffs, (piece.cut(0, min(piece.rows, _LINES_AT_ONCE)) for piece in first)))
 
     def note_width(self, cells: int) -> None:
-        """There is a line of source so wide."""
+        """Record the width of a line of source, in cells."""
         self._widest = max(self._widest, cells)
 
     @property
     def size(self) -> Size:
-        """The cells and terminal lines that there are to look at."""
+        """Return the content size in cells and terminal lines."""
         scene = self.scene
         beside = scene.width - scene.code_width
         return Size(max(scene.width, beside + self._widest if self._widest else 0), self.rows.height)

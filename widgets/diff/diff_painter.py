@@ -1,4 +1,4 @@
-"""From a row to a strip of styled text: heads of files, folds, notes and comments; source is `paint_code`'s."""
+"""Paints rows as strips: heads of files, folds, notes and comments; `CodePainter` paints source."""
 
 from collections.abc import Iterable
 from textwrap import wrap
@@ -44,7 +44,7 @@ Piece = tuple[str, tuple[str, ...]]
 
 
 class DiffPainter:
-    """Draws rows."""
+    """Paints rows."""
 
     def __init__(self, scene: RenderContext, style: StyleOf) -> None:
         self.scene = scene
@@ -61,7 +61,7 @@ class DiffPainter:
         selection: Selection | None = None,
         offsets: bool = False,
     ) -> Strip:
-        """One terminal line.
+        """Return one terminal line as a strip.
 
         `part` counts the lines of a wrapped row, `y` is the line in the whole diff (for text selection), `cursor` is
         the component class of the cursor or empty. With `offsets`, code tells the mouse which characters it is.
@@ -99,7 +99,7 @@ class DiffPainter:
         if cell_len(text) + len(hint) + 2 <= self.scene.width:
             text += hint
         classes = ("diff--plain", "diff--fold", *over)
-        state = self._code.state(LineRow(row.file, None, None, row.hunk, 0), 0, over)
+        state = self._code.state_cells(LineRow(row.file, None, None, row.hunk, 0), 0, over)
         return Strip([state, Segment(text, self.style(classes))]).adjust_cell_length(
             self.scene.width, self.style(classes)
         )
@@ -156,7 +156,7 @@ _KEPT_STRIPS = 256
 
 
 class FrameState(NamedTuple):
-    """What is the same for all lines of a frame."""
+    """State that all lines of a frame share."""
 
     top: int
     """The first terminal line of the view."""
@@ -172,7 +172,7 @@ class FrameState(NamedTuple):
 
 
 class LineRenderer:
-    """Draws a sheet."""
+    """Renders the lines of a diff view."""
 
     def __init__(self, sheet: DiffModel, look_up: StyleOf) -> None:
         """`look_up` knows the style of component classes laid over each other."""
@@ -186,15 +186,15 @@ class LineRenderer:
         """The styles may be others by now."""
 
     def style(self, classes: tuple[str, ...]) -> Style:
-        """The style of component classes laid over each other."""
+        """Return the styles of component classes laid over each other."""
         self._resolve_doubt()
         style = self._styles.get(classes)
         if style is None:
             style = self._styles[classes] = self._look_up(classes)
         return style
 
-    def doubt_styles(self) -> None:
-        """The colours may be others: they are compared when something is drawn, as they are final only then.
+    def recheck_styles(self) -> None:
+        """Compare the styles with the theme again at the next frame.
 
         Whenever the focus moves, they may; as good as always they are the same.
         """
@@ -208,12 +208,12 @@ class LineRenderer:
             self._styles.clear()
             self._strips.clear()
 
-    def forget_strips(self) -> None:
-        """What is drawn looks different now."""
+    def clear_strips(self) -> None:
+        """Drop the rendered strips."""
         self._strips.clear()
 
-    def line(self, y: int, frame: FrameState, *, offsets: bool = False) -> Strip:
-        """One line of the view; with `offsets`, its pieces tell the mouse which characters they are."""
+    def render_line(self, y: int, frame: FrameState, *, offsets: bool = False) -> Strip:
+        """Return one line of the view; with `offsets`, segments carry their text positions."""
         self._resolve_doubt()
         sheet = self._sheet
         if sheet.message and (words := self._words_at(y, sheet.message, frame)):
@@ -223,7 +223,7 @@ class LineRenderer:
             return Strip.blank(frame.width, self.style(("diff--plain",)))
         if self._painter.scene is not sheet.scene:
             self._painter = DiffPainter(sheet.scene, self.style)
-        number, row, part = sheet.rows.at(line)
+        number, row, part = sheet.rows.part_at(line)
         cursor = frame.cursor if number == frame.row else "diff--cursor-blurred" if number in frame.lit else ""
         if offsets or frame.selection is not None:
             return self._painter.paint(row, part, line, cursor=cursor, selection=frame.selection, offsets=offsets)

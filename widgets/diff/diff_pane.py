@@ -1,4 +1,4 @@
-"""The diff preview with what belongs to it: position, minimap, search line, and the field for comments on lines."""
+"""The diff preview with its position bar, minimap, search line, and comment field."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _LONGEST_QUERY = 20
 
 
 class PositionBar(Widget):
-    """Tells where the cursor of a diff view is."""
+    """Shows the position of the cursor of a diff view."""
 
     DEFAULT_CSS = """
     PositionBar {
@@ -48,7 +48,7 @@ class PositionBar(Widget):
         self._parts: list[LinePart] = []
 
     def follow(self, view: DiffSurface, title: Content, origin: Content) -> None:
-        """Show the position of a view, after a title and whose the change is."""
+        """Show the position of a view, after a title and the change's origin."""
         parts = [LinePart(7, title), LinePart(1, origin)]
         if view.diffs:
             parts += self._place(view)
@@ -60,7 +60,7 @@ class PositionBar(Widget):
         self.refresh()
 
     def render(self) -> Content:
-        """As much of it as there is room for: what was searched for stays, and which file it is."""
+        """Render as much as fits; the search query and the file come first."""
         return line_of(fitting(self._parts, self.content_size.width, _GAP), _GAP)
 
     def _place(self, view: DiffSurface) -> list[LinePart]:
@@ -178,32 +178,32 @@ class DiffPane(Column):
         yield WritingField("save the comment", id="comment")
 
     def on_resize(self) -> None:
-        """The list of files leaves most of the room to the diff, and what is commented on stays in view."""
+        """Share the width with the list of files, and keep the commented line in view."""
         self._draw_position()
         if self.commenting:
             self._keep_line_in_view()
 
     def set_title(self, title: Content, origin: Content) -> None:
-        """What stands before the position: what it is, and whose."""
+        """Set the title and origin shown before the position."""
         self._title, self._origin = title, origin
         self._draw_position()
 
     def set_drafts(self, drafts: Sequence[Comment]) -> None:
-        """Have the remarks at hand that were put aside before they were saved."""
+        """Set the unsaved comments, to be restored in the field."""
         self._drafts = tuple(drafts)
 
     def set_comments(self, comments: Sequence[Comment]) -> None:
-        """Show the user's remarks."""
+        """Show the user's comments."""
         self._comments = tuple(comments)
         self._show_comments()
 
     def set_findings(self, findings: Sequence[Comment]) -> None:
-        """Show what checks found, under the remarks."""
+        """Show the findings of checks below the comments."""
         self._findings = tuple(findings)
         self._show_comments()
 
-    def set_asked(self, asked: Sequence[Comment]) -> None:
-        """Show what was asked aside, under the hunks that it is about."""
+    def set_thread_marks(self, asked: Sequence[Comment]) -> None:
+        """Show a mark for each side thread below its hunk."""
         if tuple(asked) != self._asked:
             self._asked = tuple(asked)
             self._show_comments()
@@ -261,12 +261,12 @@ class DiffPane(Column):
 
     @property
     def commenting(self) -> str:
-        """The proposal that a comment is being written on; empty if none is."""
+        """Return the proposal that a comment is being written on; empty if none is."""
         is_open = self.query_one("#comment", WritingField).is_open
         return self._commented[0] if is_open and self._commented is not None else ""
 
     def end_comment(self) -> None:
-        """Close the field: what is in it went to the model."""
+        """Close the comment field after its text was sent."""
         self.query_one("#comment", WritingField).close()
 
     @on(CommentWanted)

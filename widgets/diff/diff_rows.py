@@ -1,4 +1,4 @@
-"""The rows of a diff, computed from segments: a stretch of context, a fold, a hunk, never a list of lines.
+"""Rows of a diff, computed from segments: a stretch of context, a fold, or a hunk.
 
 A row is made when it is drawn. Rows are what the cursor moves over; a row is one terminal line high unless it is
 wrapped.
@@ -15,7 +15,7 @@ Side = Literal["old", "new"]
 
 
 class SourceLine(NamedTuple):
-    """A line of one of the two texts of a file."""
+    """A line of the old or the new text of a file."""
 
     file: int
     """Index of the file."""
@@ -34,14 +34,14 @@ class HunkRange(NamedTuple):
 
 
 def lines_of(hunk: Hunk | HunkRange, side: Side) -> range:
-    """The lines of a hunk on one side."""
+    """Return the line numbers of a hunk on one side."""
     if side == "old":
         return range(hunk.old_start, hunk.old_start + hunk.old_count)
     return range(hunk.new_start, hunk.new_start + hunk.new_count)
 
 
 def texts_of(diff: FileDiff, hunk: Hunk | HunkRange) -> tuple[Sequence[str], Sequence[str]]:
-    """The removed and the added lines of a hunk."""
+    """Return the removed and the added lines of a hunk."""
     return (
         diff.old[hunk.old_start : hunk.old_start + hunk.old_count],
         diff.new[hunk.new_start : hunk.new_start + hunk.new_count],
@@ -49,17 +49,17 @@ def texts_of(diff: FileDiff, hunk: Hunk | HunkRange) -> tuple[Sequence[str], Seq
 
 
 def text_of(diff: FileDiff, side: Side) -> Sequence[str]:
-    """One of the two texts of a file."""
+    """Return the old or the new text of a file."""
     return diff.old if side == "old" else diff.new
 
 
 def number_of(hunk: Hunk, side: Side, line: int) -> int:
-    """Which of the changed lines of a hunk a line is, from 0, the removed ones before the added ones."""
+    """Return the index of a changed line in its hunk, removed lines before added ones."""
     return line - hunk.old_start if side == "old" else hunk.old_count + line - hunk.new_start
 
 
 def line_of(hunk: Hunk, number: int) -> tuple[Side, int]:
-    """The changed line of a hunk with this number."""
+    """Return the changed line of a hunk with this index."""
     if number < hunk.old_count:
         return "old", hunk.old_start + number
     return "new", hunk.new_start + number - hunk.old_count
@@ -80,20 +80,20 @@ class LineRow(NamedTuple):
 
     @property
     def lines(self) -> list[tuple[Side, int]]:
-        """The lines of source that it shows: two where they are the same, or side by side."""
+        """Return the lines of source that the row shows: two for context or side by side."""
         shown: list[tuple[Side, int | None]] = [("old", self.old), ("new", self.new)]
         return [(side, line) for side, line in shown if line is not None]
 
     @property
     def newest(self) -> SourceLine:
-        """The line that it is known by: of the new text where it shows one."""
+        """Return the line that identifies the row: of the new text if it shows one."""
         if self.new is not None:
             return SourceLine(self.file, "new", self.new)
         return SourceLine(self.file, "old", self.old or 0)
 
 
 def row_of(line: SourceLine, hunk: int | None) -> LineRow:
-    """A row that shows a line of source, which is in a hunk or unchanged."""
+    """Return the row that shows a line of source in a hunk or in context."""
     file, side, number = line
     return LineRow(file, number, None, hunk, 0) if side == "old" else LineRow(file, None, number, hunk, 0)
 
@@ -105,7 +105,7 @@ class FileRow(NamedTuple):
 
 
 class NoteRow(NamedTuple):
-    """A line of the program's about a file or the whole change."""
+    """A note of the program about a file or the whole change."""
 
     file: int
     """-1 for the whole change."""
@@ -117,7 +117,7 @@ class NoteRow(NamedTuple):
 
 
 class SpaceRow(NamedTuple):
-    """A hunk that changes nothing but white space, as one line."""
+    """A hunk that changes only white space, in one line."""
 
     file: int
     hunk: int
@@ -126,7 +126,7 @@ class SpaceRow(NamedTuple):
 
 
 class FoldRow(NamedTuple):
-    """An unchanged stretch, folded."""
+    """A folded unchanged stretch."""
 
     file: int
     gap: int
@@ -143,7 +143,7 @@ CommentKind = Literal["remark", "finding", "known", "asked"]
 
 
 class CommentRow(NamedTuple):
-    """A remark under a line."""
+    """A comment below a line."""
 
     file: int
     comment: int
@@ -153,7 +153,7 @@ class CommentRow(NamedTuple):
 
 
 class BlankRow(NamedTuple):
-    """Air between two files."""
+    """An empty row between two files."""
 
     file: int
 
@@ -162,7 +162,7 @@ Row = LineRow | SpaceRow | FileRow | NoteRow | FoldRow | CommentRow | BlankRow
 
 
 class Segment:
-    """A stretch of rows that are computed alike."""
+    """A stretch of rows that are computed in the same way."""
 
     __slots__ = ("file", "heights", "hunk", "new_start", "rows")
 
@@ -178,35 +178,35 @@ class Segment:
 
     @property
     def height(self) -> int:
-        """Terminal lines."""
+        """Return the number of terminal lines."""
         return self.heights[-1] if self.heights else self.rows
 
     @property
     def lines(self) -> tuple[range, range]:
-        """The lines of source that it shows, of the old and of the new text; context counts as new."""
+        """Return the lines of source that it shows, of the old and the new text; context counts as new."""
         return range(0), range(0)
 
     def row(self, number: int) -> Row:
-        """A row by its number in the segment."""
+        """Return a row by its number in the segment."""
         raise NotImplementedError
 
     def find(self, side: Side, line: int) -> int | None:
-        """The number of the row that shows a line of source."""
+        """Return the number of the row that shows a line of source."""
         return None
 
     def cut(self, start: int, rows: int) -> "Segment":
-        """Some of its rows, as a segment of their own."""
+        """Return some of its rows as a new segment."""
         return self
 
     def wrap(self, measure: Callable[[Row], int]) -> None:
-        """Let rows take several lines, as many as `measure` says."""
+        """Let rows take the number of terminal lines that `measure` returns."""
         self.heights = list(accumulate(measure(self.row(number)) for number in range(self.rows)))
         if self.heights and self.heights[-1] == self.rows:
             self.heights = None
 
 
 class SingleSegment(Segment):
-    """One row that is not a line of source."""
+    """A segment of one row that is not source."""
 
     __slots__ = ("content",)
 
@@ -247,7 +247,7 @@ class ContextSegment(Segment):
 
 
 class UnifiedSegment(Segment):
-    """A hunk or some rows of it, the old lines above the new ones."""
+    """Rows of a hunk, old lines above new ones."""
 
     __slots__ = ("_edit", "above", "offset", "old_count", "old_start")
 
@@ -290,7 +290,7 @@ class UnifiedSegment(Segment):
 
 
 class SplitSegment(Segment):
-    """A hunk or some rows of it, the old lines at the left of the new ones."""
+    """Rows of a hunk, old lines left of new ones."""
 
     __slots__ = ("_edit", "above", "new_count", "offset", "old_count", "old_start", "pairs")
 

@@ -1,4 +1,4 @@
-"""Searching in a change."""
+"""Search in a change."""
 
 import asyncio
 from bisect import bisect_left
@@ -16,14 +16,14 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from app.proposals.values.models import FileDiff
-from widgets.diff.code_painter import occurrences
+from widgets.diff.code_painter import find_occurrences
 from widgets.diff.diff_cursor import DiffCursor
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import LineRow, Side, SourceLine, row_of, text_of
 
 
 class SearchBar(Horizontal):
-    """Searches while typing; Enter goes to the first match from the cursor on, Escape ends the search."""
+    """Search field: searches while typing; Enter goes to the first match after the cursor, Escape ends the search."""
 
     DEFAULT_CSS = """
     SearchBar {
@@ -66,11 +66,11 @@ class SearchBar(Horizontal):
 
     @property
     def field(self) -> Input:
-        """Where the query is typed."""
+        """Return the text field of the query."""
         return self.query_one(Input)
 
     def open(self) -> None:
-        """Let the user type."""
+        """Open the field for typing."""
         self.add_class("shown")
         self.screen.set_focus(self.field)
 
@@ -99,14 +99,14 @@ Job = Callable[[], Awaitable[None]]
 
 
 class SearchMatch(NamedTuple):
-    """A line that matches a search."""
+    """A line that matches a query."""
 
     line: SourceLine
     hunk: int | None
 
     @property
     def row(self) -> LineRow:
-        """A row that shows it."""
+        """Return a row that shows the match."""
         return row_of(self.line, self.hunk)
 
 
@@ -122,8 +122,10 @@ def _first_from(found: Sequence[SearchMatch], diffs: Sequence[FileDiff], row: Li
     return bisect_left(found, order(SearchMatch(row.newest, row.hunk)), key=order) % len(found)
 
 
-def search(diffs: Sequence[FileDiff], query: str, wanted: Callable[[], bool] = lambda: True) -> list[SearchMatch]:
-    """The lines that contain a query, in the order in which they are shown; context counts once.
+def find_matches(
+    diffs: Sequence[FileDiff], query: str, wanted: Callable[[], bool] = lambda: True
+) -> list[SearchMatch]:
+    """Return the lines that contain a query in display order; context counts once.
 
     `wanted` is asked before every hunk; where it says no, the search ends with what it has.
     """
@@ -154,11 +156,13 @@ def search(diffs: Sequence[FileDiff], query: str, wanted: Callable[[], bool] = l
 
 def _count(diffs: Sequence[FileDiff], found: Sequence[SearchMatch], query: str) -> int:
     """Occurrences on the found lines."""
-    return sum(len(occurrences(text_of(diffs[hit.line.file], hit.line.side)[hit.line.line], query)) for hit in found)
+    return sum(
+        len(find_occurrences(text_of(diffs[hit.line.file], hit.line.side)[hit.line.line], query)) for hit in found
+    )
 
 
 class DiffSearch:
-    """What is looked for in the change on a sheet, where it is, and which of these lines the cursor was sent to."""
+    """The query, its matches, and the match that the cursor was last moved to."""
 
     def __init__(
         self, sheet: DiffModel, cursor: DiffCursor, run: Callable[[Job], None], changed: Callable[[], None]
@@ -178,7 +182,7 @@ class DiffSearch:
         self.forget()
 
     def forget(self) -> None:
-        """Look for nothing any more."""
+        """Clear the search."""
         self.query = ""
         self.found: list[SearchMatch] = []
         """Lines that match."""
@@ -192,7 +196,7 @@ class DiffSearch:
         """The step that was wanted before there was a result."""
 
     def start(self, query: str) -> None:
-        """Look for something, everywhere in the files; for nothing, if the query is empty."""
+        """Search all files for a query; clear the search if it is empty."""
         self.forget()
         diffs, scene = self._sheet.diffs, self._sheet.scene
         self.query = scene.query = query
@@ -233,5 +237,5 @@ class DiffSearch:
 def _found_and_counted(
     diffs: Sequence[FileDiff], query: str, wanted: Callable[[], bool] = lambda: True
 ) -> tuple[list[SearchMatch], int]:
-    found = search(diffs, query, wanted)
+    found = find_matches(diffs, query, wanted)
     return found, _count(diffs, found, query)

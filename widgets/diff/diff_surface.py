@@ -81,7 +81,7 @@ class DiffSurface(ScrollView):
     @property
     def split(self) -> bool:
         """Whether the two sides stand side by side."""
-        return self.sheet.split_at(self.size.width)
+        return self.sheet.is_split(self.size.width)
 
     @property
     def unread(self) -> int | None:
@@ -112,11 +112,11 @@ class DiffSurface(ScrollView):
             self._forget()
         self.sheet.show(proposal, diffs, versions=versions)
         if not same and not versions:
-            self.sheet.fold_last()
+            self.sheet.fold_generated()
         self.sheet.notes = tuple(extra)
         self.on_screen.begin(self.on_screen.seen if seen is None else seen)
-        self._background.look_at_diffs()
-        self._lay_out(bookmark._replace(row=self.sheet.found_again(bookmark.row)))
+        self._background.find_moved_lines()
+        self._lay_out(bookmark._replace(row=self.sheet.row_in_new_diffs(bookmark.row)))
         if not same:
             self.scroll_to(0, 0, animate=False, immediate=True)
             self._goes_to_hunk = True
@@ -205,7 +205,7 @@ class DiffSurface(ScrollView):
         """Show changes in white space alone, or leave out those that say nothing."""
         self.sheet.white_space = shown
         self.sheet.shape = replace(self.sheet.shape, spaces=frozenset())
-        self._background.look_for_spaces()
+        self._background.find_space_changes()
         self.relayout()
 
     # Layout
@@ -235,7 +235,7 @@ class DiffSurface(ScrollView):
             line = self.rows.line_of(self.cursor.number)
             self.scroll_to(y=max(0, line - bookmark.above), animate=False, immediate=True)
         self._go_to_first_hunk()
-        self._background.lay_out()
+        self._background.finish_layout()
         self.sheet.measure()
         self.fit()
         self.repaint()
@@ -264,11 +264,11 @@ class DiffSurface(ScrollView):
     def notify_style_update(self) -> None:
         """Forget what was drawn, if it was with other colours."""
         super().notify_style_update()
-        self.canvas.doubt_styles()
+        self.canvas.recheck_styles()
 
     def redraw(self) -> None:
         """Draw every line anew."""
-        self.canvas.forget_strips()
+        self.canvas.clear_strips()
         self.refresh()
 
     def repaint(self) -> None:
@@ -297,8 +297,8 @@ class DiffSurface(ScrollView):
     def render_line(self, y: int) -> Strip:
         """One terminal line of the view; outside of drawing, as the mouse asks, its pieces tell where they stand."""
         if self._frame is None:
-            return self.canvas.line(y, self._look(), offsets=True)
-        return self.canvas.line(y, self._frame)
+            return self.canvas.render_line(y, self._look(), offsets=True)
+        return self.canvas.render_line(y, self._frame)
 
     def _after_drawing(self, first: int, last: int) -> None:
         """Note what was on screen, and start the work that should not hold up the first frame."""

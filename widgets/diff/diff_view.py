@@ -145,11 +145,11 @@ class DiffView(DiffSurface, can_focus=True):
     def action_toggle_folds(self) -> None:
         """Open or close the unchanged stretch at the cursor; from a hunk, all of them."""
         gap = self.cursor.gap
-        self.reshape(self.sheet.shape.turn_all() if gap is None else self.sheet.shape.turn_fold(*gap))
+        self.reshape(self.sheet.shape.toggle_all() if gap is None else self.sheet.shape.toggle_gap(*gap))
 
     def action_toggle_all_folds(self) -> None:
         """Show the whole files, or only what is around the hunks."""
-        self.reshape(self.sheet.shape.turn_all())
+        self.reshape(self.sheet.shape.toggle_all())
 
     def action_open(self) -> None:
         """Open or close what the cursor stands on: a fold, a long line, a file, a remark, a comment."""
@@ -158,12 +158,12 @@ class DiffView(DiffSurface, can_focus=True):
             case FoldRow():
                 self.action_toggle_folds()
             case LineRow() as row:
-                if lines := self.sheet.shortened(row):
-                    self.reshape(shape.turn_lines(lines))
+                if lines := self.sheet.long_lines(row):
+                    self.reshape(shape.toggle_long_lines(lines))
             case SpaceRow(file=file, hunk=hunk):
                 self.show_spaces(file, hunk)
             case FileRow(file=file):
-                self.reshape(shape.turn_file(file))
+                self.reshape(shape.toggle_file(file))
             case NoteRow(key=key) if key:
                 self.post_message(NoteClicked(key))
             case CommentRow(kind="remark"):
@@ -300,4 +300,4 @@ class DiffView(DiffSurface, can_focus=True):
         offset = event.get_content_offset(self)
         if offset is None or offset.y + self.scroll_offset.y >= self.rows.height:
             return None
-        return self.rows.at(offset.y + self.scroll_offset.y).number, offset.x < _STATE_CELLS
+        return self.rows.part_at(offset.y + self.scroll_offset.y).number, offset.x < _STATE_CELLS

@@ -9,7 +9,7 @@ from textual.selection import Selection
 
 from app.proposals.stack.hunk_splitting import LineNumbers
 from app.text.safe_text import escape_unsafe
-from widgets.diff.code_painter import RIGHT_SIDE, is_right, selected
+from widgets.diff.code_painter import RIGHT_SIDE, is_right_half, selected_range
 from widgets.diff.diff_cursor import DiffCursor
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
@@ -33,7 +33,7 @@ def copied_text(layout: DiffLayout, scene: RenderContext, selection: Selection) 
     parts: list[str] = []
     previous = -1
     for line in range(max(0, first), min(last, layout.height - 1) + 1):
-        number, row, part = layout.at(line)
+        number, row, part = layout.part_at(line)
         if number == previous and not isinstance(row, LineRow):
             continue
         text = _selected_text(scene, row, part, selection, line)
@@ -52,9 +52,9 @@ def _selected_text(scene: RenderContext, row: Row, part: int, selection: Selecti
         case LineRow():
             side: Side = "old" if row.new is None else "new"
             if scene.split:
-                right = selected(selection, line, True, "new")
+                right = selected_range(selection, line, True, "new")
                 side = "old" if right is None else "new"
-            span = selected(selection, line, scene.split, side)
+            span = selected_range(selection, line, scene.split, side)
             number = row.old if side == "old" else row.new
             if span is None or number is None:
                 return None
@@ -99,17 +99,17 @@ def line_at(layout: DiffLayout, scene: RenderContext, offset: Offset) -> Selecti
     if found is None:
         return None
     begin, text = found
-    number = layout.at(offset.y).number
+    number = layout.part_at(offset.y).number
     top, after = layout.line_of(number), layout.line_of(number + 1) if number + 1 < layout.rows else layout.height
     return Selection(Offset(begin, top), Offset(begin + len(text), after - 1))
 
 
 def _source_at(layout: DiffLayout, scene: RenderContext, offset: Offset) -> tuple[int, str] | None:
     """The selection offset of the first character of a line of source, and the line as it is drawn."""
-    row = layout.at(offset.y).row if 0 <= offset.y < layout.height else None
+    row = layout.part_at(offset.y).row if 0 <= offset.y < layout.height else None
     if not isinstance(row, LineRow):
         return None
-    right = scene.split and is_right(offset.x)
+    right = scene.split and is_right_half(offset.x)
     side: Side = "new" if right or (not scene.split and row.new is not None) else "old"
     number = row.new if side == "new" else row.old
     if number is None:
@@ -194,4 +194,4 @@ class LineSelection:
             return range(0)
         first, last = sorted((selection.start.y, selection.end.y))
         last = min(last, rows.height - 1)
-        return range(rows.at(first).number, rows.at(last).number + 1) if 0 <= first <= last else range(0)
+        return range(rows.part_at(first).number, rows.part_at(last).number + 1) if 0 <= first <= last else range(0)

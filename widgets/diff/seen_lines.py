@@ -309,7 +309,7 @@ class SeenRecorder:
 
     def _note_line(self, line: int) -> None:
         """Take in what stands on a terminal line."""
-        _, row, part = self._sheet.rows.at(line)
+        _, row, part = self._sheet.rows.part_at(line)
         if isinstance(row, FileRow):
             change = self._sheet.diffs[row.file].change
             if not change.hunks:

@@ -294,7 +294,7 @@ class AskPanel(Column):
             if line is not None:
                 marked[Comment(line, self._mark_of(asked, of_hunk=own is not None), "asked")] = place
         self._marked = marked
-        self._diff_pane.set_asked([*marked])
+        self._diff_pane.set_thread_marks([*marked])
 
     def _mark_of(self, asked: Sequence[SideExchange], *, of_hunk: bool) -> str:
         """Return the text of a thread's mark: the last question, and the key that shows the thread."""

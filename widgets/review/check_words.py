@@ -70,7 +70,7 @@ def _result(result: CheckResult, key: KeyOf, *, brief: bool) -> Content:
     sign, colour = _SIGNS.get(result.state, ("✗", "$text-error" if result.has_new_failure else "$text-warning"))
     if result.stale:
         said = Content.assemble((f"{result.name} {sign} ", QUIET)) + safe(
-            result.stale if brief else result.words, QUIET
+            result.stale if brief else result.summary, QUIET
         )
         return said if result.when == "staged" else said + "  " + chip(key, "run_checks", "run", "$foreground 40%")
     match result.state:
@@ -81,7 +81,7 @@ def _result(result: CheckResult, key: KeyOf, *, brief: bool) -> Content:
         case CheckState.PASSED if brief:
             words = ""
         case _:
-            words = result.words
+            words = result.summary
     loud = result.state not in (CheckState.PASSED, CheckState.WAITING)
     said = Content.assemble((f"{result.name} ", "bold"), (sign, f"bold {colour}"))
     return said + " " + safe(words, colour if loud else QUIET) if words else said

@@ -270,7 +270,7 @@ def _doubts(state: ReviewState, proposal: Proposal) -> list[str]:
 def red_words(state: ReviewState, proposal: str) -> str:
     """That checks speak against it: `the check tests fails (3 failed, 0 before)`; empty if none does."""
     checked = state.checks.get(proposal)
-    return ", ".join(f"the check {one.name} fails ({one.words})" for one in checked.new_failures) if checked else ""
+    return ", ".join(f"the check {one.name} fails ({one.summary})" for one in checked.new_failures) if checked else ""
 
 
 def _unseen(state: ReviewState, proposal: Proposal) -> list[str]:

@@ -79,15 +79,15 @@ class Preferences:
 
     def load_keymap(self) -> list[str]:
         """Put the user's keys into force. Return why they cannot be used, if so."""
-        from app.keys.keymap import KeymapError, checked, without_default
+        from app.keys.keymap import KeymapError, new_bindings, validated_keymap
 
         try:
-            keymap = checked(self.settings.keys)
+            keymap = validated_keymap(self.settings.keys)
         except KeymapError as error:
             self.settings = self.settings.model_copy(update={"keys": {}})
             return [f"{error} The standard keys are in force."]
         self._app.set_keymap(keymap)
-        for action, keys in without_default(keymap):
+        for action, keys in new_bindings(keymap):
             self._app.bind(keys, action.handler, description=action.title, show=False)
         return []
 

@@ -59,7 +59,7 @@ def palette_commands(
         yield SystemCommand(_name(action), action.help, partial(perform, action))
     for command in own:
         # What stands below a name is taken for markup.
-        yield SystemCommand(f"/{command.name}", command.told.replace("[", "\\["), partial(call, command.name))
+        yield SystemCommand(f"/{command.name}", command.summary.replace("[", "\\["), partial(call, command.name))
 
 
 def _actions() -> Iterator[Action]:
@@ -132,7 +132,7 @@ class CustomCommands:
         from app.runtime.prompt_sources import load_custom_commands, untrusted_commands_notice
 
         self.known = await asyncio.to_thread(load_custom_commands, self._runtime, COMMANDS.keys())
-        own = [(one.name, one.told) for one in self.known.commands.values()]
+        own = [(one.name, one.summary) for one in self.known.commands.values()]
         built_in = [(name, action.help) for name, action in COMMANDS.items()]
         self._composer.set_commands(built_in + own, unlisted=self.known.held)
         if news := await asyncio.to_thread(untrusted_commands_notice, self._runtime, self.known):

@@ -287,7 +287,7 @@ class ReviewActions:
     async def _write(self, event: review_messages.Approve) -> "DecisionResult":
         words = event.words
         if red := await self.checks.run_before_approval(event):
-            said = ", ".join(f"{one.name}: {one.words}" for one in red)
+            said = ", ".join(f"{one.name}: {one.summary}" for one in red)
             hint = "" if any(one.has_new_failure for one in red) else "; approve it again to write it all the same"
             raise CheckFailed(f"{event.proposal_id} was not written ({said}){hint}.")
         images = await self._images(event)

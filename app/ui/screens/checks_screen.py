@@ -76,7 +76,7 @@ def output_lines(checked: ProposalChecks) -> Iterator[TextLine]:
     """The lines of the screen."""
     for result in sorted(checked.results, key=lambda one: (not one.has_new_failure, one.outcome is None)):
         yield TextLine(
-            ((f"{result.name} {_SIGNS.get(result.state, '✗')} {result.words}", "heading"),), mark="program"
+            ((f"{result.name} {_SIGNS.get(result.state, '✗')} {result.summary}", "heading"),), mark="program"
         )
         yield from _printed(result)
         yield TextLine((("", ""),))

@@ -135,12 +135,12 @@ class HelpScreen(Dialog[None]):
 
     def _own_rows(self, words: Sequence[str], width: int) -> Iterator[list[Content]]:
         for command in self._own.commands.values():
-            text = f"/{command.name} {command.told} {command.path}".casefold()
+            text = f"/{command.name} {command.summary} {command.path}".casefold()
             if all(word in text for word in words):
                 told = f"{command.description} ({escape_unsafe(command.path, keep='')})"
                 yield _columns(f"/{command.name} {command.argument}".rstrip(), told, width, _USAGE)
         if not words:
-            for problem in self._own.clashes():
+            for problem in self._own.all_problems():
                 yield [Content.styled(line, "$text-warning") for line in wrap(problem, width)]
 
     def _fits(self, action: Action, words: Iterable[str]) -> bool:

@@ -118,7 +118,7 @@ class ResolveScreen(EditScreen):
             labels = self._conflict.labels
             taken = {ConflictSide.DISK: labels.disk, ConflictSide.PROPOSED: labels.proposed}
             return f"taken: {taken[self._side]}" if self._side else "one side is taken as a whole"
-        blocks, here = self._area.blocks, self._area.block
+        blocks, here = self._area.blocks, self._area.current_block
         if here is None:
             words = "no conflict left, not saved yet"
         elif len(blocks) == 1:

@@ -66,8 +66,8 @@ def _row(skill: Skill) -> Content:
 def _summary(skills: Skills, told: Skills | None) -> Content:
     if not skills.by_name:
         return Content("There are none. A skill is a folder with a SKILL.md in .agents/skills, here or in your home.")
-    tokens = text_tokens(skills.told())
+    tokens = text_tokens(skills.prompt_text())
     said = f"{plural(len(skills.by_name), 'skill')}: about {thousands(tokens)} tokens of each request."
-    if told is not None and told.told() != skills.told():
+    if told is not None and told.prompt_text() != skills.prompt_text():
         said += " The model of this session knows what there was when it was opened; /new takes in the rest."
     return Content(said)

@@ -16,8 +16,8 @@ from app.automation.check_results import (
     Finding,
     count_failures,
     feedback_for_result,
-    find_findings,
     mark_new_findings,
+    parse_findings,
 )
 
 ROOT = Path("/work space/ws")
@@ -41,14 +41,14 @@ ROOT = Path("/work space/ws")
     ],
 )
 def test_what_is_a_finding(line: str, expected: tuple[str, int, str] | None) -> None:
-    found = [(each.path, each.line, each.text) for each in find_findings(f"noise\n{line}\n", ROOT)]
+    found = [(each.path, each.line, each.text) for each in parse_findings(f"noise\n{line}\n", ROOT)]
     assert found == ([expected] if expected else [])
 
 
 @given(st.text(alphabet=" :a1/.\n-->", max_size=3_000))
 @settings(deadline=None)
 def test_no_output_is_too_odd(output: str) -> None:
-    for each in find_findings(output, ROOT):
+    for each in parse_findings(output, ROOT):
         assert each.line > 0
         assert not Path(each.path).is_absolute()
         assert ".." not in Path(each.path).parts
@@ -57,7 +57,7 @@ def test_no_output_is_too_odd(output: str) -> None:
 
 def test_long_output_takes_no_longer_than_it_is_long() -> None:
     started = time.process_time()
-    find_findings(f"{' ' * 900}:{'1' * 80}\n" * 10_000 + "a:1:" * 250_000, ROOT)
+    parse_findings(f"{' ' * 900}:{'1' * 80}\n" * 10_000 + "a:1:" * 250_000, ROOT)
     assert time.process_time() - started < 5
 
 
@@ -106,17 +106,17 @@ def test_what_speaks_against_a_proposal(
     outcome: CheckOutcome, before: CheckOutcome | None, red: bool, words: str
 ) -> None:
     result = CheckResult("tests", outcome.state, outcome=outcome, before=before)
-    assert (result.has_new_failure, result.words) == (red, words)
+    assert (result.has_new_failure, result.summary) == (red, words)
 
 
 @pytest.mark.parametrize(("state", "words"), [(CheckState.CANCELLED, "ended by you"), (CheckState.WAITING, "")])
 def test_what_has_not_ended_says_no_more_than_that(state: CheckState, words: str) -> None:
-    assert CheckResult("tests", state).words == words
+    assert CheckResult("tests", state).summary == words
 
 
 def test_so_many_findings_are_kept() -> None:
     output = "".join(f"a.py:{number}: text\n" for number in range(1, MOST + 100))
-    assert [each.line for each in find_findings(output, ROOT)] == list(range(1, MOST + 1))
+    assert [each.line for each in parse_findings(output, ROOT)] == list(range(1, MOST + 1))
 
 
 def test_nothing_is_told_of_what_does_not_speak_against_a_proposal() -> None:

@@ -138,7 +138,7 @@ async def test_a_check_that_cannot_be_run_keeps_an_approval_from_being_written_o
     following = CheckFollower(runner, lambda: (CHECK,), trees, everything, said.append)
     following.follow([PROPOSAL], "P1")
     (result,) = await following.run_before_approval("P1", 1, None)
-    assert (result.name, result.state, result.words) == ("tests", CheckState.BROKEN, words)
+    assert (result.name, result.state, result.summary) == ("tests", CheckState.BROKEN, words)
     assert await following.run_before_approval("P1", 1, None) == ()
     await following.close()
     assert said[-1].why_not in ("", words)

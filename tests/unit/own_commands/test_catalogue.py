@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from app.prompts import custom_commands as finding
-from app.prompts.custom_commands import CommandCatalogue, CommandUnusable, catalogue, in_workspace, of_user
+from app.prompts.custom_commands import (
+    CommandCatalogue,
+    CommandUnusable,
+    build_catalogue,
+    user_commands,
+    workspace_commands,
+)
 from app.workspace.paths import Workspace
 
 
@@ -16,7 +22,9 @@ def put(root: Path, *paths: str, text: str = "Do it.") -> None:
 
 
 def known(root: Path, user: Path, *, trusted: bool = True) -> CommandCatalogue:
-    return catalogue(of_user([("commands", user)]), in_workspace(Workspace(root)), {"help"}, trusted=trusted)
+    return build_catalogue(
+        user_commands([("commands", user)]), workspace_commands(Workspace(root)), {"help"}, trusted=trusted
+    )
 
 
 @pytest.fixture
@@ -53,13 +61,13 @@ def test_what_the_workspace_brings_along_waits_for_trust(root: Path, tmp_path: P
 
 def test_trust_is_given_to_every_byte_and_name(root: Path) -> None:
     put(root, ".signoff/commands/a.md")
-    seen = {in_workspace(Workspace(root)).content}
+    seen = {workspace_commands(Workspace(root)).content}
     put(root, ".signoff/commands/a.md", text="Do it!")
-    seen.add(in_workspace(Workspace(root)).content)
+    seen.add(workspace_commands(Workspace(root)).content)
     (root / ".signoff/commands/a.md").rename(root / ".signoff/commands/b.md")
-    seen.add(in_workspace(Workspace(root)).content)
+    seen.add(workspace_commands(Workspace(root)).content)
     put(root, ".claude/commands/c.md")
-    seen.add(in_workspace(Workspace(root)).content)
+    seen.add(workspace_commands(Workspace(root)).content)
     assert len(seen) == 4
 
 
@@ -71,32 +79,32 @@ def test_nothing_is_read_that_leads_out_of_the_workspace_or_never_ends(root: Pat
     (folder / "huge.md").write_bytes(b"x" * (finding.LARGEST + 1))
     (root / ".claude").mkdir()
     (root / ".claude/commands").symlink_to(tmp_path)
-    found = in_workspace(Workspace(root))
+    found = workspace_commands(Workspace(root))
     assert found.commands == () and b"secret" not in found.content
     assert any("too large" in line for line in found.problems)
 
 
 def test_a_flood_of_files_is_bounded(root: Path, tmp_path: Path) -> None:
     put(root, *(f".signoff/commands/c{number:03}.md" for number in range(20)), text="x" * 60_000)
-    found = in_workspace(Workspace(root))
+    found = workspace_commands(Workspace(root))
     assert 0 < sum(len(text) for _, text in found.texts) <= finding.LARGEST_ALL
     assert len(found.problems) == 20 - len(found.commands)
     put(tmp_path / "user", *(f"c{number}.md" for number in range(finding.MOST + 5)))
-    assert len(of_user([("commands", tmp_path / "user")]).commands) == finding.MOST
+    assert len(user_commands([("commands", tmp_path / "user")]).commands) == finding.MOST
 
 
 def test_the_users_own_may_be_links(tmp_path: Path) -> None:
     put(tmp_path, "dotfiles/review.md")
     (tmp_path / "user").mkdir()
     (tmp_path / "user/review.md").symlink_to(tmp_path / "dotfiles/review.md")
-    assert [one.name for one in of_user([("commands", tmp_path / "user")]).commands] == ["review"]
+    assert [one.name for one in user_commands([("commands", tmp_path / "user")]).commands] == ["review"]
 
 
 def test_a_link_that_leads_nowhere_or_round_is_one_line(tmp_path: Path) -> None:
     put(tmp_path, "user/good.md")
     (tmp_path / "user/lost.md").symlink_to("nowhere.md")
     (tmp_path / "user/round.md").symlink_to("round.md")
-    found = of_user([("commands", tmp_path / "user")])
+    found = user_commands([("commands", tmp_path / "user")])
     assert [one.name for one in found.commands] == ["good"]
     assert [line.partition(":")[0] for line in found.problems] == [
         "commands/lost.md cannot be read",
@@ -107,13 +115,13 @@ def test_a_link_that_leads_nowhere_or_round_is_one_line(tmp_path: Path) -> None:
 def test_a_folder_full_of_other_files_is_looked_at_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "_LOOKED_AT", 3)
     put(tmp_path, *(f"user/{name}" for name in ("a.txt", "b.txt", "c.md", "d.md")))
-    assert [one.name for one in of_user([("commands", tmp_path / "user")]).commands] == ["c"]
+    assert [one.name for one in user_commands([("commands", tmp_path / "user")]).commands] == ["c"]
 
 
 @pytest.mark.parametrize("text", ["", "---\ndescription: Nothing.\n---\n\n", "$1"])
 def test_one_that_would_say_nothing_is_not_sent(tmp_path: Path, text: str) -> None:
     put(tmp_path, "user/empty.md", text=text)
-    (command,) = of_user([("commands", tmp_path / "user")]).commands
+    (command,) = user_commands([("commands", tmp_path / "user")]).commands
     with pytest.raises(CommandUnusable, match=r"/empty says nothing: commands/empty\.md is empty"):
         command.message("")
 
@@ -122,4 +130,4 @@ def test_a_file_in_the_place_of_a_folder_of_commands_is_none(root: Path) -> None
     put(root, "notes.md", ".claude/commands/theirs.md")
     (root / ".signoff").mkdir()
     (root / ".signoff/commands").symlink_to("../notes.md")
-    assert [one.path for one in in_workspace(Workspace(root)).commands] == [".claude/commands/theirs.md"]
+    assert [one.path for one in workspace_commands(Workspace(root)).commands] == [".claude/commands/theirs.md"]

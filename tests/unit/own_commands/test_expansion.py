@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.prompts.custom_commands import LONGEST_MESSAGE, CommandUnusable, expand, name_of, read_command
+from app.prompts.custom_commands import LONGEST_MESSAGE, CommandUnusable, command_name, expand, read_command
 
 
 @pytest.mark.parametrize(
@@ -38,13 +38,13 @@ def test_a_message_has_an_end() -> None:
     ("path", "name"), [("Review.md", "review"), ("git/Sign-off.md", "git:sign-off"), ("über.md", "über")]
 )
 def test_a_file_is_called_by_its_path(path: str, name: str) -> None:
-    assert name_of(path) == name
+    assert command_name(path) == name
 
 
 @pytest.mark.parametrize("path", ["a b.md", "1.md", "x\x1b[2J.md", "a/../b.md", "v1.2.md", ".md"])
 def test_a_name_that_cannot_be_typed_is_none(path: str) -> None:
     with pytest.raises(CommandUnusable, match="letters"):
-        name_of(path)
+        command_name(path)
 
 
 def test_front_matter_is_what_it_says() -> None:

@@ -35,9 +35,9 @@ def test_skills_are_told_by_name_in_the_same_words_each_time(root: Path, tmp_pat
     put(root, ".claude/skills/both/examples/SKILL.md")
     put(root, ".claude/skills/byhand/SKILL.md", "---\ndescription: x\ndisable-model-invocation: true\n---\n")
     skills = found(root, user)
-    assert skills.told() == "- b: Does it.\n- both: Mine.\n- zed: Folded: twice."
+    assert skills.prompt_text() == "- b: Does it.\n- both: Mine.\n- zed: Folded: twice."
     assert skills.problems == (".claude/skills/both/SKILL.md: both is skills/both/SKILL.md already",)
-    assert found(root, user).told() == skills.told()
+    assert found(root, user).prompt_text() == skills.prompt_text()
 
 
 def test_a_loop_of_links_is_one_line(root: Path, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_what_the_model_is_told_is_bounded(root: Path, tmp_path: Path) -> None:
         put(tmp_path / "user", f"s{number:03}/SKILL.md", f"---\ndescription: {'x' * 5_000}\n---\n")
     skills = found(root, tmp_path / "user")
     assert len(skills.by_name) == finding.MOST and len(skills.problems) == 3
-    assert len(skills.told()) < finding.MOST * (finding.LONGEST_DESCRIPTION + 20)
+    assert len(skills.prompt_text()) < finding.MOST * (finding.LONGEST_DESCRIPTION + 20)
 
 
 @pytest.mark.parametrize("of", ["user", "workspace"])

@@ -29,7 +29,7 @@ class Desk:
 
     def looked(self) -> "Desk":
         """It has begun what is to be found out about the change."""
-        self.background.look_at_diffs()
+        self.background.find_moved_lines()
         self.background.start()
         return self
 
@@ -52,7 +52,7 @@ def test_what_takes_long_is_found_out_later_and_white_space_only_if_it_is_to_be_
 def test_what_differs_in_white_space_is_found_once() -> None:
     desk = Desk(*many_lines(10), white_space=False).looked()
     found = desk.sheet.spaces
-    desk.background.look_for_spaces()
+    desk.background.find_space_changes()
     assert desk.sheet.spaces is found is not None
     desk = Desk(*many_lines(10)).looked()
     assert desk.sheet.spaces is None
@@ -61,7 +61,7 @@ def test_what_differs_in_white_space_is_found_once() -> None:
 async def test_a_layout_that_is_shown_no_more_is_not_said_to_have_grown() -> None:
     desk = Desk(*many_lines(50_000))
     desk.sheet.lay_out(Size(80, 30), None)
-    desk.background.lay_out()
+    desk.background.finish_layout()
     desk.background.start()
     desk.sheet.rows = DiffLayout()
     await desk.jobs["layout"]()

@@ -102,15 +102,15 @@ def test_a_row_of_a_file_that_is_gone_is_not_found_again() -> None:
     row = LineRow(0, 20, 20, None, 0)
     diffs = [file_diff("b.py", "a\n", "b\n")]
     sheet.show(proposal("P1", diffs), diffs, versions=False)
-    assert sheet.found_again(row) is None
-    assert sheet.found_again(LineRow(-1, 0, 0, None, 0)) is not None, "what is of no file stays"
+    assert sheet.row_in_new_diffs(row) is None
+    assert sheet.row_in_new_diffs(LineRow(-1, 0, 0, None, 0)) is not None, "what is of no file stays"
 
 
 def test_a_row_is_found_again_in_its_hunk_though_there_is_another_above() -> None:
     sheet = laid_out(numbered(3, 30))
     diffs = [numbered(3, 10, 30)]
     sheet.show(proposal("P1", diffs), diffs, versions=False)
-    assert sheet.found_again(LineRow(0, None, 30, 1, 0)) == LineRow(0, None, 30, 2, 0)
+    assert sheet.row_in_new_diffs(LineRow(0, None, 30, 1, 0)) == LineRow(0, None, 30, 2, 0)
 
 
 def test_the_head_of_a_file_without_hunks_is_one_line_to_see() -> None:
@@ -128,7 +128,7 @@ def test_no_row_is_outside_of_a_layout() -> None:
             rows.row(number)
     for line in (-1, rows.height):
         with pytest.raises(IndexError):
-            rows.at(line)
+            rows.part_at(line)
     assert rows.locate(LineRow(9, None, 4, None, 0)) is None, "of a file that is not there"
 
 

@@ -24,7 +24,7 @@ from widgets.diff.diff_rows import (
     SpaceRow,
     UnifiedSegment,
 )
-from widgets.diff.diff_search import search
+from widgets.diff.diff_search import find_matches
 from widgets.diff.white_space import left_out
 
 
@@ -98,7 +98,7 @@ def test_every_line_is_there_once_and_in_order(
     for number in range(layout.rows):
         line = layout.line_of(number)
         for part in range(layout.height_of(number)):
-            assert layout.at(line + part) == (number, rows[number], part)
+            assert layout.part_at(line + part) == (number, rows[number], part)
         assert layout.height_of(number) == (
             height(rows[number]) if wrap or not isinstance(rows[number], LineRow) else 1
         )
@@ -230,7 +230,7 @@ def test_a_huge_hunk_is_one_segment() -> None:
     segment = UnifiedSegment(0, 0, hunk)
     layout = DiffLayout([segment])
     layout.grow()
-    assert layout.at(999_999).row == LineRow(0, None, 999_999, 0, 999_999)
+    assert layout.part_at(999_999).row == LineRow(0, None, 999_999, 0, 999_999)
 
 
 def test_the_pieces_of_a_huge_hunk_side_by_side_are_measured_each_by_its_own_lines() -> None:
@@ -256,7 +256,7 @@ def test_a_hunk_of_which_nothing_is_left_has_no_row() -> None:
 
 def test_search_finds_lines_in_the_order_of_the_screen() -> None:
     diffs = retry_change()
-    found = search(diffs, "fetch")
+    found = find_matches(diffs, "fetch")
     layout = arrange(diffs, DiffShape(whole=True), measure=height)
     numbers = [layout.locate(hit.row) for hit in found]
     assert numbers == sorted(numbers, key=lambda number: number or 0)
@@ -265,14 +265,14 @@ def test_search_finds_lines_in_the_order_of_the_screen() -> None:
 
 def test_search_minds_case_only_if_asked_with_capitals() -> None:
     diffs = [file_diff("a.py", "x\n", "Alpha\nalpha\n")]
-    assert len(search(diffs, "alpha")) == 2
-    assert len(search(diffs, "Alpha")) == 1
+    assert len(find_matches(diffs, "alpha")) == 2
+    assert len(find_matches(diffs, "Alpha")) == 1
 
 
 def test_a_search_that_nobody_waits_for_any_more_ends_before_the_next_hunk() -> None:
     diff = file_diff_of_hunks("a.py", ["x"] * 9, ["x"] * 9, [(1, 1, 1, 1), (5, 1, 5, 1)])
     answers = iter([True, False])
-    assert {hit.hunk for hit in search([diff], "x", lambda: next(answers))} == {None, 0}
+    assert {hit.hunk for hit in find_matches([diff], "x", lambda: next(answers))} == {None, 0}
 
 
 def test_a_change_is_laid_out_only_as_far_as_it_is_asked_for() -> None:

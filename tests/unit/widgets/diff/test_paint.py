@@ -13,7 +13,7 @@ from widgets.diff.diff_painter import DiffPainter
 def drawn(sheet: DiffModel) -> list[str]:
     """The text of each line."""
     painter = DiffPainter(sheet.scene, lambda classes: Style())
-    parts = [sheet.rows.at(line) for line in range(sheet.rows.height)]
+    parts = [sheet.rows.part_at(line) for line in range(sheet.rows.height)]
     return [painter.paint(part.row, part.part, line).text.rstrip() for line, part in enumerate(parts)]
 
 

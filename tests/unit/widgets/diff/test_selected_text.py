@@ -52,7 +52,7 @@ def test_the_indentation_of_a_wrapped_line_is_not_copied_and_the_mouse_finds_its
     top = line_of(sheet, LineRow, new=0)
     assert copied_text(sheet.rows, sheet.scene, Selection(Offset(0, top), None)) == line
     assert copied_text(sheet.rows, sheet.scene, Selection(Offset(0, top + 1), None)) == line[len(first_row(sheet)) :]
-    _, row, part = sheet.rows.at(top + 1)
+    _, row, part = sheet.rows.part_at(top + 1)
     strip = DiffPainter(sheet.scene, lambda classes: Style()).paint(row, part, top + 1, offsets=True)
     indent = next(one for one in strip if one.text == " " * 8)
     assert indent.style
@@ -63,7 +63,7 @@ def test_the_indentation_of_a_wrapped_line_is_not_copied_and_the_mouse_finds_its
 
 def first_row(sheet: DiffModel) -> str:
     """What stands on the first row of the added line."""
-    row = sheet.rows.row(sheet.rows.at(line_of(sheet, LineRow, new=0)).number)
+    row = sheet.rows.row(sheet.rows.part_at(line_of(sheet, LineRow, new=0)).number)
     assert isinstance(row, LineRow)
     drawn = sheet.scene.drawn(row, "new", 0)
     return drawn.text.text[: drawn.starts[1]]
