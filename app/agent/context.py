@@ -29,7 +29,7 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventLog
 from app.conversation.payload.projection import KeptProjection, PayloadInputs, project
-from app.images.image import names_of
+from app.images.image import quoted_names
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.profile import Profile
 from app.llm.values.types import Completed, Payload, Usage
@@ -150,7 +150,7 @@ class ContextKeeper:
         images = [image for event in events if isinstance(event, Spoken) for image in event.images]
         if images:
             await self._log.append(
-                Notice(text=f"Left out to make room: {names_of(images)}. Attach it again if the model needs it.")
+                Notice(text=f"Left out to make room: {quoted_names(images)}. Attach it again if the model needs it.")
             )
 
     async def _summary(

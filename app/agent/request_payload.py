@@ -12,7 +12,7 @@ from app.agent.ports import ModelPort
 from app.conversation.events import Answer, Compacted, Event, Notice, ProposalDecided, Pruned, ToolResult, UserMessage
 from app.conversation.payload.attached import unsent_reason
 from app.conversation.payload.projection import PayloadInputs
-from app.images.image import Image, names_of, too_many
+from app.images.image import Image, excess_positions, quoted_names
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
 from app.llm.wires.wire_registry import SentRequest
@@ -52,7 +52,7 @@ class ImageContents:
             for image in reversed(images)
             if not unsent_reason(image, profile, of_tool=number in self._of_tools)
         ]
-        excess = set(too_many(newest_first))
+        excess = set(excess_positions(newest_first))
         wanted = {image.sha256 for place, image in enumerate(newest_first) if place not in excess}
         missing = wanted - self._encoded.keys()
         kept = {name: data for name, data in self._encoded.items() if name in wanted}
@@ -75,9 +75,8 @@ class ImageContents:
 
 def unseen_notice(images: Sequence[Image], model: str) -> Notice:
     """Tell the user that a model does not see the images that they attached."""
-    text = (
-        f"{model} takes no images here, so it is only told their names: {names_of(images)}. /model changes the model."
-    )
+    names = quoted_names(images)
+    text = f"{model} takes no images here, so it is only told their names: {names}. /model changes the model."
     return Notice(text=text, level="warning")
 
 

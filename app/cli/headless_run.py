@@ -53,7 +53,7 @@ from app.conversation.events import (
 )
 from app.images.image import Image
 from app.images.image_files import Candidate, NotAttached
-from app.images.mentions import mentions
+from app.images.mentions import find_mentions
 from app.keys.registry import slash_call
 from app.runtime.attachments import load_attachments
 from app.runtime.mcp_manager import McpManager
@@ -88,7 +88,7 @@ async def load_named_images(
         return False
 
     try:
-        return await load_attachments(runtime, mentions(text), wire, is_meant)
+        return await load_attachments(runtime, find_mentions(text), wire, is_meant)
     except NotAttached as error:
         print_error(f"{error} {without}")
         return ()

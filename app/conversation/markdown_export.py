@@ -24,7 +24,7 @@ from app.conversation.events import (
     TurnEnded,
     UserMessage,
 )
-from app.images.image import Image, names_of
+from app.images.image import Image, quoted_names
 
 _STATES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarded": " (discarded attempt)"}
 
@@ -73,7 +73,9 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
 
 def _images(images: Sequence[Image]) -> str:
     """A line for each: what it is, and by which hash it is stored."""
-    lines = [f"- image {names_of([one])}: {one.facts}, {one.media_type}, SHA-256 {one.sha256}" for one in images]
+    lines = [
+        f"- image {quoted_names([one])}: {one.description}, {one.media_type}, SHA-256 {one.sha256}" for one in images
+    ]
     return "\n\n" + "\n".join(lines) if lines else ""
 
 

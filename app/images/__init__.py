@@ -1,1 +1,1 @@
-"""Pictures that the user attaches to a message."""
+"""Images that the user attaches to messages."""

@@ -1,4 +1,4 @@
-"""A picture as the log remembers it: what it is called, what it is, and by which hash its bytes are stored."""
+"""Images as the log stores them: name, format, size and hash of the bytes."""
 
 import hashlib
 import struct
@@ -11,11 +11,11 @@ from app.text.safe_text import escape_unsafe
 
 
 class NotAnImage(Exception):
-    """The bytes are no picture of a known format, or a damaged one; the message says which, after a file's name."""
+    """The bytes are no image of a known format, or damaged; the message says which, after a file's name."""
 
 
 class ImageFormat(NamedTuple):
-    """What the bytes of a picture say of it."""
+    """Format and size, read from an image's bytes."""
 
     media_type: str
     width: int
@@ -27,7 +27,7 @@ HEAD = 16
 
 
 def media_type(head: bytes) -> str:
-    """The format that the first `HEAD` bytes announce; empty if it is none of the four."""
+    """Return the media type that the first `HEAD` bytes announce; empty for none of the four."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):
@@ -39,8 +39,8 @@ def media_type(head: bytes) -> str:
     return ""
 
 
-def recognise(data: bytes) -> ImageFormat:
-    """The format and the size in pixels; raises NotAnImage."""
+def read_format(data: bytes) -> ImageFormat:
+    """Return format and size in pixels. Raises `NotAnImage`."""
     kind = media_type(data[:HEAD])
     if not kind:
         raise NotAnImage("is no PNG, JPEG, GIF or WebP")
@@ -130,7 +130,7 @@ _SIZES: Mapping[str, Callable[[bytes], tuple[int, int]]] = {
 
 
 class Image(BaseModel):
-    """One picture of a message. The bytes are in the store, where they stay whatever becomes of the file."""
+    """An image of a message; the store keeps its bytes even if the file goes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -145,14 +145,14 @@ class Image(BaseModel):
     """Of the bytes, in hex: their name in the store."""
 
     @property
-    def facts(self) -> str:
-        """Its size in pixels and in bytes, for people: `1,280×720, 214 KB`."""
-        return f"{self.width:,}×{self.height:,}, {bytes_text(self.size)}"
+    def description(self) -> str:
+        """Return size in pixels and bytes: `1,280×720, 214 KB`."""
+        return f"{self.width:,}×{self.height:,}, {format_bytes(self.size)}"
 
     @classmethod
-    def of(cls, name: str, data: bytes) -> "Image":
-        """What the bytes of a picture say of it; raises NotAnImage."""
-        found = recognise(data)
+    def from_bytes(cls, name: str, data: bytes) -> "Image":
+        """Return the image for some bytes. Raises `NotAnImage`."""
+        found = read_format(data)
         return cls(
             name=name,
             media_type=found.media_type,
@@ -168,8 +168,8 @@ _LONGEST_NAME = 200
 """Characters; of a longer path the end is said."""
 
 
-def names_of(images: Sequence[Image]) -> str:
-    """Their names in quotes, for a sentence: nobody's name ends a line or the quotes. Of very many the first."""
+def quoted_names(images: Sequence[Image]) -> str:
+    """Return the names in quotes for a sentence, escaped; of many, the first."""
     names = [f'"{_in_quotes(image.name)}"' for image in images[:_MOST_NAMED]]
     more = [f"{len(images) - len(names)} more"] if len(images) > len(names) else []
     *first, last = [*names, *more]
@@ -181,8 +181,8 @@ def _in_quotes(name: str) -> str:
     return shown if len(shown) <= _LONGEST_NAME else f"…{shown[-_LONGEST_NAME:]}"
 
 
-def bytes_text(size: int) -> str:
-    """Bytes for people: `214 KB`."""
+def format_bytes(size: int) -> str:
+    """Return a size in words: `214 KB`."""
     if size < 1_000:
         return f"{size} bytes"
     return f"{size / 1_000:,.0f} KB" if size < 1_000_000 else f"{size / 1_000_000:,.1f} MB"
@@ -201,23 +201,23 @@ _REQUEST = 18 * 1024 * 1024
 """Bytes as base64 of all in a request."""
 
 
-def refusal(image: Image, wire: str) -> str:
-    """Why a wire does not take a picture, to be said after its name; empty if it does."""
+def refusal_reason(image: Image, wire: str) -> str:
+    """Return why a wire does not accept an image, to follow its name; empty if it does."""
     if max(image.width, image.height) > LONGEST_SIDE:
         return f"is {image.width:,}×{image.height:,} pixels, and at most {LONGEST_SIDE:,} on a side are taken"
-    most = most_bytes(wire)
+    most = byte_limit(wire)
     if image.size > most:
-        return f"has {bytes_text(image.size)}, and at most {bytes_text(most)} are taken"
+        return f"has {format_bytes(image.size)}, and at most {format_bytes(most)} are taken"
     return ""
 
 
-def most_bytes(wire: str) -> int:
-    """Bytes of the largest file that a wire takes."""
+def byte_limit(wire: str) -> int:
+    """Return the largest file size that a wire accepts, in bytes."""
     return _ENCODED.get(wire, _ENCODED_ELSEWHERE) // 4 * 3
 
 
-def too_many(images: Iterable[Image]) -> Iterator[int]:
-    """Which of the pictures of a request, given the newest first, are more than it takes: their positions."""
+def excess_positions(images: Iterable[Image]) -> Iterator[int]:
+    """Return the positions of images over a request's limit, given the images newest first."""
     encoded = 0
     for position, image in enumerate(images):
         encoded += image.size * 4 // 3

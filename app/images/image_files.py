@@ -1,4 +1,4 @@
-"""Reads the pictures that a message names, by the one way in which files are opened.
+"""Reads the images that a message names, through the guarded way of opening files.
 
 A file that is not called a picture and is none is named only, as any file.
 """
@@ -9,8 +9,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.images.image import HEAD, MOST_IN_MESSAGE, Image, NotAnImage, bytes_text, media_type, most_bytes, refusal
-from app.images.mentions import Mention, is_named_like_an_image, pasted_paths
+from app.images.image import (
+    HEAD,
+    MOST_IN_MESSAGE,
+    Image,
+    NotAnImage,
+    byte_limit,
+    format_bytes,
+    media_type,
+    refusal_reason,
+)
+from app.images.mentions import Mention, has_image_name, pasted_paths
 from app.text.safe_text import escape_unsafe
 from app.workspace.path_rules import FileTooLarge, WorkspaceError
 from app.workspace.paths import Workspace
@@ -19,12 +28,12 @@ from app.workspace.secrets import secret_reason
 
 
 class NotAttached(WorkspaceError):
-    """A picture cannot be sent; the message is one sentence that says why."""
+    """An image cannot be sent; the message is one sentence that says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A picture that a message names, not read yet."""
+    """An image that a message names, not read yet."""
 
     path: str
     """In the workspace, or absolute elsewhere."""
@@ -33,14 +42,14 @@ class Candidate:
 
 
 class ImageFiles:
-    """The pictures on this machine, as far as the user names them."""
+    """Finds and reads images on this machine that the user names."""
 
     def __init__(self, workspace: Workspace) -> None:
         """Paths that are not absolute count from this workspace."""
         self._workspace = workspace
 
     def mentioned(self, mentions: Iterable[Mention]) -> list[Candidate]:
-        """Those of the mentions that are pictures, or are called so; raises NotAttached."""
+        """Return the mentions that are images, or are named like one. Raises `NotAttached`."""
         found: dict[str, Candidate] = {}
         for mention in mentions:
             if (candidate := self._candidate(mention)) is not None:
@@ -50,7 +59,7 @@ class ImageFiles:
         return list(found.values())
 
     def given(self, paths: Iterable[str]) -> list[Mention]:
-        """Files that the user has named as pictures, from where the program was started; raises NotAttached."""
+        """Return the images that the user named on the command line. Raises `NotAttached`."""
         found = [Mention(str(Path(path).expanduser().absolute()), dropped=True) for path in paths]
         for mention in found:
             if self._candidate(mention) is None:
@@ -58,7 +67,7 @@ class ImageFiles:
         return found
 
     def pasted(self, text: str) -> list[str]:
-        """The paths of pictures that a pasted text consists of; empty if it says anything else."""
+        """Return the image paths that a pasted text consists of; empty if it is any other text."""
         for paths in pasted_paths(text):
             try:
                 if all(media_type(self._read(path, HEAD, head=True)[1]) for path in paths):
@@ -68,22 +77,22 @@ class ImageFiles:
         return []
 
     def load(self, candidate: Candidate, wire: str) -> tuple[Image, bytes]:
-        """A picture that this wire takes, and its bytes; raises NotAttached."""
+        """Return an image that this wire accepts, and its bytes. Raises `NotAttached`."""
         name = escape_unsafe(candidate.path, keep="")
         try:
-            data = self._read(candidate.path, most_bytes(wire))[1]
-            image = Image.of(candidate.path, data)
+            data = self._read(candidate.path, byte_limit(wire))[1]
+            image = Image.from_bytes(candidate.path, data)
         except FileTooLarge as error:
-            most = bytes_text(most_bytes(wire))
+            most = format_bytes(byte_limit(wire))
             raise NotAttached(f"{name} is too large: at most {most} are taken, so scale it down.") from error
         except (OSError, WorkspaceError, ValueError, NotAnImage) as error:
             raise self._explained(candidate.path, error) from error
-        if reason := refusal(image, wire):
+        if reason := refusal_reason(image, wire):
             raise NotAttached(f"{name} {reason}, so scale it down.")
         return image, data
 
     def _candidate(self, mention: Mention) -> Candidate | None:
-        called_so = is_named_like_an_image(mention.path)
+        called_so = has_image_name(mention.path)
         try:
             path, head = self._read(mention.path, HEAD, head=True)
         except (OSError, WorkspaceError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Files that a message names: `@shot.png`, `@"two words.png"`, and what a terminal pastes for a dropped file."""
+"""Files that a message mentions: `@shot.png`, `@"two words.png"`, and pasted paths of dropped files."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,21 +20,21 @@ _LONGEST = 4_000
 
 
 class Mention(NamedTuple):
-    """A file that the user has named with an `@`."""
+    """A file mentioned with `@`."""
 
     path: str
     dropped: bool = False
     """The file was dropped on the terminal or its path pasted by itself, so that no other text can have named it."""
 
 
-def mentions(text: str, dropped: frozenset[str] = frozenset()) -> tuple[Mention, ...]:
-    """The files that a text names, each once; `dropped` are paths that the user has pasted by themselves."""
-    paths = dict.fromkeys(path_of(found) for match in _MENTION.finditer(text) if (found := _named(match)))
+def find_mentions(text: str, dropped: frozenset[str] = frozenset()) -> tuple[Mention, ...]:
+    """Return the files that a text mentions, each once; `dropped` are paths that were pasted alone."""
+    paths = dict.fromkeys(path_of_url(found) for match in _MENTION.finditer(text) if (found := _named(match)))
     return tuple(Mention(path, path in dropped) for path in paths)
 
 
-def path_of(text: str) -> str:
-    """The path that a file:// URL stands for; any other text is one itself."""
+def path_of_url(text: str) -> str:
+    """Return the path of a file:// URL; any other text unchanged."""
     if not text.lower().startswith("file://"):
         return text
     try:
@@ -43,8 +43,8 @@ def path_of(text: str) -> str:
         return text
 
 
-def written(path: str) -> str:
-    """How a path is named in a message."""
+def format_mention(path: str) -> str:
+    """Return how a message mentions a path."""
     if _PLAIN.fullmatch(path):
         return f"@{path}"
     for quote in "\"'":
@@ -53,13 +53,13 @@ def written(path: str) -> str:
     return "@" + re.sub(r"([\s\\\"'().,;:!?\]}])", r"\\\1", path)
 
 
-def is_named_like_an_image(path: str) -> bool:
-    """Whether the name says that it is a picture that can be attached."""
+def has_image_name(path: str) -> bool:
+    """Return whether a file name has the suffix of an image format."""
     return PurePosixPath(path).suffix.lower() in _SUFFIXES
 
 
 def pasted_paths(text: str) -> Iterator[Sequence[str]]:
-    """What the whole of a pasted text may mean as paths, the likeliest first; nothing if it can be none.
+    """Return the possible path lists of a pasted text, likeliest first; empty if there are none.
 
     Terminals paste a dropped file as it is, with quotes, with backslashes, or as a URL; several of them with spaces
     or line breaks between.
@@ -67,14 +67,14 @@ def pasted_paths(text: str) -> Iterator[Sequence[str]]:
     text = text.strip()
     if not text or len(text) > _LONGEST or any(ord(character) < 32 for character in text.replace("\n", "")):
         return
-    if not text.startswith(("/", "~/", "'", '"', "file://")) and not is_named_like_an_image(text):
+    if not text.startswith(("/", "~/", "'", '"', "file://")) and not has_image_name(text):
         return
     import shlex
 
-    lines = [path_of(line.strip()) for line in text.split("\n") if line.strip()]
+    lines = [path_of_url(line.strip()) for line in text.split("\n") if line.strip()]
     yield lines
     try:
-        words = [path_of(word) for word in shlex.split(text)]
+        words = [path_of_url(word) for word in shlex.split(text)]
     except ValueError:
         return
     if words and words != lines:

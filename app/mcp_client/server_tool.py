@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from app.images.image import LARGEST, MOST_IN_MESSAGE, Image, NotAnImage, names_of
+from app.images.image import LARGEST, MOST_IN_MESSAGE, Image, NotAnImage, quoted_names
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import ConnectionLost, ServerError
 from app.mcp_client.mcp_server import McpServer, ServerState
@@ -93,12 +93,12 @@ class _Images:
             if len(self.taken) == MOST_IN_MESSAGE:
                 raise NotAnImage(f"is one of more than {MOST_IN_MESSAGE}")
             content = base64.b64decode(data, validate=True)
-            image = Image.of(f"{self._tool} {len(self.taken) + 1}".strip(), content)
+            image = Image.from_bytes(f"{self._tool} {len(self.taken) + 1}".strip(), content)
         except (NotAnImage, ValueError) as error:
             why = str(error) if isinstance(error, NotAnImage) else "is no Base64"
             return f"[an image of {_size(data)}, which can't be shown to you: it {why}]"
         self.taken.append((image, content))
-        return f"[image {names_of([image])}: {image.facts}]"
+        return f"[image {quoted_names([image])}: {image.description}]"
 
 
 def _written(value: Any) -> str:

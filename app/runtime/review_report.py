@@ -6,7 +6,7 @@ from datetime import datetime
 
 from app.conversation.events import SideExchange, side_exchanges
 from app.conversation.markdown_export import fence_code, quote_text
-from app.images.image import names_of
+from app.images.image import quoted_names
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileChange, FileDiff, FileVersion, Proposal, proposal_state_words
@@ -103,7 +103,7 @@ def decision_facts(decision: RecordedDecision) -> list[str]:
     """What a decision came to, who made it, and what they had before them."""
     entry, files, images = decision.entry, ", ".join(decision.files), decision.words.images
     facts = [files] if files else []
-    facts += [f"attached {names_of(images)}"] if images else []
+    facts += [f"attached {quoted_names(images)}"] if images else []
     facts += ["words were said that are not kept as they were"] if decision.words_lost else []
     if entry is None:
         return facts

@@ -21,7 +21,7 @@ from app.ui.context.slash_commands import COMMANDS
 from app.ui.pane_split import PaneSplit
 from widgets.chat.chat_column import ChatColumn
 from widgets.chat.composer import Composer
-from widgets.common.containers import background_of
+from widgets.common.containers import background_strips
 from widgets.common.key_bar import KeyBar
 from widgets.common.pane_tabs import PANES, Pane, PaneTabs
 from widgets.common.status_bar import StatusBar
@@ -129,7 +129,7 @@ class Workbench(Screen[None]):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The background, of which next to nothing is seen."""
-        return background_of(self, crop)
+        return background_strips(self, crop)
 
     def on_mount(self) -> None:
         """The composer is where everything begins."""
@@ -375,7 +375,7 @@ class Workbench(Screen[None]):
 
     def on_chat_pane_turn_over(self) -> None:
         """What the model has said must not stay unseen behind another tab."""
-        self.tabs.note_words()
+        self.tabs.mark_unread()
 
     @on(Composer.NothingEntered)
     def go_to_what_waits(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.images.image import LARGEST, MOST_IN_MESSAGE, bytes_text
+from app.images.image import LARGEST, MOST_IN_MESSAGE, format_bytes
 from app.mcp_client.server_tool import format_result
 from app.mcp_client.tool_definitions import LONGEST_NAME, dump_tools, read_tools, tool_wire_name
 from app.proposals.text.file_warnings import size_words
@@ -161,7 +161,7 @@ def test_each_kind_of_answer_is_said() -> None:
         "two",
         "[an image of 5 B, which can't be shown to you: it is no PNG, JPEG, GIF or WebP]",
         "[an image of 7 B, which can't be shown to you: it is no Base64]",
-        f'[image "play__give 1": 300×200, {bytes_text(len(png(300, 200)))}]',
+        f'[image "play__give 1": 300×200, {format_bytes(len(png(300, 200)))}]',
         "[an audio of 5 B, which can't be played to you]",
         "[a resource: x file:///x]",
         "[file:///y]",

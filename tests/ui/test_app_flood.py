@@ -64,7 +64,7 @@ async def test_what_streams_in_waits_for_a_key_that_is_being_dealt_with(
         await run.app.workbench.mount(slow)
         run.app.workbench.set_focus(slow)
         run.app.post_message(events.Key("w", "w"))
-        await run.until(lambda: run.app.input.in_hand)
+        await run.until(lambda: run.app.input.is_handling)
         run.app.workbench.chat.apply(TextStreamed("poured"))
         await run.see("poured")
     assert slow.shown

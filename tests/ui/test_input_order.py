@@ -24,7 +24,7 @@ from tests.waiting import until
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
 from widgets.common import input_order
-from widgets.common.input_order import FollowedEvent, OrderedApp, input_first, join
+from widgets.common.input_order import FollowedEvent, OrderedApp, after_input_painted, mark_joined_keys
 
 
 def hand_in(app: App[None], *items: str | events.Event) -> None:
@@ -37,7 +37,7 @@ def hand_in(app: App[None], *items: str | events.Event) -> None:
                 name = {" ": "space", "/": "slash"}.get(key, key)
                 key = events.Key(name, key if len(key) == 1 else None)
             read.append(key)
-    for event in join(read):
+    for event in mark_joined_keys(read):
         app.post_message(event)
 
 
@@ -443,7 +443,7 @@ async def test_a_large_change_comes_behind_what_the_user_does(monkeypatch: pytes
     monkeypatch.setattr(input_order, "_LOOKS", 10_000)
     app = Order()
     async with app.run_test():
-        await input_first(app)
+        await after_input_painted(app)
         slow = app.query_one(Slow)
         app.screen.set_focus(slow)
         hand_in(app, "w")
@@ -451,7 +451,7 @@ async def test_a_large_change_comes_behind_what_the_user_does(monkeypatch: pytes
         done: list[str] = []
 
         async def change() -> None:
-            await input_first(app)
+            await after_input_painted(app)
             done.append("change")
 
         changing = asyncio.create_task(change())
@@ -471,5 +471,5 @@ async def test_a_large_change_does_not_wait_for_ever(monkeypatch: pytest.MonkeyP
         app.screen.set_focus(slow)
         hand_in(app, "w")
         await until(lambda: slow.begun, "the key")
-        await input_first(app)
+        await after_input_painted(app)
         slow.end.set()

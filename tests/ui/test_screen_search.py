@@ -94,7 +94,7 @@ async def test_a_search_that_fails_leaves_nothing_to_be_picked(tmp_path: Path, s
         await run.until(lambda: "could not be used" in " ".join(run.text.replace("│", " ").split()), "the reason")
         await run.pilot.press("down", "enter")
         assert type(run.app.screen).__name__ == "SearchScreen"
-        assert run.app.screen.query_one(SearchList).choice is None
+        assert run.app.screen.query_one(SearchList).highlighted is None
         assert "Nowhere." not in run.text
 
 

@@ -11,7 +11,7 @@ import pytest
 from app.cli.main import main
 from app.conversation.events import AssistantMessage, Notice, ProposalDecided, Pruned, UserMessage
 from app.images.image import Image
-from app.images.mentions import mentions
+from app.images.mentions import find_mentions
 from app.llm.capabilities.profiles import LASTS, valid_fields
 from app.llm.client import ModelClient
 from app.runtime.attachments import load_attachments
@@ -52,7 +52,7 @@ async def show(on: Bench, text: str) -> None:
     async def meant(_: object) -> bool:
         return True
 
-    found = await load_attachments(on.runtime, mentions(text), on.session.ports.model.profile.wire, meant)
+    found = await load_attachments(on.runtime, find_mentions(text), on.session.ports.model.profile.wire, meant)
     await on.session.send(text, images=found)
     await on.session.wait_until_idle()
     on.check()
@@ -245,7 +245,9 @@ async def test_images_that_were_seen_go_first_when_the_context_is_short(server: 
 async def test_an_image_in_a_queued_message_goes_out_with_it(server: WireServer, tmp_path: Path) -> None:
     server.always(Turn("I see."))
     async with opened(server, tmp_path) as on:
-        found = await load_attachments(on.runtime, mentions("@shot.png"), "chat", lambda _: asyncio.sleep(0, True))
+        found = await load_attachments(
+            on.runtime, find_mentions("@shot.png"), "chat", lambda _: asyncio.sleep(0, True)
+        )
         await on.session.send("Hello")
         await on.session.send("And @shot.png?", images=found)
         await on.session.wait_until_idle()
@@ -257,7 +259,7 @@ async def test_an_image_in_a_queued_message_goes_out_with_it(server: WireServer,
 
 
 async def found_in(on: Bench, text: str) -> tuple[Image, ...]:
-    return await load_attachments(on.runtime, mentions(text), "chat", lambda _: asyncio.sleep(0, True))
+    return await load_attachments(on.runtime, find_mentions(text), "chat", lambda _: asyncio.sleep(0, True))
 
 
 @each_wire

@@ -37,7 +37,7 @@ from widgets.chat.markdown.markdown_document import preload
 from widgets.chat.status_line import StatusLine
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
-from widgets.common.input_order import in_hand
+from widgets.common.input_order import is_handling_input
 
 _INTERVAL = 1 / 30
 """Seconds between two pictures, at least."""
@@ -102,7 +102,7 @@ class RefreshPace:
         return self._waiting > (_EBB if self._flooded else _FLOOD) * max(_LEAST, self._clock() - self._taken)
 
     def should_yield_to_keys(self, *, in_hand: bool) -> bool:
-        """Whether to ask again after `TYPING_PAUSE`; `in_hand`: a key is being dealt with."""
+        """Whether to ask again after `TYPING_PAUSE`; `is_handling_input`: a key is being dealt with."""
         now = self._clock()
         typing = in_hand or now - self._typed < TYPING_PAUSE
         return typing and now - self._taken < _LONGEST_PAUSE
@@ -335,7 +335,7 @@ class ChatPane(Column):
     def _flush_and_go_on(self) -> None:
         self._flush_due = None
         loading = self._reader is not None and not self._reader.is_finished
-        if loading or self._pace.should_yield_to_keys(in_hand=in_hand(self.app)):
+        if loading or self._pace.should_yield_to_keys(in_hand=is_handling_input(self.app)):
             self._flush_soon(TYPING_PAUSE)
         elif not (rest := self._pace.seconds_left):
             self.flush()

@@ -18,7 +18,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from app.images.mentions import Mention, written
+from app.images.mentions import Mention, format_mention
 from app.keys.registry import bindings, slash_call
 from widgets.chat.completion_popup import Popup, Suggestion
 from widgets.chat.composer_field import Editor
@@ -479,7 +479,7 @@ class Composer(Column):
         mention = _MENTION.search(self.editor.document.get_line(row)[:column])
         if mention is None:
             return
-        named = f"{written(path)} "
+        named = f"{format_mention(path)} "
         result = self.editor.replace(named, (row, mention.start()), (row, column), maintain_selection_offset=False)
         self.editor.move_cursor(result.end_location)
         self._close_popup()

@@ -10,7 +10,7 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Location
 
 from widgets.chat.folded_pastes import ComposerDraft, FoldedPastes, is_big
-from widgets.common.input_order import JoinedKey, arrival
+from widgets.common.input_order import JoinedKey, input_arrival
 
 if TYPE_CHECKING:
     from widgets.vim.vim_keys import VimKeys
@@ -89,7 +89,7 @@ class Editor(TextArea):
         A key that is left to Textual goes up to the app before its binding is looked for, and waits on the way for
         what the chat has to lay out.
         """
-        key, now = event.key, arrival(self.app)
+        key, now = event.key, input_arrival(self.app)
         self.is_quiet = now - self._key_at >= QUIET_SECONDS and not isinstance(event, JoinedKey)
         self._key_at = now
         if self.before_key(event):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Self
 
-from app.images.mentions import Mention, mentions, pasted_paths, written
+from app.images.mentions import Mention, find_mentions, format_mention, pasted_paths
 
 _LOOKING = 2.0
 """Seconds in which it is found out whether a path is that of an image; a folder may be far away."""
@@ -30,11 +30,11 @@ class DroppedImages:
             async with asyncio.timeout(_LOOKING):
                 found = await self.find(pasted)
         self._paths.update(mention.path for mention in found)
-        return "".join(f"{written(mention.path)} " for mention in found) or pasted
+        return "".join(f"{format_mention(mention.path)} " for mention in found) or pasted
 
     def mentions(self, text: str) -> tuple[Mention, ...]:
         """The files that a text names."""
-        return mentions(text, frozenset(self._paths))
+        return find_mentions(text, frozenset(self._paths))
 
 
 Folds = tuple[tuple[int, int], ...]

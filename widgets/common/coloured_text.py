@@ -1,4 +1,4 @@
-"""Text with colours, as a program has written it for a terminal, as lines to read: colours and weight, nothing else.
+"""Parses text with terminal colour sequences into styled lines.
 
 Every other escape sequence goes: what moves the cursor, erases, asks or names things. To conceal is no colour.
 """
@@ -28,7 +28,7 @@ _PALETTE, _DIRECT = 5, 2
 
 
 class TextPen:
-    """What the next characters look like."""
+    """The style of the next characters."""
 
     def __init__(self) -> None:
         self._marks: set[str] = set()
@@ -37,11 +37,11 @@ class TextPen:
 
     @property
     def style(self) -> Style:
-        """As Rich has it."""
+        """Return the style for Rich."""
         return Style(color=self._colour, bgcolor=self._ground) + Style.parse(" ".join(sorted(self._marks)))
 
-    def turn(self, parameters: str) -> None:
-        """Take the numbers of one sequence (Select Graphic Rendition)."""
+    def apply_sequence(self, parameters: str) -> None:
+        """Apply the numbers of one Select Graphic Rendition sequence."""
         numbers = [int(part[:6] or 0) for part in re.split("[;:]", parameters)]
         while numbers:
             match numbers:
@@ -83,8 +83,8 @@ def _colour(numbers: Sequence[int]) -> Color | None:
     return None
 
 
-def coloured_lines(text: str) -> list[TextLine]:
-    """The lines of such a text."""
+def parse_coloured_text(text: str) -> list[TextLine]:
+    """Return the styled lines of a text with colour sequences."""
     pen = TextPen()
     return [TextLine(tuple(_pieces(line.rstrip("\r"), pen))) for line in text.removesuffix("\n").split("\n")]
 
@@ -101,5 +101,5 @@ def _pieces(line: str, pen: TextPen) -> Iterator[tuple[str, Style]]:
             yield piece, pen.style
         if match is not None:
             if match["final"] == "m":
-                pen.turn(match["parameters"])
+                pen.apply_sequence(match["parameters"])
             at = match.end()

@@ -1,4 +1,4 @@
-"""Numbers of tokens and what they cost, in few words.
+"""Formats counts of tokens and costs.
 
 Kept apart: the status bar and the ends of turns say it alike.
 """
@@ -13,7 +13,7 @@ from app.text.plural import plural
 
 
 class LinePart(NamedTuple):
-    """One thing that a line says."""
+    """A part of a line, and how much it matters."""
 
     rank: int
     """How much it matters; the least goes first where there is no room."""
@@ -21,36 +21,36 @@ class LinePart(NamedTuple):
     at_right: bool = False
 
 
-def line_of(parts: Sequence[LinePart], gap: str) -> Content:
-    """The parts one after the other, with a gap between two."""
+def join_parts(parts: Sequence[LinePart], gap: str) -> Content:
+    """Return the parts joined by a gap."""
     return Content(gap).join(part.content for part in parts)
 
 
-def fitting(parts: Sequence[LinePart], width: int, gap: str) -> list[LinePart]:
-    """As many as there is room for, at least the one that matters most; none is ever cut in two."""
+def fitting_parts(parts: Sequence[LinePart], width: int, gap: str) -> list[LinePart]:
+    """Return as many whole parts as fit, at least the most important one."""
     kept = list(parts)
-    while len(kept) > 1 and line_of(kept, gap).cell_length > width:
+    while len(kept) > 1 and join_parts(kept, gap).cell_length > width:
         kept.remove(min(kept, key=lambda part: part.rank))
     return kept
 
 
-def thousands(number: int) -> str:
-    """`940`, `12.3k`, `1.2M`."""
+def format_thousands(number: int) -> str:
+    """Return a short number: `940`, `12.3k`, `1.2M`."""
     if number < 1_000:
         return str(number)
     return f"{number / 1_000:.1f}k" if number < 999_950 else f"{number / 1_000_000:.1f}M"
 
 
-def tokens(spent: TokenTotals) -> str:
-    """`12.3k in (8.1k cached), 940 out`; empty if there are none."""
+def format_tokens(spent: TokenTotals) -> str:
+    """Return `12.3k in (8.1k cached), 940 out`; empty without tokens."""
     if not spent.input:
         return plural(spent.output, "token") if spent.output else ""
-    cached = f" ({thousands(spent.cached)} cached)" if spent.cached else ""
-    return f"{thousands(spent.input)} in{cached}, {thousands(spent.output)} out"
+    cached = f" ({format_thousands(spent.cached)} cached)" if spent.cached else ""
+    return f"{format_thousands(spent.input)} in{cached}, {format_thousands(spent.output)} out"
 
 
-def dollars(spent: TokenTotals) -> str:
-    """`$0.042`; empty if no price is known or nothing was to be paid."""
+def format_dollars(spent: TokenTotals) -> str:
+    """Return `$0.042`; empty without a price or a cost."""
     if not spent.cost:
         return ""
     return f"${spent.cost:.3f}" if spent.cost >= 0.001 else "< $0.001"

@@ -1,4 +1,4 @@
-"""Keys, pastes and clicks one after the other: the next is handed on once what the last one did is in force.
+"""Delivers keys, pastes and clicks in order: each waits until the one before it has been handled.
 
 Textual posts a key to the queue of whatever has the focus at that moment, and takes the next. What the key does (it
 moves the focus, opens a dialog, closes a field) is done later, in other queues, so that keys which come in one read
@@ -13,7 +13,8 @@ is going on it takes ten rounds until nothing is met.
 
 A terminal without bracketed paste delivers a pasted text as keys, and most words have a letter that decides something
 in the review. What a person types comes one key at a time, except over a slow link, and there nobody has seen on the
-screen what the first of several keys did. So characters that came together in one read are marked (`join`): they may
+screen what the first of several keys did. So characters that came together in one read are marked
+(`mark_joined_keys`): they may
 move and write, but decide nothing. A key that no text contains, such as F3 or an arrow, parts them: before and after
 it they are counted apart.
 """
@@ -36,7 +37,7 @@ from textual.widgets import TextArea
 
 
 class OnScreenClock:
-    """Knows since when something stands on the screen as it is, by the clock that input is stamped with."""
+    """Knows since when the current state has been on the screen, in the clock of input events."""
 
     def __init__(self) -> None:
         """It was never on the screen."""
@@ -44,23 +45,23 @@ class OnScreenClock:
         self._gained = asyncio.Event()
 
     def lose(self) -> None:
-        """It is not on the screen as it is now: it has changed, or something else has the focus or covers it."""
+        """Mark the state as not on the screen: it changed, lost the focus, or is covered."""
         self._since = None
         self._gained.clear()
 
     def gain(self) -> None:
-        """It was painted just now."""
+        """Mark the state as painted now."""
         if self._since is None:
             self._since = time.monotonic()
             self._gained.set()
 
     async def wait(self, seconds: float) -> None:
-        """Return once it is on the screen, or after so long all the same."""
+        """Return once the state is on the screen, or after a number of seconds."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._gained.wait(), seconds)
 
     def had(self, moment: float) -> bool:
-        """Whether it was on the screen at that moment."""
+        """Return whether the state was on the screen at a moment."""
         return self._since is not None and self._since <= moment
 
 
@@ -84,15 +85,15 @@ _IN_TEXTS = frozenset(("enter", "tab", "ctrl+j"))
 
 
 class JoinedKey(events.Key):
-    """A key that came in one read with other characters."""
+    """A key that arrived in one read with other characters."""
 
 
 # Textual finds the handlers of a message by this name, which it derives from the name of the class.
 JoinedKey.handler_name = events.Key.handler_name
 
 
-def join(read: Iterable[Message]) -> list[Message]:
-    """The events of one read, each key that came with other characters as a `JoinedKey`."""
+def mark_joined_keys(read: Iterable[Message]) -> list[Message]:
+    """Return the events of one read, with joined keys as `JoinedKey`."""
     messages = list(read)
     run: list[tuple[int, events.Key]] = []
     runs = [run]
@@ -109,7 +110,7 @@ def join(read: Iterable[Message]) -> list[Message]:
 
 
 class InputOrder:
-    """Hands the user's input on, each event when the one before it has been dealt with."""
+    """Queues the user's input and delivers each event after the one before it has been handled."""
 
     def __init__(self, app: App[Any], deliver: Callable[[events.Event], Awaitable[None]]) -> None:
         """Nothing is waiting.
@@ -132,21 +133,21 @@ class InputOrder:
 
     @property
     def arrived(self) -> float:
-        """When that came which is being dealt with, in monotonic seconds; now, if it is nothing of the user's."""
+        """Return when the current input arrived, in monotonic seconds; now if there is none."""
         return time.monotonic() if self._event is None else self._event.time
 
     @property
-    def in_hand(self) -> bool:
-        """Whether something of the user's is being dealt with."""
+    def is_handling(self) -> bool:
+        """Return whether input is being handled."""
         return self._event is not None
 
     @property
-    def joined(self) -> bool:
-        """Whether it is a key that came in one read with other characters."""
+    def is_joined(self) -> bool:
+        """Return whether the current input is a key that arrived with other characters."""
         return isinstance(self._event, JoinedKey)
 
-    async def gone_first(self) -> None:
-        """Return once what the user did is on the screen, for a large change that would be painted with it."""
+    async def wait_until_painted(self) -> None:
+        """Return once the effect of the input is on the screen; call it before a large change."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_HELD_UP):
                 await self._done.wait()
@@ -154,16 +155,16 @@ class InputOrder:
 
     @staticmethod
     def concerns(event: events.Event) -> bool:
-        """Whether an event is input that nobody has been handed yet."""
+        """Return whether an event is input that was not delivered yet."""
         return isinstance(event, Input) and not event.is_forwarded
 
     async def take(self, event: events.Event) -> None:
-        """Take an event; it is handed on now or when its turn comes."""
+        """Queue an event; deliver it now or in its turn."""
         self._waiting.append(event)
         await self._begin()
 
     def press(self, key: str) -> None:
-        """Press a key as a part of what is being dealt with, say of a click: before whatever came after that."""
+        """Press a key as part of the current input, such as a click: before any later input."""
         event = events.Key(key, None)
         event.time = self.arrived
         self._waiting.appendleft(event)
@@ -210,7 +211,7 @@ def _is_letter(event: events.Event) -> bool:
 
 
 class OrderedApp(App[None]):
-    """An app whose input goes through an `InputOrder`."""
+    """An app that delivers input through an `InputOrder`."""
 
     def __init__(self) -> None:
         """As any app begins."""
@@ -218,7 +219,7 @@ class OrderedApp(App[None]):
         self.input = InputOrder(self, super().on_event)
 
     async def on_event(self, event: events.Event) -> None:
-        """Take the user's input in its order, and everything else at once."""
+        """Queue the user's input; handle all other events at once."""
         if isinstance(event, Input) and not self.screen_stack:
             # A key that comes when the screens are already closed is nobody's, nor one that a widget passes on then.
             return
@@ -228,33 +229,33 @@ class OrderedApp(App[None]):
             await super().on_event(event)
 
     def simulate_key(self, key: str) -> None:
-        """Press a key for the user, who has clicked its name."""
+        """Press a key for the user, who clicked its name."""
         self.input.press(key)
 
 
-def arrival(app: App[Any]) -> float:
-    """When the input came that an app is dealing with, in monotonic seconds."""
+def input_arrival(app: App[Any]) -> float:
+    """Return when the input that the app is handling arrived, in monotonic seconds."""
     return app.input.arrived if isinstance(app, OrderedApp) else time.monotonic()
 
 
-def came_joined(app: App[Any]) -> bool:
-    """Whether the key that an app is dealing with came in one read with other characters."""
-    return isinstance(app, OrderedApp) and app.input.joined
+def is_joined_input(app: App[Any]) -> bool:
+    """Return whether the key that the app is handling arrived with other characters."""
+    return isinstance(app, OrderedApp) and app.input.is_joined
 
 
-async def input_first(app: App[Any]) -> None:
-    """Return once what the user does is on the screen; for a large change, which would be painted with it."""
+async def after_input_painted(app: App[Any]) -> None:
+    """Return once the effect of the user's input is on the screen; call it before a large change."""
     if isinstance(app, OrderedApp):
-        await app.input.gone_first()
+        await app.input.wait_until_painted()
 
 
-def in_hand(app: App[Any]) -> bool:
-    """Whether an app is dealing with input."""
-    return isinstance(app, OrderedApp) and app.input.in_hand
+def is_handling_input(app: App[Any]) -> bool:
+    """Return whether an app is handling input."""
+    return isinstance(app, OrderedApp) and app.input.is_handling
 
 
 class FollowedEvent:
-    """Follows one event until all that it gave rise to is done."""
+    """Follows one event until everything that it caused is done."""
 
     def __init__(self, app: App[Any], event: events.Event, done: Callable[[], Awaitable[None]]) -> None:
         """`done` is called once, from the app's own task."""
@@ -282,7 +283,7 @@ class FollowedEvent:
                 yield self._app.mouse_captured or self._app.get_widget_at(*self._pointer)[0]
 
     def begin(self) -> None:
-        """Go up once more, also from what has the focus now."""
+        """Start at the node, and again at the focused widget."""
         self._concerned |= dict.fromkeys(self._targets())
         paths = [path for node in self._concerned if (path := node.ancestors_with_self)[-1] is self._app]
         depths = {node: depth for path in paths for depth, node in enumerate(reversed(path))}
@@ -301,7 +302,7 @@ class FollowedEvent:
                 return
 
     async def passed(self, node: DOMNode) -> None:
-        """A node has dealt with all that came before the event, or with what it made of it."""
+        """Record that a node has handled the event, or its messages."""
         if node is not self._at:
             return
         self._met |= bool(node.message_queue_size)
@@ -324,7 +325,7 @@ class FollowedEvent:
             self._go_on()
 
     def leave(self) -> None:
-        """Follow it no further."""
+        """Stop following."""
         self._at = None
         if self._look is not None:
             self._look.cancel()

@@ -1,4 +1,4 @@
-"""The footer: what the keys do where the focus is, and those that work everywhere.
+"""The footer: the keys of the focused pane and of the app.
 
 Where it is too narrow for all of them, it leaves out the ones that matter least, and never cuts one in two.
 """
@@ -21,25 +21,25 @@ _ACTIONS: dict[str, tuple[int, Action]] = {action.id: (order, action) for order,
 
 @runtime_checkable
 class Retitles(Protocol):
-    """A widget whose keys mean something else at times, such as the answer to a question."""
+    """A widget whose keys change their meaning at times."""
 
     def title_of(self, action: str) -> str | None:
-        """What an action means now; empty if it means what it is called, None if it is not to be offered."""
+        """Return what an action means now; empty for its usual name, None to hide it."""
         ...
 
 
 @runtime_checkable
 class NamesKeys(Protocol):
-    """A widget that names some keys on lines of its own, where they are not to be repeated."""
+    """A widget that shows some keys itself, so that the footer leaves them out."""
 
     @property
     def named_keys(self) -> Collection[str]:
-        """The handlers of the actions whose keys are named now."""
+        """Return the handlers of the actions whose keys are shown."""
         ...
 
 
 class KeyBar(HintLine):
-    """One line; the keys of the focused pane at the left, those of the app at the right."""
+    """One line with the keys of the focused pane on the left and of the app on the right."""
 
     DEFAULT_CSS = """
     KeyBar {
@@ -65,8 +65,8 @@ class KeyBar(HintLine):
             self.hints = shown_keys(list(screen.active_bindings.values()), named)
 
     def places(self, width: int) -> Sequence[Placed]:
-        """The pane's keys from the left, the app's from the right."""
-        kept = fitting(self.hints, width)
+        """Return the pane's hints from the left and the app's from the right."""
+        kept = fitting_hints(self.hints, width)
         placed: list[Placed] = []
         column = 0
         for hint in (hint for hint, _, everywhere in kept if not everywhere):
@@ -83,7 +83,7 @@ class KeyBar(HintLine):
 def shown_keys(
     active: "Sequence[ActiveBinding]", named: Collection[str] = ()
 ) -> tuple[tuple[KeyHint, int, bool], ...]:
-    """The keys to name, in the order of the registry; what is in no registry belongs to the focused widget.
+    """Return the keys to show, in the order of the registry.
 
     Args:
         active: The bindings in force.
@@ -107,8 +107,8 @@ def shown_keys(
     )
 
 
-def fitting(hints: Sequence[tuple[KeyHint, int, bool]], width: int) -> Sequence[tuple[KeyHint, int, bool]]:
-    """As many as there is room for: those of the highest rank go first, the last of them before the others."""
+def fitting_hints(hints: Sequence[tuple[KeyHint, int, bool]], width: int) -> Sequence[tuple[KeyHint, int, bool]]:
+    """Return as many hints as fit, highest rank first."""
     kept = list(hints)
     while sum(hint.width + _GAP for hint, _, _ in kept) - _GAP > width:
         highest = max(rank for _, rank, _ in kept)

@@ -1,4 +1,4 @@
-"""Keys and what they do, always in one form: the bottom line of a dialog, and what the footer is made of."""
+"""Key hints: keys and what they do, for dialogs and the footer."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ MAIN_BUTTON = 1
 
 
 class KeyHint(NamedTuple):
-    """What one key does, or a few keys together."""
+    """What one key, or several together, do."""
 
     keys: str
     """In Textual's notation, comma-separated; a click presses the one it meets, on the words the first. Empty for
@@ -30,34 +30,34 @@ class KeyHint(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The keys as people know them."""
+        """Return the keys' names."""
         return " ".join(key_name(key) for key in self.keys.split(",") if key)
 
     @property
-    def first(self) -> str:
-        """The key that stands first."""
+    def first_key(self) -> str:
+        """Return the first key."""
         return self.keys.partition(",")[0]
 
     def key_at(self, column: int) -> str:
-        """The key that a click on this column of the hint presses; empty if there is none."""
+        """Return the key under a column of the hint; empty if there is none."""
         end = 0
         for key in filter(None, self.keys.split(",")):
             begin, end = end, end + cell_len(key_name(key))
             if begin <= column < end:
                 return key
             end += 1
-        return self.first
+        return self.first_key
 
     @property
     def width(self) -> int:
-        """Columns on the screen."""
+        """Return the width in cells."""
         return self.content().cell_length
 
     def content(self, *, hovered: bool = False) -> Content:
-        """Key and words, apart by weight as well as by colour."""
+        """Return keys and words, distinguished by weight and colour."""
         key = "bold $footer-key-foreground" if self.enabled else "$foreground 40%"
         words = "$footer-description-foreground" if self.enabled else "$foreground 40%"
-        underline = " underline" if hovered and self.first else ""
+        underline = " underline" if hovered and self.first_key else ""
         if not self.keys:
             return Content.styled(self.words, words)
         return Content.assemble((self.name, key + underline), " ", (self.words, words + underline))
@@ -68,18 +68,18 @@ Placed = tuple[int, int, KeyHint]
 
 
 class HintLine(Widget):
-    """Draws hints where `places` puts them, and presses their keys when they are clicked."""
+    """Draws hints at the positions of `places`, and presses their keys when clicked."""
 
     hovered: reactive[KeyHint | None] = reactive(None)
     _held: tuple[KeyHint, str] | None = None
     """The hint on which the mouse button went down, and its key there."""
 
     def places(self, width: int) -> Sequence[Placed]:
-        """Where each hint goes, from left to right and from top to bottom."""
+        """Return the position of each hint, from left to right and top to bottom."""
         raise NotImplementedError
 
     def render(self) -> Content:
-        """All rows."""
+        """Render all rows."""
         rows: list[Content] = []
         for row, column, hint in self.places(self.content_size.width):
             while len(rows) <= row:
@@ -89,11 +89,11 @@ class HintLine(Widget):
         return Content("\n").join(rows)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Remember where a click begins."""
+        """Remember where a click starts."""
         self._held = self._target_of(event)
 
     def on_click(self, event: events.Click) -> None:
-        """Press the key under the mouse; to slide onto another one before letting go presses none."""
+        """Press the key under the mouse; a click that ends on another key presses none."""
         held, self._held = self._held, None
         if held is None or event.button != MAIN_BUTTON or held != self._target_of(event):
             return
@@ -103,12 +103,12 @@ class HintLine(Widget):
             self.app.simulate_key(key)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Show what a click would press."""
+        """Highlight what a click would press."""
         target = self._target_of(event)
         self.hovered = None if target is None else target[0]
 
     def on_leave(self) -> None:
-        """Nothing is under the mouse."""
+        """Remove the highlight."""
         self.hovered = None
 
     def _target_of(self, event: events.MouseEvent) -> tuple[KeyHint, str] | None:
@@ -123,7 +123,7 @@ class HintLine(Widget):
 
 
 class KeyHints(HintLine):
-    """As many lines as the hints need; a hint is never broken in two."""
+    """Hints on as many lines as needed; a hint is never broken."""
 
     DEFAULT_CSS = """
     KeyHints { height: auto; padding: 0 1; }
@@ -135,7 +135,7 @@ class KeyHints(HintLine):
         self.hints = tuple(hints)
 
     def places(self, width: int) -> Sequence[Placed]:
-        """From left to right; what does not fit begins another line."""
+        """Return positions from left to right; hints that do not fit start a new line."""
         placed: list[Placed] = []
         row = column = 0
         for hint in self.hints:
@@ -146,5 +146,5 @@ class KeyHints(HintLine):
         return placed
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """The lines that the hints need."""
+        """Return the number of lines."""
         return max((row for row, _, _ in self.places(width)), default=0) + 1

@@ -1,4 +1,4 @@
-"""One line of tabs for terminals that are too narrow for all panes side by side."""
+"""Tabs for terminals that are too narrow to show all panes."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -24,7 +24,7 @@ _TABS: tuple[tuple[Pane, str, str], ...] = (
 
 
 class PaneTabs(Widget):
-    """Says which panes there are, which one is shown and how much waits; a click shows another."""
+    """Shows the panes, which one is visible and how much waits; a click shows another."""
 
     DEFAULT_CSS = """
     PaneTabs {
@@ -53,21 +53,21 @@ class PaneTabs(Widget):
         """The tabs."""
         return Content("").join(content for _, content in self._tabs())
 
-    def note_words(self) -> None:
-        """The model has handed back: the chat has something to read, unless it is what is shown."""
+    def mark_unread(self) -> None:
+        """Mark the chat as unread, unless it is shown."""
         self.unread = bool(self.display) and self.shown != "chat"
 
     def watch_shown(self, shown: Pane) -> None:
-        """What is shown is read."""
+        """Clear the mark of the shown pane."""
         if shown == "chat":
             self.unread = False
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Remember where a click begins."""
+        """Remember where a click starts."""
         self._held = self._tab_at(event.x)
 
     def on_click(self, event: events.Click) -> None:
-        """Show the pane of the tab under the mouse."""
+        """Show the pane of the clicked tab."""
         pane, self._held = self._held, None
         if pane is not None and event.button == MAIN_BUTTON and pane == self._tab_at(event.x):
             self.post_message(self.Chosen(pane))

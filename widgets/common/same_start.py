@@ -1,11 +1,11 @@
-"""How far two texts begin alike, by bisection: each step is one comparison of slices, however long they are.
+"""Length of the common prefix of two texts, by bisection over slices.
 
 Kept apart: the marks of a diff and the keys of an editor ask it alike.
 """
 
 
-def same_start(left: str, right: str) -> int:
-    """How many characters both begin with."""
+def common_prefix_length(left: str, right: str) -> int:
+    """Return how many characters both texts begin with."""
     low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2

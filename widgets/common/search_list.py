@@ -1,4 +1,4 @@
-"""A list that narrows as one types: the keys go to the search field, up, down and Enter to the list."""
+"""A list that is filtered while the user types."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from app.text.safe_text import escape_unsafe
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One line, or more, of a list."""
+    """An entry of a list, of one or more lines."""
 
     key: str
     """What it stands for."""
@@ -115,33 +115,33 @@ class SearchList(Vertical):
         yield self._nothing
 
     def on_mount(self) -> None:
-        """Typing begins at once."""
+        """Focus the field."""
         self._field.focus()
 
-    def ask(self, text: str) -> None:
-        """Type for the user."""
+    def set_query(self, text: str) -> None:
+        """Set the query."""
         self._field.value = text
 
     @property
     def shown(self) -> Sequence[Choice]:
-        """The choices that match."""
+        """Return the choices that match."""
         return tuple(self._shown)
 
     @property
-    def choice(self) -> Choice | None:
-        """The one under the cursor."""
+    def highlighted(self) -> Choice | None:
+        """Return the choice under the cursor."""
         at = self._list.highlighted
         return self._shown[at] if at is not None and at < len(self._shown) else None
 
     @property
-    def text(self) -> str:
-        """What is typed."""
+    def typed_text(self) -> str:
+        """Return the query."""
         return self._field.value.strip()
 
     def set_choices(self, choices: Sequence[Choice], current: str = "", *, problem: str = "") -> None:
-        """Show these, or why there are none; the cursor stays on its choice, or goes to `current`."""
+        """Set the choices, or the reason why there are none; keep the cursor, or move it to `current`."""
         self._problem = escape_unsafe(problem)
-        wanted = current or (self.choice.key if self.choice else "")
+        wanted = current or (self.highlighted.key if self.highlighted else "")
         self._all = list(choices)
         self._narrow(wanted)
 
@@ -157,7 +157,7 @@ class SearchList(Vertical):
         self._nothing.update(self._problem or unmatched)
         at = next((index for index, choice in enumerate(self._shown) if choice.key == wanted), 0)
         self._list.highlighted = at if self._shown else None
-        self.post_message(self.Highlighted(self.choice))
+        self.post_message(self.Highlighted(self.highlighted))
 
     @on(Input.Changed)
     def _search(self, event: Input.Changed) -> None:
@@ -170,21 +170,21 @@ class SearchList(Vertical):
     @on(Input.Submitted)
     def _take(self, event: Input.Submitted) -> None:
         event.stop()
-        self.post_message(self.Picked(self.choice, self.text))
+        self.post_message(self.Picked(self.highlighted, self.typed_text))
 
     @on(OptionList.OptionHighlighted)
     def _tell(self, event: OptionList.OptionHighlighted) -> None:
         event.stop()
-        self.post_message(self.Highlighted(self.choice))
+        self.post_message(self.Highlighted(self.highlighted))
 
     @on(OptionList.OptionSelected)
     def _click(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         if event.option_index < len(self._shown):
-            self.post_message(self.Picked(self._shown[event.option_index], self.text))
+            self.post_message(self.Picked(self._shown[event.option_index], self.typed_text))
 
     def on_key(self, event: events.Key) -> None:
-        """Steer the list from the field."""
+        """Move the cursor of the list from the field."""
         if (action := self.STEERING.get(event.key)) is not None:
             event.stop()
             event.prevent_default()

@@ -1,4 +1,4 @@
-"""The line between two panes; the mouse drags it."""
+"""The draggable line between two panes."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,7 +14,7 @@ _HANDLE = 3
 
 
 class Splitter(Widget):
-    """One row that can be dragged up and down, or one column that can be dragged to the sides."""
+    """A row that can be dragged vertically, or a column that can be dragged horizontally."""
 
     DEFAULT_CSS = """
     Splitter {
@@ -57,7 +57,7 @@ class Splitter(Widget):
         self._upright = upright
 
     def render_line(self, y: int) -> Strip:
-        """A rule with a handle in its middle."""
+        """Render a rule with a handle in its middle."""
         width, height = self.size
         if self._upright:
             middle = (height - _HANDLE) // 2
@@ -67,17 +67,17 @@ class Splitter(Widget):
         return Strip([Segment(text, self.rich_style)], width)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Take hold."""
+        """Start dragging."""
         self.add_class("-dragged")
         self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Follow the mouse."""
+        """Report the position while dragging."""
         if self.has_class("-dragged"):
             self.post_message(self.Dragged(self, event.screen_x, event.screen_y))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Let go."""
+        """Stop dragging."""
         if self.has_class("-dragged"):
             self.remove_class("-dragged")
             self.release_mouse()

@@ -1,4 +1,4 @@
-"""The bottom line: who is waited for, gate, what waits, model, context, cost, branch."""
+"""The bottom line: who acts next, gate, waiting proposals, model, context, cost, branch."""
 
 from typing import Literal, NamedTuple
 
@@ -11,7 +11,14 @@ from textual.widget import Widget
 from app.conversation.token_totals import TokenTotals
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
-from widgets.common.figures import LinePart, dollars, fitting, line_of, thousands, tokens
+from widgets.common.figures import (
+    LinePart,
+    fitting_parts,
+    format_dollars,
+    format_thousands,
+    format_tokens,
+    join_parts,
+)
 from widgets.common.key_hints import MAIN_BUTTON
 
 _ACTION = "status_action"
@@ -24,7 +31,7 @@ _NOTHING = TokenTotals()
 
 
 class StatusValues(NamedTuple):
-    """What the status bar shows."""
+    """The values that the status bar shows."""
 
     model: str = ""
     effort: str = ""
@@ -54,7 +61,7 @@ class StatusValues(NamedTuple):
 
 
 class StatusBar(Widget):
-    """One line that is complete when wide and keeps what matters most when narrow.
+    """One line that drops its least important parts when narrow.
 
     A click on the gate leads to its policy, on what waits to the approvals, on the model to the choice of models.
     """
@@ -75,26 +82,26 @@ class StatusBar(Widget):
     """The action on which the mouse button went down."""
 
     def render(self) -> Content:
-        """The line, without the parts that matter least where there is no room for all; none is ever cut in two."""
+        """Render as many whole parts as fit."""
         width = self.size.width
-        parts = fitting(self._parts(), width, _GAP)
-        left, right = (line_of([part for part in parts if part.at_right is side], _GAP) for side in (False, True))
+        parts = fitting_parts(self._parts(), width, _GAP)
+        left, right = (join_parts([part for part in parts if part.at_right is side], _GAP) for side in (False, True))
         return Content.assemble(left, " " * max(0, width - left.cell_length - right.cell_length), right)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Show what a click leads to."""
+        """Highlight what a click leads to."""
         self.hovered = event.style.meta.get(_ACTION, "")
 
     def on_leave(self) -> None:
-        """Nothing is under the mouse."""
+        """Remove the highlight."""
         self.hovered = ""
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Remember where a click begins."""
+        """Remember where a click starts."""
         self._held = event.style.meta.get(_ACTION, "")
 
     async def on_click(self, event: events.Click) -> None:
-        """Go where the part leads to."""
+        """Go where the clicked part leads."""
         action, self._held = self._held, ""
         if action and event.button == MAIN_BUTTON and event.style.meta.get(_ACTION) == action:
             event.stop()
@@ -138,15 +145,15 @@ class StatusBar(Widget):
         figures = []
         if status.policy != "every-edit":
             figures.append((3, Content.styled(f"policy {status.policy}", _QUIET)))
-        if read_and_written := tokens(status.spent):
+        if read_and_written := format_tokens(status.spent):
             figures.append((0, Content.styled(read_and_written, _QUIET)))
-        if cost := dollars(status.spent):
+        if cost := format_dollars(status.spent):
             figures.append((1, Content.styled(cost, _QUIET)))
         if status.context_tokens and status.context_window:
             share = 100 * status.context_tokens // status.context_window
             figures.append((2, Content.styled(f"context {share} %", "$text-warning" if share >= 80 else _QUIET)))
         elif status.context_tokens:
-            figures.append((2, Content.styled(f"context {thousands(status.context_tokens)}", _QUIET)))
+            figures.append((2, Content.styled(f"context {format_thousands(status.context_tokens)}", _QUIET)))
         if status.denials:
             in_row = " in a row" if status.denials > 1 else ""
             denied = f"{plural(status.denials, 'proposal')} denied{in_row}"

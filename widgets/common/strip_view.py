@@ -1,4 +1,4 @@
-"""A scroll view that keeps its rows: one that was painted before is the same strip, wherever it has moved to.
+"""A scroll view that caches rows: a painted row is the same strip wherever it is scrolled to.
 
 Textual would make a new strip of every row of every picture. The same strip keeps what was made of it: what the
 filters left of it, its pieces between other widgets, and the bytes for the terminal. And for a view that grows it
@@ -14,7 +14,7 @@ from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 from textual.widget import Widget
 
-from widgets.common.containers import filtered
+from widgets.common.containers import filter_strips
 
 
 class StripView(ScrollView):
@@ -44,24 +44,24 @@ class StripView(ScrollView):
         """Its place has changed since."""
 
     def set_height(self, rows: int) -> None:
-        """Have so many rows; nothing is laid out, and nothing is drawn before a `refresh`."""
+        """Set the number of rows, without layout or drawing before a `refresh`."""
         self.set_reactive(Widget.virtual_size, Size(self.size.width, rows))
         self._bar_moves = True
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Draw other rows."""
+        """Draw the newly visible rows."""
         self._bar_moves = True
         if round(old_value) != round(new_value):
             self.refresh(self.size.region)
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
-        """Something has changed."""
+        """Drop the cached picture and refresh."""
         self._painted_rows = None
         self._move_bar()
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def refresh_changed(self) -> None:
-        """Draw the rows that look different than before: all where it has scrolled, few where a line goes on.
+        """Draw only the rows that look different.
 
         Which they are is looked at once for a picture: where more changes before it, all are drawn.
         """
@@ -95,12 +95,12 @@ class StripView(ScrollView):
             bar.refresh()
 
     def notify_style_update(self) -> None:
-        """Colours have changed, or what the terminal takes."""
+        """Drop the cached picture after a change of colours."""
         super().notify_style_update()
         self._painted_rows = None
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The rows of a region; those of the last picture, where only a neighbour is painted anew."""
+        """Return the rows of a region, from the cache where nothing changed."""
         if crop != self.size.region:
             # A row that the mouse is over: not all that is painted.
             return self._rows(crop)
@@ -110,4 +110,4 @@ class StripView(ScrollView):
         return self._painted_rows[1]
 
     def _rows(self, crop: Region) -> list[Strip]:
-        return filtered(self, [self.render_line(y).crop(*crop.column_span) for y in crop.line_range])
+        return filter_strips(self, [self.render_line(y).crop(*crop.column_span) for y in crop.line_range])

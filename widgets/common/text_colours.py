@@ -1,4 +1,4 @@
-"""The colours of source code and of what is selected, for every widget that shows some."""
+"""Colours of source code and of selections."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -32,17 +32,17 @@ language, as against the comments of the user."""
 
 
 def syntax_classes(prefix: str) -> set[str]:
-    """The component classes `PREFIX--KIND`."""
+    """Return the component classes `PREFIX--KIND`."""
     return {f"{prefix}--{kind}" for kind in _RULES}
 
 
 def syntax_css(prefix: str) -> str:
-    """The rules for these classes, to stand inside of a widget's own."""
+    """Return the CSS rules for these classes, for use inside a widget's own rules."""
     return "\n".join(f"    & > .{prefix}--{kind} {{ {rule} }}" for kind, rule in _RULES.items())
 
 
 def selection_style(widget: Widget) -> Style:
-    """What the theme lays over selected text.
+    """Return the theme's style for selected text.
 
     Most themes leave the colour of the letters open, which Rich takes for letters in the colour of their background;
     they get the colour of plain text then.

@@ -1,4 +1,4 @@
-"""A long text that is read, not edited: only the rows on screen are drawn, long lines wrap, lines can be marked."""
+"""A read-only view of a long text: draws only visible rows, wraps long lines."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from app.text.safe_text import escape_unsafe
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """One line of text, cut into pieces of one role each."""
+    """A line of text, in pieces of one role each."""
 
     pieces: tuple[tuple[str, str | Style], ...]
     """Text and role; a role is the component class `text--ROLE`, empty for plain text, or a style of its own."""
@@ -26,12 +26,12 @@ class TextLine:
 
     @property
     def text(self) -> str:
-        """The line as plain text."""
+        """Return the line as plain text."""
         return "".join(text for text, _ in self.pieces)
 
 
 class TextView(ScrollView, can_focus=True):
-    """Shows lines; the keys are those of a pager."""
+    """Shows lines with the keys of a pager."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "step(1)", "Down", show=False),
@@ -82,26 +82,26 @@ class TextView(ScrollView, can_focus=True):
         """Which of these was gone to last."""
 
     def set_lines(self, lines: Sequence[TextLine]) -> None:
-        """Show these from the top."""
+        """Show these lines from the top."""
         self._lines = [_safe(line) for line in lines]
-        self.look_for(self.query_text)
+        self.set_query(self.query_text)
         self._width = 0
         self._wrap()
         self.scroll_to(y=0, animate=False, force=True)
 
     def go_to_line(self, line: int) -> None:
-        """Bring a line to the upper part of the view."""
+        """Scroll a line to the upper part of the view."""
         if 0 <= line < len(self._first_rows):
             self.scroll_to(y=max(0, self._first_rows[line] - 2), animate=False, force=True)
 
-    def look_for(self, query: str) -> None:
-        """Light what is looked for, wherever it is; nothing if that is empty."""
+    def set_query(self, query: str) -> None:
+        """Highlight the matches of a query; none if it is empty."""
         self.query_text, self._match = query, None
         self._matches = [number for number, line in enumerate(self._lines) if next(self._found(line.text), None)]
         self.refresh()
 
     def go_to_match(self, by: int) -> tuple[int, int]:
-        """Go to the next line with what is looked for (1), or the one before (-1), from the top of the view at first.
+        """Scroll to the next line with a match (1), or the previous one (-1).
 
         Returns which of them it is, from 1, and how many there are.
         """
@@ -126,17 +126,17 @@ class TextView(ScrollView, can_focus=True):
 
     @property
     def first_line(self) -> int:
-        """The line at the top of the view."""
+        """Return the line at the top of the view."""
         row = self.scroll_offset.y
         return self._rows[row][0] if row < len(self._rows) else 0
 
     @property
     def is_at_end(self) -> bool:
-        """Whether nothing is left to scroll."""
+        """Return whether the view is scrolled to the end."""
         return self.scroll_offset.y >= self.max_scroll_y
 
     def marked_lines(self, role: str) -> list[int]:
-        """The first lines of each stretch with this mark."""
+        """Return the first line of each stretch with this role."""
         return [
             index
             for index, line in enumerate(self._lines)
@@ -144,7 +144,7 @@ class TextView(ScrollView, can_focus=True):
         ]
 
     def on_resize(self, event: events.Resize) -> None:
-        """Wrap anew."""
+        """Wrap the lines for the new width."""
         line = self.first_line
         self._wrap()
         if line:
@@ -166,7 +166,7 @@ class TextView(ScrollView, can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One row."""
+        """Return one row."""
         width, row = self.size.width, y + self.scroll_offset.y
         base = self.rich_style
         if row >= len(self._rows):
@@ -192,19 +192,19 @@ class TextView(ScrollView, can_focus=True):
         return Style(color=self.get_component_rich_style(f"text--{role}").color)
 
     def action_step(self, by: int) -> None:
-        """A row up or down."""
+        """Scroll one row."""
         self.scroll_relative(y=by, animate=False, force=True)
 
     def action_page(self, by: int) -> None:
-        """A page up or down."""
+        """Scroll one page."""
         self.scroll_relative(y=by * max(1, self.size.height - 2), animate=False, force=True)
 
     def action_top(self) -> None:
-        """To the beginning."""
+        """Scroll to the start."""
         self.scroll_to(y=0, animate=False, force=True)
 
     def action_bottom(self) -> None:
-        """To the end."""
+        """Scroll to the end."""
         self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
 
 

@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from app.text.plural import plural
 from widgets.common.containers import Column, Row
-from widgets.common.figures import LinePart, fitting, line_of
+from widgets.common.figures import LinePart, fitting_parts, join_parts
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_messages import CameOnScreen, CommentWanted, FilesWanted, SearchWanted, ViewMoved
 from widgets.diff.diff_rows import LineRow, SourceLine
@@ -61,7 +61,7 @@ class PositionBar(Widget):
 
     def render(self) -> Content:
         """Render as much as fits; the search query and the file come first."""
-        return line_of(fitting(self._parts, self.content_size.width, _GAP), _GAP)
+        return join_parts(fitting_parts(self._parts, self.content_size.width, _GAP), _GAP)
 
     def _place(self, view: DiffSurface) -> list[LinePart]:
         """File, line, hunk, and how far down."""

@@ -16,7 +16,7 @@ from app.proposals.text.line_comparison import (
 )
 from app.proposals.values.models import FileDiff, Hunk
 from app.text.homoglyphs import find_lookalikes
-from widgets.common.same_start import same_start
+from widgets.common.same_start import common_prefix_length
 from widgets.diff.diff_rows import HunkRange, Side, SourceLine, lines_of, text_of, texts_of
 from widgets.diff.display_cells import DisplayText, Span, Spans, remembered
 
@@ -310,9 +310,9 @@ def _share(line: str, ranges: Sequence[tuple[int, int]]) -> float:
 
 def _between(old: str, new: str) -> tuple[Spans, Spans]:
     """Everything between the common start and the common end, by bisection."""
-    head = same_start(old, new)
+    head = common_prefix_length(old, new)
     rest = min(len(old), len(new)) - head
-    tail = min(rest, same_start(old[::-1], new[::-1]))
+    tail = min(rest, common_prefix_length(old[::-1], new[::-1]))
     return _range(head, len(old) - tail), _range(head, len(new) - tail)
 
 

@@ -20,7 +20,7 @@ from app.keys.registry import in_scope
 from app.tools.base.contract import Confirmation
 from widgets.chat.chat_column import ComposerQuestion
 from widgets.chat.composer import Composer
-from widgets.common.input_order import TOGETHER, JoinedKey, OnScreenClock, arrival
+from widgets.common.input_order import TOGETHER, JoinedKey, OnScreenClock, input_arrival
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.line_measuring import wrap_words
 from widgets.review.key_availability import GracePeriod, is_offered
@@ -261,7 +261,7 @@ class PermissionBar(ComposerQuestion):
     @property
     def _is_seen(self) -> bool:
         """Whether all that is asked was on the screen when the key or click came."""
-        came = arrival(self.app)
+        came = input_arrival(self.app)
         return self.sight.had(came) and (not self._elsewhere or self._review.readiness.picture.had(came))
 
     def _decide(self) -> None:

@@ -24,7 +24,7 @@ from app.proposals.values.models import FileDiff, HunkState, Proposal
 from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
-from widgets.common.input_order import arrival, came_joined
+from widgets.common.input_order import input_arrival, is_joined_input
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.splitter import Splitter
 from widgets.diff.diff_messages import (
@@ -511,8 +511,10 @@ class Review(Column):
         """
         if not self.in_focus or self.is_too_small:
             return False
-        joined = not writes and came_joined(self.app)
-        why_not = self.readiness.blocking_reason(guard or self.readiness.guard, arrival(self.app), joined=joined)
+        joined = not writes and is_joined_input(self.app)
+        why_not = self.readiness.blocking_reason(
+            guard or self.readiness.guard, input_arrival(self.app), joined=joined
+        )
         if why_not:
             self.hold_keys(why_not)
             self.pane.show_outcome(safe(why_not), problem=True, of_key=True)

@@ -9,7 +9,7 @@ from widgets.chat.entries.entry_base import TranscriptEntry
 from widgets.chat.entries.message_entries import AnswerEntry, UserEntry
 from widgets.chat.entries.program_entries import NoticeEntry
 from widgets.chat.markdown.styled_lines import seconds
-from widgets.common.figures import dollars, tokens
+from widgets.common.figures import format_dollars, format_tokens
 
 _WAITING = "Waiting for the answer …"
 _UNANSWERED = "No answer came of it. Ask again if you still want to know."
@@ -96,7 +96,7 @@ class SideThreads:
 def took_of(answer: SideAnswer) -> str:
     """What an answer took: `1.2k in, 80 out · $0.002 · 2.1 s`; empty if nothing is known of it."""
     spent = TokenTotals().add(answer.usage)
-    facts = (tokens(spent), dollars(spent), seconds(answer.duration) if answer.usage else "")
+    facts = (format_tokens(spent), format_dollars(spent), seconds(answer.duration) if answer.usage else "")
     return " · ".join(fact for fact in facts if fact)
 
 

@@ -6,7 +6,7 @@ from textual import events
 from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
-from widgets.common.same_start import same_start
+from widgets.common.same_start import common_prefix_length
 from widgets.vim.vim_machine import Vim, VimMode, VimResult
 
 Span = tuple[int, int]
@@ -91,8 +91,8 @@ class VimKeys:
     def _show(self, outcome: VimResult, text: str) -> None:
         area = self._area
         if outcome.text != text:
-            start = same_start(text, outcome.text)
-            end = same_start(text[start:][::-1], outcome.text[start:][::-1])
+            start = common_prefix_length(text, outcome.text)
+            end = common_prefix_length(text[start:][::-1], outcome.text[start:][::-1])
             wide = self._widen(text, (start, len(text) - end))
             inserted = outcome.text[start : len(outcome.text) - end]
             area.replace(inserted, *map(self._location, wide), maintain_selection_offset=False)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from app.conversation.payload.history import HistoryItem, ModelResponse, Note, UserWords
 from app.conversation.payload.missing_results import CallRecord
-from app.images.image import Image, names_of, refusal, too_many
+from app.images.image import Image, excess_positions, quoted_names, refusal_reason
 from app.llm.values.profile import Profile
 from app.llm.wires.items import Attachment
 
@@ -55,7 +55,7 @@ def judge_images(
     """Return the images of a history in order, each with the reason why it is left out; empty if it goes out."""
     reasons = [_reason(each, profile, contents) for each in carried]
     newest_first = [place for place, reason in enumerate(reasons) if not reason][::-1]
-    for place in too_many(carried[place].image for place in newest_first):
+    for place in excess_positions(carried[place].image for place in newest_first):
         reasons[newest_first[place]] = "many"
     return [(each.image, reason) for each, reason in zip(carried, reasons, strict=True)]
 
@@ -103,7 +103,7 @@ def _carried(item: HistoryItem) -> Iterator[CarriedImage]:
 def _with_images(record: CallRecord, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> CallRecord:
     """A call with the images of its result that go out, and with words on those that do not."""
     said = [
-        f"[Not shown to you, {why}: {names_of(missing)}.]"
+        f"[Not shown to you, {why}: {quoted_names(missing)}.]"
         for reason, (why, _) in _REASONS.items()
         if (missing := [image for image, found in judged if found == reason])
     ]
@@ -123,7 +123,7 @@ def _shown(
         yield replace(words, attachments=sent)
     for reason, (why, advice) in _REASONS.items():
         if missing := [image for image, found in judged if found == reason]:
-            yield Note(f"Attached by the user but not shown to you, {why}: {names_of(missing)}. {advice}")
+            yield Note(f"Attached by the user but not shown to you, {why}: {quoted_names(missing)}. {advice}")
 
 
 def _reason(carried: CarriedImage, profile: Profile, contents: Mapping[str, str]) -> str:
@@ -142,6 +142,6 @@ def unsent_reason(image: Image, profile: Profile, *, of_tool: bool = False) -> s
         return "unfit"
     if image.sha256 in profile.refused_images:
         return "refused"
-    if refusal(image, profile.wire):
+    if refusal_reason(image, profile.wire):
         return "large"
     return ""

@@ -30,7 +30,7 @@ from app.conversation.payload.missing_results import ANSWERED_OTHERWISE, CallInt
 from app.conversation.payload.wire_ids import WireIds
 from app.conversation.pending import PendingProposal, PendingProposals
 from app.conversation.todos import Todo
-from app.images.image import Image, names_of
+from app.images.image import Image, quoted_names
 from app.llm.wires.items import Attachment
 
 OMITTED = "(earlier work left out here)"
@@ -101,7 +101,7 @@ def compaction_preface(
         lines += [""]
     if images:
         lines += [
-            f"Images that the user attached in that part are left out: {names_of(images)}. "
+            f"Images that the user attached in that part are left out: {quoted_names(images)}. "
             "If you need to see one, ask the user to attach it again.",
             "",
         ]

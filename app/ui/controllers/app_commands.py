@@ -15,7 +15,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from app.agent.updates import Phase
-from app.images.mentions import Mention, mentions
+from app.images.mentions import Mention, find_mentions
 from app.keys.keymap import DECISIONS, key_name, keys_of
 from app.keys.registry import Action, in_scope
 from app.prompts.custom_commands import CommandCatalogue, CommandUnusable
@@ -150,7 +150,7 @@ class CustomCommands:
             raise BadArgument(str(unusable)) from unusable
         if (session := self._session.current) is not None and session.question is not None:
             raise BadArgument("A question waits for your answer; answer it first.")
-        await self._send(message.text, message.command, mentions(message.text))
+        await self._send(message.text, message.command, find_mentions(message.text))
         if message.notice:
             await self._session.get().notify_user(Notice(text=message.notice))
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from app.agent.updates import PhaseChanged
-from app.images.mentions import is_named_like_an_image
+from app.images.mentions import has_image_name
 from app.proposals.values.proposal_errors import CheckFailed, NotRecorded
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
@@ -18,7 +18,7 @@ from app.ui.context.preferences import Preferences
 from app.ui.controllers.image_attacher import ImageAttacher
 from app.ui.controllers.review_services import ReviewChecks
 from app.ui.screens.external_diff_screen import ExternalDiffs
-from widgets.common.input_order import input_first
+from widgets.common.input_order import after_input_painted
 from widgets.review import review_messages
 from widgets.review.review import Review
 
@@ -394,7 +394,7 @@ class ReviewActions:
         diffs = await asyncio.to_thread(self._diffs, event.proposal_id)
         if not self._review.in_focus:
             # The review may have come just now, and changes as a whole with this: a key does not wait for both.
-            await input_first(self._review.app)
+            await after_input_painted(self._review.app)
         self._review.set_diffs(event.proposal_id, diffs)
         await self.outside.look()
 
@@ -519,7 +519,7 @@ class ReviewActions:
 
     def _tell_of_names(self, mentions: "Sequence[Mention]", who: str) -> None:
         """Say that images are only named to somebody, if any are."""
-        if named := [one.path for one in mentions if is_named_like_an_image(one.path)]:
+        if named := [one.path for one in mentions if has_image_name(one.path)]:
             self._app_context.notify(
                 f"{who} gets the name {escape_unsafe(', '.join(named), keep='')} alone, and not the image."
             )

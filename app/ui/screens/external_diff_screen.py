@@ -16,7 +16,7 @@ from textual.widget import Widget
 from app.git.diff_program import DiffOutput
 from app.ui.context.app_context import AppContext
 from app.ui.screens.dialog import Dialog
-from widgets.common.coloured_text import coloured_lines
+from widgets.common.coloured_text import parse_coloured_text
 from widgets.common.key_hints import KeyHint
 from widgets.common.text_view import TextLine, TextView
 from widgets.diff.diff_search import SearchBar
@@ -83,7 +83,7 @@ class ExternalDiffScreen(Dialog[None]):
         place = f"{path} · file {self._at + 1} of {len(self._paths)}" if len(self._paths) > 1 else path
         self.say(f"{place} …")
         printed = await self._run(path, max(20, view.size.width - 3))
-        lines = await asyncio.to_thread(coloured_lines, printed.output)
+        lines = await asyncio.to_thread(parse_coloured_text, printed.output)
         if not printed.output.strip():
             lines = [] if printed.problem else [TextLine((("It shows no difference.", "quiet"),))]
         if printed.problem:
@@ -108,13 +108,13 @@ class ExternalDiffScreen(Dialog[None]):
 
     @on(SearchBar.Typed)
     def _look_for(self, event: SearchBar.Typed) -> None:
-        self.query_one(TextView).look_for(event.query)
+        self.query_one(TextView).set_query(event.query)
 
     @on(SearchBar.Finished)
     def _end_search(self, event: SearchBar.Finished) -> None:
         view = self.query_one(TextView)
         view.focus()
-        view.look_for(event.query)
+        view.set_query(event.query)
         if event.query:
             self.action_match(1)
 

@@ -72,7 +72,7 @@ class SearchScreen(PreviewDialog[SearchHit]):
         self.query_one("#preview").display = False
         choices = self.query_one(SearchList)
         choices.set_choices([])
-        choices.ask(self._words)
+        choices.set_query(self._words)
 
     @on(SearchList.Asked)
     def search(self, event: SearchList.Asked) -> None:

@@ -171,7 +171,7 @@ class ServersScreen(PreviewDialog[None]):
 
     @property
     def _chosen(self) -> McpServer | None:
-        return self._of(self.query_one(SearchList).choice)
+        return self._of(self.query_one(SearchList).highlighted)
 
     def _of(self, choice: Choice | None) -> McpServer | None:
         return next((each for each in self._all if choice and each.name == choice.key), None)

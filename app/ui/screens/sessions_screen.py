@@ -109,7 +109,7 @@ class SessionScreen(PreviewDialog[SessionRecord]):
 
     def action_delete(self) -> None:
         """Delete the session under the cursor, after a question."""
-        choice = self.query_one(SearchList).choice
+        choice = self.query_one(SearchList).highlighted
         if choice is not None and choice.key == self._current:
             self.say("this one is open")
         elif choice is not None:
@@ -133,13 +133,13 @@ class SessionScreen(PreviewDialog[SessionRecord]):
     @work(group="pin", exclusive=True, exit_on_error=False, description="pin a session")
     async def action_pin(self) -> None:
         """Have the session under the cursor stay, whatever is pruned, or no longer."""
-        if (choice := self.query_one(SearchList).choice) is not None:
+        if (choice := self.query_one(SearchList).highlighted) is not None:
             await self._change(self._store.pin, choice.key, not self._records[choice.key].pinned)
 
     @work(group="rename", exclusive=True, exit_on_error=False, description="rename a session")
     async def action_rename(self) -> None:
         """Give the session under the cursor another title."""
-        if (choice := self.query_one(SearchList).choice) is not None:
+        if (choice := self.query_one(SearchList).highlighted) is not None:
             title = await self.app.push_screen_wait(TitleScreen(self._records[choice.key].title))
             if title:
                 await self._change(self._store.rename, choice.key, title)

@@ -73,7 +73,7 @@ class AllowedCommandsScreen(Dialog[None]):
 
     def action_revoke(self) -> None:
         """Ask again from now on, in every window."""
-        if (choice := self.query_one(SearchList).choice) is not None:
+        if (choice := self.query_one(SearchList).highlighted) is not None:
             self._revoke(choice.key)
 
     @work(group="revoke", exclusive=True, exit_on_error=False, description="revoke an allowed command")

@@ -129,7 +129,7 @@ class ModelScreen(Dialog[str]):
     def action_settings(self) -> None:
         """What is set for the model under the cursor, or for the name that is written."""
         choices = self.query_one(SearchList)
-        if name := choices.choice.key if choices.choice is not None else choices.text:
+        if name := choices.highlighted.key if choices.highlighted is not None else choices.typed_text:
             self.app.push_screen(self._settings_of(self._listed.get(name) or ListedModel(name)))
         else:
             self.say("write the name of a model first")

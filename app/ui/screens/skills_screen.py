@@ -12,7 +12,7 @@ from app.prompts.skills import Skill, Skills
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import Dialog
-from widgets.common.figures import thousands
+from widgets.common.figures import format_thousands
 from widgets.common.key_hints import KeyHint
 
 
@@ -67,7 +67,7 @@ def _summary(skills: Skills, told: Skills | None) -> Content:
     if not skills.by_name:
         return Content("There are none. A skill is a folder with a SKILL.md in .agents/skills, here or in your home.")
     tokens = text_tokens(skills.prompt_text())
-    said = f"{plural(len(skills.by_name), 'skill')}: about {thousands(tokens)} tokens of each request."
+    said = f"{plural(len(skills.by_name), 'skill')}: about {format_thousands(tokens)} tokens of each request."
     if told is not None and told.prompt_text() != skills.prompt_text():
         said += " The model of this session knows what there was when it was opened; /new takes in the rest."
     return Content(said)

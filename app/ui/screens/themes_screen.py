@@ -12,7 +12,7 @@ from textual.widgets import Static
 from app.ui.screens.dialog import Dialog
 from app.ui.themes.first_theme import STANDARD
 from app.ui.themes.theme_files import OWN_THEME_PREFIX
-from widgets.common.input_order import in_hand, input_first
+from widgets.common.input_order import after_input_painted, is_handling_input
 from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
 
@@ -66,8 +66,8 @@ class ThemeScreen(Dialog[str]):
     async def _try_on(self, name: str) -> None:
         """Show it once nothing is typed any more: everything on the screen has other colours then."""
         await asyncio.sleep(_REST)
-        while in_hand(self.app):
-            await input_first(self.app)
+        while is_handling_input(self.app):
+            await after_input_painted(self.app)
         self.app.theme = name
         self.query_one("#theme-sample", Static).update(_SAMPLE)
 

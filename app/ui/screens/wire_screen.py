@@ -13,7 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from app.conversation.events import Event, LadderMove, TurnStarted
-from app.images.image import bytes_text
+from app.images.image import format_bytes
 from app.llm.wires.wire_registry import SentRequest
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
@@ -150,7 +150,7 @@ def _without_bytes(value: Any) -> Any:
 def _bytes_left_out(text: str) -> str:
     """Base64, with a data URL's head or alone, as what it comes to."""
     head, comma, data = text.rpartition(",")
-    return f"{head}{comma}[{bytes_text(len(data) * 3 // 4)} of base64]"
+    return f"{head}{comma}[{format_bytes(len(data) * 3 // 4)} of base64]"
 
 
 def dumped(body: dict[str, Any]) -> str:

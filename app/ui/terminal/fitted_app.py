@@ -17,7 +17,7 @@ from textual.theme import Theme
 from app.text.safe_text import is_plain, strip_unsafe
 from app.ui.terminal.attention import Attention
 from app.ui.themes.first_theme import fitting
-from widgets.common.input_order import OrderedApp, join
+from widgets.common.input_order import OrderedApp, mark_joined_keys
 from widgets.diff.diff_colours import diff_variable_defaults
 
 
@@ -126,7 +126,7 @@ def _join_reads(driver: type[Driver]) -> None:
         joins = True
 
         def feed(self, data: str) -> Iterable[Message]:
-            return join(super().feed(data))
+            return mark_joined_keys(super().feed(data))
 
     module.XTermParser = JoiningParser
 

@@ -26,7 +26,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.projection import PayloadInputs, project
-from app.images.image import Image, names_of
+from app.images.image import Image, quoted_names
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
 from app.llm.wires.wire_registry import wire_for
@@ -140,7 +140,7 @@ def test_whatever_is_left_out_each_image_is_sent_or_told_of(
     attached = [one for event in events if isinstance(event, UserMessage | Answer) for one in event.images]
     text = "\n".join(text for _, text in said(body))
     names = {one.name for one in payload.images}
-    assert all(one.name in names or names_of([one]) in text for one in attached)
+    assert all(one.name in names or quoted_names([one]) in text for one in attached)
     assert project(events, profile, FACTS) == payload
 
 

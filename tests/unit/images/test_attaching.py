@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.images.image import Image, refusal
+from app.images.image import Image, refusal_reason
 from app.images.image_files import Candidate, ImageFiles, NotAttached
 from app.images.mentions import Mention
 from app.workspace.paths import Workspace
@@ -115,9 +115,9 @@ def test_what_no_vendor_takes_is_refused_before_it_is_sent(
 
 
 def test_what_one_wire_takes_may_be_too_large_for_another() -> None:
-    image = Image.of("shot.png", png(padding=4_500_000))
-    assert refusal(image, "chat") == ""
-    assert refusal(image, "anthropic") == "has 4.5 MB, and at most 3.9 MB are taken"
+    image = Image.from_bytes("shot.png", png(padding=4_500_000))
+    assert refusal_reason(image, "chat") == ""
+    assert refusal_reason(image, "anthropic") == "has 4.5 MB, and at most 3.9 MB are taken"
 
 
 def test_a_huge_file_is_refused_without_being_read(files: ImageFiles, root: Path) -> None:

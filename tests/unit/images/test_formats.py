@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.images.image import NotAnImage, bytes_text, media_type, recognise
+from app.images.image import NotAnImage, format_bytes, media_type, read_format
 from tests.unit.images.pictures import gif, jpeg, png, webp
 
 PICTURES = {
@@ -22,7 +22,7 @@ each = pytest.mark.parametrize(("data", "kind"), PICTURES.values(), ids=list(PIC
 
 @each
 def test_the_bytes_tell_format_and_size(data: bytes, kind: str) -> None:
-    assert recognise(data) == (kind, 300, 200)
+    assert read_format(data) == (kind, 300, 200)
     assert media_type(data[:16]) == kind
 
 
@@ -30,13 +30,13 @@ def test_the_bytes_tell_format_and_size(data: bytes, kind: str) -> None:
 def test_one_that_is_cut_off_is_damaged(data: bytes, kind: str) -> None:
     for length in (8, 12, 20, len(data) // 2):
         with pytest.raises(NotAnImage, match=r"cut off or damaged|no PNG"):
-            recognise(data[:length])
+            read_format(data[:length])
 
 
 @pytest.mark.parametrize("data", [png(), jpeg(), gif(), webp()], ids=["png", "jpeg", "gif", "webp"])
 def test_one_without_its_last_byte_is_cut_off(data: bytes) -> None:
     with pytest.raises(NotAnImage, match="cut off"):
-        recognise(data[:-1])
+        read_format(data[:-1])
 
 
 @pytest.mark.parametrize(
@@ -44,30 +44,30 @@ def test_one_without_its_last_byte_is_cut_off(data: bytes) -> None:
 )
 def test_all_else_is_none(data: bytes) -> None:
     with pytest.raises(NotAnImage, match="no PNG, JPEG, GIF or WebP"):
-        recognise(data)
+        read_format(data)
 
 
 @pytest.mark.parametrize("size", [(0, 2), (2, 0)])
 def test_one_without_pixels_is_damaged(size: tuple[int, int]) -> None:
     with pytest.raises(NotAnImage, match="no pixels"):
-        recognise(gif(*size))
+        read_format(gif(*size))
 
 
 def test_a_png_begins_with_its_header() -> None:
     with pytest.raises(NotAnImage, match="damaged"):
-        recognise(png(300, 200).replace(b"IHDR", b"tEXt"))
+        read_format(png(300, 200).replace(b"IHDR", b"tEXt"))
 
 
 @pytest.mark.parametrize(("size", "said"), [(999, "999 bytes"), (214_400, "214 KB"), (3_900_000, "3.9 MB")])
 def test_a_size_is_said_for_people(size: int, said: str) -> None:
-    assert bytes_text(size) == said
+    assert format_bytes(size) == said
 
 
 def test_what_is_between_the_segments_of_a_jpeg_is_no_segment() -> None:
     frame = b"\xc0\0\x11\x08\0\x14\0\x1e" + bytes(10)
-    assert recognise(b"\xff\xd8\xff\xe0\0\2\xff" + frame + b"\xff\xd9")[1:] == (30, 20)
+    assert read_format(b"\xff\xd8\xff\xe0\0\2\xff" + frame + b"\xff\xd9")[1:] == (30, 20)
     with pytest.raises(NotAnImage, match="damaged"):
-        recognise(b"\xff\xd8\xff\xe0\0\2" + frame + b"\xff\xd9")
+        read_format(b"\xff\xd8\xff\xe0\0\2" + frame + b"\xff\xd9")
 
 
 @given(
@@ -82,7 +82,7 @@ def test_whatever_the_bytes_are_there_is_a_format_or_a_reason(
     for at, content in changes:
         data[at : at + len(content)] = content
     try:
-        found = recognise(bytes(data))
+        found = read_format(bytes(data))
     except NotAnImage:
         return
     assert found.width > 0 and found.height > 0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.images.mentions import mentions, pasted_paths, written
+from app.images.mentions import find_mentions, format_mention, pasted_paths
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,14 @@ from app.images.mentions import mentions, pasted_paths, written
     ],
 )
 def test_files_are_named_with_an_at(text: str, paths: list[str]) -> None:
-    assert [mention.path for mention in mentions(text)] == paths
+    assert [mention.path for mention in find_mentions(text)] == paths
 
 
 @given(st.text(min_size=1).filter(lambda path: not {"\n", "\r"} & {*path} and path.isprintable()))
 def test_a_path_is_read_as_it_was_written(path: str) -> None:
     if path.lower().startswith("file://") or {'"', "'"} <= {*path}:
         return
-    assert [mention.path for mention in mentions(f"look at {written(path)} please")] == [path]
+    assert [mention.path for mention in find_mentions(f"look at {format_mention(path)} please")] == [path]
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,12 @@ def test_a_path_is_read_as_it_was_written(path: str) -> None:
     ],
 )
 def test_a_path_is_written_as_plainly_as_it_can_be(path: str, said: str) -> None:
-    assert written(path) == said
-    assert [mention.path for mention in mentions(said)] == [path]
+    assert format_mention(path) == said
+    assert [mention.path for mention in find_mentions(said)] == [path]
 
 
 def test_only_what_was_dropped_is_taken_for_it() -> None:
-    found = mentions("@/tmp/a.png @/tmp/b.png", frozenset({"/tmp/a.png"}))
+    found = find_mentions("@/tmp/a.png @/tmp/b.png", frozenset({"/tmp/a.png"}))
     assert [mention.dropped for mention in found] == [True, False]
 
 
@@ -82,4 +82,4 @@ def test_other_text_is_no_path(pasted: str) -> None:
 @given(st.text())
 def test_any_paste_can_be_looked_at(pasted: str) -> None:
     assert all(isinstance(path, str) for paths in pasted_paths(pasted) for path in paths)
-    mentions(pasted)
+    find_mentions(pasted)

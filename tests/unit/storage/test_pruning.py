@@ -174,9 +174,9 @@ def test_the_bytes_of_an_image_stay_as_long_as_a_message_names_them(bench: Bench
     said, gone = png(1, 1), png(2, 2)
     bench.store.put_blobs([said, gone])
     session = bench.sessions.create().id
-    bench.sessions.append(session, [UserMessage(text="look", images=(Image.of("shot.png", said),))])
+    bench.sessions.append(session, [UserMessage(text="look", images=(Image.from_bytes("shot.png", said),))])
     assert bench.prune(age=10**6).contents == 1
-    assert bench.store.blob(Image.of("", said).sha256) == said
+    assert bench.store.blob(Image.from_bytes("", said).sha256) == said
     fork = bench.sessions.fork(session)
     bench.sessions.delete([session])
     assert bench.prune(age=10**6).contents == 0

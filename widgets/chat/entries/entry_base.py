@@ -24,7 +24,7 @@ _SHORTEST_NAME = 12
 def image_line(image: Image, width: int, lead: tuple[Span, ...] = ()) -> StyledLine:
     """The line, behind the cells that lead all lines of its entry; the name is shortened where it is narrow."""
     room = width - sum(width_of(text) for text, _ in lead) - len(_SIGN)
-    facts = shorten(image.facts, room - _SHORTEST_NAME - 2)
+    facts = shorten(image.description, room - _SHORTEST_NAME - 2)
     name = end_of_path(visible(image.name), max(_SHORTEST_NAME, room - 2 - len(facts)))
     return StyledLine((*lead, (_SIGN, TextStyle("user-mark")), (name, TextStyle("user")), (f"  {facts}", MUTED)))
 

@@ -19,7 +19,7 @@ from widgets.chat.markdown.styled_lines import (
     width_of,
     wrap_text,
 )
-from widgets.common.figures import dollars, tokens
+from widgets.common.figures import format_dollars, format_tokens
 
 _NOTHING = TokenTotals()
 
@@ -88,7 +88,11 @@ class TurnEndEntry(TranscriptEntry):
     def facts(self) -> list[str]:
         """What it took."""
         calls = plural(self.calls, "tool call") if self.calls else ""
-        return [fact for fact in (seconds(self.duration), calls, tokens(self.spent), dollars(self.spent)) if fact]
+        return [
+            fact
+            for fact in (seconds(self.duration), calls, format_tokens(self.spent), format_dollars(self.spent))
+            if fact
+        ]
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """The facts, and how it goes on where that is not plain."""

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from rich.color import Color
 from rich.style import Style
 
-from widgets.common.coloured_text import coloured_lines
+from widgets.common.coloured_text import parse_coloured_text
 
 
 def pieces(text: str) -> list[tuple[str, object]]:
-    (line,) = coloured_lines(text)
+    (line,) = parse_coloured_text(text)
     return [(words, style) for words, style in line.pieces if words]
 
 
@@ -38,7 +38,7 @@ def test_colours_and_weight(sequence: str, style: Style) -> None:
 
 
 def test_a_colour_goes_on_over_lines_and_ends_where_it_is_ended() -> None:
-    first, second = coloured_lines("\x1b[31ma\r\nb\x1b[mc\n")
+    first, second = parse_coloured_text("\x1b[31ma\r\nb\x1b[mc\n")
     assert first.pieces == (("a", Style(color="color(1)")),)
     assert second.pieces == (("b", Style(color="color(1)")), ("c", Style()))
 
@@ -70,4 +70,4 @@ def test_every_other_sequence_goes(sequence: str) -> None:
 
 @given(st.text(st.sampled_from("\x1b[]0;:358m\x9b\x07\\aP\nK?\r"), max_size=60))
 def test_anything_is_taken(text: str) -> None:
-    assert len(coloured_lines(text)) == text.removesuffix("\n").count("\n") + 1
+    assert len(parse_coloured_text(text)) == text.removesuffix("\n").count("\n") + 1

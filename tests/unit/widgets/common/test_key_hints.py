@@ -8,7 +8,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding
 
 from app.keys.registry import ACTIONS
-from widgets.common.key_bar import KeyBar, fitting
+from widgets.common.key_bar import KeyBar, fitting_hints
 from widgets.common.key_hints import KeyHint, KeyHints
 
 HINTS = st.lists(
@@ -31,7 +31,7 @@ def test_hints_never_overlap_and_never_leave_the_width(hints: list[KeyHint], wid
 def test_a_narrow_footer_leaves_out_what_matters_least(hints: Sequence[tuple[KeyHint, int, bool]]) -> None:
     before = list(hints)
     for width in range(200, 20, -7):
-        kept = list(fitting(hints, width))
+        kept = list(fitting_hints(hints, width))
         left_out = [rank for _, rank, _ in before]
         for _, rank, _ in kept:
             left_out.remove(rank)

@@ -12,7 +12,7 @@ from widgets.common.text_view import TextView
 def test_where_nothing_is_found_there_is_no_match_to_go_to() -> None:
     view = TextView()
     for query in ("", "two"):
-        view.look_for(query)
+        view.set_query(query)
         assert view.go_to_match(1) == view.go_to_match(-1) == (0, 0)
 
 
