@@ -1,4 +1,4 @@
-"""The conversation as the demo model sees it: turns of the user, each with the steps taken since.
+"""The conversation as the demo model reads it: turns of the user, each with its steps.
 
 The server keeps nothing between requests; all that the model knows is in the request's messages.
 """
@@ -45,7 +45,7 @@ class DemoCall:
 
 @dataclass(slots=True)
 class DemoStep:
-    """One response: its text and its calls."""
+    """A response: its text and calls."""
 
     text: str
     calls: list[DemoCall]
@@ -53,7 +53,7 @@ class DemoStep:
 
 @dataclass(slots=True)
 class DemoTurn:
-    """What the user said, what the program said just before, and the steps that followed."""
+    """A message of the user, the program's notes before it, and the steps after it."""
 
     text: str = ""
     notes: list[str] = field(default_factory=list)
@@ -87,7 +87,7 @@ class DemoTurn:
 
 
 def read_history(messages: Sequence[dict[str, Any]]) -> tuple[DemoTurn, ...]:
-    """The turns of a conversation, at least one; the last is the one to go on with.
+    """Return the turns of a conversation; the last one is to be answered.
 
     Raises LookupError, TypeError or ValueError if the messages are not in the form of the Chat Completions API.
     """
@@ -127,7 +127,7 @@ def _with_notes(turns: list[DemoTurn], notes: list[str], *, by_user: bool = Fals
 
 
 def content_text(content: Any) -> str:
-    """The text of a message's content, its parts joined."""
+    """Return the text of a message's content, with its parts joined."""
     if content is None or isinstance(content, str):
         return content or ""
     return "".join(part["text"] for part in content if part["type"] != "image_url")
@@ -138,12 +138,12 @@ def _count_images(content: Any) -> int:
 
 
 def is_decision(note: str) -> bool:
-    """Whether the program tells with `note` what the user decided."""
+    """Return whether a note of the program reports a decision of the user."""
     return bool(_NOTES["denied"].search(note) or _NOTES["approved"].search(note))
 
 
 def proposals_named(texts: Sequence[str]) -> list[str]:
-    """Ids of the proposals that `texts` name, each once."""
+    """Return the ids of the proposals that the texts name, each once."""
     return list(dict.fromkeys(found for text in texts for found in _PROPOSAL.findall(text)))
 
 
@@ -167,7 +167,7 @@ Match = tuple[str, int, str]
 
 
 class ToolFindings:
-    """What a series of calls has brought to light; where a file was read twice, the last reading counts."""
+    """What a series of tool calls returned; of repeated reads of a file the last counts."""
 
     def __init__(self, calls: Iterable[DemoCall]) -> None:
         self.paths: list[str] | None = None
@@ -224,7 +224,7 @@ class ToolFindings:
 
 
 def file_text(result: str, start: int = 1) -> str | None:
-    """The content of a file in a result of `read_file`: its lines from `start` on; None if it has none."""
+    """Return the file content in a result of `read_file`, from line `start` on; None if there is none."""
     lines: list[str] = []
     for line in result.split("\n"):
         if (numbered := _NUMBERED.match(line)) and int(numbered[1]) == start + len(lines):
@@ -233,13 +233,13 @@ def file_text(result: str, start: int = 1) -> str | None:
 
 
 def listed_paths(result: str) -> list[str]:
-    """The files in a result of `list_files`, one a line; folders and remarks are left out."""
+    """Return the paths in a result of `list_files`, without folders and remarks."""
     names = (_MARK.sub("", line).strip() for line in result.splitlines())
     return [name for name in names if name and name[0] != "[" and not name.endswith((".", "/", ")"))]
 
 
 def found_matches(result: str) -> list[Match]:
-    """The matches in a result of `search_text`: a path, and numbered lines under it."""
+    """Return the matches in a result of `search_text`."""
     matches, path = list[Match](), ""
     for line in result.splitlines():
         if (found := _MATCH.match(line)) and path:
@@ -261,7 +261,7 @@ _KINDS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in WORDS["i
 
 @dataclass(frozen=True, slots=True)
 class DemoIntent:
-    """A skill and what to use it on."""
+    """A skill and its argument."""
 
     kind: str
     """A key of `intents` in words.toml, or "rename", "move", "delete"; "search" where no other fits."""
@@ -273,7 +273,7 @@ class DemoIntent:
 
 
 def read_intent(text: str) -> DemoIntent:
-    """The skill that `text` asks for."""
+    """Return the skill that a message asks for."""
     paths = tuple(dict.fromkeys(PATH.findall(text)))
     if renamed := _RENAME.search(text):
         kind = "move" if PATH.fullmatch(renamed["old"]) else "rename"
@@ -285,7 +285,7 @@ def read_intent(text: str) -> DemoIntent:
 
 @dataclass(frozen=True)
 class DemoTask:
-    """A request of the user with everything that has happened since, ready for a skill to take its next step."""
+    """A request of the user and everything since, from which a skill computes its next step."""
 
     intent: DemoIntent
     text: str
@@ -330,7 +330,7 @@ def _edits(calls: Sequence[DemoCall | NewCall]) -> set[str]:
 
 
 def current_task(turns: Sequence[DemoTurn]) -> DemoTask:
-    """The task to go on with."""
+    """Return the task to continue."""
     start = len(turns) - 1
     while start > 0 and _continues(turns[start]):
         start -= 1

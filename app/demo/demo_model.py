@@ -1,4 +1,4 @@
-"""The demo model: rules that answer a chat request from the conversation in it, and nothing else.
+"""The demo model: rules that answer a chat request from its conversation.
 
 It is badly behaved on purpose. Once an edit of its own is staged it goes on editing for as long as `tool_choice`
 lets it call tools; only `"none"` makes it stop, and then it does as the system message says. So whoever runs the
@@ -21,7 +21,7 @@ from app.demo.demo_conversation import (
     read_history,
     read_intent,
 )
-from app.demo.demo_words import WORDS, DemoReply, NewCall, listed, quoted, ticked
+from app.demo.demo_words import WORDS, DemoReply, NewCall, code_list, fenced_code, sentence_list
 from app.demo.editing_skills import ask_for_another_way
 from app.text.plural import plural
 
@@ -36,7 +36,7 @@ _MOST_USES = 6
 
 
 def answer_aside(messages: Sequence[dict[str, Any]], turns: Sequence[DemoTurn]) -> str | None:
-    """What to say to the last message if it is asked aside; None if it isn't."""
+    """Return the answer to a side question; None if the last message is none."""
     notes = [content_text(one.get("content")) for one in messages if one["role"] in ("system", "developer")]
     note = next((note for note in reversed(notes) if _WORDS["begins"] in note), "")
     question = content_text(messages[-1].get("content"))
@@ -61,9 +61,9 @@ def _around(note: str) -> str:
 def _change(lines: str) -> str:
     removed = "\n".join(line[1:] for line in lines.split("\n") if line.startswith("-"))
     added = "\n".join(line[1:] for line in lines.split("\n") if line.startswith("+"))
-    parts = [f"It takes this out:\n\n{quoted(removed)}"] if removed else []
+    parts = [f"It takes this out:\n\n{fenced_code(removed)}"] if removed else []
     lead = "And puts this in its place" if removed else "It puts this in"
-    return "\n\n".join([*parts, f"{lead}:\n\n{quoted(added)}"] if added else parts)
+    return "\n\n".join([*parts, f"{lead}:\n\n{fenced_code(added)}"] if added else parts)
 
 
 def _uses(path: str, lines: str, around: str, texts: Mapping[str, str]) -> str:
@@ -76,11 +76,11 @@ def _uses(path: str, lines: str, around: str, texts: Mapping[str, str]) -> str:
         for line in text.splitlines():
             if not _DEFINED.match(line) and any(re.search(rf"\b{re.escape(name)}\b", line) for name in names):
                 places.append(f"- `{file}`: `{line.strip()}`")
-    read = listed([f"`{file}`" for file in dict.fromkeys([path, *texts])])
+    read = sentence_list([f"`{file}`" for file in dict.fromkeys([path, *texts])])
     if not places:
-        return _WORDS["unused"].format(names=ticked(names), read=read)
+        return _WORDS["unused"].format(names=code_list(names), read=read)
     found = "\n".join(dict.fromkeys(places[:_MOST_USES]))
-    return f"{_WORDS['used'].format(names=ticked(names), read=read)}\n\n{found}"
+    return f"{_WORDS['used'].format(names=code_list(names), read=read)}\n\n{found}"
 
 
 def _names(text: str) -> list[str]:
@@ -105,7 +105,7 @@ _NOTES_FILE = "SUMMARY_OF_CHANGES.md"
 
 
 def respond(request: dict[str, Any]) -> DemoReply:
-    """The next response to the body of a chat request.
+    """Return the response to the body of a chat request.
 
     Raises LookupError, TypeError or ValueError if it is not in the form of the Chat Completions API.
     """
@@ -140,7 +140,9 @@ def _next_step(turns: Sequence[DemoTurn]) -> DemoReply:
     """What to do next where tools may be called."""
     task, turn = current_task(turns), turns[-1]
     if failed := [call for call in turn.edits if not call.staged]:
-        return DemoReply(f"My edit was not taken:\n\n{quoted(failed[-1].result or 'It never ran.')}\n\nI stop here.")
+        return DemoReply(
+            f"My edit was not taken:\n\n{fenced_code(failed[-1].result or 'It never ran.')}\n\nI stop here."
+        )
     if task.intent.kind == "summary":
         return DemoReply(_summary(turns))
     if turn.images and not turn.steps and task.intent.kind not in _DEEDS:
@@ -156,7 +158,7 @@ def _said_after(task: DemoTask) -> DemoReply | None:
     if not earlier or turn.steps or turn.told("denied"):
         return None
     if turn.told("approved"):
-        names = listed([f"**{name}**" for name in proposals_named(turn.notes)]) or "The proposal"
+        names = sentence_list([f"**{name}**" for name in proposals_named(turn.notes)]) or "The proposal"
         files = _files(next((one for one in reversed(earlier) if one.staged), turn))
         return DemoReply(
             f"{names} is in: {files or 'all I had planned'}. Want to be sure? Ask me to *run the tests*."
@@ -186,7 +188,7 @@ def _text_only(turns: Sequence[DemoTurn]) -> str:
     reply = _next_step(turns)
     if not reply.calls:
         return reply.text
-    names = ticked(list(dict.fromkeys(call.name for call in reply.calls)))
+    names = code_list(list(dict.fromkeys(call.name for call in reply.calls)))
     return f"To go on I would have to call {names}, and no tools may be called now. Say *continue* and I do."
 
 
@@ -195,13 +197,13 @@ def _handed_back(turn: DemoTurn) -> str:
     ids = dict.fromkeys(name for call in turn.staged for name in proposals_named([call.result])[:1])
     about = next((f" {call.arguments['summary']}." for call in turn.staged if call.arguments.get("summary")), "")
     waits, change = ("are staged and wait", "They change") if len(ids) > 1 else ("is staged and waits", "It changes")
-    names = listed([f"**{name}**" for name in ids]) or "My proposal"
+    names = sentence_list([f"**{name}**" for name in ids]) or "My proposal"
     told = f"{names} {waits} for you:{about} {change} {_files(turn)}; nothing is written yet."
     return f"{told}\n\n{WORDS['how_to_decide']}"
 
 
 def _files(turn: DemoTurn) -> str:
-    return ticked(list(dict.fromkeys(str(call.arguments.get("path")) for call in turn.staged)))
+    return code_list(list(dict.fromkeys(str(call.arguments.get("path")) for call in turn.staged)))
 
 
 def _summary(turns: Sequence[DemoTurn]) -> str:

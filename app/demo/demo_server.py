@@ -84,12 +84,12 @@ _MODELS: dict[str, dict[str, Any]] = {
 
 
 class DemoServerFailed(Exception):
-    """The demo server can't listen; the text says why."""
+    """The demo server cannot listen; the message says why."""
 
 
 @asynccontextmanager
 async def demo_server(tokens_per_second: float = 60.0, port: int = 0) -> AsyncIterator[dict[str, Any]]:
-    """The demo model on 127.0.0.1, for as long as this is open: gives the settings of a client of it.
+    """Serve the demo model on 127.0.0.1 for the time of the context; yield the settings for a client.
 
     Raises DemoServerFailed if it can't have the port.
     """

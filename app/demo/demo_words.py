@@ -1,4 +1,4 @@
-"""What the demo model says and is asked: the tables of `words.toml`, and the shape of a reply."""
+"""Texts of the demo model, from `words.toml`, and the shape of a reply."""
 
 import re
 import tomllib
@@ -25,25 +25,25 @@ class NewCall:
 
 @dataclass(frozen=True, slots=True)
 class DemoReply:
-    """Text, Markdown, and the calls that follow it."""
+    """Markdown text and the calls after it."""
 
     text: str
     calls: Sequence[NewCall] = ()
 
 
-def quoted(text: str, *, language: str = "") -> str:
-    """The last lines of `text` as a fenced code block that nothing in it can close."""
+def fenced_code(text: str, *, language: str = "") -> str:
+    """Return the last lines of a text as a fenced code block that its content cannot close."""
     shown = "\n".join(text.strip("\n").splitlines()[-MOST_LINES:])
     longest = max((len(run) for run in re.findall(r"`{3,}", shown)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{shown}\n{fence}"
 
 
-def ticked(names: Sequence[object]) -> str:
-    """A list of names, each as code: "`a`, `b` and `c`"."""
-    return listed([f"`{name}`" for name in names])
+def code_list(names: Sequence[object]) -> str:
+    """Return names as code in a sentence: "`a`, `b` and `c`"."""
+    return sentence_list([f"`{name}`" for name in names])
 
 
-def listed(names: Sequence[str]) -> str:
-    """A list in a sentence: "a, b and c"."""
+def sentence_list(names: Sequence[str]) -> str:
+    """Return names in a sentence: "a, b and c"."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

@@ -1,4 +1,4 @@
-"""The skills that propose edits: fix, rename, document, move, delete."""
+"""Demo skills that propose edits: fix, rename, document, move, delete."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from app.demo.demo_conversation import DemoTask
-from app.demo.demo_words import PATH, WORDS, DemoReply, NewCall, quoted, ticked
+from app.demo.demo_words import PATH, WORDS, DemoReply, NewCall, code_list, fenced_code
 
 _CONSTANT = re.compile(r"^(?P<name>\w*LUNAR\w*) = timedelta\(hours=24(?P<rest>, minutes=50)?\)$", re.MULTILINE)
 _FLAT_STEP = re.compile(r"timedelta\(hours=(12|6)\)")
@@ -241,7 +241,7 @@ def renamings(old: str, new: str, sources: Mapping[str, str], feedback: Sequence
     word = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)")
     after = {path: word.sub(lambda _: new, text) for path, text in sources.items()}
     for left in (leave, leave | {path for path in sources if path.endswith(_PROSE)}):
-        told = f" It leaves out {ticked(sorted(left))}." if left else ""
+        told = f" It leaves out {code_list(sorted(left))}." if left else ""
         taken = {path: text for path, text in after.items() if path not in left}
         yield EditVariant(f"`{old}` becomes `{new}`.{told}", taken, f"Rename {old} to {new}")
 
@@ -273,7 +273,7 @@ def _docstring(node: _FunctionOrClass, indent: str) -> str:
     if isinstance(node, ast.ClassDef):
         return f'{indent}"""The {words}."""\n'
     arguments = [argument for argument in node.args.args if argument.arg not in ("self", "cls")]
-    names = ticked([argument.arg for argument in arguments])
+    names = code_list([argument.arg for argument in arguments])
     sentence = f"Return the {words}" + (f" for {names}" if names else "")
     if words.startswith("to ") and arguments:
         sentence = f"Return `{arguments[0].arg}` in {words.removeprefix('to ')}"
@@ -300,7 +300,7 @@ def fix(task: DemoTask) -> DemoReply:
     texts = task.findings.texts
     if (bug := find_bug(texts)) is None:
         return DemoReply(
-            f"I read {ticked(list(texts)) or 'nothing'} and see nothing that I can mend. {WORDS['no_bug']}"
+            f"I read {code_list(list(texts)) or 'nothing'} and see nothing that I can mend. {WORDS['no_bug']}"
         )
     variants = (
         EditVariant(_told(task, bug, style), mended(texts, bug, style), _SUMMARY)
@@ -342,7 +342,7 @@ def rename(task: DemoTask) -> DemoReply:
         pattern = {"pattern": rf"\b{re.escape(old)}\b", "regex": True}
         return DemoReply(f"Where does `{old}` occur?", [NewCall("search_text", pattern)])
     if found.search_error:
-        return DemoReply(f"The search failed, so I leave it:\n\n{quoted(found.search_error)}")
+        return DemoReply(f"The search failed, so I leave it:\n\n{fenced_code(found.search_error)}")
     paths = list(dict.fromkeys(path for path, _, _ in found.matches))
     if not paths:
         return DemoReply(f"`{old}` occurs nowhere in the workspace, so there is nothing to rename.")

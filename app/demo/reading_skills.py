@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from app.demo.demo_conversation import DemoTask, Match
-from app.demo.demo_words import MOST_LINES, WORDS, DemoReply, NewCall, quoted, ticked
+from app.demo.demo_words import MOST_LINES, WORDS, DemoReply, NewCall, code_list, fenced_code
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -31,8 +31,8 @@ def explain_file(path: str, text: str) -> str:
         rows = [f"`{_signature(node)}` | {node.lineno} | {_docstring(node) or '—'}" for node in nodes]
         parts.append(_table("what | line | what it says of itself", rows))
     opening, suffix = "\n".join(text.splitlines()[:MOST_LINES]), PurePosixPath(path).suffix[1:]
-    parts.append(f"It begins like this:\n\n{quoted(opening, language=WORDS['languages'].get(suffix, ''))}")
-    if silent := ticked([node.name for node in nodes if not _docstring(node)]):
+    parts.append(f"It begins like this:\n\n{fenced_code(opening, language=WORDS['languages'].get(suffix, ''))}")
+    if silent := code_list([node.name for node in nodes if not _docstring(node)]):
         parts.append(f"No docstring: {silent}. Ask me to *add docstrings to {path}* and I propose some.")
     return "\n\n".join(parts)
 
@@ -120,7 +120,7 @@ def explain(task: DemoTask) -> DemoReply:
         return DemoReply("I read " + ("that." if len(calls) == 1 else "the files that matter most."), calls)
     texts = findings.read(paths)
     if not texts:
-        return DemoReply(f"I could not read {ticked(paths) or 'anything'}.")
+        return DemoReply(f"I could not read {code_list(paths) or 'anything'}.")
     told = [explain_file(path, text) for path, text in texts.items()] if chosen else []
     return DemoReply("\n\n".join(told) or explain_project(texts, len(task.listed)))
 
@@ -151,8 +151,10 @@ def search(task: DemoTask) -> DemoReply:
         return DemoReply(text, [NewCall("search_text", {"pattern": left[0], "ignore_case": True})])
     if not searched:
         return say_help(task)
-    failed = f"The search failed:\n\n{quoted(findings.search_error)}" if findings.search_error else ""
-    return DemoReply(failed or f"I found nothing for {ticked(words)}. {WORDS['free_question']} {WORDS['abilities']}")
+    failed = f"The search failed:\n\n{fenced_code(findings.search_error)}" if findings.search_error else ""
+    return DemoReply(
+        failed or f"I found nothing for {code_list(words)}. {WORDS['free_question']} {WORDS['abilities']}"
+    )
 
 
 def _keywords(text: str) -> list[str]:
@@ -168,7 +170,7 @@ def _keywords(text: str) -> list[str]:
 def _shown_matches(pattern: str, matches: list[Match]) -> str:
     shown = [f"{path}:{line}: {text.strip()[:100]}" for path, line, text in matches[:_MOST_MATCHES]]
     lines = "1 line" if len(matches) == 1 else f"{len(matches)} lines"
-    found = f"*{pattern}* stands in {lines}:\n\n" + quoted("\n".join(shown))
+    found = f"*{pattern}* stands in {lines}:\n\n" + fenced_code("\n".join(shown))
     return f"{found}\n\n{WORDS['free_question']} To go on, ask me to *explain {matches[0][0]}*."
 
 
@@ -190,4 +192,4 @@ def run_tests(task: DemoTask) -> DemoReply:
 def _test_report(result: str) -> str:
     exit_code = _EXIT_CODE.search(result)
     ended = "The tests **pass**." if exit_code and exit_code[1] == "0" else WORDS["tests_fail"]
-    return f"{ended if exit_code else 'The tests did not run to an end:'}\n\n{quoted(result)}"
+    return f"{ended if exit_code else 'The tests did not run to an end:'}\n\n{fenced_code(result)}"

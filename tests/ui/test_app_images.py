@@ -10,7 +10,7 @@ from textual.widgets import TextArea
 from app.conversation.events import Notice, ProposalDecided, UserMessage
 from app.proposals.values.models import ProposalState
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.wire_screen import arranged, dumped
+from app.ui.screens.wire_screen import arrange_body, format_body
 from tests.oracles.reading import images
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_checks import prepared
@@ -55,7 +55,7 @@ async def test_a_named_image_goes_out_and_stands_in_the_chat(folder: Path, serve
         assert images(server.last.body) == [("image/png", PICTURE)]
         request = run.app.session().requests.last_sent
         assert request is not None
-        shown = dumped(arranged(request.body()))
+        shown = format_body(arrange_body(request.body()))
         assert "of base64]" in shown and len(shown) < 40_000
 
 

@@ -13,9 +13,9 @@ from app.keys.registry import ACTIONS
 from app.llm.doctor.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck
 from app.llm.values.profile import Profile
 from app.tools.base.command_forms import CommandForm
-from app.ui.screens.doctor_screen import verdict
+from app.ui.screens.doctor_screen import describe_diagnosis
 from app.ui.screens.edit_screen import EditScreen
-from app.ui.screens.sessions_screen import SessionScreen, ago
+from app.ui.screens.sessions_screen import SessionScreen, format_age
 from app.ui.screens.settings_screen import ROWS
 from app.ui.themes.first_theme import STANDARD
 from app.workspace import trust
@@ -58,7 +58,7 @@ async def test_sessions_are_searched_looked_into_and_deleted(tmp_path: Path, ser
 
 def test_how_long_ago_a_session_was_changed_is_told_in_its_largest_unit() -> None:
     told = {59: "just now", 60: "1 minute ago", 7_199: "1 hour ago", 7_200: "2 hours ago", 400_000: "4 days ago"}
-    assert {seconds: ago(seconds) for seconds in told} == told
+    assert {seconds: format_age(seconds) for seconds in told} == told
 
 
 async def test_the_open_session_is_not_deleted(tmp_path: Path, server: WireServer) -> None:
@@ -344,10 +344,11 @@ async def test_the_doctor_tells_each_finding(
 
 def test_the_doctor_has_nothing_to_make_up_for_where_all_is_well_or_nothing_works() -> None:
     checks = tuple(EndpointCheck(name, True, "") for name in CHECKS)
-    assert verdict(Diagnosis(checks, Profile(), False, "Nothing answers.")).plain == "Nothing answers."
-    assert verdict(Diagnosis(checks, Profile(), True, "")).plain == "All is well."
+    assert describe_diagnosis(Diagnosis(checks, Profile(), False, "Nothing answers.")).plain == "Nothing answers."
+    assert describe_diagnosis(Diagnosis(checks, Profile(), True, "")).plain == "All is well."
     assert (
-        "makes up for" in verdict(Diagnosis((*checks, EndpointCheck("usage", None, "")), Profile(), True, "")).plain
+        "makes up for"
+        in describe_diagnosis(Diagnosis((*checks, EndpointCheck("usage", None, "")), Profile(), True, "")).plain
     )
 
 

@@ -9,7 +9,7 @@ from app.config.settings import ConfigError, Configuration, Settings, load_confi
 from app.llm.capabilities.model_list import ListedModel, price_for
 from app.runtime.model_connection import NotConnected, connect
 from app.runtime.open_workspace import open_runtime
-from app.ui.screens.model_settings_screen import ModelSetting, facts_of
+from app.ui.screens.model_settings_screen import ModelSetting, current_values
 
 USERS = """
 reasoning_effort = "low"
@@ -155,8 +155,10 @@ def test_a_file_that_became_unreadable_sets_nothing_for_a_model(
     file.write_text("[models.m]\ncontext_window = 5000\n")
     settings = runtime.reload().settings
     window = ("context_window",)
-    assert facts_of(runtime, settings, ListedModel("m"))[window] == ModelSetting(5000, "yours, for this model", 5000)
+    assert current_values(runtime, settings, ListedModel("m"))[window] == ModelSetting(
+        5000, "yours, for this model", 5000
+    )
     file.write_text("[models.m")
-    found = facts_of(runtime, settings, ListedModel("m"))[window]
+    found = current_values(runtime, settings, ListedModel("m"))[window]
     assert (found.value, found.own) == (5000, None)
     runtime.close()

@@ -1,1 +1,1 @@
-"""Vim keys for text areas: a pure state machine, and the code that applies it to a widget."""
+"""Vim keys for text areas: a pure state machine, and its connection to a widget."""

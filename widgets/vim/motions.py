@@ -1,18 +1,18 @@
-"""Where a motion leads, and what an operator takes of the way there."""
+"""Targets of motions, and the ranges that operators work on."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from widgets.vim.text_positions import (
     find_in_line,
-    find_words,
+    find_text,
     first_nonblank,
     line_end,
     line_start,
     matching_bracket,
+    nearest_character,
     next_paragraph,
     next_word,
-    on_character,
     previous_paragraph,
     previous_word,
     previous_word_end,
@@ -26,7 +26,7 @@ Way = Literal["exclusive", "inclusive", "lines"]
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """Where a motion leads."""
+    """The target of a motion."""
 
     to: int
     way: Way = "exclusive"
@@ -37,7 +37,7 @@ class Motion:
 
 @dataclass(frozen=True, slots=True)
 class TextRange:
-    """What an operator works on: of whole lines the last one's newline is not in it."""
+    """The range of an operator; of whole lines, without the last newline."""
 
     start: int
     end: int
@@ -46,7 +46,7 @@ class TextRange:
 
 @dataclass(frozen=True, slots=True)
 class LastSearch:
-    """What was looked for last: by `f` and its like in a line, by `/` and `?` in the text."""
+    """The last searches: by `f` and similar in a line, by `/` and `?` in the text."""
 
     key: str = ""
     character: str = ""
@@ -61,10 +61,10 @@ class LastSearch:
         return replace(self, key=command.name, character=command.argument) if command.name in IN_LINE else self
 
 
-def move(  # noqa: PLR0911
+def find_target(  # noqa: PLR0911
     text: str, at: int, command: VimCommand, column: float, sought: LastSearch, *, onto_end: bool = False
 ) -> Motion | None:
-    """Where the motion of a command leads; None if it cannot be made.
+    """Return the target of a command's motion; None if it is impossible.
 
     Args:
         text: the text.
@@ -104,7 +104,7 @@ def move(  # noqa: PLR0911
             return _again(text, at, command, sought)
         case "/" | "?" | "n" | "N":
             forward = sought.forward != (command.name == "N")
-            found = find_words(text, at, sought.words, times, forward=forward)
+            found = find_text(text, at, sought.words, times, forward=forward)
             return None if found is None else Motion(found)
     return _by_words(text, at, command)
 
@@ -118,7 +118,7 @@ def _by_words(text: str, at: int, command: VimCommand) -> Motion | None:
                 at = word_end(text, at, big, stay=not number)
             return Motion(at, "inclusive")
         at = next_word(text, at, big, command.times, within_line=operates)
-        at = at if operates else on_character(text, at)
+        at = at if operates else nearest_character(text, at)
         return Motion(at) if operates or at != started else None
     step = {"b": previous_word, "e": word_end, "ge": previous_word_end}[name.lower()]
     for _ in range(command.times):
@@ -145,7 +145,7 @@ def _vertical(text: str, at: int, lines: int, column: float, *, onto_end: bool =
     if not moved:
         return None
     place = int(min(place + column, line_end(text, place)))
-    return Motion(place if onto_end else on_character(text, place), "lines", keeps_column=True)
+    return Motion(place if onto_end else nearest_character(text, place), "lines", keeps_column=True)
 
 
 def _to_end(text: str, at: int, times: int, *, onto_end: bool) -> Motion | None:
@@ -184,15 +184,15 @@ def _again(text: str, at: int, command: VimCommand, sought: LastSearch) -> Motio
     return None if found is None else Motion(found, "inclusive" if key in "ft" else "exclusive")
 
 
-def stretch(text: str, at: int, command: VimCommand, column: float, sought: LastSearch) -> TextRange | None:
-    """What the operator of a command works on; None if there is nothing of the kind."""
+def operator_range(text: str, at: int, command: VimCommand, column: float, sought: LastSearch) -> TextRange | None:
+    """Return the range that a command's operator works on; None if there is none."""
     if command.name == "object":
         found = text_object(text, at, command.argument[0] == "i", command.argument[1])
         return None if found is None else TextRange(*found)
     if command.name == "line":
         below = _vertical(text, at, command.times - 1, 0) if command.times > 1 else Motion(at)
         return None if below is None else _whole_lines(text, at, below.to)
-    moved = move(text, at, command, column, sought)
+    moved = find_target(text, at, command, column, sought)
     if moved is None:
         return None
     if moved.way == "lines":

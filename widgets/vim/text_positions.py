@@ -1,4 +1,4 @@
-"""Where lines, words and brackets begin and end in a text; places are offsets, and a line's end is its newline."""
+"""Starts and ends of lines, words and brackets; positions are offsets in the text."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -16,18 +16,18 @@ PAIRS = {
 
 
 def line_start(text: str, at: int) -> int:
-    """Where the line of a place begins."""
+    """Return the start of the line at a position."""
     return text.rfind("\n", 0, at) + 1
 
 
 def line_end(text: str, at: int) -> int:
-    """Where the line of a place ends: its newline, or the end of the text."""
+    """Return the end of the line at a position: its newline, or the end of the text."""
     end = text.find("\n", at)
     return len(text) if end < 0 else end
 
 
 def first_nonblank(text: str, at: int) -> int:
-    """The first character of the line that is no space; its last one if it has no other."""
+    """Return the first character of the line that is no space, or its last character."""
     start, end = line_start(text, at), line_end(text, at)
     found = start
     while found < end and text[found] in " \t":
@@ -35,14 +35,14 @@ def first_nonblank(text: str, at: int) -> int:
     return found if found < end else max(start, end - 1)
 
 
-def on_character(text: str, at: int) -> int:
-    """The nearest place in the line on which a cursor can stand: on a character, if the line has any."""
+def nearest_character(text: str, at: int) -> int:
+    """Return the nearest position in the line that a cursor can be on."""
     start, end = line_start(text, at), line_end(text, at)
     return max(start, min(at, end - 1))
 
 
-def kind(character: str, big: bool) -> int:
-    """0 for space, 1 for what words are made of, 2 for other signs; with `big` there are only the first two."""
+def character_class(character: str, big: bool) -> int:
+    """Return 0 for space, 1 for word characters, 2 for others; with `big`, only 0 and 1."""
     if character.isspace():
         return 0
     return 1 if big or character.isalnum() or character == "_" else 2
@@ -53,60 +53,60 @@ def _is_empty_line(text: str, at: int) -> bool:
 
 
 def next_word(text: str, at: int, big: bool, count: int, *, within_line: bool) -> int:
-    """Where the next word begins, or the end of the text; an empty line is a word, too.
+    """Return the start of the next word, or the end of the text; an empty line counts as a word.
 
     `within_line`: for an operator, which does not go over the end of a line for the last word of it.
     """
     while count and at < len(text):
         count -= 1
         last = line_end(text, at) if within_line and not count else len(text)
-        here, at = kind(text[at], big), at + 1
-        while here and at < last and kind(text[at], big) == here:
+        here, at = character_class(text[at], big), at + 1
+        while here and at < last and character_class(text[at], big) == here:
             at += 1
-        while at < last and not kind(text[at], big) and not _is_empty_line(text, at):
+        while at < last and not character_class(text[at], big) and not _is_empty_line(text, at):
             at += 1
     return at
 
 
 def _kind_at(text: str, at: int, big: bool) -> int:
-    return kind(text[at], big) if at < len(text) else 0
+    return character_class(text[at], big) if at < len(text) else 0
 
 
 def word_end(text: str, at: int, big: bool, *, stay: bool = False) -> int:
-    """Where this or the next word ends, with `stay` also if that is here; the end of the text if there is none."""
+    """Return the end of this or the next word; with `stay`, the current position counts."""
     size = len(text)
     here = _kind_at(text, at, big)
     at += 1
     if not (stay and here and _kind_at(text, at, big) != here):
-        while at < size and not kind(text[at], big):
+        while at < size and not character_class(text[at], big):
             at += 1
         if at >= size:
             return size
-        here = kind(text[at], big)
-        while at < size and kind(text[at], big) == here:
+        here = character_class(text[at], big)
+        while at < size and character_class(text[at], big) == here:
             at += 1
     return at - 1
 
 
 def previous_word(text: str, at: int, big: bool) -> int:
-    """Where this or the previous word begins; an empty line is one, too."""
+    """Return the start of this or the previous word; an empty line counts as a word."""
     at -= 1
-    while at > 0 and not kind(text[at], big):
+    while at > 0 and not character_class(text[at], big):
         if _is_empty_line(text, at):
             return at
         at -= 1
     if at <= 0:
         return 0
-    here = kind(text[at], big)
-    while here and at > 0 and kind(text[at - 1], big) == here:
+    here = character_class(text[at], big)
+    while here and at > 0 and character_class(text[at - 1], big) == here:
         at -= 1
     return at
 
 
 def previous_word_end(text: str, at: int, big: bool) -> int:
-    """Where the previous word ends."""
+    """Return the end of the previous word."""
     here, at = _kind_at(text, at, big), max(0, at - 1)
-    while at > 0 and here and kind(text[at], big) == here:
+    while at > 0 and here and character_class(text[at], big) == here:
         at -= 1
     while at > 0 and not _kind_at(text, at, big) and not _is_empty_line(text, at):
         at -= 1
@@ -114,7 +114,7 @@ def previous_word_end(text: str, at: int, big: bool) -> int:
 
 
 def next_paragraph(text: str, at: int) -> int:
-    """The empty line after this paragraph; the last character if there is none."""
+    """Return the empty line after this paragraph; the last character if there is none."""
     at = line_start(text, at)
     while at < len(text) and _is_empty_line(text, at):
         at = line_end(text, at) + 1
@@ -126,7 +126,7 @@ def next_paragraph(text: str, at: int) -> int:
 
 
 def previous_paragraph(text: str, at: int) -> int:
-    """The empty line before this paragraph; the beginning if there is none."""
+    """Return the empty line before this paragraph; 0 if there is none."""
     at = line_start(text, at)
     while at > 0 and _is_empty_line(text, at):
         at = line_start(text, at - 1)
@@ -136,7 +136,7 @@ def previous_paragraph(text: str, at: int) -> int:
 
 
 def find_in_line(text: str, at: int, key: str, character: str, count: int, *, again: bool = False) -> int | None:
-    """What `f`, `F`, `t` and `T` find in the line; None if that is not there so many times.
+    """Return what `f`, `F`, `t` and `T` find in the line; None if it does not occur `count` times.
 
     `again`: it is looked for by `;`, which a `t` that stands before it already must not find.
     """
@@ -153,8 +153,8 @@ def find_in_line(text: str, at: int, key: str, character: str, count: int, *, ag
     return found + 1 if key == "T" else found
 
 
-def find_words(text: str, at: int, words: str, count: int, *, forward: bool) -> int | None:
-    """Where a text occurs next after a place, or last before it, from the other end on where there is no more.
+def find_text(text: str, at: int, words: str, count: int, *, forward: bool) -> int | None:
+    """Return the next or previous occurrence of a text, wrapping around.
 
     Case counts only if there are upper-case letters in it, as in every search here. None if it occurs nowhere.
     """
@@ -167,19 +167,19 @@ def find_words(text: str, at: int, words: str, count: int, *, forward: bool) -> 
 
 
 def matching_bracket(text: str, at: int) -> int | None:
-    """The bracket that belongs to the one at the place or the next one in its line."""
+    """Return the match of the bracket at a position, or of the next one in its line."""
     end = line_end(text, at)
     while at < end and text[at] not in _BRACKETS and text[at] not in _CLOSING:
         at += 1
     if at >= end:
         return None
     if text[at] in _BRACKETS:
-        return closing(text, at, text[at], _BRACKETS[text[at]])
-    return around(text, at, _CLOSING[text[at]], text[at])
+        return closing_bracket(text, at, text[at], _BRACKETS[text[at]])
+    return enclosing_bracket(text, at, _CLOSING[text[at]], text[at])
 
 
-def closing(text: str, at: int, left: str, right: str) -> int | None:
-    """Where the bracket at the place is closed."""
+def closing_bracket(text: str, at: int, left: str, right: str) -> int | None:
+    """Return the closing bracket for the opening one at a position."""
     depth = 0
     for match in _either(left, right).finditer(text, at):
         depth += 1 if match[0] == left else -1
@@ -188,8 +188,8 @@ def closing(text: str, at: int, left: str, right: str) -> int | None:
     return None
 
 
-def around(text: str, at: int, left: str, right: str) -> int | None:
-    """Where the bracket was opened that is not closed before the place."""
+def enclosing_bracket(text: str, at: int, left: str, right: str) -> int | None:
+    """Return the opening bracket that encloses a position."""
     # Those that are open there: a step for each bracket, not for each character.
     still_open: list[int] = []
     for match in _either(left, right).finditer(text, 0, at):
@@ -209,7 +209,7 @@ QUOTES = "\"'`"
 
 
 def text_object(text: str, at: int, inner: bool, key: str) -> tuple[int, int] | None:
-    """The stretch that `iw`, `a"` or `i(` names: its first offset and the one after it. None if there is none."""
+    """Return the range of `iw`, `a"` or `i(`: its first offset and the one after it; None if there is none."""
     if key in "wW":
         return _word(text, at, inner, big=key == "W")
     if key in QUOTES:
@@ -222,11 +222,11 @@ def text_object(text: str, at: int, inner: bool, key: str) -> tuple[int, int] | 
 def _run(text: str, at: int, big: bool) -> tuple[int, int]:
     """The characters of one kind around a place, in its line."""
     first, last = line_start(text, at), line_end(text, at)
-    here = kind(text[at], big)
+    here = character_class(text[at], big)
     start = end = at
-    while start > first and kind(text[start - 1], big) == here:
+    while start > first and character_class(text[start - 1], big) == here:
         start -= 1
-    while end < last and kind(text[end], big) == here:
+    while end < last and character_class(text[end], big) == here:
         end += 1
     return start, end
 
@@ -237,12 +237,12 @@ def _word(text: str, at: int, inner: bool, *, big: bool) -> tuple[int, int] | No
     start, end = _run(text, at, big)
     if inner:
         return start, end
-    space, last = not kind(text[at], big), line_end(text, at)
+    space, last = not character_class(text[at], big), line_end(text, at)
     if space and end == last:
         return None
-    if end < last and (space or not kind(text[end], big)):
+    if end < last and (space or not character_class(text[end], big)):
         return start, _run(text, end, big)[1]
-    if not space and start > line_start(text, at) and not kind(text[start - 1], big):
+    if not space and start > line_start(text, at) and not character_class(text[start - 1], big):
         before = _run(text, start - 1, big)[0]
         # An indent stays.
         start = before if before > line_start(text, at) else start
@@ -286,14 +286,14 @@ def _bracketed(text: str, at: int, inner: bool, left: str, right: str) -> tuple[
     if at < len(text) and text[at] == left:
         start: int | None = at
     elif at < len(text) and text[at] == right:
-        start = around(text, at, left, right)
+        start = enclosing_bracket(text, at, left, right)
     else:
-        start = around(text, at, left, right)
+        start = enclosing_bracket(text, at, left, right)
         if start is None:
             # Outside of all, the next one counts.
             found = text.find(left, at)
             start = None if found < 0 else found
-    end = None if start is None else closing(text, start, left, right)
+    end = None if start is None else closing_bracket(text, start, left, right)
     if start is None or end is None:
         return None
     if not inner:

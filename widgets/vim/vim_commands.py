@@ -1,4 +1,4 @@
-"""What was typed in normal and visual mode, as a command: count, operator, motion or text object."""
+"""Parses keys of normal and visual mode into commands: count, operator, motion or text object."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _MOST = 100_000
 
 @dataclass(frozen=True, slots=True)
 class VimCommand:
-    """One command."""
+    """A parsed command."""
 
     name: str
     """Of a motion or of what else there is; `line` for an operator that is doubled, `object` for a text object."""
@@ -35,8 +35,8 @@ class VimCommand:
         return self.count or 1
 
 
-def parse(keys: Sequence[str], *, visual: bool) -> VimCommand | Literal["more", "none"]:  # noqa: PLR0911
-    """The command that the keys are, whether they begin one, or neither."""
+def parse_keys(keys: Sequence[str], *, visual: bool) -> VimCommand | Literal["more", "none"]:  # noqa: PLR0911
+    """Return the command of the keys, or whether they are an incomplete or invalid one."""
     names = [_SAME.get(key, key) for key in keys]
     count, rest = _count(names)
     if not rest:

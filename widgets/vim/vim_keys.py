@@ -1,4 +1,4 @@
-"""Vim's keys on a text area: its text and cursor go into the state machine, and what comes out is shown."""
+"""Connects the vim state machine to a text area."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ Span = tuple[int, int]
 
 
 class VimKeys:
-    """The keys of one text area, as long as they are wanted."""
+    """Handles the keys of one text area while vim mode is on."""
 
     def __init__(
         self,

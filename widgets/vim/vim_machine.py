@@ -1,13 +1,13 @@
-"""The state machine: a key, a text and a cursor in, what becomes of both out."""
+"""The vim state machine: from a key, a text and a cursor to a new text and cursor."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from widgets.vim import vim_machine
-from widgets.vim.motions import LastSearch, TextRange, move, stretch
-from widgets.vim.text_positions import first_nonblank, line_end, line_start, on_character, text_object
-from widgets.vim.vim_commands import MOTIONS, SEARCHES, VimCommand, parse
+from widgets.vim.motions import LastSearch, TextRange, find_target, operator_range
+from widgets.vim.text_positions import first_nonblank, line_end, line_start, nearest_character, text_object
+from widgets.vim.vim_commands import MOTIONS, SEARCHES, VimCommand, parse_keys
 
 INDENT = "    "
 MOST_PUT = 10_000_000
@@ -22,16 +22,16 @@ class VimRegister:
     lines: bool = False
 
 
-def taken(text: str, what: TextRange) -> VimRegister:
-    """A stretch as the register keeps it."""
+def yank(text: str, what: TextRange) -> VimRegister:
+    """Return a range of the text as a register."""
     return VimRegister(text[what.start : what.end], what.lines)
 
 
-def delete(text: str, what: TextRange) -> tuple[str, int]:
-    """Without a stretch."""
+def delete_range(text: str, what: TextRange) -> tuple[str, int]:
+    """Return the text without a range."""
     if not what.lines:
         left = text[: what.start] + text[what.end :]
-        return left, on_character(left, what.start)
+        return left, nearest_character(left, what.start)
     if what.end < len(text):
         left = text[: what.start] + text[what.end + 1 :]
         return left, first_nonblank(left, what.start)
@@ -39,8 +39,8 @@ def delete(text: str, what: TextRange) -> tuple[str, int]:
     return left, first_nonblank(left, len(left))
 
 
-def put(text: str, at: int, register: VimRegister, times: int, *, after: bool) -> tuple[str, int]:
-    """With the register's text behind the cursor or before it."""
+def put_register(text: str, at: int, register: VimRegister, times: int, *, after: bool) -> tuple[str, int]:
+    """Return the text with the register's text put after the cursor or before it."""
     times = max(1, min(times, MOST_PUT // (len(register.text) + 1)))
     if register.lines:
         block = "\n".join([register.text] * times)
@@ -54,11 +54,11 @@ def put(text: str, at: int, register: VimRegister, times: int, *, after: bool) -
     at = min(at + 1, line_end(text, at)) if after else at
     block = register.text * times
     new = text[:at] + block + text[at:]
-    return new, on_character(new, at if "\n" in register.text else at + len(block) - 1)
+    return new, nearest_character(new, at if "\n" in register.text else at + len(block) - 1)
 
 
-def join(text: str, at: int, lines: int) -> tuple[str, int] | None:
-    """With the line and those below it made one; None if there is none below."""
+def join_lines(text: str, at: int, lines: int) -> tuple[str, int] | None:
+    """Return the text with the line and those below joined; None if there is none below."""
     end = line_end(text, at)
     if end == len(text):
         return None
@@ -72,11 +72,11 @@ def join(text: str, at: int, lines: int) -> tuple[str, int] | None:
         line = text[line_start(text, end) : end]
         space = "" if not kept or kept[0] == ")" or line[-1:] in (" ", "\t") or not line else " "
         text = text[:end] + space + kept + text[end + 1 + len(below) :]
-    return text, on_character(text, end)
+    return text, nearest_character(text, end)
 
 
-def shift(text: str, what: TextRange, times: int, *, right: bool) -> tuple[str, int]:
-    """With the lines of a stretch moved to the right or to the left."""
+def shift_lines(text: str, what: TextRange, times: int, *, right: bool) -> tuple[str, int]:
+    """Return the text with the lines of a range indented or dedented."""
     start, end = line_start(text, what.start), line_end(text, what.end)
     lines = text[start:end].split("\n")
     for _ in range(min(times, 40)):
@@ -93,18 +93,18 @@ def _shifted(line: str, *, right: bool) -> str:
     return line[min(len(INDENT), len(line) - len(line.lstrip(" "))) :]
 
 
-def replace(text: str, at: int, character: str, times: int) -> tuple[str, int] | None:
-    """With characters from the cursor on replaced by another; None if the line has not so many."""
+def replace_characters(text: str, at: int, character: str, times: int) -> tuple[str, int] | None:
+    """Return the text with characters from the cursor on replaced by another; None if the line is too short."""
     if at + times > line_end(text, at):
         return None
     return text[:at] + character * times + text[at + times :], at + times - 1
 
 
 def swap_case(text: str, at: int, times: int) -> tuple[str, int]:
-    """With characters from the cursor on in the other case."""
+    """Return the text with the case of characters from the cursor on swapped."""
     end = min(at + times, line_end(text, at))
     new = text[:at] + text[at:end].swapcase() + text[end:]
-    return new, on_character(new, end)
+    return new, nearest_character(new, end)
 
 
 _MOST = 20_000_000
@@ -112,7 +112,7 @@ _MOST = 20_000_000
 
 
 class UndoHistory:
-    """Texts with their cursors, the latest last."""
+    """Texts with their cursors, latest last."""
 
     def __init__(self) -> None:
         self._before: list[tuple[str, int]] = []
@@ -158,7 +158,7 @@ _END = float("inf")
 
 
 class VimMode(StrEnum):
-    """What keys do."""
+    """The mode of the keys."""
 
     INSERT = "insert"
     NORMAL = "normal"
@@ -168,7 +168,7 @@ class VimMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VimResult:
-    """What became of a key."""
+    """The effect of a key."""
 
     text: str
     cursor: int
@@ -178,7 +178,7 @@ class VimResult:
 
 @dataclass(frozen=True, slots=True)
 class SelectionExtent:
-    """How much was selected, for the same to be done to as much elsewhere."""
+    """The size of a selection, to repeat a command on as much text."""
 
     whole_lines: bool
     lines: int
@@ -202,7 +202,7 @@ class SelectionExtent:
 
 
 class Vim:
-    """One text field's keys. Between two keys the text may change by other hands."""
+    """The vim state of one text field; other code may change the text between two keys."""
 
     def __init__(self) -> None:
         """Ready to insert."""
@@ -266,7 +266,7 @@ class Vim:
         if key == "escape":
             used = bool(self.pending) or self.visual
             self.pending, self.mode = [], VimMode.NORMAL
-            return VimResult(text, on_character(text, cursor), used)
+            return VimResult(text, nearest_character(text, cursor), used)
         if self._searches and key == "backspace":
             # What is looked for loses its last character, and with the sign before it the search is given up.
             del self.pending[-1 if self.pending[-1] not in SEARCHES else 0 :]
@@ -276,13 +276,13 @@ class Vim:
             return VimResult(text, cursor, taken=False)
         self.failed = False
         self.pending.append(key)
-        command = parse(self.pending, visual=self.visual)
+        command = parse_keys(self.pending, visual=self.visual)
         if command == "more":
             return VimResult(text, cursor)
         keys, self.pending = self.pending, []
         if command == "none":
             return VimResult(text, cursor)
-        outcome = self._run(command, keys, text, on_character(text, cursor) if not self.visual else cursor)
+        outcome = self._run(command, keys, text, nearest_character(text, cursor) if not self.visual else cursor)
         if self.failed and command.name in _SEARCHED:
             self.missed = self._sought.words
         return outcome
@@ -313,7 +313,7 @@ class Vim:
     def _moved(self, command: VimCommand, text: str, at: int) -> int:
         self._sought = self._sought.with_command(command)
         column = self._column if self._column is not None else at - line_start(text, at)
-        found = move(text, at, command, column, self._sought, onto_end=self.visual)
+        found = find_target(text, at, command, column, self._sought, onto_end=self.visual)
         if found is None:
             self.failed = True
             return at
@@ -324,19 +324,19 @@ class Vim:
         else:
             self._column = None
         onto_end = self.visual and command.name in ("j", "k", "l", "$")
-        return found.to if onto_end else on_character(text, found.to)
+        return found.to if onto_end else nearest_character(text, found.to)
 
     def _operate(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:
         self._sought = self._sought.with_command(command)
-        what = stretch(text, at, command, at - line_start(text, at), self._sought)
+        what = operator_range(text, at, command, at - line_start(text, at), self._sought)
         self.failed = what is None
         if what is None or (what.start == what.end and not what.lines and command.operator != "c"):
             return text, at
         cursor = at if command.operator == "y" and what.lines and what.start <= at else None
         if command.operator == "y" and what.lines and what.start < line_start(text, at):
-            cursor = on_character(text, min(what.start + at - line_start(text, at), line_end(text, what.start)))
+            cursor = nearest_character(text, min(what.start + at - line_start(text, at), line_end(text, what.start)))
         if command.operator == "y" and command.name in ("gg", "G"):
-            moved = move(text, at, command, 0, self._sought)
+            moved = find_target(text, at, command, 0, self._sought)
             cursor = min(at, moved.to) if moved else cursor
         return self._apply(command.operator, what, text, times=1, cursor=cursor)
 
@@ -345,16 +345,16 @@ class Vim:
     ) -> tuple[str, int]:
         match operator:
             case "d":
-                self.register = vim_machine.taken(text, what)
-                return vim_machine.delete(text, what)
+                self.register = vim_machine.yank(text, what)
+                return vim_machine.delete_range(text, what)
             case "c":
-                self.register = vim_machine.taken(text, what)
+                self.register = vim_machine.yank(text, what)
                 self.mode = VimMode.INSERT
                 return text[: what.start] + text[what.end :], what.start
             case "y":
-                self.register = vim_machine.taken(text, what)
+                self.register = vim_machine.yank(text, what)
                 return text, what.start if cursor is None else cursor
-        return vim_machine.shift(text, what, times, right=operator == ">")
+        return vim_machine.shift_lines(text, what, times, right=operator == ">")
 
     def _in_visual(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:
         what, name = self.selected(text, at), command.name
@@ -368,7 +368,7 @@ class Vim:
             case "v" | "V":
                 wanted = VimMode.VISUAL if name == "v" else VimMode.LINES
                 self.mode = VimMode.NORMAL if self.mode is wanted else wanted
-                return text, at if self.visual else on_character(text, at)
+                return text, at if self.visual else nearest_character(text, at)
             case "o":
                 self.anchor, at = at, self.anchor
                 return text, at
@@ -378,7 +378,7 @@ class Vim:
         operator = {"x": "d", "X": "d", "D": "d", "s": "c", "S": "c", "C": "c", "Y": "y"}.get(name, name)
         if operator in ("d", "c", "y", ">", "<"):
             if operator == "y" and at < line_start(text, self.anchor):
-                return self._apply("y", what, text, times=1, cursor=on_character(text, at))
+                return self._apply("y", what, text, times=1, cursor=nearest_character(text, at))
             return self._apply(operator, what, text, times=command.times)
         return self._changed_selection(command, what, text, at)
 
@@ -391,16 +391,16 @@ class Vim:
             new = cases[command.name](chosen)
         elif command.name == "J":
             lines = max(2, chosen.count("\n") + 1)
-            return vim_machine.join(text, what.start, lines) or (text, on_character(text, what.start))
+            return vim_machine.join_lines(text, what.start, lines) or (text, nearest_character(text, what.start))
         elif command.name in ("p", "P"):
-            register, self.register = self.register, vim_machine.taken(text, what)
+            register, self.register = self.register, vim_machine.yank(text, what)
             new = register.text if register.lines == what.lines or what.lines else f"\n{register.text}\n"
             left = text[: what.start] + new + text[what.end :]
             last = what.start if register.lines or "\n" in new else what.start + len(new) - 1
-            return left, on_character(left, max(what.start, last))
+            return left, nearest_character(left, max(what.start, last))
         else:
-            return text, on_character(text, at)
-        return text[: what.start] + new + text[what.end :], on_character(text, what.start)
+            return text, nearest_character(text, at)
+        return text[: what.start] + new + text[what.end :], nearest_character(text, what.start)
 
     def _single(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:  # noqa: PLR0911
         name, times = command.name, command.times
@@ -415,11 +415,11 @@ class Vim:
             case "v" | "V":
                 self.mode, self.anchor = (VimMode.VISUAL if name == "v" else VimMode.LINES), at
             case "p" | "P" if self.register.text or self.register.lines:
-                return vim_machine.put(text, at, self.register, times, after=name == "p")
+                return vim_machine.put_register(text, at, self.register, times, after=name == "p")
             case "J":
-                return self._done(vim_machine.join(text, at, times), text, at)
+                return self._done(vim_machine.join_lines(text, at, times), text, at)
             case "r":
-                return self._done(vim_machine.replace(text, at, command.argument, times), text, at)
+                return self._done(vim_machine.replace_characters(text, at, command.argument, times), text, at)
             case "~":
                 return vim_machine.swap_case(text, at, times)
             case "u" | "ctrl+r":
@@ -438,7 +438,7 @@ class Vim:
             if found is None:
                 break
             text, at = found
-        return text, on_character(text, min(at, len(text)))
+        return text, nearest_character(text, min(at, len(text)))
 
     # Inserting
 
@@ -471,7 +471,7 @@ class Vim:
     def _repeat(self, text: str, at: int) -> tuple[str, int]:
         """The last change once more, with what was typed in it."""
         keys, inserted, extent = self._last, self._inserted, self._extent
-        command = parse(keys, visual=extent is not None) if keys else "none"
+        command = parse_keys(keys, visual=extent is not None) if keys else "none"
         if isinstance(command, str):
             return text, at
         if extent is not None:
@@ -503,7 +503,7 @@ _SAME_AS = {
 
 
 def typed_between(before: str, after: str, at: int) -> str:
-    """What was typed at a place, as far as the rest of the text is as it was."""
+    """Return what was typed at a position, if the rest of the text is unchanged."""
     head, tail = before[:at], before[at:]
     if after.startswith(head) and after.endswith(tail):
         return after[len(head) : len(after) - len(tail)]

@@ -283,9 +283,9 @@ class CommandRunner:
         )
 
     async def _trust(self, _: str) -> None:
-        from app.ui.screens.trust_screen import TrustScreen, examine
+        from app.ui.screens.trust_screen import TrustScreen, read_trust_subject
 
-        found = await asyncio.to_thread(examine, self._runtime)
+        found = await asyncio.to_thread(read_trust_subject, self._runtime)
         if not await self._app_context.push_screen(TrustScreen(found)):
             return
         await self.own.refresh()

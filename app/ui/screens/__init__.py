@@ -1,1 +1,1 @@
-"""The screens over the workbench."""
+"""Screens that open over the workbench."""

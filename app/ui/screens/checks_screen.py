@@ -1,4 +1,4 @@
-"""What the checks of a proposal have printed, check by check."""
+"""Shows what the checks of a proposal printed."""
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
@@ -21,7 +21,7 @@ _SIGNS = {
 
 
 class ChecksScreen(Dialog[None]):
-    """The whole output, as far as it was kept; what fails comes first."""
+    """The kept output of all checks of a proposal, failed ones first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "next", "Next check"),
@@ -73,7 +73,7 @@ class ChecksScreen(Dialog[None]):
 
 
 def output_lines(checked: ProposalChecks) -> Iterator[TextLine]:
-    """The lines of the screen."""
+    """Return the lines of the screen."""
     for result in sorted(checked.results, key=lambda one: (not one.has_new_failure, one.outcome is None)):
         yield TextLine(
             ((f"{result.name} {_SIGNS.get(result.state, '✗')} {result.summary}", "heading"),), mark="program"

@@ -28,7 +28,7 @@ def display_path(path: Path) -> str:
 
 
 class Dialog(ModalScreen[Result | None], Generic[Result]):
-    """A screen over the workbench that Escape or a click beside it closes, with None as its result.
+    """A screen over the workbench; Escape or a click beside it closes it with None.
 
     Its widgets begin in one column: lists and fields reach from frame to frame and pad their text by one; whatever
     is plain text carries the class `text`, which does the same.
@@ -149,7 +149,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
 
 
 class PreviewDialog(Dialog[Result]):
-    """A searchable list with a preview beside it or, in a narrow terminal, below it."""
+    """A searchable list with a preview beside it; in a narrow terminal, below it."""
 
     DEFAULT_CSS = """
     PreviewDialog {
@@ -192,7 +192,7 @@ class PreviewDialog(Dialog[Result]):
 
 
 class AskScreen(Dialog[bool]):
-    """A question: `y` means yes, everything else that closes it no."""
+    """A yes/no question: `y` means yes, any other way of closing means no."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "Yes"),

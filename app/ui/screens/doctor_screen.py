@@ -1,4 +1,4 @@
-"""The doctor: examines the endpoint and shows each finding as soon as it is known."""
+"""Examines the endpoint and shows each finding as it comes."""
 
 import asyncio
 import time
@@ -45,7 +45,7 @@ _TITLES = {
 
 
 class DoctorScreen(Dialog[bool]):
-    """Returns True once something was learned that the next request should use."""
+    """Findings about the endpoint; the result is True if the next request should use something learned."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "again", "Again")]
     HEADING = "Doctor"
@@ -112,7 +112,7 @@ class DoctorScreen(Dialog[bool]):
                         await asyncio.to_thread(store_diagnosis, cache, self._endpoint, finding.profile)
                         self._found[_LEARNED] = await asyncio.to_thread(learned_check, cache, self._endpoint)
                         self._learned = True
-                        summary.update(verdict(finding))
+                        summary.update(describe_diagnosis(finding))
         except Exception as error:
             summary.update(
                 Content.styled(escape_unsafe(f"The examination ended early: {error}", keep=""), "$text-error")
@@ -146,8 +146,8 @@ class DoctorScreen(Dialog[bool]):
         self.dismiss(self._learned)
 
 
-def verdict(diagnosis: Diagnosis) -> Content:
-    """What follows from the findings, in the words of the list."""
+def describe_diagnosis(diagnosis: Diagnosis) -> Content:
+    """Return the conclusion of the findings, in the words of the list."""
     if not diagnosis.usable:
         return Content.styled(escape_unsafe(diagnosis.summary, keep=""), "bold $text-error")
     unsure = [_TITLES.get(check.name, check.name) for check in diagnosis.checks if not check.ok]

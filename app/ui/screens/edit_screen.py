@@ -1,4 +1,4 @@
-"""Edit before approving: the proposed text of one file in a full-screen editor, or in the user's own."""
+"""Edits the proposed text of a file before approval, full-screen or in the user's editor."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class EditorAccess(Protocol):
-    """The user's own editor."""
+    """Opens the user's own editor."""
 
     async def edit(self, text: str, *, name: str = "message.md") -> str:
         """Let the user edit a text; returns it as saved."""
@@ -29,13 +29,13 @@ class EditorAccess(Protocol):
 
 
 def proposed_text(diff: "FileDiff", *, before: bool = False) -> str:
-    """What an approval would write, as text; or what there was `before`."""
+    """Return the text that an approval would write; with `before`, the text that it replaces."""
     lines, ends = (diff.old, diff.old_final_newline) if before else (diff.new, diff.new_final_newline)
     return "\n".join(lines) + ("\n" if lines and ends else "")
 
 
 class EditScreen(Dialog[bool]):
-    """Returns True if a changed text was saved into the proposal."""
+    """Editor of a proposed text; the result is True if a changed text was saved into the proposal."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "save", "Save", priority=True),

@@ -1,4 +1,4 @@
-"""A file of a proposal as the user's own diff program shows it: to read and to search, nothing else.
+"""Shows a file of a proposal through the user's own diff program.
 
 What is on screen here counts for nothing: the program may leave out what it likes.
 """
@@ -33,7 +33,7 @@ Run = Callable[[str, int], Awaitable[DiffOutput]]
 
 
 class ExternalDiffScreen(Dialog[None]):
-    """One file at a time."""
+    """The output of the diff program for one file at a time."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search"),
@@ -120,7 +120,7 @@ class ExternalDiffScreen(Dialog[None]):
 
 
 class ExternalDiffs:
-    """Knows the program, and opens the screen on what it prints."""
+    """Runs the configured diff program and opens the screen with its output."""
 
     def __init__(self, review: "Review", runtime: "OpenWorkspace", app_context: AppContext) -> None:
         """Know nothing yet.

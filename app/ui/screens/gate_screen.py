@@ -15,7 +15,7 @@ _STEPS = (2, 3, 5, 10)
 
 
 class GateScreen(Dialog[tuple[str, int | None]]):
-    """When the gate closes."""
+    """A list of the gate policies."""
 
     HEADING = "Gate policy"
     KEYS = (

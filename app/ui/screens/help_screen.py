@@ -1,4 +1,4 @@
-"""Help: what signoff is, all keys as they are in force, all commands. Made from the registry and the keymap."""
+"""Help: what signoff is, the current keys and all commands, generated from the registry."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
@@ -47,7 +47,7 @@ _FRAME = 7
 
 
 class HelpScreen(Dialog[None]):
-    """Everything that can be done, searchable."""
+    """All actions, searchable."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f1", "leave", "Close", show=False)]
     HEADING = "Help"

@@ -1,4 +1,4 @@
-"""What is set for one model alone: what holds, where it is from, and the user's own word on it in config.toml."""
+"""Settings of one model: the current values, their origin, and the user's own values."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ IMAGES = ("profile", "images_supported")
 
 @dataclass(frozen=True, slots=True)
 class ModelSetting:
-    """One thing that can be set for a model."""
+    """A setting that a model can have."""
 
     value: Any
     """What is in force; None if it is not known."""
@@ -46,8 +46,10 @@ class ModelSetting:
     """What the user's file sets for this very model; None if nothing."""
 
 
-def facts_of(runtime: OpenWorkspace, settings: Settings, model: ListedModel) -> dict[tuple[str, ...], ModelSetting]:
-    """What holds for a model with these settings, by its place in the model's table.
+def current_values(
+    runtime: OpenWorkspace, settings: Settings, model: ListedModel
+) -> dict[tuple[str, ...], ModelSetting]:
+    """Return the values in force for a model, by their key in the model's table.
 
     Args:
         runtime: has the files, and what was learned.
@@ -153,7 +155,7 @@ def _inside(table: Any, path: Sequence[str]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettingRow:
-    """One setting on the screen."""
+    """A setting on the screen."""
 
     path: tuple[str, ...]
     """Its place in the model's table."""
@@ -178,7 +180,7 @@ _TITLE, _ORIGIN, _FRAME = 18, 22, 6
 
 
 class ModelSettingsScreen(ValuesDialog):
-    """A list of settings; Enter turns one over, or opens it for writing."""
+    """A list of settings; Enter toggles one or opens it for writing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space,right,l", "turn(1)", "Next value", show=False),
@@ -234,7 +236,7 @@ class ModelSettingsScreen(ValuesDialog):
         self._draw()
 
     def _draw(self) -> None:
-        self._facts = facts_of(self._runtime, self._preferences.settings, self._model)
+        self._facts = current_values(self._runtime, self._preferences.settings, self._model)
         options = self.query_one(OptionList)
         at = options.highlighted
         options.clear_options()

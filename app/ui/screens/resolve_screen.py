@@ -1,4 +1,4 @@
-"""A file of a stale proposal with its conflicts: the user takes a side for each of them, or edits the text."""
+"""Resolves the conflicts of a file of a stale proposal: choose a side for each, or write."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import ClassVar, cast
@@ -23,7 +23,7 @@ Answer = str | ConflictSide
 
 
 class ResolveScreen(EditScreen):
-    """Returns True if the user's answer was saved into the proposal."""
+    """Editor of conflicts; the result is True if a resolution was saved into the proposal."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "choose('proposed')", "Proposed"),

@@ -1,4 +1,4 @@
-"""The search over all sessions: every place that has the words, and what is said there."""
+"""Search over all sessions."""
 
 import asyncio
 import re
@@ -13,7 +13,7 @@ from app.storage.session_search import MAX_HITS, SearchHit, SessionSearch
 from app.storage.storage_errors import StorageError
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import PreviewDialog
-from app.ui.screens.sessions_screen import ago
+from app.ui.screens.sessions_screen import format_age
 from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
 
@@ -45,7 +45,7 @@ _NAMES = {
 
 
 class SearchScreen(PreviewDialog[SearchHit]):
-    """Searches while one types; the place that was picked is the result."""
+    """Searches while the user types; the picked match is the result."""
 
     HEADING = "Search"
     KEYS = (
@@ -118,7 +118,7 @@ def _choice(key: str, found: SearchHit, words: str, now: float) -> Choice:
         (f"{mark} ", style),
         _marked(_part(" ".join(found.text.split()), words, _SNIPPET, _BEFORE), words),
         "\n  ",
-        (f"{ago(now - found.time)} · {title}", "$foreground 65%"),
+        (f"{format_age(now - found.time)} · {title}", "$foreground 65%"),
     )
     return Choice(key, label, "")
 

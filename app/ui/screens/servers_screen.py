@@ -1,4 +1,4 @@
-"""The MCP servers: what each is doing, its tools and its log; switched on and off, started again, signed in to."""
+"""The MCP servers: state, tools and log; enables, disables and starts them."""
 
 import asyncio
 import getpass
@@ -36,7 +36,7 @@ _WRONG = "That is not where this sign-in ends."
 
 
 class SignInScreen(Dialog[bool]):
-    """Closed with True once the sign-in has ended, whatever came of it; left by the user, nobody waits for it."""
+    """Waits for an OAuth sign-in; the result is True once it has ended in any way."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+y", "copy", "Copy the address", priority=True)]
     KEYS = (
@@ -67,7 +67,7 @@ class SignInScreen(Dialog[bool]):
         self._server = server
         self._invitation = invitation
         self._opened = opened
-        self._forwarding = forwarding(invitation.port, environment)
+        self._forwarding = ssh_forwarding_command(invitation.port, environment)
 
     def heading(self) -> str:
         """To what."""
@@ -100,8 +100,8 @@ class SignInScreen(Dialog[bool]):
         self.say("Copied.")
 
 
-def forwarding(port: int, environment: Mapping[str, str]) -> str:
-    """The command line that forwards a port to this machine; empty where the user is at this machine."""
+def ssh_forwarding_command(port: int, environment: Mapping[str, str]) -> str:
+    """Return the command that forwards a port to this machine; empty if the user is at this machine."""
     connection = environment.get("SSH_CONNECTION", "").split()
     if len(connection) != 4:
         return ""
@@ -124,7 +124,7 @@ QUIET = "$foreground 65%"
 
 
 class ServersScreen(PreviewDialog[None]):
-    """A list to search, with a look at the one under the cursor."""
+    """A searchable list of servers with a preview of the highlighted one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "restart", "Restart", priority=True),

@@ -1,4 +1,4 @@
-"""The session picker: search, a look into the conversation, and what to do with it."""
+"""The session picker: search, preview, rename, fork, delete."""
 
 import asyncio
 import re
@@ -32,7 +32,7 @@ _LOOK_BACK = 400
 
 
 class SessionScreen(PreviewDialog[SessionRecord]):
-    """The workspace's sessions: those that are pinned, then the others, the latest first."""
+    """The sessions of the workspace: pinned ones first, then the latest."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+d", "delete", "Delete", priority=True),
@@ -99,7 +99,7 @@ class SessionScreen(PreviewDialog[SessionRecord]):
         except StorageError as error:
             self.show_preview(str(error))
             return
-        self.show_preview(preview(record, events), end=True)
+        self.show_preview(preview_lines(record, events), end=True)
 
     @on(SearchList.Picked)
     def pick(self, event: SearchList.Picked) -> None:
@@ -154,7 +154,7 @@ class SessionScreen(PreviewDialog[SessionRecord]):
 
 
 class TitleScreen(Dialog[str]):
-    """A session's title, to be changed."""
+    """Edits the title of a session."""
 
     HEADING = "Title"
     KEYS = (KeyHint("enter", "keep"), KeyHint("escape", "leave as it is"))
@@ -175,8 +175,8 @@ class TitleScreen(Dialog[str]):
         self.dismiss(event.value.strip())
 
 
-def preview(record: SessionRecord, events: Sequence[Event]) -> Content:
-    """The last messages of a session."""
+def preview_lines(record: SessionRecord, events: Sequence[Event]) -> Content:
+    """Return the last messages of a session."""
     parts: list[Content] = []
     for event in events:
         match event:
@@ -215,12 +215,13 @@ def _choice(record: SessionRecord, now: float, *, current: bool) -> Choice:
     )
     forked = f" · copy of {record.forked_from}" if record.forked_from else ""
     pinned = "pinned · " if record.pinned else ""
-    facts = f"{pinned}{ago(now - record.updated)} · {escape_unsafe(record.model, keep='')}{forked}"
+    facts = f"{pinned}{format_age(now - record.updated)} · {escape_unsafe(record.model, keep='')}{forked}"
     label = Content.assemble(mark, (title, "bold" if current else ""), "\n  ", (facts, "$foreground 65%"))
     return Choice(record.id, label, f"{record.title} {record.model} {record.id}")
 
 
-def ago(seconds: float) -> str:
+def format_age(seconds: float) -> str:
+    """Return an age in words."""
     for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size:
             count = int(seconds // size)

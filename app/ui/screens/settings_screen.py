@@ -1,4 +1,4 @@
-"""Settings: what is in force and where it comes from; a change takes effect at once and goes into config.toml."""
+"""The settings in force and their origin; a change takes effect at once and is saved."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -36,7 +36,7 @@ _NONE = "Nothing runs without a question here. When a command asks, you can allo
 
 
 class AllowedCommandsScreen(Dialog[None]):
-    """A list to search, and to take from."""
+    """A searchable list of the allowed commands; entries can be removed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+d", "revoke", "Revoke", priority=True)]
     HEADING = "Commands allowed in this project"
@@ -108,7 +108,7 @@ class ModelConnector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """One setting on the screen."""
+    """A setting on the screen."""
 
     key: str
     title: str
@@ -163,7 +163,7 @@ ROWS: tuple[tuple[str, tuple[SettingRow, ...]], ...] = (
 
 
 class SettingsScreen(ValuesDialog):
-    """A list of settings; Enter turns one over, or opens it for writing."""
+    """A list of settings; Enter toggles one or opens it for writing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space,right,l", "turn(1)", "Next value", show=False),

@@ -1,4 +1,4 @@
-"""The first screen where no model is set up: what is missing, what is there, and what to do."""
+"""Screens for setting up a model where none is configured."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ModelScreen(Dialog[str]):
-    """Names of models; what is typed counts too, since not every endpoint lists all that it has."""
+    """A list of model names; a typed name counts too, since not every endpoint lists all its models."""
 
     HEADING = "Model"
     # Over the field's own key, which End is too.
@@ -142,7 +142,7 @@ _ANTHROPIC_KEY, _ANTHROPIC_HOST = "sk-ant-", "api.anthropic.com"
 
 
 class EndpointScreen(Dialog[bool]):
-    """Takes a key, an address, or both. Returns True once they are kept.
+    """Asks for a key, an address, or both; the result is True once they are saved.
 
     A key is neither shown nor part of a message that a handler here takes: what ends the app shows their values.
     """
@@ -259,7 +259,7 @@ _KINDS = {"ollama": "Ollama", "lmstudio": "LM Studio", "llama.cpp": "llama.cpp",
 
 
 class SetupScreen(Dialog[tuple[str, str]]):
-    """Offers local servers that answer on loopback, to write a key or an address, and the demo.
+    """Offers local servers that answer, an address or key to write, and the demo.
 
     Returns base URL and model of the endpoint that the user picked, `WRITTEN`, `DEMO`, or None for neither.
     """
@@ -299,7 +299,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
         yield Static(Content(escape_unsafe(self._missing, keep="")), classes="text gap warning")
         yield Static(Content.styled("Pick a model", "bold $text-primary"), classes="text gap")
         yield OptionList(_written(), _demo(), markup=False)
-        yield Static(how_to(), classes="text gap")
+        yield Static(setup_instructions(), classes="text gap")
 
     def on_mount(self) -> None:
         """Begin to look."""
@@ -339,8 +339,8 @@ class SetupScreen(Dialog[tuple[str, str]]):
         self.dismiss(self._choices[event.option_index])
 
 
-def how_to() -> Content:
-    """The ways to name a model that is not on this machine."""
+def setup_instructions() -> Content:
+    """Return how to name a model on another machine."""
     return Content.assemble(
         ("Or set one, and start again\n", "bold $text-primary"),
         ("hosted     ", "$foreground 65%"),

@@ -1,4 +1,4 @@
-"""The skills that there are: what each is for, where it comes from, and what all of them take of the context."""
+"""Lists the skills: purpose, origin, and their share of the context."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ from widgets.common.key_hints import KeyHint
 
 
 class SkillsScreen(Dialog[None]):
-    """A list to read."""
+    """A read-only list of skills."""
 
     HEADING = "Skills"
     KEYS = (KeyHint("up,down,pageup,pagedown", "scroll"), KeyHint("escape", "close"))

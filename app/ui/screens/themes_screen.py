@@ -1,4 +1,4 @@
-"""Choice of a theme, shown at once on the whole screen behind it."""
+"""Choice of a theme, previewed on the whole screen."""
 
 import asyncio
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ _REST = 0.12
 
 
 class ThemeScreen(Dialog[str]):
-    """Own themes first, then the user's and Textual's; the cursor tries each on."""
+    """signoff's themes, then the user's and Textual's; the highlighted one is previewed."""
 
     HEADING = "Theme"
     KEYS = (

@@ -1,4 +1,4 @@
-"""Trust in what the workspace brings along: its text, what it would do, and yes or no to these very bytes."""
+"""Asks for trust in the configuration of a workspace: shows its exact text and its effects."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from widgets.common.key_hints import KeyHint
 
 @dataclass(frozen=True, slots=True)
 class TrustSubject:
-    """What the workspace brings along, as it was read once; trust is given to these bytes and nothing else."""
+    """The configuration of a workspace as it was read; trust is given to exactly these bytes."""
 
     runtime: OpenWorkspace
     content: bytes = b""
@@ -53,8 +53,8 @@ class TrustSubject:
         return [(content, name) for content, name in parts if content]
 
 
-def examine(runtime: OpenWorkspace) -> TrustSubject:
-    """Read it; blocks."""
+def read_trust_subject(runtime: OpenWorkspace) -> TrustSubject:
+    """Read the workspace's configuration. Blocks on the disk."""
     try:
         content = trust.read_workspace_configuration(runtime.workspace)
         values = parse_toml(content)
@@ -68,7 +68,7 @@ def examine(runtime: OpenWorkspace) -> TrustSubject:
 
 
 class TrustScreen(Dialog[bool]):
-    """Returns True if trust was given or taken back."""
+    """The text and its effects; the result is True if trust was given or withdrawn."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "trust", "Trust"),
@@ -91,7 +91,7 @@ class TrustScreen(Dialog[bool]):
     """
 
     def __init__(self, examined: TrustSubject) -> None:
-        """What `examine` found."""
+        """What `read_trust_subject` found."""
         super().__init__(classes="-small")
         self._examined = examined
 
@@ -122,7 +122,7 @@ class TrustScreen(Dialog[bool]):
             for path, text in _texts(found):
                 yield Static(Content.styled(escape_unsafe(path, keep=""), "bold $text-primary"))
                 yield Static(Content(escape_unsafe(text).strip("\n") + "\n"))
-        yield Static(effects(found), classes="text gap")
+        yield Static(describe_effects(found), classes="text gap")
 
     def action_trust(self) -> None:
         """Trust the bytes that are shown."""
@@ -145,8 +145,8 @@ class TrustScreen(Dialog[bool]):
         self.dismiss(True)
 
 
-def effects(found: TrustSubject) -> Content:
-    """What is in force already, what trust would add, and what no workspace may set."""
+def describe_effects(found: TrustSubject) -> Content:
+    """Return what is in force, what trust would add, and what no workspace may set."""
     never = [key for key in found.values if key in NEVER_FROM_WORKSPACE]
     free = [key for key in found.values if key in UNTRUSTED_KEYS and not _loosens(key, found.values[key])]
     held = [key for key in found.values if key not in never and key not in free]

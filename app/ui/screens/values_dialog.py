@@ -1,4 +1,4 @@
-"""What the screens of settings share: a list of values, a field to write one in, a line for what came of it."""
+"""Base of the settings screens: a list of values, and a field to write one."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ WIDTH_WITH_HELP = 100
 
 
 class ValuesDialog(Dialog[None]):
-    """A list of values; one of them may be written in a field below it."""
+    """A list of values, one of which may be edited in a field below."""
 
     DEFAULT_CSS = """
     ValuesDialog {

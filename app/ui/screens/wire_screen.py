@@ -1,4 +1,4 @@
-"""The wire view: what the last request said, exactly, the program's own words easy to find, and why it went out."""
+"""The wire view: the exact last request, with the program's own words and the ladder's decisions marked."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from widgets.common.text_view import TextLine, TextView
 
 
 class WireScreen(Dialog[None]):
-    """Pretty JSON of the body of the request."""
+    """The request's body as formatted JSON."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "next_system", "Next system message"),
@@ -51,8 +51,8 @@ class WireScreen(Dialog[None]):
         """The request to show, and what the ladder decided in its turn."""
         super().__init__(classes="-large")
         self._moves = moves
-        self._body = arranged(request.body())
-        self._facts = facts(request, self._body)
+        self._body = arrange_body(request.body())
+        self._facts = request_summary(request, self._body)
 
     def body(self) -> Iterable[Widget]:
         """Facts, then the text."""
@@ -67,7 +67,7 @@ class WireScreen(Dialog[None]):
     async def _show(self) -> None:
         import asyncio
 
-        lines = [*await asyncio.to_thread(lines_of, self._body), *decision_lines(self._moves)]
+        lines = [*await asyncio.to_thread(body_lines, self._body), *decision_lines(self._moves)]
         view = self.query_one(TextView)
         view.set_lines(lines)
         view.focus()
@@ -97,18 +97,18 @@ class WireScreen(Dialog[None]):
 
     def action_copy(self) -> None:
         """All of it as JSON."""
-        self.app.copy_to_clipboard(dumped(self._body))
+        self.app.copy_to_clipboard(format_body(self._body))
         self.notify("Copied.", timeout=2)
 
 
 def moves_of_last_turn(events: Sequence[Event]) -> list[LadderMove]:
-    """What the ladder decided in the last turn, in order."""
+    """Return the ladder's decisions of the last turn, in order."""
     newest_first = takewhile(lambda event: not isinstance(event, TurnStarted), reversed(events))
     return [event for event in newest_first if isinstance(event, LadderMove)][::-1]
 
 
 def decision_lines(moves: Sequence[LadderMove]) -> list[TextLine]:
-    """A heading, and a line for each: when, which rung, what came next, and on what facts."""
+    """Return a heading and a line for each decision: time, rung, next action and facts."""
     if not moves:
         return []
     lines = [TextLine((("", ""),)), TextLine((("Decisions of the last turn", "key"),), "heading")]
@@ -124,8 +124,8 @@ _PROMPT = ("system", "instructions")
 """What the system prompt is called that stands apart."""
 
 
-def arranged(body: dict[str, Any]) -> dict[str, Any]:
-    """The body with what is long after what is short, and the tools last; of images, how large they are."""
+def arrange_body(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the body with long values after short ones and tools last; of images only the size."""
     body = _without_bytes(body)
     last = [name for name in (*_PROMPT, *_SPOKEN, "tools") if name in body]
     return {name: value for name, value in body.items() if name not in last} | {name: body[name] for name in last}
@@ -153,13 +153,13 @@ def _bytes_left_out(text: str) -> str:
     return f"{head}{comma}[{format_bytes(len(data) * 3 // 4)} of base64]"
 
 
-def dumped(body: dict[str, Any]) -> str:
-    """The body as it is copied."""
+def format_body(body: dict[str, Any]) -> str:
+    """Return the body as text for copying."""
     return json.dumps(body, ensure_ascii=False, indent=2)
 
 
-def facts(request: SentRequest, body: dict[str, Any]) -> Content:
-    """One line that says what matters."""
+def request_summary(request: SentRequest, body: dict[str, Any]) -> Content:
+    """Return one line about a request: endpoint, model, size, tool choice."""
     payload = request.payload
     spoken = sum(message.get("role") in _PROGRAM for message in payload.messages)
     apart = any(name in body for name in _PROMPT)
@@ -176,8 +176,8 @@ def facts(request: SentRequest, body: dict[str, Any]) -> Content:
     return Content(" · ").join(parts)
 
 
-def lines_of(body: dict[str, Any]) -> list[TextLine]:
-    """The lines of `dumped`, coloured, with system messages, `tools` and `tool_choice` marked."""
+def body_lines(body: dict[str, Any]) -> list[TextLine]:
+    """Return the coloured lines of `format_body`, with system messages, `tools` and `tool_choice` marked."""
     lines: list[TextLine] = [TextLine((("{", "quiet"),))]
     keys = list(body)
     for key in keys:
