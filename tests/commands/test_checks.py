@@ -176,10 +176,10 @@ def test_suggestions_leave_a_file_that_cannot_be_read_alone(runtime: OpenWorkspa
 
 
 def test_where_no_check_can_run_it_is_said(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def why_not(_: CheckRunner) -> str:
+    async def obstacle(_: CheckRunner) -> str:
         return "the system has no room"
 
-    monkeypatch.setattr(CheckRunner, "obstacle", why_not)
+    monkeypatch.setattr(CheckRunner, "obstacle", obstacle)
     with pytest.raises(CommandError, match="Not checked: the system has no room"):
         check(runtime, asked())
 

@@ -18,16 +18,16 @@ def fed(name: str, files: str = "*.py") -> CheckTable:
 class Runner:
     """Everything fails, but for what hangs."""
 
-    def __init__(self, why_not: str = "") -> None:
+    def __init__(self, obstacle: str = "") -> None:
         self.ran: list[str] = []
         self.looked = 0
-        self._why_not = why_not
+        self._why_not = obstacle
 
     def trees(self, draft: object) -> WorkspaceVersions:
         self.looked += 1
         return WorkspaceVersions(after={}, before={}, files=("a.py",), old_files=("a.py",))
 
-    async def why_not(self) -> str:
+    async def obstacle(self) -> str:
         return self._why_not
 
     async def run(self, check: CheckTable, trees: WorkspaceVersions, *, patience: float) -> CheckResult:

@@ -49,7 +49,7 @@ class Endless:
     async def read_trees(self, trees: WorkspaceVersions) -> CheckedTrees:
         return READ
 
-    async def why_not(self) -> str:
+    async def obstacle(self) -> str:
         return ""
 
     async def run(self, check: CheckTable, trees: WorkspaceVersions, tell: Tell) -> CheckResult:
@@ -98,12 +98,12 @@ async def test_an_approval_right_after_the_proposal_came_waits_for_its_checks(
 class Brief(Endless):
     """A runner that comes to something at once."""
 
-    def __init__(self, outcome: CheckOutcome, why_not: str = "") -> None:
+    def __init__(self, outcome: CheckOutcome, obstacle: str = "") -> None:
         super().__init__()
         self._outcome = outcome
-        self._why_not = why_not
+        self._why_not = obstacle
 
-    async def why_not(self) -> str:
+    async def obstacle(self) -> str:
         return self._why_not
 
     async def run(self, check: CheckTable, trees: WorkspaceVersions, tell: Tell) -> CheckResult:
