@@ -36,7 +36,7 @@ def _wait_for_loop(patience: float) -> None:
 
 
 def giving_way(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
-    """The same pieces, each once it may be worked on."""
+    """Yield the items, each once the event loop has had its turn."""
     for piece in pieces:
         give_way()
         yield piece

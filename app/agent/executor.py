@@ -140,7 +140,7 @@ class _Start:
     def once_allowed(
         self, ask: Callable[[Confirmation], Awaitable[ConfirmationAnswer]]
     ) -> Callable[[Confirmation], Awaitable[ConfirmationAnswer]]:
-        """The same question to the user; a yes is not handed on before the start is recorded."""
+        """Return a confirmation that records the start of the call before it hands on a yes."""
 
         async def asked(confirmation: Confirmation) -> ConfirmationAnswer:
             answer = await ask(confirmation)

@@ -21,7 +21,7 @@ class FormStore(Protocol):
     """Port to the permanently allowed forms; blocks."""
 
     def forms(self) -> Sequence[str]:
-        """What is allowed."""
+        """Return the allowed patterns."""
         ...
 
     def add(self, form: str) -> None:

@@ -27,7 +27,7 @@ class ModelPort(Protocol):
 
     @property
     def profile(self) -> Profile:
-        """What the endpoint honours, as far as it is known."""
+        """Return the endpoint's profile as far as it is known."""
         ...
 
     def stream(self, build: Callable[[Profile], Payload], *, closing: bool = False) -> AsyncIterator[StreamUpdate]:
@@ -123,7 +123,7 @@ class TurnSettings:
 
     @property
     def system_prompt(self) -> str:
-        """What the model is told under this policy."""
+        """Return the system prompt under this policy."""
         return self.prompt(self.policy.staging_steps)
 
     def with_policy(self, policy: GatePolicy) -> "TurnSettings":

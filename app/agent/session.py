@@ -145,7 +145,7 @@ class Session(DecisionService):
 
     @property
     def phase(self) -> Phase:
-        """What the session is doing."""
+        """Return the current phase."""
         return self._phase
 
     @property
@@ -206,12 +206,12 @@ class Session(DecisionService):
 
     @property
     def proposal_service(self) -> ProposalService:
-        """That of the workspace."""
+        """Return the proposal service of the workspace."""
         return self.ports.service
 
     @property
     def committer(self) -> Callable[[Proposal], str] | None:
-        """By the settings that the session was opened with."""
+        """Return the function that commits an approved proposal, by the settings at opening."""
         return self.ports.commit
 
     def confirm(self, key: str, answer: ConfirmationAnswer) -> None:

@@ -167,7 +167,7 @@ _SIZES = ((400, 16_000), (80, 8_000), (20, 3_000), (5, 1_000), (0, 600))
 
 @dataclass(frozen=True, slots=True)
 class SideSubject:
-    """What a side question is about, as it is now."""
+    """The proposal, file and hunk that a side question is about, as they are now."""
 
     proposal: Proposal
     diff: FileDiff

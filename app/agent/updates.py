@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Phase(StrEnum):
-    """What the session is doing."""
+    """Phases of a session."""
 
     IDLE = "idle"
     WAITING = "waiting"
@@ -61,7 +61,7 @@ class CallStreamed:
 
 @dataclass(frozen=True, slots=True)
 class StreamDiscarded:
-    """What was streamed since the request began is void; the request is repeated."""
+    """The text streamed since the request began is void; the request is repeated."""
 
     reason: str
 
@@ -135,7 +135,7 @@ class SideStreamed:
 
 @dataclass(frozen=True, slots=True)
 class SideDiscarded:
-    """What was streamed of the answer to a side question is void."""
+    """The text streamed for a side answer is void."""
 
     question: str
     over: bool = False

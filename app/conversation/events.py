@@ -133,7 +133,7 @@ class SideExchange:
 
 
 def side_thread_of(events: Iterable[EventBase], number: int) -> ThreadAnchor | None:
-    """What the side question or its answer with this id is about; None where the id is another event's."""
+    """Return the thread of the side question or answer with this id; None for other events."""
     places: dict[str, ThreadAnchor] = {}
     for event in events:
         match event:

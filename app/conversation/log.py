@@ -10,7 +10,7 @@ from app.conversation.events import EVENTS, Audience, Event, TurnStarted
 
 
 class EventSink(Protocol):
-    """Where the events of one session are kept; other processes may write there too."""
+    """Stores the events of one session; other processes may append, too."""
 
     async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
         """Keep a batch, all of it or none.

@@ -302,12 +302,12 @@ class DemoTask:
 
     @cached_property
     def findings(self) -> ToolFindings:
-        """What was read in this turn; files may have changed since earlier ones."""
+        """Return what was read in this turn; files may have changed since earlier turns."""
         return ToolFindings(self.turn.calls)
 
     @cached_property
     def earlier_findings(self) -> ToolFindings:
-        """What was read since the request was made."""
+        """Return what was read since the request was made."""
         return ToolFindings(call for turn in self.thread for call in turn.calls)
 
     @property

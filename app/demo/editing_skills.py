@@ -20,7 +20,7 @@ _TEXT: dict[str, str] = WORDS["fix_text"]
 
 @dataclass(frozen=True, slots=True)
 class TideBug:
-    """Where the bug is: the name of the lunar day and the file with it, the file that steps by flat hours, a test."""
+    """The bug of the sample: the constant for the lunar day, the file that uses flat hours, and a test."""
 
     constant: str
     moon: str
@@ -42,7 +42,7 @@ class FixStyle:
     """Leave every other file alone."""
 
     def told(self, bug: TideBug) -> str:
-        """What sets this fix apart from the plain one."""
+        """Return how this fix differs from the plain one."""
         facts = {**asdict(bug), "name": self.name, "only": self.only}
         return " ".join(way["told"].format(**facts) for key, way in _WAYS.items() if key in self.ways)
 
@@ -142,7 +142,7 @@ def _is_test(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EditVariant:
-    """One way to do what was asked."""
+    """One way to carry out a request."""
 
     told: str
     """What is said with it."""

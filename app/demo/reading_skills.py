@@ -12,7 +12,7 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def explain_project(texts: Mapping[str, str], file_count: int) -> str:
-    """What a workspace holds, from the files that were read and the number of all."""
+    """Return a description of a workspace from the files that were read."""
     readme = next((text for path, text in texts.items() if PurePosixPath(path).stem.lower() == "readme"), "")
     opening = _first_paragraph(readme)
     rows = [f"`{path}` | {len(text.splitlines())} | {_purpose(path, text)}" for path, text in texts.items()]
@@ -23,7 +23,7 @@ def explain_project(texts: Mapping[str, str], file_count: int) -> str:
 
 
 def explain_file(path: str, text: str) -> str:
-    """What `path` holds, in Markdown."""
+    """Return a description of a file in Markdown."""
     parts = [f"**`{path}`**, {len(text.splitlines())} lines. {_purpose(path, text)}".strip()]
     tree = _parsed(path, text) or ast.Module([], [])
     nodes = [node for node in tree.body if isinstance(node, _Definition)]
@@ -90,7 +90,7 @@ _STOP_WORDS = frozenset(WORDS["stop_words"].split())
 
 
 def say_help(task: DemoTask) -> DemoReply:
-    """What the demo model can do, or a friendly word."""
+    """Return a list of what the demo model can do, or a friendly word."""
     return DemoReply(WORDS["welcome" if task.intent.kind == "thanks" else "help"])
 
 

@@ -27,7 +27,7 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class FetchTarget:
-    """What is to be fetched from where."""
+    """The source and reference of a fetch."""
 
     url: str
     reference: str

@@ -79,7 +79,7 @@ class _Unpacker:
         self._begun = False
 
     def feed(self, packed: bytes) -> Iterator[bytes]:
-        """What the next bytes hold; raises `httpx2.DecodingError`."""
+        """Return the decompressed next bytes. Raises `httpx2.DecodingError`."""
         try:
             while packed:
                 if self._inflater.eof:

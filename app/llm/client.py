@@ -66,11 +66,11 @@ class ResponseReader:
         return self._assembly.finish_reason not in (None, "error")
 
     def take(self, events: Iterable[ServerEvent]) -> Iterator[Delta]:
-        """What some events add; at last raises `AttemptFailed` if one says that there will be no response."""
+        """Return the updates that some events cause. Raises `AttemptFailed` if there will be no response."""
         return self._fed(map(self._chunk, events))
 
     def take_unframed(self, text: str) -> Iterator[Delta]:
-        """As `take`, of a body that was no event stream: a completion, an error, or something else altogether."""
+        """Return the updates for a body that is no event stream: a completion, an error, or something else."""
         return self._fed(self._whole(text))
 
     def _fed(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Delta]:

@@ -204,7 +204,7 @@ class Connection(ABC):
 
 
 async def parse_message(data: bytes) -> Any:
-    """What a message says; raises Refusal."""
+    """Parse a message of the server. Raises `Refusal`."""
     return parse_messages(data) if len(data) < _LONG else await asyncio.to_thread(parse_messages, data)
 
 

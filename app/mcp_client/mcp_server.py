@@ -120,7 +120,7 @@ class McpServer:
 
     @property
     def name(self) -> str:
-        """As the user calls it."""
+        """Return the name in the configuration."""
         return self.definition.name
 
     @property
@@ -239,7 +239,7 @@ class McpServer:
 
     @asynccontextmanager
     async def read_changes(self) -> AsyncIterator[PersistentOverlay | None]:
-        """What it has written, which stays as it is meanwhile; None where it runs on no layer. Raises OSError."""
+        """Return the files that the server has written, as a snapshot; None without a layer. Raises `OSError`."""
         if self._program is None or self._program.layer is None:
             yield None
             return

@@ -177,7 +177,7 @@ class SwitchStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerEnvironment:
-    """What servers run in."""
+    """The workspace, sandbox and settings that servers run in."""
 
     sandbox: Callable[[], Sandbox]
     root: Path

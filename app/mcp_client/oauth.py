@@ -36,7 +36,7 @@ _PAGE = b"<!doctype html><meta charset=utf-8><title>signoff</title><p>%s You can
 
 @dataclass(frozen=True, slots=True)
 class SignInRequest:
-    """What the user needs to sign in."""
+    """The data that the user needs to sign in."""
 
     address: str
     """To be opened in the browser."""
@@ -155,7 +155,7 @@ class _Place:
     """Its answers say whose they are, by RFC 9207."""
 
     def roles(self, server: str, *, registers: bool) -> Roles:
-        """What each origin is for.
+        """Return the purpose of each origin.
 
         Args:
             server: The address of the MCP server, which gets the tokens.

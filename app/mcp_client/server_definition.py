@@ -86,7 +86,7 @@ class ServerDefinition:
 
 
 class WriteAccess(StrEnum):
-    """Where a server can write."""
+    """The places where a server can write."""
 
     LAYER = "layer"
     """To a layer over the workspace, as those of commands: what it writes becomes part of a proposal."""

@@ -159,7 +159,7 @@ class RunningProgram:
 
     @asynccontextmanager
     async def read_changes(self) -> AsyncIterator[PersistentOverlay]:
-        """What it has written, which stays as it is meanwhile. Raises OSError."""
+        """Return the files that the program has written, as a snapshot. Raises `OSError`."""
         assert self.layer is not None
         async with self.process.paused():
             yield self.layer

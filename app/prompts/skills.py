@@ -60,7 +60,7 @@ class WorkspaceFolder:
         return _no_secret(file, real, self._workspace.read(real, LARGEST))
 
     def files(self) -> list[str]:
-        """What is in it."""
+        """Return at most `MOST_FILES` paths, sorted."""
         under = self._workspace.resolve(self.path)
         return [path.removeprefix(f"{under}/") for path in islice(self._workspace.files(under), MOST_FILES)]
 
@@ -87,7 +87,7 @@ class UserFolder:
         return _no_secret(file, real.name, read_file(real, LARGEST)[0])
 
     def files(self) -> list[str]:
-        """What is in it."""
+        """Return at most `MOST_FILES` paths, sorted."""
         found: list[str] = []
         root = self._root.resolve()
         for seen, (at, folders, names) in enumerate(os.walk(root)):

@@ -109,7 +109,7 @@ def is_nearly_full(used: int, window: int | None) -> bool:
 
 
 def budget_for(used: int, window: int | None, *, forced: bool = False, factor: float = 1.0) -> ContextBudget | None:
-    """What to cut a payload of `used` tokens down to; None if there is room enough.
+    """Return the size to cut a payload of `used` tokens to; None if it fits.
 
     Args:
         used: tokens of the next payload, about.

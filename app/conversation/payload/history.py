@@ -140,7 +140,7 @@ class Note:
 
 @dataclass(slots=True)
 class ModelResponse:
-    """One response of the model with its calls."""
+    """A response of the model with its calls."""
 
     text: str
     message: AssistantMessage
@@ -159,7 +159,7 @@ HistoryItem = UserWords | Note | ModelResponse | Omission
 
 @dataclass(slots=True)
 class History:
-    """What the model is to see, in order."""
+    """The items that the model sees, in order."""
 
     items: list[HistoryItem]
     tail: list[str]
@@ -184,7 +184,7 @@ def read_history(events: Sequence[Event], ids: WireIds, kept_characters: int) ->
 
 @dataclass(slots=True)
 class EarlierHistory:
-    """What a reader that starts in the middle of a log must know of the events before."""
+    """Facts about earlier events for a reader that starts in the middle of a log."""
 
     calls: set[str] = field(default_factory=set)
     """The uids of all calls; each has its result."""

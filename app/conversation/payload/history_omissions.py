@@ -8,7 +8,7 @@ from app.conversation.events import Compacted, Event, Pruned
 
 @dataclass(frozen=True, slots=True)
 class HistoryOmissions:
-    """What compactions and prunings leave out of payloads."""
+    """The parts of a history that compaction and pruning leave out of payloads."""
 
     cut: int = -1
     """Position of the last event that is left out; -1 if none is."""

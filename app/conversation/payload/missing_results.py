@@ -81,7 +81,7 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class CallInterruption:
-    """What happened around a response whose calls were left without results."""
+    """The circumstances in which calls were left without results."""
 
     truncated: bool
     """The response was cut off."""

@@ -282,7 +282,7 @@ class SideRequestInputs:
 
 @dataclass(frozen=True, slots=True)
 class PayloadInputs:
-    """What a payload depends on besides the log and the profile."""
+    """The inputs of a payload besides the log and the profile."""
 
     system_prompt: str
     tools: list[dict[str, Any]]

@@ -33,7 +33,7 @@ class HookOptions(NamedTuple):
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> "HookOptions":
-        """Those that `add_hook_options` has parsed."""
+        """Return the options that `add_hook_options` parsed."""
         return cls(*(getattr(arguments, name) for name in cls._fields))
 
 
@@ -49,7 +49,7 @@ def hook_options(arguments: Sequence[str]) -> tuple[str, str, HookOptions]:
 
 
 def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that the hook takes."""
+    """Add all arguments of the hook to a parser."""
     parser.add_argument("agent", choices=[agent.name for agent in AGENTS], help="which agent calls")
     parser.add_argument("--workspace", default="", metavar="FOLDER", help="the workspace (default: the agent's)")
     add_hook_options(parser)
@@ -94,7 +94,7 @@ def parse_seconds(text: str) -> int:
 
 
 def parse_positive_seconds(text: str) -> int:
-    """The same, but not none."""
+    """Parse a number of seconds above 0."""
     if not parse_seconds(text):
         raise argparse.ArgumentTypeError(f"give whole seconds, from 1 to {_MOST_SECONDS}")
     return int(text)

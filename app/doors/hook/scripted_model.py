@@ -48,7 +48,7 @@ class ScriptedModel:
         self._server.server_close()
 
     def next_calls(self, body: Json) -> Sequence[ScriptedCall]:
-        """What a request is answered with; only those that offer tools count."""
+        """Return the calls that answer a request; only requests that offer tools advance the script."""
         if not body.get("tools"):
             return ()
         self.requests.append(body)

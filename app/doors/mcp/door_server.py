@@ -213,7 +213,7 @@ class RunningCall:
 
 
 class Tools(Protocol):
-    """What does the work."""
+    """Runs the tools of the server."""
 
     def call(self, name: str, arguments: Message, caller: McpCaller, running: RunningCall) -> tuple[str, bool]:
         """Run a tool to its end; the text for the model, and whether the call failed. Raises nothing."""
@@ -225,7 +225,7 @@ class Tools(Protocol):
 
 
 class DoorServer:
-    """One connection. `receive` is called on one thread; answers are sent from many."""
+    """An MCP connection; `receive` runs on one thread, answers are sent from many."""
 
     def __init__(self, load: Callable[[], Tools], send: Callable[[object], None]) -> None:
         """Begin.

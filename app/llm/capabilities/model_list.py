@@ -84,7 +84,7 @@ _PLAUSIBLE = range(LEAST_WINDOW, 100_000_000)
 
 @dataclass(frozen=True, slots=True)
 class ListedModel:
-    """One model of the list."""
+    """A model of an endpoint's list."""
 
     id: str
     context_window: int | None = None

@@ -19,7 +19,7 @@ class ProfileCache(Protocol):
     """Port to stored corrections: a mapping from a key to a JSON object; a dict will do."""
 
     def get(self, key: str, /) -> Mapping[str, Any] | None:
-        """What is stored under the key."""
+        """Return the value stored under a key."""
 
     def __setitem__(self, key: str, value: dict[str, Any], /) -> None:
         """Store."""
@@ -72,7 +72,7 @@ def cache_key(base_url: str, model: str) -> str:
 
 
 def valid_fields(cache: ProfileCache, base_url: str, model: str, now: float | None = None) -> list[LearnedField]:
-    """What was learned of this endpoint and model and is still believed at `now` (Unix time, by default today's)."""
+    """Return the learned fields of an endpoint and model that have not expired at `now` (Unix time)."""
     now = time.time() if now is None else now
     return [belief for belief in _stored(cache, base_url, model) if belief.is_valid(now)]
 
@@ -83,7 +83,7 @@ def store_fields(cache: ProfileCache, endpoint: Endpoint, fields: Mapping[str, A
 
 
 class LearnedProfile:
-    """What a client knows about its endpoint."""
+    """The profile of an endpoint, with what was learned from its answers."""
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ class ProbeOutcome:
 
     @property
     def text(self) -> str:
-        """What the model said."""
+        """Return the text of the model's response."""
         return self.completed.text if self.completed else ""
 
     @property
@@ -142,7 +142,7 @@ _GENTLE = RetryPolicy(attempts=2, total=20.0, longest_hint=10.0)
 
 @dataclass(frozen=True, slots=True)
 class EndpointCheck:
-    """One finding."""
+    """A finding of the doctor."""
 
     name: str
     ok: bool | None
@@ -165,7 +165,7 @@ class Diagnosis:
 
 
 def learned_check(cache: ProfileCache, endpoint: Endpoint) -> EndpointCheck:
-    """What is believed of an endpoint because it was learned, since when, and how to say otherwise."""
+    """Return what was learned of an endpoint, since when, and how to override it."""
     beliefs = valid_fields(cache, endpoint.base_url, endpoint.model)
     if not beliefs:
         return EndpointCheck("learned", True, "nothing that differs from what is known of such servers")

@@ -17,7 +17,7 @@ _FIELDS = ("data", "event", "id", "retry", "error")
 
 
 class ServerEvent(NamedTuple):
-    """One event with data; heartbeats are not events."""
+    """A server-sent event with data; heartbeats are no events."""
 
     data: str
     name: str = ""
@@ -43,7 +43,7 @@ class EventDecoder:
 
     @property
     def unframed(self) -> str:
-        """What came outside any event framing and is no JSON object on a line of its own: a page, a document."""
+        """Return the text outside of event framing, such as an HTML page."""
         return "\n".join(self._unframed)
 
     def feed(self, piece: bytes) -> list[ServerEvent]:

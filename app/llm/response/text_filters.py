@@ -118,7 +118,7 @@ class CallMarkupHider:
         return text[: len(text) - keep]
 
     def finish(self) -> str:
-        """What was held back in case it was the beginning of a mark."""
+        """Return the text held back as a possible start of markup."""
         held, self._held = self._held, ""
         return held
 

@@ -30,7 +30,7 @@ class RequestOptions:
         return {**effort, **self.fields}
 
     def without(self, refused: Mapping[str, Any]) -> "RequestOptions":
-        """Those that the server has not refused; with another value, a refused one is a wish again."""
+        """Return the options that the server has not refused; a refused one with another value counts as new."""
         fields = {name: value for name, value in self.fields.items() if not _among(refused, name, value)}
         return RequestOptions("off" if _among(refused, EFFORT, self.effort) else self.effort, fields)
 

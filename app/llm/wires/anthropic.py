@@ -66,7 +66,7 @@ class AnthropicDecoder:
         """Number of the latest call."""
 
     def read(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What one event adds."""
+        """Return the chunk of one event."""
         match event.get("type"):
             case "message_start":
                 message = as_mapping(event.get("message"))
@@ -219,7 +219,7 @@ _BREAKPOINT = {"type": "ephemeral"}
 
 
 class AnthropicWire:
-    """What Anthropic's own API speaks, and what others offer at a base URL that ends in `/anthropic`."""
+    """Anthropic's messages API, which others offer at base URLs that end in `/anthropic`."""
 
     name: Literal["anthropic"] = "anthropic"
     title = "Anthropic messages"
@@ -316,7 +316,7 @@ class _Writer:
         self._head += _heading(item)
 
     def words(self, item: UserText) -> None:
-        """What the user says, or a marked note."""
+        """Add text of the user, or a marked note."""
         for image in item.attachments:
             self.user(_image(image), cacheable=item.spoken)
         if item.text or not item.attachments:
@@ -324,7 +324,7 @@ class _Writer:
         self._followed = len(self._held)
 
     def user(self, block: dict[str, Any], *, cacheable: bool) -> None:
-        """One more block in the user's name."""
+        """Add a block to the user's message."""
         if self._role != "user":
             self._messages.append({"role": "user", "content": []})
         self._messages[-1]["content"].append(block)

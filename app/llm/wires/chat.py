@@ -14,13 +14,13 @@ _OWN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"
 
 
 class ChatWire:
-    """What most servers speak, each in its own dialect."""
+    """The chat completions API, which most servers speak in their own dialects."""
 
     name: Literal["chat"] = "chat"
     title = "chat completions"
 
     def fitted(self, profile: Profile) -> Profile:
-        """As it is: it is made for this wire."""
+        """Return the payload unchanged: payloads are made for this wire."""
         return profile
 
     def written(self, items: Sequence[Item], profile: Profile) -> WireMessages:

@@ -41,7 +41,7 @@ class ResponsesDecoder:
         """Numbers of the calls of which arguments have come."""
 
     def read(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What one event adds."""
+        """Return the chunk of one event."""
         place = event.get("output_index")
         place = place if isinstance(place, int) else None
         match event.get("type"):
@@ -158,7 +158,7 @@ _SMALLEST_LIMIT = 16
 
 
 class ResponsesWire:
-    """What OpenAI's newer models speak, some of them nothing else."""
+    """The Responses API of OpenAI's newer models."""
 
     name: Literal["responses"] = "responses"
     title = "Responses"
@@ -189,7 +189,7 @@ class ResponsesWire:
         return fields | tool_fields(profile, payload, [_tool(tool) for tool in payload.tools])
 
     def effort(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """One of the settings of reasoning."""
+        """Return the reasoning setting for an effort."""
         return {"reasoning": {"effort": effort}}
 
     def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:

@@ -84,7 +84,7 @@ class WireMessages(NamedTuple):
 def tool_fields(
     profile: Profile, payload: Payload, tools: list[dict[str, Any]], none: Any = "none"
 ) -> dict[str, Any]:
-    """What a body says about tools, given in the form of its wire, and how the wire says that none may be called.
+    """Return the body's fields about tools in the form of its wire, tool choice included.
 
     `tools` is left out only where there are none or the server takes none: an empty list is an error on some, and the
     prompt cache lives on the list staying the same. `tool_choice` is sent only as "none" and only beside tools: an
@@ -105,7 +105,7 @@ class Decoder(Protocol):
     """Decodes one response to chat completion chunks, which `ResponseAssembly` takes."""
 
     def read(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What one event adds; empty for one that adds nothing. An error is a chunk with `error`."""
+        """Return the chunk of one event; empty if the event adds nothing. An error is a chunk with `error`."""
         ...
 
     def whole(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -125,7 +125,7 @@ class ItemWriter(Protocol):
         ...
 
     def end(self, first: SystemText | None = None) -> WireMessages:
-        """What is written, once all items are in, behind `first`; then nothing more may be added."""
+        """Return the written items, behind `first`; nothing may be added afterwards."""
         ...
 
 
@@ -141,12 +141,12 @@ class Wire(Protocol):
 
     @property
     def name(self) -> Literal["chat", "anthropic", "responses"]:
-        """As in `Profile.wire`."""
+        """Return the name, as in `Profile.wire`."""
         ...
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """Return the name for people."""
         ...
 
     def fitted(self, profile: Profile) -> Profile:
@@ -158,7 +158,7 @@ class Wire(Protocol):
         ...
 
     def writer(self, profile: Profile) -> ItemWriter:
-        """What writes items as `written` does, for a request that is made little by little."""
+        """Return a writer that writes items as `written` does, for a request that is built step by step."""
         ...
 
     def body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class Wire(Protocol):
         ...
 
     def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
-        """Where it is sent, below the base URL; or where the list of models is."""
+        """Return the path below the base URL for requests, or for the list of models."""
         ...
 
     def headers(self, key: str) -> dict[str, str]:

@@ -59,7 +59,7 @@ def _result(proposal: Proposal, path: str, other: Proposal) -> FileVersion | Non
 
 
 class CommentFollowUp(StrEnum):
-    """What a new version does at a comment on the one before."""
+    """How a new version changed the lines of a comment on the version before."""
 
     CHANGED = "changed"
     BESIDE = "beside"

@@ -109,7 +109,7 @@ class UnsavedText:
 
 @dataclass(frozen=True, slots=True)
 class FileConflict:
-    """One file of a stale proposal: what is there now, and where the proposal does not fit it."""
+    """A file of a stale proposal: its text on disk, and the places that the proposal does not fit."""
 
     proposal: str
     path: str

@@ -57,7 +57,7 @@ NOTHING = ChosenFiles(frozenset(), frozenset(), whole=False, rest=False)
 
 @dataclass(slots=True)
 class DecisionOutcome:
-    """What a decision comes to."""
+    """The effect of a decision."""
 
     proposal: Proposal
     transitions: list[Transition] = field(default_factory=list)
@@ -129,7 +129,7 @@ def approve(
     choice: ChosenFiles,
     starts: Mapping[str, FileVersion | None],
 ) -> DecisionOutcome:
-    """What is to be written for the chosen part, and the proposal as it stands once it is.
+    """Return what to write for the chosen part, and the proposal afterwards.
 
     Args:
         contents: Where the bytes are; new ones are added.
@@ -221,7 +221,7 @@ def deny(
 def hunk_facts(
     contents: Contents, filesystem: Filesystem, before: Proposal, choice: ChosenFiles, landed: Collection[str]
 ) -> tuple[HunkFact, ...]:
-    """What became of each hunk that was pending, for the model; nothing if the decision was on the whole proposal.
+    """Return the fate of each pending hunk, for the model; nothing if the decision was on the whole proposal.
 
     Args:
         contents: Where the bytes are.

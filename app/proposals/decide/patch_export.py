@@ -87,7 +87,7 @@ def _sides(hunk: "Hunk") -> tuple[list[str], list[str]]:
 
 
 def as_patch(contents: Contents, proposal: Proposal) -> str:
-    """What awaits a decision, or, once all is decided, what was written; for one that was denied, what it wanted.
+    """Return the pending changes as a patch; of a decided proposal what was written, of a denied one what it wanted.
 
     Bytes that are not UTF-8 come as U+DC80..U+DCFF: write the text with `surrogateescape`. Raises UnreadablePatch if
     another reader would make something else of it.
@@ -99,7 +99,7 @@ def as_patch(contents: Contents, proposal: Proposal) -> str:
 
 
 def as_changes(contents: Contents, proposal: Proposal) -> list[PathChange]:
-    """The same path by path, with all bytes: a file that moved is gone in one place and new in another."""
+    """Return the same changes by path with all bytes; a moved file is deleted in one place and new in another."""
     found: list[PathChange] = []
     for change in _shown(proposal):
         before, after = (

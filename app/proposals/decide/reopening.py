@@ -181,7 +181,7 @@ def reopen_denied_hunks(contents: Contents, proposal: Proposal) -> Proposal:
 def transition_stats(
     contents: Contents, proposal: Proposal, transitions: Sequence[Transition], *, backwards: bool
 ) -> tuple[FileStat, ...]:
-    """What an undo or redo wrote, in numbers.
+    """Return the counts of lines that an undo or redo wrote.
 
     Args:
         contents: Where the bytes are.

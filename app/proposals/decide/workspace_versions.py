@@ -18,7 +18,7 @@ from app.sandbox.captured_changes import Leaf, Pending
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceVersions:
-    """What lies over the disk with a proposal, or a part of it, and what without."""
+    """The files of the workspace with a proposal, or a part of it, and without."""
 
     after: Pending
     before: Pending

@@ -121,7 +121,7 @@ class DiskFile:
 
 @dataclass(frozen=True, slots=True)
 class FileNode:
-    """What a path is, as far as `stat` tells."""
+    """A file, folder, link or other node, as `stat` describes it."""
 
     kind: Literal["file", "link", "folder", "other"]
     identity: FileIdentity
@@ -163,10 +163,10 @@ def files_below(filesystem: "ReadableDisk", folder: str) -> list[str]:
 
 
 class ReadableDisk(Protocol):
-    """What an overlay needs of the disk; every method raises OSError as the system does."""
+    """The reading operations that an overlay needs; every method raises `OSError`."""
 
     def kind(self, path: str) -> Kind:
-        """What the path is; `other` for devices and pipes."""
+        """Return the kind of a path; `other` for devices and pipes."""
         ...
 
     def read(self, path: str, limit: int | None = None) -> DiskFile | None:
@@ -182,10 +182,10 @@ class ReadableDisk(Protocol):
 
 
 class Filesystem(ReadableDisk, Protocol):
-    """What proposals need of the disk."""
+    """The operations on the disk that proposals need."""
 
     def node(self, path: str) -> FileNode | None:
-        """What has the name, whatever it is; None if nothing has, or a folder on the way is none."""
+        """Return the node at a path; None if there is none."""
         ...
 
     def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> FileIdentity:
@@ -260,12 +260,12 @@ class PosixFilesystem:
         """What was read last, and its SHA-256."""
 
     def kind(self, path: str) -> Kind:
-        """What the path is."""
+        """Return the kind of a path."""
         node = self.node(path)
         return node.kind if node else "missing"
 
     def node(self, path: str) -> FileNode | None:
-        """What has the name."""
+        """Return the node at a path."""
         try:
             with _At(self, path) as at:
                 facts = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)

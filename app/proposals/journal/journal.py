@@ -28,7 +28,7 @@ _LONGEST_NAME = 240
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One path before and after; None for no file."""
+    """A path before and after; None for no file."""
 
     path: str
     before: FileVersion | None
@@ -114,7 +114,7 @@ def resulting_paths(record: JournalRecord) -> set[str]:
 
 
 def effective_records(records: Sequence[JournalRecord]) -> list[JournalRecord]:
-    """Of a proposal's records, newest first, return those whose effect is on disk now.
+    """Return those of a proposal's records, newest first, whose effect is on disk.
 
     An undo takes back everything before it; a redo, which follows one, puts all of that forth in one record.
     """
@@ -129,7 +129,7 @@ def effective_records(records: Sequence[JournalRecord]) -> list[JournalRecord]:
 
 
 def undone_records(records: Sequence[JournalRecord]) -> list[JournalRecord]:
-    """Of a proposal's records, newest first, return those that the last undo took back."""
+    """Return those of a proposal's records, newest first, that the last undo took back."""
     done = [record for record in records if record.state == "done"]
     return effective_records(done[1:]) if done and done[0].action == "undo" else []
 

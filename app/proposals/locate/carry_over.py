@@ -52,7 +52,7 @@ def _ended(document: Document, line: bytes, index: int, closed: bool) -> bytes:
 
 
 class LineOperation(Enum):
-    """What an edit does with a line."""
+    """What an edit does to a line: keep, remove or insert."""
 
     KEEP = " "
     REMOVE = "-"
@@ -61,7 +61,7 @@ class LineOperation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ScriptLine:
-    """One line of an edit; the kept and the removed ones are what must be found in the file."""
+    """A line of an edit; kept and removed ones must be found in the file."""
 
     step: LineOperation
     text: str

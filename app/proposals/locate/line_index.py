@@ -56,7 +56,7 @@ class TextIndex:
         self._positions: dict[MatchLevel, dict[str, list[int]]] = {}
 
     def keys(self, rung: MatchLevel) -> Sequence[str]:
-        """What the rung compares, line by line."""
+        """Return the compared form of each line on this rung."""
         if rung not in self._keys:
             key = _KEYS[rung]
             self._keys[rung] = [key(text) for text in self.texts]
@@ -85,7 +85,7 @@ class TextIndex:
 
     @cached_property
     def offsets(self) -> list[int]:
-        """Where each line begins in `document.text`, and where one more would."""
+        """Return the start offset of each line in `document.text`, and of one line more."""
         offsets = [0]
         for text in self.texts:
             offsets.append(offsets[-1] + len(text) + 1)

@@ -203,7 +203,7 @@ HINT_RATIO = 3
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """One search/replace edit."""
+    """A search/replace edit."""
 
     old: str
     """Text of the file to replace; empty only for a file with no text."""
@@ -382,7 +382,7 @@ def check_not_applied(index: TextIndex, new: Sequence[str]) -> None:
 
 
 def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Sequence[str]) -> list[BlockPlace]:
-    """Where the block of kept and removed lines stands by the first tolerant rung that finds it, or NoMatch."""
+    """Return where the first tolerant rung finds the kept and removed lines, or `NoMatch`."""
     if not any(line.strip(BLANKS) for line in block):
         raise NoMatch("The text to replace is only blank lines.", "Give the lines next to them too.")
     for rung in TOLERANT_RUNGS:

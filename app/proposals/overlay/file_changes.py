@@ -150,7 +150,7 @@ def file_facts(base: bytes, result: bytes, mode: int | None, links: int) -> list
 
 
 def link_notes(contents: Contents, base: FileVersion | None, result: FileVersion | None) -> list[str]:
-    """Where a symbolic link led, and where it leads."""
+    """Return where a symbolic link pointed, and where it points."""
     return [
         f"{verb} {decode(contents.get(version))}"
         for verb, version in (("led to", base), ("leads to", result))

@@ -207,7 +207,7 @@ class Overlay:
         return entry.names if entry and entry.version and entry.authors - {session} else ()
 
     def kind(self, path: str) -> Kind:
-        """What the path is, with the pending changes in place."""
+        """Return the kind of a path with the pending changes applied."""
         if entry := self.pending.get(path):
             if entry.version is not None:
                 return "file"

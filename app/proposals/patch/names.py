@@ -89,7 +89,7 @@ def whole_name(text: str) -> str:
 
 
 def parse_header_name(text: str) -> HeaderName:
-    """What a `---` or `+++` line (without the mark) says; a timestamp may follow spaces instead of a tab."""
+    """Return the path of a `---` or `+++` line without its mark; a timestamp may follow."""
     text = text.rstrip("\r")
     if text.startswith('"'):
         try:
@@ -164,7 +164,7 @@ def plain_names(
 
 
 def prefixes_of(old: str, new: str, git_names: tuple[str, str] | None) -> PrefixPair | None:
-    """What stands before the names of the two sides and is no part of them, if anything does."""
+    """Return the prefixes of the two sides' names that are no part of the paths."""
     old, new = _tidy(old), _tidy(new)
     (old_first, _, old_rest), (new_first, _, new_rest) = old.partition("/"), new.partition("/")
     if old == NO_FILE or new == NO_FILE:

@@ -10,7 +10,7 @@ from app.proposals.values.models import FileOperation
 
 @dataclass(frozen=True, slots=True)
 class PatchHunk:
-    """One run of kept, removed and inserted lines. The numbers are the header's claim; nothing is counted by them."""
+    """A run of kept, removed and inserted lines; the header's numbers are not trusted."""
 
     lines: tuple[ScriptLine, ...]
     old_start: int | None = None

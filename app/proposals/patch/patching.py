@@ -135,7 +135,7 @@ _SHOWN_FILES = 20
 
 
 class Patchable(Protocol):
-    """What a patch is applied to: a draft."""
+    """A target of patches: a draft."""
 
     def read(self, path: str) -> OverlayFile:
         """The file as it is now; no content if there is none."""
