@@ -92,19 +92,19 @@ class ProposalService:
         return [file_diff(self._contents, change, proposal.reasons) for change in giving_way(proposal.files)]
 
     def as_unified_diff(self, proposal_id: str) -> str:
-        """What is pending (or, once decided, what was decided on) as a patch that git, patch and unidiff take."""
+        """Return the pending changes, or the decided ones, as a patch for git, patch and unidiff."""
         from app.proposals.decide.patch_export import as_patch
 
         return as_patch(self._contents, self.get(proposal_id))
 
     def as_changes(self, proposal_id: str) -> "list[PathChange]":
-        """The same as `as_unified_diff`, path by path with all bytes; a file that moved is in two places."""
+        """Return the same changes by path with all bytes; a moved file has two entries."""
         from app.proposals.decide.patch_export import as_changes
 
         return as_changes(self._contents, self.get(proposal_id))
 
     def check_trees(self, proposal_id: str, hunks: Collection[str] | None = None) -> "WorkspaceVersions":
-        """What checks of a waiting proposal are run on: what an approval would leave, and what is there without.
+        """Return the trees for the checks of a waiting proposal: with an approval, and without.
 
         Args:
             proposal_id: A waiting one.
@@ -117,7 +117,7 @@ class ProposalService:
         return proposal_trees(self._store, contents, disk, self._proposals.get_pending(proposal_id), hunks)
 
     def draft_check_trees(self, draft: "Draft") -> "WorkspaceVersions":
-        """The same of what a draft would be as a proposal."""
+        """Return the trees for the checks of a draft, as if it were a proposal."""
         from app.proposals.decide.workspace_versions import draft_trees
 
         return draft_trees(self._store, self._contents, draft)

@@ -32,7 +32,7 @@ _GIT_AI = "authorship/3.0.0"
 
 @dataclass(frozen=True, slots=True)
 class CommitNote:
-    """What was noted on a commit."""
+    """The note written on a commit."""
 
     commit: str
     decisions: int

@@ -28,7 +28,7 @@ _NOT_FOUND_YET = Unavailable(
 
 
 class McpManager(ToolSource):
-    """Where a session gets the tools of servers from. To be used on one event loop."""
+    """Source of the tools of MCP servers for a session; for one event loop."""
 
     def __init__(self, runtime: OpenWorkspace, tell: Callable[[str], None], patience: float | None = None) -> None:
         """Nothing is looked for yet.
@@ -82,7 +82,7 @@ class McpManager(ToolSource):
 
     @property
     def startup_wait(self) -> str:
-        """What `offered_tools` waits for now, in a few words."""
+        """Return what `offered_tools` waits for, in a few words."""
         return self.servers.startup_wait if self.servers is not None else ""
 
     @property
@@ -93,7 +93,7 @@ class McpManager(ToolSource):
         return self.servers.unavailable_servers if self.servers is not None else ()
 
     async def find_tool(self, name: str, waits: Callable[[str], None]) -> Tool | None:
-        """As `McpServers.find_tool`."""
+        """Return a tool by name, as `McpServers.find_tool` does."""
         return await self.servers.find_tool(name, waits) if self.servers is not None else None
 
     async def close(self) -> None:

@@ -208,7 +208,7 @@ def open_session(
 
 
 def make_committer(runtime: OpenWorkspace, settings: Settings) -> Callable[[Proposal], str] | None:
-    """What makes a git commit of an approved proposal; None where the settings do not ask for one."""
+    """Return the function that commits an approved proposal; None if the settings do not ask for it."""
     if not settings.commit:
         return None
     from app.runtime.commit_records import commit_reviewed
@@ -259,7 +259,7 @@ class StoreSink:
             raise
 
     async def since(self, after: int) -> Sequence[Event]:
-        """What came after an event."""
+        """Return the events after an event."""
         return await asyncio.to_thread(self._store.events, self._session_id, after)
 
 
@@ -287,7 +287,7 @@ class StoredSessions:
 
 
 class LearnedProfiles:
-    """What was learned of endpoints, kept in the store; implements `app.llm.capabilities.profiles.ProfileCache`.
+    """Stores what was learned of endpoints; implements `app.llm.capabilities.profiles.ProfileCache`.
 
     What cannot be kept or read is learned anew: no request fails for it.
     """
@@ -296,7 +296,7 @@ class LearnedProfiles:
         self._store = store
 
     def get(self, key: str, /) -> Mapping[str, Any] | None:
-        """What is stored under the key."""
+        """Return the value stored under a key."""
         with suppress(StorageError, ValueError):
             value = self._store.setting(f"profile:{key}", shared=True)
             return cast(dict[str, Any], json.loads(value)) if value else None
@@ -338,7 +338,7 @@ def with_picked_model(runtime: OpenWorkspace) -> Settings:
 
 
 def model_from(runtime: OpenWorkspace, settings: Settings) -> str:
-    """Where the model in these settings is from, as the user knows it."""
+    """Return the origin of the model in these settings, in words for the user."""
     if settings.model == runtime.settings.model:
         return runtime.origin_of("model")
     return "your last pick in the app"

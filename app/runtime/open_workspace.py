@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class HookDispatcher:
-    """What the stores call once something is on disk, on any thread; what runs hooks is loaded with the first."""
+    """Receives writes of the stores on any thread, and runs hooks; loads the runner on first use."""
 
     def __init__(self, root: Path, environment: Mapping[str, str], hooks: "Callable[[], Sequence[Hook]]") -> None:
         """Nothing is told yet.
@@ -105,7 +105,7 @@ class HookDispatcher:
 
 @dataclass(slots=True)
 class OpenWorkspace:
-    """One open workspace, without a session and without a model.
+    """An open workspace, without a session and without a model.
 
     What takes long to import is made when it is first asked for, so that a command pays for what it uses.
     """
@@ -146,7 +146,7 @@ class OpenWorkspace:
 
     @property
     def sessions(self) -> "SessionStore":
-        """Where sessions are kept."""
+        """Return the store of sessions."""
         from app.storage.session_store import SessionStore
 
         with self._making:
@@ -164,7 +164,7 @@ class OpenWorkspace:
 
     @property
     def proposals(self) -> "SqliteProposalStore":
-        """Where proposals are kept."""
+        """Return the store of proposals."""
         from app.storage.sqlite_proposal_store import SqliteProposalStore
 
         with self._making:
@@ -175,7 +175,7 @@ class OpenWorkspace:
 
     @property
     def service(self) -> "ProposalService":
-        """Where proposals are staged and decided."""
+        """Return the proposal service."""
         from app.proposals.proposal_service import ProposalService
 
         with self._making:
@@ -216,14 +216,14 @@ class OpenWorkspace:
 
     @property
     def captured(self) -> "CapturedEdits":
-        """What the hooks of other agents have taken."""
+        """Return the edits captured by the hooks of other agents."""
         from app.storage.captured_edit_store import CapturedEdits
 
         return CapturedEdits(self.database, self.name, self.signal)
 
     @property
     def sandbox(self) -> "Sandbox":
-        """Where commands run; raises ConfigError."""
+        """Return the sandbox of commands. Raises `ConfigError`."""
         from app.sandbox.enclosed_process import process_limits
         from app.sandbox.sandbox import Sandbox
 
@@ -255,7 +255,7 @@ class OpenWorkspace:
 
     @property
     def checks(self) -> "CheckRunner":
-        """What runs the checks."""
+        """Return the runner of checks."""
         from app.automation.check_runner import CheckRunner
 
         with self._making:
@@ -292,7 +292,7 @@ class OpenWorkspace:
         return configuration
 
     def origin_of(self, key: str) -> str:
-        """Where a setting comes from: `--model`, `$SIGNOFF_MODEL`, a file's name; empty for its default."""
+        """Return where a setting comes from: `--model`, `$SIGNOFF_MODEL`, a file; empty for its default."""
         from app.config.settings import setting_origin
 
         return setting_origin(

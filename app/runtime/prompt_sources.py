@@ -75,7 +75,7 @@ class CommandMessage:
 
 
 def make_command_message(known: CommandCatalogue, name: str, argument: str) -> CommandMessage:
-    """What the model gets for a command; raises CommandUnusable."""
+    """Return the message of a custom command for the model. Raises `CommandUnusable`."""
     command = known.get(name)
     text = command.message(argument)
     called = Invocation(typed=f"/{command.name} {argument}".strip(), model=command.model, effort=command.effort)

@@ -20,7 +20,7 @@ SIDE_QUESTIONS_HEADING = "Asked aside"
 
 @dataclass(frozen=True, slots=True)
 class ReviewReport:
-    """All that there is to tell of one proposal."""
+    """A report on one proposal and its review."""
 
     proposal: Proposal
     diffs: Sequence[FileDiff]
@@ -34,13 +34,13 @@ class ReviewReport:
 
     @property
     def size(self) -> str:
-        """What it changes, in numbers."""
+        """Return the counts of files and lines."""
         proposal = self.proposal
         return f"+{proposal.added} -{proposal.removed} in {plural(len(proposal.in_question), 'file')}"
 
     @property
     def header(self) -> Sequence[tuple[str, str]]:
-        """What stands above everything: names and values."""
+        """Return the names and values at the top."""
         state = proposal_state_words(self.proposal)
         return (
             ("State", f"{state[:1].upper()}{state[1:]}"),
@@ -52,7 +52,7 @@ class ReviewReport:
 
     @property
     def comments(self) -> Sequence[LineComment]:
-        """What was said on single lines."""
+        """Return the comments on single lines."""
         return [comment for decision in self.decisions for comment in decision.words.comments]
 
 
@@ -66,7 +66,7 @@ class DeniedPartText:
 
     @property
     def changes(self) -> list[LineChange]:
-        """Where the two differ."""
+        """Return the difference between both texts."""
         return diff_lines(self.old, self.new)
 
 
@@ -100,7 +100,7 @@ def format_time(moment: float) -> str:
 
 
 def decision_facts(decision: RecordedDecision) -> list[str]:
-    """What a decision came to, who made it, and what they had before them."""
+    """Return the outcome of a decision, who made it, and what they had seen."""
     entry, files, images = decision.entry, ", ".join(decision.files), decision.words.images
     facts = [files] if files else []
     facts += [f"attached {quoted_names(images)}"] if images else []
@@ -159,7 +159,7 @@ def _side_question(one: SideExchange) -> str:
 
 
 def question_heading(one: SideExchange) -> str:
-    """What was asked about, and when: `Hunk 2 of P7 in a.py, 2026-11-02 10:15`."""
+    """Return a heading: `Hunk 2 of P7 in a.py, 2026-11-02 10:15`."""
     subject = one.question.subject
     return f"{subject[:1].upper()}{subject[1:]}, {format_time(one.question.time)}"
 

@@ -31,7 +31,7 @@ Pending = Mapping[str, Leaf | None]
 
 @dataclass(frozen=True, slots=True)
 class PathChange:
-    """One path that a command has changed."""
+    """A path that a command has changed, with its content."""
 
     path: str
     before: Leaf | None
@@ -41,7 +41,7 @@ class PathChange:
 
 @dataclass(frozen=True, slots=True)
 class TouchedPath:
-    """One path that a command has changed, without its content."""
+    """A path that a command has changed, without its content."""
 
     path: str
     size: int
@@ -78,7 +78,7 @@ class IgnoredPath:
 
     @property
     def summary(self) -> str:
-        """One line for the user: `node_modules/, 312 files`."""
+        """Return a line for the user: `node_modules/, 312 files`."""
         written = plural(self.written, "file") if self.written and self.path.endswith("/") else ""
         removed = f"{self.removed:,} removed" if self.removed else ""
         return ", ".join(filter(None, (self.path, written, removed)))

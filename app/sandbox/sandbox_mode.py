@@ -45,7 +45,7 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class CommandPermissions:
-    """What the user's configuration opens to commands."""
+    """What the user's configuration allows commands to reach."""
 
     writable: tuple[str, ...] = ()
     """Paths that they may write in place; `~` is the home."""

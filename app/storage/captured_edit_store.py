@@ -35,7 +35,7 @@ class AgentTurn(NamedTuple):
 
 
 class CapturedFile(NamedTuple):
-    """One file before and after an agent's edit."""
+    """A file before and after an agent's edit."""
 
     path: str
     """Path of the real file, relative to the workspace."""

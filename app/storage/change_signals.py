@@ -21,7 +21,7 @@ _QUIET_MS = 150
 
 
 class ChangeSignal:
-    """One file per workspace, rewritten after each commit."""
+    """A file per workspace, rewritten after each commit."""
 
     def __init__(self, folder: Path, workspace: str) -> None:
         """Make the file if it is missing; raises OSError."""

@@ -237,7 +237,7 @@ _FAILURES = (sqlite3.Error, UnicodeDecodeError)
 
 
 class Database:
-    """One SQLite database in WAL mode; every method may be called from any thread.
+    """A SQLite database in WAL mode; every method may be called from any thread.
 
     WAL with `synchronous=FULL` makes each committed transaction durable, also across a power cut
     (https://www.sqlite.org/pragma.html#pragma_synchronous).

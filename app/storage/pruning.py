@@ -25,7 +25,7 @@ _NAME = re.compile(r'"([0-9a-f]{64})"')
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """What was removed."""
+    """Counts of what was removed."""
 
     sessions: int
     proposals: int

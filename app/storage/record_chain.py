@@ -11,7 +11,7 @@ from app.proposals.values.record_entries import ChainLink, EventEntry, RecordEnt
 
 
 def end_of_chain(connection: sqlite3.Connection, workspace: str) -> ChainLink:
-    """What the next entry is to follow."""
+    """Return the link that the next entry must follow."""
     row = connection.execute("SELECT number, sha256 FROM record_ends WHERE workspace = ?", (workspace,)).fetchone()
     return ChainLink(*row) if row else ChainLink()
 

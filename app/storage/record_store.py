@@ -32,7 +32,7 @@ class BrokenEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChainVerification:
-    """What came of a walk along the chain."""
+    """Result of verifying the chain."""
 
     entries: tuple[RecordEntry, ...]
     """Those of decisions that are sound, oldest first."""
@@ -45,7 +45,7 @@ class ChainVerification:
 
 @dataclass(frozen=True, slots=True)
 class DecisionInput:
-    """What the user said and showed with a decision."""
+    """The user's words, comments and images with a decision."""
 
     feedback: str = ""
     comments: tuple[LineComment, ...] = ()
@@ -91,7 +91,7 @@ class RecordedDecision:
 
     @property
     def origin(self) -> Origin | None:
-        """Where the proposal comes from; None for what early versions recorded."""
+        """Return the origin of the proposal; None in records of early versions."""
         return self._known.origin
 
     @property

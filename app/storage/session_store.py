@@ -50,7 +50,7 @@ def _says_much(title: str) -> bool:
 
 
 def title_of(text: str) -> str:
-    """What was said, in one line that is not too long."""
+    """Return a text as one line of limited length."""
     line = " ".join(text[: 10 * _LENGTH].split())
     return line if len(line) <= _LENGTH else line[: _LENGTH - 1].rstrip() + "…"
 
@@ -61,7 +61,7 @@ _BATCH = 1_000
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """What is known of a session without reading its log."""
+    """Facts about a session that do not need its log."""
 
     id: str
     workspace: str
@@ -78,7 +78,7 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """One line of the audit trail."""
+    """A line of the audit trail."""
 
     id: int
     session: str
@@ -308,7 +308,7 @@ class SessionStore:
             ) from error
 
     def side_questions(self, proposal: str) -> list[Event]:
-        """What was asked aside about a proposal and what was answered, in the sessions of this workspace."""
+        """Return the side questions about a proposal and their answers, in all sessions of this workspace."""
         rows = self._database.rows(
             "SELECT events.id, time, type, body FROM events JOIN sessions ON sessions.id = events.session"
             " WHERE sessions.workspace = ? AND type IN ('side_question', 'side_answer')"
@@ -318,7 +318,7 @@ class SessionStore:
         return self._read("of this workspace", rows)
 
     def sent_messages(self, limit: int = 500) -> list[str]:
-        """What the user sent in this workspace, the oldest of the last `limit` first: the composer's history."""
+        """Return the last `limit` messages of the user in this workspace, oldest first: the composer's history."""
         rows = self._database.rows(
             "SELECT coalesce(json_extract(body, '$.command.typed'), json_extract(body, '$.text'))"
             " FROM events JOIN sessions ON sessions.id = events.session"

@@ -61,11 +61,11 @@ class SqliteProposalStore:
                 self.staged(proposal)
 
     def generation(self) -> tuple[int, int]:
-        """What differs once a proposal was written, by any process; at times also when none was."""
+        """Return a value that changes with each write of a proposal by any process, and at times without one."""
         return self._database.foreign_writes(), self._writes
 
     def proposal(self, proposal_id: str) -> Proposal | None:
-        """One proposal by id, case-insensitive."""
+        """Return a proposal by its id, case-insensitive."""
         number = proposal_id.strip()[1:]
         if proposal_id.strip()[:1] not in ("P", "p") or not (number.isascii() and number.isdigit()):
             return None
@@ -83,7 +83,7 @@ class SqliteProposalStore:
         return [_proposal(body) for (body,) in rows]
 
     def waiting_on(self, paths: Collection[str], folders: Collection[str] = ()) -> list[Proposal]:
-        """Those that wait and name one of `paths`, a file below one of them, or one of `folders`; oldest first."""
+        """Return waiting proposals that touch one of `paths`, a file below one, or one of `folders`; oldest first."""
         named = {"exact": json.dumps([*paths, *folders]), "above": json.dumps([*paths])}
         rows = self._database.rows(_WAITING_ON, {"workspace": self._workspace, **named})
         return [_proposal(body) for (body,) in rows]
@@ -95,14 +95,14 @@ class SqliteProposalStore:
         return [_proposal(body) for (body,) in reversed(rows)]
 
     def entries_on(self, paths: Collection[str]) -> "list[RecordEntry]":
-        """All that the record has of proposals of which a decision names one of the paths; oldest first."""
+        """Return the record of all proposals with a decision about one of the paths; oldest first."""
         # Needed only where something is staged that was made elsewhere.
         from app.storage.record_store import entries_on
 
         return entries_on(self._database, self._workspace, paths)
 
     def recent(self) -> list[Proposal]:
-        """What waits, and the newest of those on which nothing is left to decide, oldest first."""
+        """Return the waiting proposals and the newest decided ones, oldest first."""
         rows = self._database.rows(
             "SELECT body FROM proposals WHERE workspace = ? AND (waiting = 1 OR number IN"
             " (SELECT number FROM proposals WHERE workspace = ? AND waiting = 0 ORDER BY number DESC LIMIT ?))"

@@ -20,7 +20,7 @@ _IS_BIDI = re.compile(f"[{BIDI}]")
 
 @dataclass(frozen=True, slots=True)
 class DeceptiveText:
-    """What a reviewer should know of a text before trusting their eyes."""
+    """Characters in a text that a reviewer cannot see or could misread."""
 
     control: int = 0
     """Control characters and undecodable bytes, tabs and newlines not counted."""
@@ -61,7 +61,7 @@ class DeceptiveText:
 
     @property
     def is_ordinary(self) -> tuple[str, ...]:
-        """What is ordinary in the languages of people."""
+        """Return whether all findings are ordinary in natural languages."""
         lines, spaces = self.right_to_left, self.spaces
         mentions = (
             f"Right-to-left text on {_counted(lines, 'line')}." if lines else "",

@@ -43,21 +43,21 @@ class Unavailable:
 
 
 class ToolSource(ABC):
-    """Where more tools come from."""
+    """A source of more tools."""
 
     @property
     def startup_wait(self) -> str:
-        """What `offered_tools` waits for now, in a few words; empty if nothing is known."""
+        """Return what `offered_tools` waits for, in a few words; empty if nothing is known."""
         return ""
 
     @property
     def unavailable_servers(self) -> Sequence[Unavailable]:
-        """What can't be used now, although the user has set it up."""
+        """Return the configured servers that cannot be used."""
         return ()
 
     @abstractmethod
     async def offered_tools(self, window: int | None) -> ExtraTools:
-        """Those that there are now; `window` is the model's context in tokens, as far as it is known."""
+        """Return the current tools; `window` is the model's context in tokens, as far as it is known."""
 
     async def find_tool(self, name: str, waits: Callable[[str], None]) -> Tool | None:
         """A tool that `offered_tools` did not have yet.
@@ -73,7 +73,7 @@ class ToolSource(ABC):
 
 
 class ToolSet:
-    """What the model may call; it stays as it is for the length of a turn."""
+    """The tools that the model may call; fixed for the length of a turn."""
 
     def __init__(self, tools: Sequence[Tool], source: ToolSource | None = None) -> None:
         """Keep the tools in the order in which the model is told of them; names must be unique.
@@ -112,12 +112,12 @@ class ToolSet:
 
     @property
     def awaited(self) -> str:
-        """What `renew` waits for now, in a few words; empty if nothing is known."""
+        """Return what `renew` waits for, in a few words; empty if nothing is known."""
         return self._source.startup_wait if self._source is not None else ""
 
     @property
     def unavailable(self) -> Sequence[Unavailable]:
-        """What can't be used now, although the user has set it up."""
+        """Return the configured servers that cannot be used."""
         return self._source.unavailable_servers if self._source is not None else ()
 
     def new_notices(self) -> list[str]:

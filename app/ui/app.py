@@ -229,7 +229,7 @@ class SignoffApp(FittedApp):
 
     @on(Workbench.ReviewWanted)
     def make_review(self) -> None:
-        """It is made when it is wanted first."""
+        """Load and show the review when it is first needed."""
         self.run_background(self._startup.review.there, group="review")
 
     async def show_proposals(self) -> None:
@@ -315,7 +315,7 @@ class SignoffApp(FittedApp):
 
     @on(Composer.DraftChanged)
     def keep_draft(self, event: Composer.DraftChanged) -> None:
-        """What is being written survives a restart; a message is the beginning of a turn."""
+        """Save the composer's draft, so that it survives a restart; preload what a turn needs."""
         self._talk.keep_draft(event.kept())
         if event.text:
             self._expect_turn()
@@ -353,11 +353,11 @@ class SignoffApp(FittedApp):
 
     @on(Queue.Wanted)
     def take_queue_back(self) -> None:
-        """What was queued goes back to the composer to be changed; the model works on."""
+        """Move the queued messages back to the composer; the model works on."""
         self._talk.take_queue_back()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """What the palette offers."""
+        """Return the commands of the palette."""
         from app.ui.controllers.app_commands import palette_commands
 
         own = self.parts.commands.own.known.commands.values() if self.current.ready.is_set() else ()

@@ -190,12 +190,12 @@ class ChatController:
             self.back_to_composer(session.interrupt())
 
     def take_queue_back(self) -> None:
-        """What was queued goes back to the composer to be changed; the model works on."""
+        """Move the queued messages back to the composer; the model works on."""
         if (session := self.session.current) is not None:
             self.back_to_composer(session.take_back())
 
     def keep_draft(self, draft: str) -> None:
-        """What is being written survives a restart."""
+        """Save the composer's draft, so that it survives a restart."""
         self._written_on |= draft != self._left_behind
         if self._written_in:
             self.session.open_session.drafts.save(self._written_in, draft)

@@ -97,7 +97,7 @@ class ReviewSide(Column):
 
     @on(wishes.AnswersWanted)
     def load_answers(self, event: wishes.AnswersWanted) -> None:
-        """What a version does at the comments on the one before is wanted."""
+        """Load how a version responds to the comments on the one before."""
         self._work(partial(self._decisions.load_answers, event), group="answers", exclusive=True)
 
     @on(ExternalDiffWanted)
@@ -155,7 +155,7 @@ class ReviewSide(Column):
 
     @on(wishes.ThreadsWanted)
     def load_threads(self, event: wishes.ThreadsWanted) -> None:
-        """What was asked before is wanted."""
+        """Load the side questions of a proposal."""
         self._work(partial(self._asking.load, event), group="threads", exclusive=True)
 
     @on(wishes.SideQuestionAsked)
@@ -177,7 +177,7 @@ class ReviewSide(Column):
 
     @on(wishes.NotesChanged)
     def keep_notes(self, event: wishes.NotesChanged) -> None:
-        """What is begun survives a restart; the checks follow which hunks are chosen."""
+        """Save an unfinished review, so that it survives a restart; update the checks for the chosen hunks."""
         self._decisions.checks.check_new()
         self._work(partial(self._notes.save_soon, event.proposal_id, event.notes), group="notes")
 

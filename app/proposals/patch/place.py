@@ -36,7 +36,7 @@ from app.proposals.values.proposal_errors import (
 
 @dataclass(slots=True)
 class PlacementState:
-    """Where the hunks of a file were placed so far."""
+    """Positions of the hunks of a file that were placed so far."""
 
     floor: int = 0
     """Line, from 0, after what the hunk before changed."""
@@ -67,7 +67,7 @@ def note_of_order(found: Sequence[BlockPlace]) -> str:
 
 
 def consistent_numbers(hunks: Sequence[PatchHunk]) -> frozenset[int]:
-    """Of the hunks of a file, by their lines in the patch, those whose numbers agree with what the ones above do."""
+    """Return the hunks, by their lines in the patch, whose numbers agree with those above."""
     numbered = sorted((hunk for hunk in hunks if hunk.old_start is not None), key=lambda hunk: hunk.old_start or 0)
     well: set[int] = set()
     growth = 0
@@ -222,7 +222,7 @@ _TOO_COMMON = 500
 
 
 def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple[EditMatch, ...]]:
-    """What the file becomes.
+    """Return the new content of a file after its part of a patch.
 
     Args:
         document: The file as it is; empty for one that does not exist.

@@ -15,7 +15,7 @@ _MOST_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class HunkHeader:
-    """What a hunk header states; nothing of it has to be true."""
+    """The numbers that a hunk header states; they may be wrong."""
 
     old_start: int | None = None
     """First line on the old side, from 1; None if not stated, like all the numbers."""

@@ -53,7 +53,7 @@ NO_DATA = "binary, and the patch does not hold its data"
 
 @dataclass
 class UnifiedPart:
-    """One file of the patch while it is being read."""
+    """A file of the patch while it is being read."""
 
     line: int
     """Where it begins, from 1."""
@@ -95,7 +95,7 @@ class UnifiedPart:
 
     @property
     def prefixes(self) -> PrefixPair | None:
-        """What stands before both names and is no part of them."""
+        """Return the prefixes of both names that are no part of the paths."""
         return None if self.rename else prefixes_of(*self.names, self.git_names)
 
     def take_extended(self, line: str, at: int) -> bool:
@@ -133,7 +133,7 @@ class UnifiedPart:
         return True
 
     def finished(self, known: Collection[PrefixPair]) -> FilePatch:
-        """What the part amounts to; raises MalformedPatch.
+        """Return the parsed part. Raises `MalformedPatch`.
 
         Args:
             known: The prefixes that other parts have, for names that stand alone.
@@ -205,7 +205,7 @@ class UnifiedPart:
 
 
 def finished_parts(parts: Iterable[UnifiedPart]) -> list[FilePatch]:
-    """What the parts of one patch amount to, in order; raises MalformedPatch."""
+    """Return the parsed parts of a patch, in order. Raises `MalformedPatch`."""
     parts = list(parts)
     known = {pair for part in parts if (pair := part.prefixes)}
     return [part.finished(known) for part in parts]

@@ -25,7 +25,7 @@ _BINARY_CHUNK = 52
 
 @dataclass(frozen=True, slots=True)
 class PatchFileContent:
-    """One file of a change set."""
+    """A file of a change set with its contents."""
 
     path: str
     """The new path; of a deletion, the old."""

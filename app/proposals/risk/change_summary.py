@@ -64,7 +64,7 @@ def computed_summary(proposal: Proposal) -> str:
 
 
 def summary_clauses(proposal: Proposal) -> list[str]:
-    """What of the files that its numbers are about deserves eyes: `removes 2 tests`, `touches .github/`."""
+    """Return clauses about risky files of a summary: `removes 2 tests`, `touches .github/`."""
     return [*_clauses(proposal.reasons, {change.path for change in proposal.in_question})]
 
 

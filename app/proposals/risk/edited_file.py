@@ -186,7 +186,7 @@ class ChangedLine(NamedTuple):
 
     @property
     def place(self) -> LineReference:
-        """Where it is, as it is kept with a proposal."""
+        """Return the line's place in the form that is stored with a proposal."""
         return LineReference(hunk=self.hunk, side=self.side, offset=self.offset)
 
 
@@ -206,7 +206,7 @@ class LexingBudget:
 
 
 class EditedFile:
-    """One file of a proposal with both its texts."""
+    """A file of a proposal with its old and new text."""
 
     def __init__(
         self, change: FileChange, old: Sequence[str], new: Sequence[str], budget: LexingBudget | None = None

@@ -79,7 +79,7 @@ Added = Mapping[str, int]
 
 
 def moved_line_pool(files: Sequence[EditedFile]) -> Counter[str]:
-    """What is not gone where a file loses it: it has moved, if that is to another file."""
+    """Return the added lines of all files: a removed line among them was moved."""
     return Counter(text for file in files for line in file.added if len(text := line.text.strip()) > 2)
 
 

@@ -37,7 +37,7 @@ class DraftFile:
 
 
 class DraftFiles:
-    """What a draft holds by path; each method is given the overlay that the draft lies on."""
+    """The files that a draft has changed, by path; each method takes the overlay below the draft."""
 
     def __init__(self) -> None:
         self.by_path: dict[str, DraftFile] = {}
@@ -71,7 +71,7 @@ class DraftFiles:
         return self.add(path, DraftFile(base, data, data, mode, links=file.links if file and base else 1))
 
     def data(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes | None:
-        """What the file holds, as the draft has it; None if there is none. `limit` is as for `Overlay.content`."""
+        """Return the bytes of a file in the draft; None if there is none. `limit` is as for `Overlay.content`."""
         held = self.by_path.get(path)
         return held.data if held else overlay.content(path, limit)
 

@@ -163,7 +163,7 @@ class LockedProposals:
     # Looking up
 
     def get(self, proposal_id: str) -> Proposal:
-        """One proposal; raises UnknownProposal."""
+        """Return a proposal. Raises `UnknownProposal`."""
         found = self.store.proposal(proposal_id)
         if found is None:
             raise UnknownProposal(
@@ -193,7 +193,7 @@ class LockedProposals:
         return proposal
 
     def records(self, proposal: Proposal) -> Sequence[JournalRecord]:
-        """What was ever written of a proposal or taken back, newest first."""
+        """Return all journal records of a proposal, newest first."""
         return self.store.journal(proposal=proposal.id)
 
     # Keeping

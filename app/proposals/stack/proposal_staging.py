@@ -237,7 +237,7 @@ def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str,
 
 
 def patch_summary(changes: Sequence[FileChange], left_out: Sequence[str]) -> str:
-    """What a patch comes to, or what is on disk: a file that is named twice is counted once."""
+    """Return the summary of a patch or of changes on disk; a file named twice counts once."""
     name = changes[0].path if len(changes) == 1 else f"{len(changes)} files"
     added, removed = sum(change.added for change in changes), sum(change.removed for change in changes)
     what = "On disk" if changes[0].on_disk else "Patch"

@@ -72,7 +72,7 @@ class RecordingReader:
         self._unreadable = False
 
     def kind(self, path: str) -> Kind:
-        """What the path is."""
+        """Return the kind of a path."""
         kind = self._disk.kind(path)
         self._kinds.setdefault(path, kind)
         return kind

@@ -60,7 +60,7 @@ def encode(text: str) -> bytes:
 
 @dataclass(frozen=True)
 class Document:
-    """One content of a file. The views are worked out when first asked for."""
+    """A content of a file; its views are computed on first use."""
 
     data: bytes
     verbatim: bool = False

@@ -136,8 +136,7 @@ def _special(version: FileVersion) -> str:
 
 
 def find_deceptions(path: str, result: Document, hunks: Sequence[Hunk]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What in the name and in the added lines of a file a reader can't see or could mistake, and what is only worth
-    a mention."""
+    """Return what a reader cannot see or could misread in a file's name and added lines, and lesser remarks."""
     # Imported here: opening a session comes by this module, and looks at no text.
     from app.text.deceiving_text import merge_findings
 

@@ -16,7 +16,7 @@ Lines = Sequence[bytes]
 
 @dataclass(frozen=True, slots=True)
 class FileComparison:
-    """What one file's change amounts to."""
+    """The change of a file, computed from both texts."""
 
     hunks: tuple[Hunk, ...]
     added: int

@@ -75,7 +75,7 @@ class Reason(FrozenModel):
 
 
 def reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int = 1) -> str:
-    """What was found, of one file or of several together, as a clause without a subject."""
+    """Return the finding, for one file or several together, as a clause without a subject."""
     named = first_names(names)
     what = "the file" if files == 1 else plural(files, "file")
     return {

@@ -12,7 +12,7 @@ _NAMED_FILES = 3
 
 @dataclass(frozen=True, slots=True)
 class EditReport:
-    """What one edit did to the draft."""
+    """The effect of an edit on the draft."""
 
     files: tuple[FileStat, ...]
     text: str

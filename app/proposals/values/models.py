@@ -224,7 +224,7 @@ class FileChange(FrozenModel):
 
     @property
     def held(self) -> FileVersion | None:
-        """What the disk holds at the path, once it is re-based."""
+        """Return the version on disk at the path, once it is re-based."""
         return self.result if self.on_disk else self.base
 
     @property
@@ -239,7 +239,7 @@ class FileChange(FrozenModel):
 
     @property
     def trouble(self) -> str:
-        """What another system makes of the new name, as a sentence; empty if nothing else than this one."""
+        """Return a sentence about a new name that other systems reject or confuse; empty if there is none."""
         return windows_problem(self.path) if self.op in (FileOperation.CREATE, FileOperation.RENAME) else ""
 
 
@@ -309,7 +309,7 @@ class Proposal(FrozenModel):
 
     @property
     def ignored_words(self) -> str:
-        """What was written besides, in a line; empty if nothing was."""
+        """Return a line about ignored files that were written besides; empty if there were none."""
         return describe_ignored(self.ignored)
 
     @property
@@ -359,7 +359,7 @@ class Proposal(FrozenModel):
 
     @property
     def as_written(self) -> dict[str, str]:
-        """What its edits made of files, before any merge: path to SHA-256, empty for a file that is gone then."""
+        """Return the edits' own results before any merge: SHA-256 by path, empty for a deleted file."""
         gone = {change.old_path: "" for change in self.files if change.old_path}
         made = {change.path: change.origin_result.sha256 if change.origin_result else "" for change in self.files}
         return gone | made
@@ -381,7 +381,7 @@ class Proposal(FrozenModel):
 
 
 class FileDiff(FrozenModel):
-    """What the diff preview draws of one file: both texts as display lines, and the change between them."""
+    """A file for the diff preview: both texts as display lines, and the change between them."""
 
     change: FileChange
     old: tuple[str, ...]

@@ -86,7 +86,7 @@ class PendingPaths:
                 self._set(change.path, _laid_over(lower[change.path], proposal, change))
 
     def get(self, path: str) -> PendingPath | None:
-        """What is pending at a path."""
+        """Return the pending content at a path."""
         self.load((path,))
         return self._paths.get(path)
 
@@ -106,7 +106,7 @@ class PendingPaths:
         return self.loaded_paths()
 
     def loaded_paths(self) -> dict[str, PendingPath]:
-        """Those paths that were read so far."""
+        """Return the paths that were read so far."""
         with self._lock:
             return dict(self._paths)
 

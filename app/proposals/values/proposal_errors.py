@@ -94,7 +94,7 @@ class StaleProposal(ProposalError):
 
 
 class ChangedSinceSeen(ProposalError):
-    """What an approval would write is not what was shown."""
+    """An approval would write something else than what was shown."""
 
 
 class StackedProposal(ProposalError):

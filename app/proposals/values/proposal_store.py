@@ -67,11 +67,11 @@ class ProposalStore(Protocol):
         ...
 
     def generation(self) -> tuple[int, ...]:
-        """What differs once a proposal was written, by any process; at times also when none was."""
+        """Return a value that changes with each write of a proposal by any process, and at times without one."""
         ...
 
     def proposal(self, proposal_id: str) -> Proposal | None:
-        """One proposal by id, case-insensitive."""
+        """Return a proposal by its id, case-insensitive."""
         ...
 
     def proposals(self, *, waiting_only: bool = False) -> Sequence[Proposal]:
@@ -79,7 +79,7 @@ class ProposalStore(Protocol):
         ...
 
     def waiting_on(self, paths: Collection[str], folders: Collection[str] = ()) -> Sequence[Proposal]:
-        """Those that wait and name one of `paths`, a file below one of them, or one of `folders`; oldest first."""
+        """Return waiting proposals that touch one of `paths`, a file below one, or one of `folders`; oldest first."""
         ...
 
     def decided_on(self, paths: Collection[str]) -> Sequence[Proposal]:

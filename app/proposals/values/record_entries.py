@@ -103,7 +103,7 @@ class RecordingStore(ProposalStore, Protocol):
     """A store that has recorded the decisions on its proposals."""
 
     def entries_on(self, paths: Collection[str]) -> Sequence[RecordEntry]:
-        """All that the record has of proposals of which a decision names one of the paths; oldest first."""
+        """Return the record of all proposals with a decision about one of the paths; oldest first."""
         ...
 
 

@@ -31,7 +31,7 @@ class NotSimple(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ShellWord:
-    """One word of a command."""
+    """A word of a command."""
 
     text: str
     """With quotes taken off."""

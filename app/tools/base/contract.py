@@ -161,7 +161,7 @@ class DraftPort(Protocol):
 
     @property
     def ignored(self) -> list[IgnoredPath]:
-        """What commands of the step have written of what git ignores."""
+        """Return the ignored files that commands of the step have written."""
         ...
 
     def read(self, path: str) -> OverlayFile:
@@ -193,7 +193,7 @@ class DraftPort(Protocol):
         ...
 
     def pending_files(self) -> Mapping[str, Leaf | None]:
-        """All that lies over the disk, pending or of this draft, by path; None for what is gone."""
+        """Return all files over the disk, pending or of this draft, by path; None for deleted ones."""
         ...
 
     def take_changes(self, changes: Sequence[PathChange]) -> EditReport:
@@ -215,7 +215,7 @@ class DraftPort(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a running tool may use."""
+    """The surroundings of a running tool."""
 
     workspace: Workspace
     draft: DraftPort

@@ -23,7 +23,7 @@ def resolve_path(workspace: Workspace, path: str) -> str:
 
 
 def resolve_real_path(workspace: Workspace, path: str | None) -> str:
-    """As `resolve_path`, with links resolved, for where a walk begins; the root if there is no path."""
+    """Resolve a path and its links, as the start of a walk; the root for an empty path."""
     with os_errors_as_tool_errors(path or "."):
         return workspace.resolve(workspace.locate(path or "."))
 
@@ -91,7 +91,7 @@ async def ask_if_secret(context: ToolContext, *paths: str) -> None:
 
 
 def secrets_among(workspace: Workspace, draft: DraftPort, paths: Sequence[str]) -> list[tuple[str, str]]:
-    """Those of the files that look like secrets, on disk or pending, each with the reason; raises ToolError."""
+    """Return the files that look like secrets, on disk or pending, each with the reason. Raises `ToolError`."""
     reasons = ((path, _on_disk(workspace, path) or _pending(draft, path)) for path in paths)
     return [(path, reason) for path, reason in reasons if reason]
 

@@ -11,7 +11,7 @@ from app.tools.base.command_forms import CommandForm
 
 @dataclass(frozen=True, slots=True)
 class ToolForm:
-    """One tool of one server, whatever its arguments."""
+    """A tool of a server with any arguments."""
 
     server: str
     tool: str
@@ -23,7 +23,7 @@ class ToolForm:
         return f"{self.tool} of {self.server}"
 
     def dump(self) -> str:
-        """As text that `load_form` reads."""
+        """Return the form as text for `load_form`."""
         return json.dumps({"server": self.server, "tool": self.tool, "fingerprint": self.fingerprint})
 
 

@@ -133,7 +133,7 @@ class _Printed:
         self._live.flush()
 
     def told(self, ended: ProcessResult, limit: int) -> tuple[str, str]:
-        """What the model and the user read of it."""
+        """Return the output as the model and the user read it."""
         if ended.timed_out:
             state, summary = f"stopped after {limit} s, its time limit", "timed out"
         elif ended.code < 0:

@@ -47,7 +47,7 @@ _PLAN = "Plan mode: what it changes in the workspace is thrown away."
 def permission_notes(
     probe: ProbeResult, permissions: CommandPermissions, *, planning: bool, hold_ignored: bool = False
 ) -> tuple[str, ...]:
-    """What the user has to know before a yes, the most important first, of which there may be room for a few words.
+    """Return what the user should know before allowing, most important first.
 
     Args:
         probe: How commands run here; in plan mode never in place.

@@ -67,17 +67,17 @@ class LiteralMatcher:
         self._search = re.compile(re.escape(pattern), re.IGNORECASE if ignore_case else 0).search
 
     def prepare(self) -> None:
-        """Nothing to do."""
+        """Do nothing: a literal needs no preparation."""
 
     def hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
         """Return the matching lines of each file."""
         return [lines_with(document.text, self._search) for document in documents]
 
     def stop(self) -> None:
-        """Nothing to do: one text takes no time."""
+        """Do nothing: matching a literal is quick."""
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class RegexMatcher:

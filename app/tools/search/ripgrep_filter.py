@@ -57,7 +57,7 @@ class _Reader:
         self.ignores_case = False
 
     def alternatives(self) -> Texts:
-        """What one of the expressions between `|` needs, up to a `)` or the end."""
+        """Return what one of the expressions between `|` requires, up to a `)` or the end."""
         found = [self._sequence()]
         while self._next("|"):
             found.append(self._sequence())
@@ -159,7 +159,7 @@ _LETTERS_I = r"[iI\x{130}\x{131}]"
 
 
 class RipgrepFilter:
-    """One search with ripgrep; `stop` may come from another thread."""
+    """A search with ripgrep; `stop` may be called from another thread."""
 
     def __init__(self, program: str, root: Path, texts: Collection[str], *, ignore_case: bool) -> None:
         """Nothing is run yet.

@@ -39,7 +39,7 @@ BATCH_BYTES = 1_000_000
 
 @dataclass(slots=True)
 class SearchMatches:
-    """What a search has found so far."""
+    """The matches found so far."""
 
     files: list[tuple[str, list[tuple[int, str]]]] = field(default_factory=list)
     """Paths with the lines to show: number from 1, and text."""
@@ -67,7 +67,7 @@ class _SearchedFile:
 
 @dataclass(slots=True)
 class FileSearch:
-    """Where to look and what for; `run` belongs on a thread, `stop` may come from another."""
+    """A search in files; `run` blocks, `stop` may be called from another thread."""
 
     context: ToolContext
     under: str

@@ -105,7 +105,7 @@ class LeftSession:
     is_latest: bool = True
 
     def compare_with_store(self, sessions: "SessionStore") -> "LeftSession":
-        """The same with whether it is the latest, as far as the store tells; blocks."""
+        """Return the session with whether it is the latest in the store. Blocks on the disk."""
         from app.storage.storage_errors import StorageError
 
         with suppress(StorageError):

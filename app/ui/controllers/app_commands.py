@@ -81,7 +81,7 @@ class PaletteCommands(Provider):
             yield DiscoveryHit(self._with_keys(Content(title)), callback, text=title, help=told)
 
     async def search(self, query: str) -> Hits:
-        """Those whose name is like what is looked for."""
+        """Yield the commands whose names match a query."""
         matcher = self.matcher(query)
         for title, told, callback, _ in self.app.get_system_commands(self.screen):
             if (match := matcher.match(title)) > 0:
@@ -159,7 +159,7 @@ Handler = Callable[[str], Awaitable[None]]
 
 
 class ChatNavigation(Protocol):
-    """What commands show in the chat."""
+    """Shows sessions, events and to-dos in the chat."""
 
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session; a new one for None."""

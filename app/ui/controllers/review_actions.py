@@ -38,7 +38,7 @@ _WITH_THE_ANSWER = " Your words go to the model with your answer to its question
 
 
 class ChatAccess(Protocol):
-    """What the review needs of the chat."""
+    """The parts of the chat that the review uses."""
 
     @property
     def attaching(self) -> ImageAttacher:
@@ -95,7 +95,7 @@ class AfterDecision:
             self._leave()
 
     def delivery_sentence(self, about: "Sequence[Proposal]") -> str:
-        """What becomes of words that were said with decisions on these, as a sentence."""
+        """Return a sentence on when the model gets the words of these decisions."""
         if all(one.origin.kind == "agent" for one in about):
             return f" Your words go to {' and '.join(dict.fromkeys(one.origin.agent_name for one in about))}."
         session = self._session.current

@@ -192,7 +192,7 @@ class ReviewNotes:
         return bool(self._store.settings(_PREFIX))
 
     def load(self) -> "dict[str, UnfinishedReview]":
-        """What was begun, by proposal; what another version has left unreadable is left out. Raises StorageError."""
+        """Return the unfinished reviews by proposal, without unreadable ones. Raises `StorageError`."""
         found = {}
         for key, value in self._store.settings(_PREFIX).items():
             try:
