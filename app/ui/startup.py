@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ReviewControllers(NamedTuple):
-    """What acts on what the user does in the review."""
+    """The controllers of the review."""
 
     notes: "ReviewNotes"
     """Keeps what is begun in it."""
@@ -59,7 +59,7 @@ class ReviewControllers(NamedTuple):
 
 
 class Controllers:
-    """What stands behind the panes; each part is there once what it needs was loaded."""
+    """The controllers of the app; each is set once its parts are loaded."""
 
     runtime: "OpenWorkspace"
     """The open workspace."""
@@ -178,7 +178,7 @@ class OpenedWorkspace(NamedTuple):
         return self.runtime.sessions.last_turns(self.record.id) if self.record is not None else []
 
     def proposals(self) -> "list[Proposal]":
-        """What the review shows, as the store has it; raises StorageError."""
+        """Return the proposals that the review shows. Raises `StorageError`."""
         return self.runtime.proposals.recent()
 
     def has_notes(self) -> bool:

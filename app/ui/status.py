@@ -26,7 +26,7 @@ _WORDS = {
 def status_of(
     settings: "Settings", current: CurrentSession, root: Path, waiting: int, *, in_review: bool, in_composer: bool
 ) -> StatusValues:
-    """What the status bar shows of the session, its model, the workspace and how many proposals wait.
+    """Return the values of the status bar.
 
     Args:
         settings: the merged ones.

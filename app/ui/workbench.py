@@ -73,7 +73,7 @@ class Workbench(Screen[None]):
     """
 
     class Ready(Message):
-        """One can type."""
+        """The composer accepts input."""
 
     class ReviewWanted(Message):
         """Something waits in the review, or the user wants to go there, and it is not there yet."""
@@ -258,7 +258,7 @@ class Workbench(Screen[None]):
     # How the width is shared
 
     def note_asked(self, asks: Literal["", "permission", "question"]) -> None:
-        """What the model cannot go on without: a permission is given in the review, an answer in the chat."""
+        """Show that the model waits for a permission, given in the review, or for an answer, given in the chat."""
         self.tabs.asked = asks == "permission"
         if self._review_side is not None:
             self.review.set_question_pending(asks == "question")
@@ -338,7 +338,7 @@ class Workbench(Screen[None]):
 
     @on(events.ScreenResume)
     def lose_picture(self) -> None:
-        """What was covered, by a dialog or by a shell, has to be painted anew before a key decides anything there."""
+        """Require a new picture before a key decides anything: a dialog or a shell covered the screen."""
         if self._review_side is not None:
             self.review.wait_for_paint()
             self.query_one(ChatColumn).lose_picture()
@@ -374,7 +374,7 @@ class Workbench(Screen[None]):
         self.sides.resize_review(event.steps)
 
     def on_chat_pane_turn_over(self) -> None:
-        """What the model has said must not stay unseen behind another tab."""
+        """Mark the chat's tab as unread if it is not shown."""
         self.tabs.mark_unread()
 
     @on(Composer.NothingEntered)

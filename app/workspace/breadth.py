@@ -13,7 +13,7 @@ _OF_THE_SYSTEM = (
 
 
 def describe_broad_folder(folder: Path) -> str:
-    """What a folder is, in words for the user, if it is no project; empty for any other."""
+    """Describe a folder that is no project, such as the home; empty for any other."""
     root = folder.resolve()
     if root == Path(root.anchor):
         return "the whole machine"
@@ -30,5 +30,5 @@ def describe_broad_folder(folder: Path) -> str:
 
 
 def broad_folder_warning(what: str) -> str:
-    """What has to be known of such a workspace, as a sentence."""
+    """Return a warning about such a workspace."""
     return f"This workspace is {what}: the model can read all of it unasked, but for what looks like a secret."

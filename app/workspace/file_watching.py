@@ -20,7 +20,7 @@ _POLL_MS = 300
 
 
 def start_watch(paths: Collection[Path]) -> "RustNotify":
-    """What hears every change of these paths from now on, not of what lies deeper; to be closed.
+    """Start a watch of these paths, not of what lies below them; the caller closes it.
 
     Raises:
         FileNotFoundError: one of them is gone.

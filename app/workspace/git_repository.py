@@ -49,7 +49,7 @@ def find_repository(root: Path) -> GitRepository | None:
 
 
 def folder_in_repository(root: Path) -> str:
-    """Where the folder lies in its repository, as a POSIX path; empty for the top, and outside of any."""
+    """Return the folder's POSIX path in its repository; empty for the top or without one."""
     found = find_repository(root)
     return "" if found is None or found.top == root else root.relative_to(found.top).as_posix()
 

@@ -218,7 +218,7 @@ def is_ignored(rules: Rules, path: str, name: str, is_folder: bool) -> bool:
 
 
 def rules_above(root: Path, names: Collection[str] = IGNORE_FILES) -> Rules:
-    """What holds from outside: ignore files between the repository's top and the workspace, `.git/info/exclude`."""
+    """Return the rules from ignore files above the workspace and from `.git/info/exclude`."""
     found = find_repository(root)
     if found is None:
         return ()

@@ -112,7 +112,7 @@ def repository_owner(name: str) -> str:
 
 
 def folded_name(name: str) -> str:
-    """One component of a path as a person reads it: in one case and form, without characters that show nothing."""
+    """Return a path component as people read it: folded case and form, without invisible characters."""
     if name.isascii():
         return name.casefold()
     plain = unicodedata.normalize("NFKC", name).casefold()
@@ -135,7 +135,7 @@ def has_path_at_or_below(paths: Sequence[str], path: str) -> bool:
 
 
 def windows_problem(path: str) -> str:
-    """What Windows makes of a file with this path, as a sentence; empty if nothing else than here.
+    """Return a sentence about how Windows treats this path; empty if it is ordinary there.
 
     By "Naming Files, Paths, and Namespaces", and by streams on NTFS: a review should tell of such a name.
     """

@@ -27,7 +27,7 @@ _MOST = 200_000
 
 
 class HardLinks:
-    """Of one workspace; may be asked from any thread."""
+    """The hard links of a workspace; may be asked from any thread."""
 
     def __init__(self, root: Path) -> None:
         """Nothing is looked at before a file with more than one name comes up."""
@@ -80,7 +80,7 @@ _OF_THE_KERNEL = tuple(map(Path, ("/dev", "/proc", "/sys")))
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPath:
-    """Where a path leads once its links are followed."""
+    """A path with its links followed."""
 
     folder: int | None
     """An open descriptor of the real parent folder; None if a folder on the way doesn't exist."""
@@ -91,7 +91,7 @@ class ResolvedPath:
 
 
 class WasLink(UnsafePath):
-    """Where a walk found a file, or a folder on the way to it, is a link."""
+    """A walk met a link in place of a file or folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Workspace:
         return self.trace(text)[0]
 
     def trace(self, text: str) -> tuple[str, str]:
-        """What `locate` and `resolve` say of it, by one walk: the path as named, and that of the real file."""
+        """Return the path as named and the real path, by one walk."""
         relative = self.relative_path(text) if text.startswith("/") else None
         path = "/".join(split_path(text if relative is None else relative)) or "."
         return path, self.resolve(path)
@@ -203,7 +203,7 @@ class Workspace:
         return self._read(relative, size, head=True)[0]
 
     def kind(self, relative: str) -> Literal["file", "folder", "other", "missing"]:
-        """What the path leads to, links followed."""
+        """Return the kind of what the path leads to, links followed."""
         with self.open_parent(relative) as place:
             if place.folder is None:
                 return "missing"

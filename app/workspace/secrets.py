@@ -126,7 +126,7 @@ _SOURCES = _patterns(
 
 
 class NameKind(Enum):
-    """What a name says of its file."""
+    """Kinds of file names with respect to secrets."""
 
     CERTAIN = "certain"
     POSSIBLE = "possible"
@@ -163,7 +163,7 @@ _POSSIBLE_CODE, _POSSIBLE = _tables(POSSIBLE)
 
 @lru_cache(maxsize=4096)
 def classify_name(name: str) -> NameKind:
-    """What a file's name says of it, without its folders."""
+    """Return what a file's name, without its folders, tells about secrets."""
     names = _originals(folded_name(name))
     if any(_KEYS.has(one) and not one.endswith(".pub") for one in names):
         return NameKind.CERTAIN

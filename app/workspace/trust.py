@@ -20,7 +20,7 @@ COMMAND_FILES = "commands"
 
 
 class TrustStore(Protocol):
-    """What trust needs of a store: values of this one workspace, kept outside of it."""
+    """Stores trust for one workspace, outside of it."""
 
     def setting(self, key: str) -> str | None:
         """The value, or None."""

@@ -29,7 +29,7 @@ _CLASSES = {
 
 
 class LastName(NamedTuple):
-    """What a pattern asks of the last name of a path, whatever it asks besides."""
+    """The requirement of a pattern on the last component of a path."""
 
     beginning: str
     ending: str
@@ -39,7 +39,7 @@ class LastName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRule:
-    """One line of an ignore file."""
+    """A line of an ignore file."""
 
     text: str
     """The pattern without its sign and its slashes at either end."""

@@ -73,7 +73,7 @@ class ChatColumn(Column):
 
     @on(Composer.Submitted)
     def forward_submitted(self, event: Composer.Submitted) -> None:
-        """It may be the answer to a question; if not, it goes on to the app."""
+        """Treat a message as the answer to an open question, or pass it on to the app."""
         if self._pane is not None:
             self._pane.take_sent(event)
 
@@ -108,7 +108,7 @@ class ChatColumn(Column):
 
     @on(Composer.UnknownCommand)
     def tell_unknown_command(self, event: Composer.UnknownCommand) -> None:
-        """Nothing was sent; say so."""
+        """Tell the user that an unknown command was not sent."""
         event.stop()
         self.notify(
             f"There is no command /{event.name}. Put a space before it to send it as a message.",

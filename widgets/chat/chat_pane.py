@@ -379,7 +379,7 @@ class ChatPane(Column):
     # The parts.
 
     def take_sent(self, event: Composer.Submitted) -> None:
-        """With a question open, what is sent is its answer; else it goes on to the app."""
+        """Treat a message as the answer to an open question, or pass it on to the app."""
         self.transcript.follow()
         question = self._entry_builder.open_question
         if question is not None:

@@ -87,7 +87,7 @@ class Composer(Column):
 
     @dataclass
     class DraftChanged(Message):
-        """What stands in the composer has changed."""
+        """The text in the composer has changed."""
 
         text: str
         """Pastes written out."""
@@ -188,6 +188,7 @@ class Composer(Column):
 
     @draft.setter
     def draft(self, text: str) -> None:
+        """The composer's text with pastes written out; setting it folds them again."""
         self._set_text(text)
 
     @property
@@ -206,7 +207,7 @@ class Composer(Column):
         return not self.editor.text
 
     def set_placeholder(self, text: str) -> None:
-        """What an empty composer says: the next action."""
+        """Set the text of the empty composer: the next action."""
         self._placeholder = text
         waits = self._waits and text == PLACEHOLDER
         self.editor.placeholder = Content(_WAITING_PLACEHOLDER if waits else text)
@@ -222,7 +223,7 @@ class Composer(Column):
         self._queue.show(texts)
 
     def set_history(self, texts: Sequence[str]) -> None:
-        """What the user sent before, oldest first; what was sent from here since the last time may be among it."""
+        """Set the messages sent before, oldest first."""
         known = set(texts)
         self._history = [*texts, *(text for text in self._history[self._given :] if text not in known)]
         self._given = len(texts)

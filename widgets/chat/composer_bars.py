@@ -63,7 +63,7 @@ class TodoBar(Widget):
         self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """One row, or that and one for each item."""
+        """Return one row; unfolded, one more for each item."""
         return min(self._most_rows, 1 + len(self._todos)) if self.unfolded else 1
 
     def render(self) -> Content:

@@ -138,7 +138,7 @@ class FoldedPastes:
         return ComposerDraft("".join([*parts, shown[position:]]), tuple(folds))
 
     def spans(self, line: str) -> list[tuple[int, int]]:
-        """Where the markers are in a line: first and last column."""
+        """Return the first and last columns of the markers in a line."""
         if self._pattern is None or "[" not in line:
             return []
         return [match.span() for match in self._pattern.finditer(line)]

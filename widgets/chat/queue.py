@@ -17,7 +17,7 @@ _HINT = ("↑", " takes back")
 
 
 class Queue(Widget):
-    """One row for each message; a click, or Up in the empty composer, takes all of them back."""
+    """A row for each queued message; a click, or Up in the empty composer, takes all back."""
 
     DEFAULT_CSS = """
     Queue {

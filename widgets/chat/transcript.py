@@ -70,7 +70,7 @@ class EntryCursor:
         return index if 0 <= index < len(self._slots) else None
 
     def row_through(self, direction: int, row: int, height: int) -> int | None:
-        """Where to scroll to within an entry that reaches beyond the screen; None if it is time to leave it."""
+        """Return the row to scroll to within an entry taller than the screen; None to leave the entry."""
         if self.index is None or (slot := self.slot) is None:
             return None
         top = self._slots.top(self.index)
@@ -78,7 +78,7 @@ class EntryCursor:
         return row + _STEP * direction if beyond and slot.height > height // 2 else None
 
     def row_to_show(self, row: int, height: int) -> int | None:
-        """Where to scroll to from `row` so that the entry is on screen; None if it is."""
+        """Return the row to scroll to from `row` to show the entry; None if it is shown."""
         if self.index is None or (slot := self.slot) is None:
             return None
         top = self._slots.top(self.index) + slot.gap
@@ -384,7 +384,7 @@ class Transcript(StripView, can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One row of the screen; outside of drawing, as the mouse asks, its pieces tell where they stand."""
+        """Return one row of the screen; for the mouse, its segments carry their positions."""
         row, size = self.scroll_offset.y + y, self.size
         if not len(self._slots):
             return self._painter.greeting(self._greeting, y, size.width, size.height)
@@ -448,19 +448,19 @@ class Transcript(StripView, can_focus=True):
             self.follow()
 
     def action_cursor_up(self) -> None:
-        """To the entry above."""
+        """Move to the entry above."""
         self._step(-1)
 
     def action_cursor_down(self) -> None:
-        """To the entry below."""
+        """Move to the entry below."""
         self._step(1)
 
     def action_page_up(self) -> None:
-        """One screen up."""
+        """Scroll one screen up."""
         self._page(-1)
 
     def action_page_down(self) -> None:
-        """One screen down."""
+        """Scroll one screen down."""
         self._page(1)
 
     def _page(self, direction: int) -> None:
@@ -469,12 +469,12 @@ class Transcript(StripView, can_focus=True):
         self.refresh()
 
     def action_top(self) -> None:
-        """To the first entry."""
+        """Move to the first entry."""
         self._go_to(0)
         self.move_cursor(0)
 
     def action_bottom(self) -> None:
-        """To the end, and follow it."""
+        """Scroll to the end and follow it."""
         self._cursor.index = max(0, len(self._slots) - 1)
         self.follow()
 

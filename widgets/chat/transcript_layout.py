@@ -420,7 +420,7 @@ class TranscriptLayout:
         return index, row - self.slots.top(index) - slot.gap
 
     def line(self, row: int) -> StyledLine:
-        """What a row says."""
+        """Return the content of a row."""
         index, offset = self.at(row)
         return self.slots.items[index].line(offset)
 

@@ -86,7 +86,7 @@ class EditScreen(Dialog[bool]):
         return f"Edit {self._proposal_id} · {self._path}"
 
     def key_hints(self) -> Sequence[KeyHint]:
-        """Where it is saved to, since that is not the disk."""
+        """Return the hints; saving goes into the proposal, not to disk."""
         return (
             KeyHint("ctrl+s", f"save into {self._proposal_id}, not to disk"),
             KeyHint("ctrl+g", "your editor"),

@@ -40,7 +40,7 @@ class GateScreen(Dialog[tuple[str, int | None]]):
         self._now = ("every-edit", None) if kind == "every-edit" else ("chain", steps)
 
     def body(self) -> Iterable[Widget]:
-        """What the gate is, and the choices."""
+        """Yield an explanation of the gate and the choices."""
         yield Static(
             "When the gate closes, the model has to stop and hand back to you: no tool is open to it until you have "
             "decided, or said something.",

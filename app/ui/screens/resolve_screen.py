@@ -91,7 +91,7 @@ class ResolveScreen(EditScreen):
         return f"Resolve {self._proposal_id} · {self._path}"
 
     def key_hints(self) -> Sequence[KeyHint]:
-        """What can be chosen."""
+        """Return the hints for the current mode."""
         return self._hints(types=False)
 
     def body(self) -> Iterable[Widget]:
@@ -166,7 +166,7 @@ class ResolveScreen(EditScreen):
         self._set_typing(types=True)
 
     def action_leave(self) -> None:
-        """From writing back to choosing; from choosing out, asking first if something would be lost."""
+        """Return from writing to choosing; from choosing close the screen, and ask first if work would be lost."""
         if self._types and not self._area.take_escape():
             self._set_typing(types=False)
         elif not self._types:

@@ -165,12 +165,12 @@ class TitleScreen(Dialog[str]):
         self._title = title
 
     def body(self) -> Iterable[Widget]:
-        """One field."""
+        """Yield the field."""
         yield Input(self._title, select_on_focus=False)
 
     @on(Input.Submitted)
     def keep(self, event: Input.Submitted) -> None:
-        """That is the title; an empty one is none."""
+        """Save the title; an empty one removes it."""
         event.stop()
         self.dismiss(event.value.strip())
 

@@ -127,7 +127,7 @@ class ModelScreen(Dialog[str]):
             self.dismiss(name)
 
     def action_settings(self) -> None:
-        """What is set for the model under the cursor, or for the name that is written."""
+        """Open the settings of the highlighted or typed model."""
         choices = self.query_one(SearchList)
         if name := choices.highlighted.key if choices.highlighted is not None else choices.typed_text:
             self.app.push_screen(self._settings_of(self._listed.get(name) or ListedModel(name)))
@@ -294,7 +294,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
         self._choices = [WRITTEN, DEMO]
 
     def body(self) -> Iterable[Widget]:
-        """What is missing, what is there, what to do."""
+        """Yield what is missing, what was found, and what to do."""
         yield Static("The model proposes changes to this folder; you sign them off, or not.", classes="text")
         yield Static(Content(escape_unsafe(self._missing, keep="")), classes="text gap warning")
         yield Static(Content.styled("Pick a model", "bold $text-primary"), classes="text gap")

@@ -47,7 +47,7 @@ class TrustSubject:
 
     @property
     def parts(self) -> list[tuple[bytes, str]]:
-        """What trust is given to, each with the name by which the store keeps that."""
+        """Return the parts that trust is given to, by the names in the store."""
         parts = [(self.content, trust.FILE_NAME), (self.commands.content, trust.COMMAND_FILES)]
         parts += [(each.content, each.name) for each in self.servers]
         return [(content, name) for content, name in parts if content]
@@ -96,7 +96,7 @@ class TrustScreen(Dialog[bool]):
         self._examined = examined
 
     def key_hints(self) -> Sequence[KeyHint]:
-        """What the keys do here."""
+        """Return the hints."""
         if self._examined.problem or not self._examined.parts:
             return self.KEYS
         if self._examined.all_trusted:

@@ -27,7 +27,7 @@ _SEQUENCE = re.compile(r"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|O.|.)?")
 
 
 def keys_of(lines: str) -> Iterator[events.Key]:
-    """One event for each letter, and Enter at the end of each line."""
+    """Yield a key event for each letter, and Enter at the end of each line."""
     for letter in _SEQUENCE.sub("", lines):
         if letter == "\n":
             yield events.Key("enter", "\r")

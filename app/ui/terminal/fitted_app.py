@@ -50,7 +50,7 @@ class _Together(LineFilter):
 
 @lru_cache(maxsize=8)
 def together(filters: tuple[LineFilter, ...]) -> LineFilter:
-    """One filter that does what these do in turn; always the same one, since what it made of a row is kept by it."""
+    """Return a filter that applies these filters in turn; the same object for the same filters, for its cache."""
     return _Together(filters)
 
 

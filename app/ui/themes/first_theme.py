@@ -49,7 +49,7 @@ def fitting(theme: str, color_system: str | None) -> str:
 
 
 def own_theme(name: str) -> Theme:
-    """One of signoff's own."""
+    """Return one of signoff's own themes."""
     return Theme(**_toml(OWN_THEMES / f"{name}.toml"))
 
 

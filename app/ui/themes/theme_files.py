@@ -27,7 +27,7 @@ _VARIABLE_NAME = re.compile(r"^[a-z][a-z0-9-]*$")
 
 
 class ThemeFile(BaseModel):
-    """One theme as it stands in a file; colours that are left out are derived from the others."""
+    """A theme as a file defines it; missing colours are derived from others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -59,7 +59,7 @@ class ThemeFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class LoadedThemes:
-    """What was found: a bad file is reported, and never keeps the others from loading."""
+    """The loaded themes, and a line for each bad file."""
 
     themes: tuple[ThemeFile, ...]
     problems: tuple[str, ...]

@@ -38,7 +38,7 @@ USER_BAR: Span = ("▌ ", TextStyle("user-mark"))
 
 
 class EntryGutter(NamedTuple):
-    """What stands at the left of an entry's first row, and of the others."""
+    """The marks left of an entry's first row and of the others."""
 
     first: Span = NO_MARK
     rest: Span = NO_MARK

@@ -121,7 +121,7 @@ class CommandEntry(UserEntry):
     """The model and the effort that it is for, where they are not those in use."""
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """What was typed, and below it what the model got, or how much of it."""
+        """Return the typed command, and below it the message for the model or its length."""
         # Named: a dataclass with slots is not the class that `super()` looks for.
         typed = UserEntry.rows(self, width, opened)
         count = self.expansion.count("\n") + 1
@@ -131,12 +131,12 @@ class CommandEntry(UserEntry):
         return [*typed, head, *(wrap_text(visible(self.expansion), MUTED, width) if opened else ())]
 
     def expected_height(self, width: int) -> int:
-        """With the line below."""
+        """Return the height with the line below."""
         return UserEntry.expected_height(self, width) + 1
 
     @property
     def can_open(self) -> bool:
-        """To the message."""
+        """Return whether the message can be shown."""
         return True
 
     @property
@@ -153,7 +153,7 @@ class AnswerEntry(TranscriptEntry):
     state: Literal["streaming", "complete", "interrupted", "truncated", "discarded"] = "complete"
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """Of a discarded answer: what became of it, and its first words struck out."""
+        """Return the answer; of a discarded one the reason, and its first words struck out."""
         head = StyledLine((("Discarded: the attempt failed and was repeated", MUTED),))
         struck = wrap_text(visible(self.text.strip()), TextStyle("muted", strike=True), width)
         more = [_more(struck[2:])] if len(struck) > 2 and not opened else []
@@ -189,7 +189,7 @@ class AnswerEntry(TranscriptEntry):
         return EntryGutter(("⊘ ", MUTED) if self.state == "discarded" else ("● ", TextStyle("answer-mark")))
 
     def expected_height(self, width: int) -> int:
-        """By the lines of its source."""
+        """Return the height, estimated from the lines of the source."""
         return max(1, self.text.count("\n") + 1 + len(self.text) // (2 * max(20, width)))
 
     @property
@@ -205,13 +205,13 @@ class AnswerEntry(TranscriptEntry):
 
 @dataclass(frozen=True, slots=True)
 class ReasoningEntry(FoldedEntry):
-    """What the model thought before it answered; folded to one line."""
+    """The model's reasoning before its answer; folded to one line."""
 
     text: str
     streaming: bool = False
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """One line; while it streams, the newest of the text is what is worth a glance."""
+        """Return one line; while streaming, with the newest text."""
         label = "Thinking  " if self.streaming else "Thought  "
         text = visible(self.text[-800:] if self.streaming else self.text.lstrip()[:800]).strip()
         shown = text[-400:].rsplit("\n", 1)[-1] if self.streaming else text[:400].split("\n", 1)[0]
@@ -262,7 +262,7 @@ class QuestionEntry(TranscriptEntry):
         return EntryGutter(("? ", TextStyle("user-mark", bold=True)))
 
     def expected_height(self, width: int) -> int:
-        """With its options."""
+        """Return the height with the options."""
         return 1 + len(self.options)
 
     @property

@@ -26,7 +26,7 @@ _NOTHING = TokenTotals()
 
 @dataclass(frozen=True, slots=True)
 class InterventionEntry(FoldedEntry):
-    """What signoff told the model; folded to one line."""
+    """A message of signoff to the model; folded to one line."""
 
     runs: ClassVar[bool] = True
     triangle: ClassVar[TextStyle] = TextStyle("program-mark")
@@ -46,7 +46,7 @@ class InterventionEntry(FoldedEntry):
 
     @property
     def copy_text(self) -> str:
-        """What is said."""
+        """Return the message."""
         return self.text
 
 
@@ -86,7 +86,7 @@ class TurnEndEntry(TranscriptEntry):
 
     @property
     def facts(self) -> list[str]:
-        """What it took."""
+        """Return duration, calls, tokens and cost."""
         calls = plural(self.calls, "tool call") if self.calls else ""
         return [
             fact
@@ -113,7 +113,7 @@ class TurnEndEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """What was said of it."""
+        """Return the text."""
         return self.message
 
 
@@ -126,7 +126,7 @@ class CompactionEntry(FoldedEntry):
     after: int = 0
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """That it was, and when opened the summary."""
+        """Return one line; when opened, the summary."""
         text = f"Older messages were {'summarised' if self.summary else 'cut'} for the model"
         if self.before and self.after:
             text += f" · {self.before:,} → {self.after:,} tokens"

@@ -135,7 +135,7 @@ class ProposalEntry(TranscriptEntry):
 
 @dataclass(frozen=True, slots=True)
 class DecisionEntry(TranscriptEntry):
-    """What the user decided, with the feedback."""
+    """A decision of the user with the feedback."""
 
     proposal: str
     decision: Decision
@@ -150,7 +150,7 @@ class DecisionEntry(TranscriptEntry):
     """It was on disk before."""
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """What was decided, and below it the user's own words."""
+        """Return the decision, and below it the user's own words."""
         word, face = _DECISION_WORDS[self.decision]
         word = _ON_DISK_WORDS.get(self.decision, word) if self.on_disk else word
         spans: list[Span] = [(word, face), (f" {visible(self.proposal)}", TextStyle("text", bold=True))]
@@ -196,7 +196,7 @@ class DecisionEntry(TranscriptEntry):
         return EntryGutter(_DECISION_MARKS[self.decision])
 
     def expected_height(self, width: int) -> int:
-        """With the feedback."""
+        """Return the height with the feedback."""
         return 1 + (self.feedback.count("\n") + 1 if self.feedback else 0) + len(self.images)
 
     @property

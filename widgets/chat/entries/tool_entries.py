@@ -130,7 +130,7 @@ class ToolEntry(TranscriptEntry):
     proposal: str = ""
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """What, where, result and duration in one row; below it the details, or the end of what a command says."""
+        """Return tool, target, result and duration in one row; below it the details or the end of the output."""
         head = self._head(width)
         if opened:
             return [head, *self._details(width)]
@@ -198,7 +198,7 @@ class ToolEntry(TranscriptEntry):
         return lines
 
     def marks(self, opened: bool) -> EntryGutter:
-        """How it stands."""
+        """Return the marks of the call's state."""
         return EntryGutter(_MARKS[self.status])
 
     @property
@@ -208,7 +208,7 @@ class ToolEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """What the model read."""
+        """Return what the model read."""
         return self.output
 
 

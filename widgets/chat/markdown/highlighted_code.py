@@ -74,7 +74,7 @@ def load_lexers(languages: Iterable[str]) -> None:
 
 
 class CodePiece:
-    """Some lines of one language, highlighted when first asked for; plain while its lexer is not loaded."""
+    """Lines of one language, highlighted on first use; plain until the lexer is loaded."""
 
     __slots__ = ("_former", "_highlighted", "language", "lines")
 

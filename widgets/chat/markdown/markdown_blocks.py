@@ -103,7 +103,7 @@ _TASKS = {
 
 @dataclass(slots=True)
 class RenderState:
-    """What rendering a chunk has to know of the chunks before it."""
+    """State that rendering a chunk needs from the chunks before it."""
 
     previous: MarkdownChunk | None = None
     widths: list[int] = field(default_factory=list)

@@ -24,7 +24,7 @@ def parser() -> "MarkdownIt":
 
 
 def link_references(source: str) -> dict[str, Any]:
-    """Where the link references lead that are defined in a whole text, as the parser wants to be told."""
+    """Return the link references defined in a whole text, in the parser's form."""
     environment: dict[str, Any] = {}
     if definitions := _DEFINITION.findall(source):
         parser().parse("\n\n".join(definitions), environment)

@@ -42,7 +42,7 @@ class LazySpans(Protocol):
 
 
 class StyledLine(NamedTuple):
-    """One row."""
+    """A row of styled text."""
 
     spans: tuple[Span, ...]
     gutter: int = 0
@@ -180,7 +180,7 @@ def wrap_text(
 
 
 def left_out(rows: Sequence[StyledLine], further: int = 0) -> str:
-    """What is not shown, in lines of the text as it was written.
+    """Return a note of how many source lines are not shown.
 
     Args:
         rows: the rows that are not shown; at least one.
@@ -203,7 +203,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def shorten_path(text: str, width: int) -> str:
-    """As `shorten`, but it is the start of a path that goes."""
+    """Shorten a path at its start."""
     return shorten(text, width) if "/" not in text or " " in text else end_of_path(text, width)
 
 
