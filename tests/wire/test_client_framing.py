@@ -169,8 +169,8 @@ async def test_a_response_that_pours_leaves_turns_of_the_event_loop_to_others(se
 async def test_a_response_that_pours_waits_for_others_who_need_many_turns(server: WireServer) -> None:
     """As a key does on its way through the queues of all widgets to the screen.
 
-    Whether others are at work is told by how long a turn of the loop takes, which a loaded machine may blur for a
-    while; without the wait it is never told.
+    The client sees that others are at work by how long a turn of the loop takes, which a loaded machine may blur for
+    a while: one response of ten is enough. Without the wait, none gets there.
     """
 
     async def handed_on() -> float:
@@ -197,6 +197,7 @@ async def test_a_response_that_pours_waits_for_others_who_need_many_turns(server
         assert len(slices) > 5
         return statistics.median(slices)
 
-    # The first time also what is imported takes its time.
-    await handed_on()
-    assert min([await handed_on() for _ in range(3)]) <= 1
+    for _ in range(10):
+        if (times := await handed_on()) <= 1:
+            break
+    assert times <= 1
