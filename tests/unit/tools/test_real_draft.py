@@ -4,6 +4,7 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -98,7 +99,9 @@ async def test_a_file_that_is_too_large_is_not_read_to_be_refused(
     if pending:
         before, after = (Leaf(data, 0o644) for data in (path.read_bytes(), b"y" * (MAX_BYTES + 9)))
         service.stage_changes([PathChange("large.js", before, after)], Origin(kind=OriginKind.PATCH), "")
-    monkeypatch.setattr("app.workspace.reading.os.read", lambda *_: pytest.fail("it was read"))
+    # Not `os.read` itself: a finalizer of another test that runs meanwhile may start a process, which reads.
+    unreadable = SimpleNamespace(**{**vars(os), "read": lambda *_: pytest.fail("it was read")})
+    monkeypatch.setattr("app.workspace.reading.os", unreadable)
     monkeypatch.setattr(Contents, "get", lambda *_: pytest.fail("it was read"))
     calls: dict[str, dict[str, object]] = {
         "read_file": {"path": "large.js"},
