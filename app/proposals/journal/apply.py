@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 
 from app.proposals.files.filesystem import FileNode, Filesystem
 from app.proposals.journal.journal import resulting_paths
-from app.proposals.journal.rollback import Rollback, holds_original, run_parallel
+from app.proposals.journal.rollback import Rollback, block_interrupts, holds_original, run_parallel
 from app.proposals.overlay.overlay import Contents, parent_folders
 from app.proposals.values.models import FileIdentity, FileVersion, Proposal, ProposalState, compute_state, set_state
 from app.proposals.values.proposal_errors import ApplyFailed, ProposalError, RecoveryNeeded
@@ -154,7 +154,7 @@ class Applier:
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Have Ctrl-C, and a terminal that closes, wait: what is half done would stay so until the next start."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    before = block_interrupts()
     try:
         yield
     finally:

@@ -6,6 +6,7 @@ Every step may be repeated, so a recovery that is cut off is simply begun anew.
 """
 
 import errno
+import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -289,6 +290,11 @@ class Rollback:
             self._filesystem.remove(name)
 
 
+def block_interrupts() -> set[signal.Signals | int]:
+    """Let the signals that end a program wait for as long as this thread has them blocked; return the mask before."""
+    return signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+
+
 def run_parallel(entries: Sequence[JournalEntry], work: Callable[[JournalEntry], None]) -> None:
     """Run a function for many files, several at a time; raise the first error once none is running any more."""
     if len(entries) < _WORKERS:
@@ -300,8 +306,9 @@ def run_parallel(entries: Sequence[JournalEntry], work: Callable[[JournalEntry],
         for entry in share:
             work(entry)
 
-    # A task for each thread, not for each file: handing those over costs as much as a file does.
-    with ThreadPoolExecutor(_WORKERS, "signoff-write") as pool:
+    # A task for each thread, not for each file: handing those over costs as much as a file does. A thread still
+    # ends after it was joined, and would take a signal that the next operation has blocked: so it blocks them, too.
+    with ThreadPoolExecutor(_WORKERS, "signoff-write", block_interrupts) as pool:
         for _ in pool.map(work_on, [entries[first::_WORKERS] for first in range(_WORKERS)]):
             pass
 
