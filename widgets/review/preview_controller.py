@@ -6,7 +6,7 @@ from typing import Literal
 from textual.content import Content
 from textual.message import Message
 
-from app.proposals.risk.reading_order import sort_by_path
+from app.proposals.risk.edited_file import sort_by_path
 from app.proposals.values.models import FileChange, FileDiff, Proposal
 from widgets.diff.diff_pane import DiffPane
 from widgets.review.check_words import placed_findings

@@ -1,21 +1,196 @@
-"""A proposal for readers: both texts of a file for the review, a patch for other programs."""
+"""A proposal for readers: both texts of a file for the review, a git-style unified diff for other programs.
 
+`git apply`, GNU `patch -p1` and unidiff all read the result. What is not text to git (a NUL early on, UTF-16) is
+written as a git binary patch, which `git apply` takes and `patch` passes over.
+"""
+
+import base64
 import io
+import stat
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from app.proposals.overlay.overlay import Contents, is_undecided
-from app.proposals.patch.unified import PatchFileContent, has_hunks, render_diff, split_kinds
-from app.proposals.text.diff import LineChange
-from app.proposals.text.document import Document, decode, display_pair, split_lines
+from app.proposals.patch.names import NO_FILE, quote_name
+from app.proposals.text.diff import LineChange, diff_lines
+from app.proposals.text.document import Document, decode, display_pair, encode, split_lines
 from app.proposals.text.hunks import has_effect
 from app.proposals.values.attention_reason import Reason
 from app.proposals.values.models import FileChange, FileDiff, HunkState, Proposal
 from app.proposals.values.proposal_errors import UnreadablePatch
+from app.proposals.values.record_entries import blob_id
 from app.sandbox.captured_changes import Leaf, PathChange
 
 if TYPE_CHECKING:
     from unidiff.patch import Hunk, PatchedFile
+
+
+CONTEXT_LINES = 3
+
+_NO_NEWLINE_NOTE = b"\n\\ No newline at end of file\n"
+_REGULAR = 0o100000
+_LINK = 0o120000
+_BINARY_CHUNK = 52
+
+
+@dataclass(frozen=True, slots=True)
+class PatchFileContent:
+    """A file of a change set with its contents."""
+
+    path: str
+    """The new path; of a deletion, the old."""
+    old: bytes | None
+    """None for a creation."""
+    new: bytes | None
+    """None for a deletion."""
+    old_path: str = ""
+    """Of a rename."""
+    old_mode: int = 0o644
+    new_mode: int = 0o644
+    changes: Sequence[LineChange] | None = None
+    """The line changes between `split_lines` of both, if they are known already."""
+
+
+def render_diff(files: Sequence[PatchFileContent]) -> bytes:
+    """Return one diff of all files, in order. Lines keep their bytes, so the result need not be valid UTF-8."""
+    return b"".join(b"".join(_file_lines(file)) for file in files)
+
+
+def split_kinds(file: PatchFileContent) -> Sequence[PatchFileContent]:
+    """Yield what a diff says of a file in turn: a change between file and link is a deletion and a creation."""
+    if file.old is None or file.new is None or stat.S_ISLNK(file.old_mode) == stat.S_ISLNK(file.new_mode):
+        return (file,)
+    gone = replace(file, path=file.old_path or file.path, old_path="", new=None, changes=None)
+    return gone, replace(file, old=None, old_path="", changes=None)
+
+
+def _file_lines(file: PatchFileContent) -> Iterator[bytes]:
+    old_path = file.old_path or file.path
+    old, new = file.old or b"", file.new or b""
+    old_mode, new_mode = _git_mode(file.old_mode), _git_mode(file.new_mode)
+    renamed = bool(file.old_path) and file.old_path != file.path
+    extended: list[bytes] = []
+    if file.old is None:
+        extended.append(b"new file mode %o\n" % new_mode)
+    elif file.new is None:
+        extended.append(b"deleted file mode %o\n" % old_mode)
+    elif old_mode != new_mode:
+        extended += [b"old mode %o\n" % old_mode, b"new mode %o\n" % new_mode]
+    binary = any(_is_binary(data) for data in (old, new))
+    old_lines, new_lines = ([], []) if binary else (split_lines(old), split_lines(new))
+    changes = [] if binary else file.changes if file.changes is not None else diff_lines(old_lines, new_lines)
+    if renamed:
+        extended.append(b"similarity index %d%%\n" % _similarity(old, new, old_lines, changes))
+        extended += [b"rename from " + _name(old_path) + b"\n", b"rename to " + _name(file.path) + b"\n"]
+    content_changes = old != new or file.old is None or file.new is None
+    if not extended and not content_changes:
+        return
+    yield b"diff --git " + _name(f"a/{old_path}") + b" " + _name(f"b/{file.path}") + b"\n"
+    yield from extended
+    if content_changes:
+        mode = b" %o" % old_mode if file.old is not None and file.new is not None and old_mode == new_mode else b""
+        yield b"index " + _blob(file.old) + b".." + _blob(file.new) + mode + b"\n"
+    if binary and old != new:
+        yield from _binary(old, new)
+    elif changes:
+        yield _header(b"--- ", NO_FILE if file.old is None else f"a/{old_path}")
+        yield _header(b"+++ ", NO_FILE if file.new is None else f"b/{file.path}")
+        for group in group_changes(changes):
+            yield from _hunk(old_lines, new_lines, group)
+
+
+def has_hunks(file: PatchFileContent) -> bool:
+    """Whether the part of this file says anything about lines."""
+    return (
+        file.old != file.new
+        and bool(file.old or file.new)
+        and not any(map(_is_binary, (file.old or b"", file.new or b"")))
+    )
+
+
+def group_changes(changes: Sequence[LineChange]) -> list[list[LineChange]]:
+    """Group the changes by hunk: those whose context lines touch share one."""
+    groups: list[list[LineChange]] = []
+    for change in changes:
+        if groups and change.old_start - groups[-1][-1].old_end <= 2 * CONTEXT_LINES:
+            groups[-1].append(change)
+        else:
+            groups.append([change])
+    return groups
+
+
+def _hunk(old: Sequence[bytes], new: Sequence[bytes], group: Sequence[LineChange]) -> Iterator[bytes]:
+    before = min(CONTEXT_LINES, group[0].old_start)
+    after = min(CONTEXT_LINES, len(old) - group[-1].old_end)
+    old_start, old_end = group[0].old_start - before, group[-1].old_end + after
+    new_start, new_end = group[0].new_start - before, group[-1].new_end + after
+    yield f"@@ -{_range(old_start, old_end)} +{_range(new_start, new_end)} @@\n".encode("ascii")
+    at = old_start
+    for change in group:
+        yield from (_line(b" ", line) for line in old[at : change.old_start])
+        yield from (_line(b"-", line) for line in old[change.old_start : change.old_end])
+        yield from (_line(b"+", line) for line in new[change.new_start : change.new_end])
+        at = change.old_end
+    yield from (_line(b" ", line) for line in old[at:old_end])
+
+
+def _range(start: int, end: int) -> str:
+    count = end - start
+    if not count:
+        return f"{start},0"
+    return f"{start + 1}" if count == 1 else f"{start + 1},{count}"
+
+
+def _line(mark: bytes, line: bytes) -> bytes:
+    return mark + line if line.endswith(b"\n") else mark + line + _NO_NEWLINE_NOTE
+
+
+def _name(path: str) -> bytes:
+    return encode(quote_name(path))
+
+
+def _header(mark: bytes, path: str) -> bytes:
+    """A `---` or `+++` line; a tab ends a name with a space, so that no reader takes its rest for a timestamp."""
+    name = _name(path)
+    return mark + name + (b"\t\n" if b" " in name and not name.startswith(b'"') else b"\n")
+
+
+def _git_mode(mode: int) -> int:
+    if stat.S_ISLNK(mode):
+        return _LINK
+    return _REGULAR | (0o755 if mode & 0o100 else 0o644)
+
+
+def _is_binary(data: bytes) -> bool:
+    document = Document(data)
+    return document.binary or document.wide
+
+
+def _blob(data: bytes | None) -> bytes:
+    if data is None:
+        return b"0" * 40
+    return blob_id(data).encode("ascii")
+
+
+def _similarity(old: bytes, new: bytes, old_lines: Sequence[bytes], changes: Sequence[LineChange]) -> int:
+    if old == new:
+        return 100
+    removed = sum(len(line) for change in changes for line in old_lines[change.old_start : change.old_end])
+    return max(0, 99 * (len(old) - removed) // max(len(old), len(new), 1)) if old_lines else 50
+
+
+def _binary(old: bytes, new: bytes) -> Iterator[bytes]:
+    yield b"GIT binary patch\n"
+    for data in (new, old):
+        yield b"literal %d\n" % len(data)
+        packed = zlib.compress(data)
+        for at in range(0, len(packed), _BINARY_CHUNK):
+            chunk = packed[at : at + _BINARY_CHUNK]
+            size = len(chunk)
+            yield bytes([size + 64 if size <= 26 else size - 26 + 96]) + base64.b85encode(chunk, pad=True) + b"\n"
+        yield b"\n"
 
 
 LONGEST = 1_000_000
@@ -92,7 +267,7 @@ def as_patch(contents: Contents, proposal: Proposal) -> str:
     Bytes that are not UTF-8 come as U+DC80..U+DCFF: write the text with `surrogateescape`. Raises UnreadablePatch if
     another reader would make something else of it.
     """
-    files = [part for change in _shown(proposal) for part in split_kinds(_file(contents, change))]
+    files = [part for change in _shown(proposal) for part in split_kinds(_file_content(contents, change))]
     text = decode(render_diff(files))
     check_patch(text, files)
     return text
@@ -140,7 +315,7 @@ def _shown(proposal: Proposal) -> list[FileChange]:
     return applied or list(proposal.files)
 
 
-def _file(contents: Contents, change: FileChange) -> PatchFileContent:
+def _file_content(contents: Contents, change: FileChange) -> PatchFileContent:
     base, result = change.base, change.result
     return PatchFileContent(
         path=change.path,

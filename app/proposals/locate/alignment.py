@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
-from app.proposals.locate.equivalence import BLANKS, find_indent_shift, fold_spacing
-from app.proposals.locate.line_index import BlockPlace, TextIndex
+from app.proposals.locate.line_index import BLANKS, BlockPlace, TextIndex, find_indent_shift, fold_spacing
 from app.proposals.text.line_comparison import is_alike
 from app.proposals.values.models import MatchLevel
 

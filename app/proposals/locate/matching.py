@@ -13,8 +13,7 @@ from itertools import pairwise
 
 from app.proposals.locate.alignment import aligned_places, describe_nearest, describe_places
 from app.proposals.locate.carry_over import ScriptLine, carry_over, removed_lines, script_between
-from app.proposals.locate.equivalence import BLANKS
-from app.proposals.locate.line_index import BlockPlace, TextIndex, find_like_place, find_places
+from app.proposals.locate.line_index import BLANKS, BlockPlace, TextIndex, find_like_place, find_places
 from app.proposals.text.document import Document, split_text
 from app.proposals.text.line_edits import LineEdit, LineEdits, NewLine, line_edits, split_kept_and_new
 from app.proposals.values.models import EditMatch, MatchLevel

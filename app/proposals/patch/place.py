@@ -11,8 +11,16 @@ from itertools import accumulate
 
 from app.proposals.locate.alignment import describe_nearest, describe_places
 from app.proposals.locate.carry_over import LineOperation, ScriptLine, carry_over
-from app.proposals.locate.equivalence import BLANKS, fold_spacing, without_trailing_space
-from app.proposals.locate.line_index import BlockPlace, TextIndex, count_candidates, find_places, matches_at
+from app.proposals.locate.line_index import (
+    BLANKS,
+    BlockPlace,
+    TextIndex,
+    count_candidates,
+    find_places,
+    fold_spacing,
+    matches_at,
+    without_trailing_space,
+)
 from app.proposals.locate.matching import (
     check_not_applied,
     describe_like_place,

@@ -16,9 +16,9 @@ from app.proposals.risk.edited_file import (
     is_prose,
     is_test,
     lock_source,
+    order_by_need,
     test_subject,
 )
-from app.proposals.risk.reading_order import order_by_need
 from app.proposals.text.document import Document
 from app.proposals.text.line_comparison import equal_ends
 from app.proposals.values.attention_reason import Reason, ReasonKind

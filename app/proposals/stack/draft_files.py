@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from app.proposals.files.filesystem import default_mode, file_version
-from app.proposals.journal.preflight import find_case_clash
+from app.proposals.journal.apply import find_case_clash
 from app.proposals.overlay.overlay import Overlay, parent_folders, same_version
 from app.proposals.values.models import EditMatch, FileVersion
 from app.proposals.values.proposal_errors import EditRefused, NotEditable

@@ -9,9 +9,8 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from pathlib import Path
 
 from app.proposals.files.filesystem import Filesystem
-from app.proposals.journal.apply import Applier, clear_leftovers, describe_os_error, recover_records
+from app.proposals.journal.apply import Applier, check_record, clear_leftovers, describe_os_error, recover_records
 from app.proposals.journal.journal import Action, Transition, last_folder_modes, plan_record
-from app.proposals.journal.preflight import check_record
 from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.stack.stacking import proposal_paths, related_proposals, restack_proposals
 from app.proposals.values.models import Proposal, ProposalState, state_words

@@ -84,7 +84,7 @@ class CheckFact(FrozenModel):
 
     name: str
     state: str
-    """`app.automation.check_results.ServerState`."""
+    """`app.automation.check_results.CheckState`."""
     words: str = ""
     """`3 failed, 0 before`."""
     tree: str = ""

@@ -144,7 +144,7 @@ class ExternalDiffs:
     async def show(self, proposal_id: str, path: str) -> None:
         """Show a file of a proposal by it; the others of the proposal are a key away."""
         from app.git.diff_program import HOW_TO_SET
-        from app.proposals.risk.reading_order import sort_by_path
+        from app.proposals.risk.edited_file import sort_by_path
 
         # Of the proposal that was on the screen when the key was pressed; another may be by now.
         proposal, by_path = self._review.state.get(proposal_id), self._review.preview.by_path

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem, exchange_names, move_name
+from app.proposals.journal.apply import check_record
 from app.proposals.journal.journal import Transition, plan_record
-from app.proposals.journal.preflight import check_record
 from app.proposals.journal.rollback import holds_prepared
 from app.proposals.locate.matching import Replacement
 from app.proposals.overlay.overlay import Contents

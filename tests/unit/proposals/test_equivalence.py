@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from app.proposals.locate.alignment import likely_offsets
 from app.proposals.locate.carry_over import encode_content
-from app.proposals.locate.equivalence import (
+from app.proposals.locate.line_index import (
     IndentShift,
+    TextIndex,
     find_indent_shift,
     fold_spacing,
     indentation_unit,
     without_trailing_space,
 )
-from app.proposals.locate.line_index import TextIndex
 from app.proposals.text.document import Document
 from app.proposals.text.line_comparison import common_length, is_alike
 

@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from unidiff.patch import PatchSet
 
-from app.proposals.decide.patch_export import LONGEST, check_patch
+from app.proposals.decide.patch_export import LONGEST, PatchFileContent, check_patch, has_hunks, render_diff
 from app.proposals.patch.patching import scan_patch
 from app.proposals.patch.place import apply_file_patch
-from app.proposals.patch.unified import PatchFileContent, has_hunks, render_diff
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document, decode, split_lines
 from app.proposals.values.models import FileOperation
