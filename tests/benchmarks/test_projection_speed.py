@@ -1,10 +1,11 @@
-"""Projecting, folding, repairing and planning stay linear in the size of the log.
+"""Projecting, folding, repairing and planning stay linear in the size of the log, and a step costs a fraction of it.
 
 Every figure is a ratio to a smaller log measured in the same run: ten times the events may take ten times the time,
 with room for noise, not a hundred times.
 """
 
 import gc
+import statistics
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -27,7 +28,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.projection import PayloadInputs, project
+from app.conversation.payload.projection import KeptProjection, PayloadInputs, project
 from app.llm.values.profile import Profile
 from tests.unit.conversation.importing import repair
 
@@ -36,6 +37,9 @@ LINEAR = 10.0
 """What ten times the events cost if the cost is linear."""
 NOISE = 2.5
 FACTS = PayloadInputs("prompt", [])
+STEPS = 20
+STEP_SHARE = 10
+"""How many times faster than a fresh projection one is that was kept from the step before."""
 
 
 def log_of(size: int) -> list[Event]:
@@ -113,3 +117,20 @@ def test_linear_in_the_events(name: str, capsys: pytest.CaptureFixture[str]) -> 
         print(f"\n{name}: {figures}; ratios {', '.join(f'{ratio:.1f}' for ratio in ratios)}")
     assert all(ratio < LINEAR * NOISE for ratio in ratios)
     assert times[SIZES[-1]] / times[SIZES[0]] < LINEAR * LINEAR * NOISE
+
+
+def test_a_step_projects_only_what_is_new(capsys: pytest.CaptureFixture[str]) -> None:
+    events, later = LOGS[SIZES[-1]], log_of(SIZES[-1] + 5 * STEPS)[SIZES[-1] :]
+    kept, times = KeptProjection(), list[float]()
+    kept.project(events, Profile(), FACTS)
+    for step in range(1, STEPS + 1):
+        grown = [*events, *later[: 5 * step]]
+        started = time.perf_counter()
+        payload = kept.project(grown, Profile(), FACTS)
+        times.append(time.perf_counter() - started)
+    assert payload == project(grown, Profile(), FACTS)
+    fresh = fastest(lambda: project(grown, Profile(), FACTS), 3)
+    step_time = statistics.median(times)
+    with capsys.disabled():
+        print(f"\na step: {step_time * 1000:.1f} ms, fresh {fresh * 1000:.1f} ms: 1/{fresh / step_time:.0f}")
+    assert step_time * STEP_SHARE < fresh
